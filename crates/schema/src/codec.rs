@@ -1,0 +1,616 @@
+//! Reading and writing values: the two traits, the three-state field, and how strictly a field is read.
+
+use crate::{Dialect, Dialects};
+use std::collections::BTreeMap;
+use std::num::{NonZeroU16, NonZeroU32};
+use tieline_json::{Error, Kind, Raw, Reader, Sequence, write_f64, write_i64, write_raw, write_str, write_u64};
+
+/// Something that can be read from JSON. Reading takes the union of all dialects.
+pub trait Decode: Sized {
+    /// Reads one value.
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error>;
+}
+
+/// An object that can be read from the middle, such as behind a discriminator.
+pub trait DecodeFields: Decode {
+    /// Reads the fields that are left.
+    fn decode_fields(json: &mut Reader<'_>, fields: Sequence) -> Result<Self, Error>;
+}
+
+impl<T: DecodeFields> DecodeFields for Box<T> {
+    fn decode_fields(json: &mut Reader<'_>, fields: Sequence) -> Result<Self, Error> {
+        T::decode_fields(json, fields).map(Box::new)
+    }
+}
+
+/// Something that can be written as JSON, exactly as a dialect wants it.
+pub trait Encode {
+    /// Writes one value.
+    fn encode(&self, out: &mut Writer<'_>);
+
+    /// True if an object leaves this value's key out.
+    fn is_absent(&self) -> bool {
+        false
+    }
+
+    /// Writes the value into a list, with the comma behind it. A value that has no form in the dialect writes nothing, one
+    /// that needs several items there writes them all.
+    fn encode_item(&self, out: &mut Writer<'_>) {
+        self.encode(out);
+        out.out.push(b',');
+    }
+}
+
+/// An object whose fields can be written behind others, such as a discriminator.
+pub trait Record: Encode {
+    /// Writes the fields, each followed by a comma, without the braces.
+    fn encode_fields(&self, out: &mut Writer<'_>);
+}
+
+/// Where values are written to, and for which dialect.
+#[derive(Debug)]
+pub struct Writer<'b> {
+    /// The buffer that values are appended to.
+    pub out: &'b mut Vec<u8>,
+    /// Whose wire form is written.
+    pub dialect: Dialect,
+}
+
+impl Writer<'_> {
+    /// Opens an object.
+    pub fn open(&mut self) {
+        self.out.push(b'{');
+    }
+
+    /// Closes an object (drops the comma behind the last field).
+    pub fn close(&mut self) {
+        self.finish(b'}');
+    }
+
+    /// Writes `"key":` ready for a value. `quoted` has the quotes and the colon already.
+    #[inline(never)]
+    pub fn key(&mut self, quoted: &'static str) {
+        self.out.extend_from_slice(quoted.as_bytes());
+    }
+
+    /// Writes one field with its comma, unless its value is absent.
+    #[inline(never)]
+    pub fn field<T: Encode + ?Sized>(&mut self, quoted: &'static str, value: &T) {
+        if !value.is_absent() {
+            self.key(quoted);
+            value.encode(self);
+            self.out.push(b',');
+        }
+    }
+
+    /// Writes a whole object from its fields.
+    pub fn object<T: Record + ?Sized>(&mut self, record: &T) {
+        self.open();
+        record.encode_fields(self);
+        self.close();
+    }
+
+    /// Writes an object with a discriminator in front.
+    pub fn tagged<T: Record + ?Sized>(&mut self, tag: &'static str, record: &T) {
+        self.out.extend_from_slice(tag.as_bytes());
+        record.encode_fields(self);
+        self.close();
+    }
+
+    /// Writes an array.
+    pub fn array<T: Encode>(&mut self, items: impl IntoIterator<Item = T>) {
+        self.out.push(b'[');
+        for item in items {
+            item.encode_item(self);
+        }
+        self.finish(b']');
+    }
+
+    /// True if the dialect is in the set.
+    pub fn speaks(&self, dialects: Dialects) -> bool {
+        dialects.has(self.dialect)
+    }
+
+    #[inline(never)]
+    fn finish(&mut self, close: u8) {
+        if self.out.last() == Some(&b',') {
+            self.out.pop();
+        }
+        self.out.push(close);
+    }
+}
+
+/// Writes `value` as `dialect` wants it.
+pub fn to_json<T: Encode + ?Sized>(value: &T, dialect: Dialect) -> String {
+    let mut out = Vec::new();
+    value.encode(&mut Writer { out: &mut out, dialect });
+    // Everything we write is UTF-8: it came from `str`s.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Reads `text` leniently: the union of all dialects, malformed optional fields count as absent.
+pub fn from_json<T: Decode>(text: &str) -> Result<T, Error> {
+    let mut json = Reader::new(text);
+    let value = T::decode(&mut json)?;
+    json.end()?;
+    Ok(value)
+}
+
+/// Reads `text` and also says everything that leniency forgave.
+pub fn from_json_strict<T: Decode>(text: &str) -> Result<(T, Vec<Error>), Error> {
+    let mut json = Reader::strict(text);
+    let value = T::decode(&mut json)?;
+    json.end()?;
+    Ok((value, json.deviations().iter().map(|deviation| deviation.0.clone()).collect()))
+}
+
+/// The three states of a field in an upsert: leave it, unset it, replace it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Patch<T> {
+    /// The key is absent: nothing changes.
+    #[default]
+    Keep,
+    /// The key is `null`: the field goes back to its default.
+    Clear,
+    /// The key has a value: it replaces what was there.
+    Set(T),
+}
+
+impl<T> Patch<T> {
+    /// The new value, if there is one.
+    pub fn set(&self) -> Option<&T> {
+        match self {
+            Patch::Set(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// True if nothing changes.
+    pub fn is_keep(&self) -> bool {
+        matches!(self, Patch::Keep)
+    }
+
+    /// Changes `field` as this patch says.
+    pub fn apply_to(self, field: &mut T)
+    where
+        T: Default,
+    {
+        match self {
+            Patch::Keep => {}
+            Patch::Clear => *field = T::default(),
+            Patch::Set(value) => *field = value,
+        }
+    }
+
+    /// Changes an optional `field` as this patch says.
+    pub fn apply_to_option(self, field: &mut Option<T>) {
+        match self {
+            Patch::Keep => {}
+            Patch::Clear => *field = None,
+            Patch::Set(value) => *field = Some(value),
+        }
+    }
+
+    /// Puts a later patch on top of this one.
+    pub fn merge(&mut self, later: Patch<T>) {
+        if !later.is_keep() {
+            *self = later;
+        }
+    }
+}
+
+impl<T> From<T> for Patch<T> {
+    fn from(value: T) -> Self {
+        Patch::Set(value)
+    }
+}
+
+impl<T: Decode> Decode for Patch<T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        if json.take_null()? { Ok(Patch::Clear) } else { T::decode(json).map(Patch::Set) }
+    }
+}
+
+impl<T: Encode> Encode for Patch<T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Patch::Set(value) => value.encode(out),
+            Patch::Keep | Patch::Clear => out.out.extend_from_slice(b"null"),
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_keep()
+    }
+}
+
+/// How fields are read. The record macro picks one of these by the word behind the field.
+pub mod read {
+    use super::{Decode, Error, Kind, Reader};
+
+    /// A malformed value fails the whole message.
+    #[inline(never)]
+    pub fn strict<T: Decode>(json: &mut Reader<'_>, key: &str) -> Result<T, Error> {
+        let mark = json.mark();
+        let value = T::decode(json).map_err(|error| error.inside(key))?;
+        json.locate(mark, key);
+        Ok(value)
+    }
+
+    /// A malformed value counts as absent.
+    #[inline(never)]
+    pub fn lenient<T: Decode + Default>(json: &mut Reader<'_>, key: &str) -> Result<T, Error> {
+        let mark = json.mark();
+        match T::decode(json) {
+            Ok(value) => {
+                json.locate(mark, key);
+                Ok(value)
+            }
+            Err(error) if error.is_syntax() => Err(error),
+            Err(error) => {
+                json.rewind(mark);
+                json.skip()?;
+                json.forgive(error.inside(key));
+                Ok(T::default())
+            }
+        }
+    }
+
+    /// A list in which a malformed item fails the message; `null` counts as empty.
+    #[inline(never)]
+    pub fn whole<T: Decode>(json: &mut Reader<'_>, key: &str) -> Result<Vec<T>, Error> {
+        if json.take_null()? { Ok(Vec::new()) } else { strict(json, key) }
+    }
+
+    /// A list whose malformed items are dropped; `null` or anything else but an array counts as empty.
+    #[inline(never)]
+    pub fn list<T: Decode>(json: &mut Reader<'_>, key: &str) -> Result<Vec<T>, Error> {
+        let mark = json.mark();
+        if json.peek()? != Kind::Array {
+            if json.peek()? != Kind::Null {
+                json.forgive(Error::data("expected an array").inside(key));
+            }
+            json.skip()?;
+            return Ok(Vec::new());
+        }
+        let items = items(json)?;
+        json.locate(mark, key);
+        Ok(items)
+    }
+
+    /// A text that should not be empty; if it is, that is a deviation.
+    pub fn wording(json: &mut Reader<'_>, key: &str) -> Result<String, Error> {
+        let text: String = strict(json, key)?;
+        if text.is_empty() {
+            json.forgive(Error::data("expected some text").inside(key));
+        }
+        Ok(text)
+    }
+
+    /// A list that must be there. Like [`list`], but `null` is a deviation.
+    #[inline(never)]
+    pub fn required_list<T: Decode>(json: &mut Reader<'_>, key: &str) -> Result<Vec<T>, Error> {
+        if json.peek()? == Kind::Null {
+            json.forgive(Error::data("expected an array").inside(key));
+        }
+        list(json, key)
+    }
+
+    /// The items of an array, without the malformed ones.
+    #[inline(never)]
+    pub fn items<T: Decode>(json: &mut Reader<'_>) -> Result<Vec<T>, Error> {
+        let mut items = Vec::new();
+        let mut array = json.array()?;
+        let mut index = 0;
+        while array.item(json)? {
+            let mark = json.mark();
+            match T::decode(json) {
+                Ok(item) => {
+                    json.locate(mark, &index.to_string());
+                    items.push(item);
+                }
+                Err(error) if error.is_syntax() => return Err(error),
+                Err(error) => {
+                    json.rewind(mark);
+                    json.skip()?;
+                    json.forgive(error.inside(index.to_string()));
+                }
+            }
+            index += 1;
+        }
+        Ok(items)
+    }
+}
+
+/// A list whose malformed items are dropped; what upserts use inside a [`Patch`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Items<T>(pub Vec<T>);
+
+impl<T: Decode> Decode for Items<T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        read::items(json).map(Items)
+    }
+}
+
+impl<T: Encode> Encode for Items<T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        self.0.encode(out);
+    }
+}
+
+impl<T> From<Vec<T>> for Items<T> {
+    fn from(items: Vec<T>) -> Self {
+        Items(items)
+    }
+}
+
+impl<T> std::ops::Deref for Items<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl Decode for String {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        json.string().map(std::borrow::Cow::into_owned)
+    }
+}
+
+impl Encode for String {
+    fn encode(&self, out: &mut Writer<'_>) {
+        write_str(out.out, self);
+    }
+}
+
+impl Encode for str {
+    fn encode(&self, out: &mut Writer<'_>) {
+        write_str(out.out, self);
+    }
+}
+
+impl<T: Encode + ?Sized> Encode for &T {
+    fn encode(&self, out: &mut Writer<'_>) {
+        (**self).encode(out);
+    }
+
+    fn is_absent(&self) -> bool {
+        (**self).is_absent()
+    }
+
+    fn encode_item(&self, out: &mut Writer<'_>) {
+        (**self).encode_item(out);
+    }
+}
+
+impl<T: Encode + ?Sized> Encode for Box<T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        (**self).encode(out);
+    }
+
+    fn is_absent(&self) -> bool {
+        (**self).is_absent()
+    }
+
+    fn encode_item(&self, out: &mut Writer<'_>) {
+        (**self).encode_item(out);
+    }
+}
+
+impl<T: Decode> Decode for Box<T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        T::decode(json).map(Box::new)
+    }
+}
+
+impl Decode for bool {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        json.bool()
+    }
+}
+
+impl Encode for bool {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.out.extend_from_slice(if *self { b"true" } else { b"false" });
+    }
+}
+
+macro_rules! integers {
+    ($($int:ty => $write:ident as $wide:ty),* $(,)?) => {$(
+        impl Decode for $int {
+            fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+                json.integer()
+            }
+        }
+
+        impl Encode for $int {
+            fn encode(&self, out: &mut Writer<'_>) {
+                $write(out.out, <$wide>::from(*self));
+            }
+        }
+    )*};
+}
+
+integers!(u16 => write_u64 as u64, u32 => write_u64 as u64, u64 => write_u64 as u64, i64 => write_i64 as i64);
+
+macro_rules! counts {
+    ($($int:ty),*) => {$(
+        impl Decode for $int {
+            fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+                json.integer()
+            }
+        }
+
+        impl Encode for $int {
+            fn encode(&self, out: &mut Writer<'_>) {
+                write_u64(out.out, u64::from(self.get()));
+            }
+        }
+    )*};
+}
+
+counts!(NonZeroU16, NonZeroU32);
+
+impl Decode for f64 {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        let text = json.number()?;
+        text.parse()
+            .ok()
+            .filter(|number: &f64| number.is_finite())
+            .ok_or_else(|| Error::data("expected a number in range"))
+    }
+}
+
+impl Encode for f64 {
+    fn encode(&self, out: &mut Writer<'_>) {
+        write_f64(out.out, *self);
+    }
+}
+
+impl<T: Decode> Decode for Option<T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        if json.take_null()? { Ok(None) } else { T::decode(json).map(Some) }
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Some(value) => value.encode(out),
+            None => out.out.extend_from_slice(b"null"),
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T: Decode> Decode for Vec<T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut items = Vec::new();
+        let mut array = json.array()?;
+        while array.item(json)? {
+            let mark = json.mark();
+            items.push(T::decode(json).map_err(|error| error.inside(items.len().to_string()))?);
+            json.locate(mark, &(items.len() - 1).to_string());
+        }
+        Ok(items)
+    }
+}
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.array(self);
+    }
+}
+
+impl<T: Decode> Decode for BTreeMap<String, T> {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut map = BTreeMap::new();
+        let mut object = json.object()?;
+        while let Some(key) = object.key(json)? {
+            let value = read::strict(json, &key)?;
+            map.insert(key.into_owned(), value);
+        }
+        Ok(map)
+    }
+}
+
+impl<T: Encode> Encode for BTreeMap<String, T> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.open();
+        for (key, value) in self {
+            write_str(out.out, key);
+            out.out.push(b':');
+            value.encode(out);
+            out.out.push(b',');
+        }
+        out.close();
+    }
+}
+
+impl Decode for Raw {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        json.keep()
+    }
+}
+
+impl Encode for Raw {
+    fn encode(&self, out: &mut Writer<'_>) {
+        write_raw(out.out, self.get());
+    }
+}
+
+/// What an implementation adds to an object: a JSON object under `_meta`, passed on as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Meta(pub Raw);
+
+impl Decode for Meta {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        if json.peek()? == Kind::Object { json.keep().map(Meta) } else { Err(Error::data("expected an object")) }
+    }
+}
+
+impl Encode for Meta {
+    fn encode(&self, out: &mut Writer<'_>) {
+        self.0.encode(out);
+    }
+}
+
+/// A capability marker: in version 2 an object says yes, in version 1 some are booleans.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Marker {
+    /// Absent, null or false.
+    #[default]
+    No,
+    /// `true` or an object without extensions.
+    Yes,
+    /// An object that holds more than nothing (such as `_meta`), kept.
+    With(Raw),
+}
+
+impl Marker {
+    /// True if the capability is there.
+    pub fn is_yes(&self) -> bool {
+        *self != Marker::No
+    }
+}
+
+impl From<bool> for Marker {
+    fn from(yes: bool) -> Self {
+        if yes { Marker::Yes } else { Marker::No }
+    }
+}
+
+impl Decode for Marker {
+    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(match json.peek()? {
+            Kind::Null => {
+                json.null()?;
+                Marker::No
+            }
+            Kind::Bool => json.bool()?.into(),
+            Kind::Object => {
+                let raw = json.keep()?;
+                if raw.get().len() == 2 { Marker::Yes } else { Marker::With(raw) }
+            }
+            _ => return Err(Error::data("expected an object or true")),
+        })
+    }
+}
+
+impl Encode for Marker {
+    fn encode(&self, out: &mut Writer<'_>) {
+        match self {
+            Marker::No => out.out.extend_from_slice(b"null"),
+            Marker::Yes => out.out.extend_from_slice(b"{}"),
+            Marker::With(raw) => raw.encode(out),
+        }
+    }
+
+    fn is_absent(&self) -> bool {
+        *self == Marker::No
+    }
+}

@@ -1,0 +1,42 @@
+//! A flag that is raised once and can be waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
+
+/// Says that work is no longer wanted. Clones share one flag.
+#[derive(Debug, Clone, Default)]
+pub struct Cancel(Arc<Flag>);
+
+#[derive(Debug, Default)]
+struct Flag {
+    raised: AtomicBool,
+    wake: Notify,
+}
+
+impl Cancel {
+    /// Raises the flag.
+    pub fn cancel(&self) {
+        self.0.raised.store(true, Ordering::SeqCst);
+        self.0.wake.notify_waiters();
+    }
+
+    /// True once the flag is up.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.raised.load(Ordering::SeqCst)
+    }
+
+    /// Waits until the flag is up.
+    pub async fn cancelled(&self) {
+        loop {
+            let wake = self.0.wake.notified();
+            tokio::pin!(wake);
+            // Registered before the look, so that a flag raised in between is not missed.
+            wake.as_mut().enable();
+            if self.is_cancelled() {
+                return;
+            }
+            wake.await;
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! A child process as a transport: started, drained, watched, and ended with everything it started.
+
+use crate::stderr::{Tail, drain};
+use crate::tree::{self, Tree};
+use crate::{ExitReason, Guard, Ladder, Spec, Status, Transport, guardian};
+use std::ffi::OsString;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::process::Child;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::watch;
+
+/// After the end of a process, its streams are read on for this long if something else holds them open.
+const LINGER: Duration = Duration::from_millis(250);
+/// How often we look for new descendants while we wait for the end: soon at first, then less and less.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+/// What is not gone so long after it was killed is not waited for.
+const STUCK: Duration = Duration::from_secs(5);
+
+/// A child process. Dropping it kills it at once, with everything it started; [`Self::shutdown`] is the friendly way.
+///
+/// What "everything" is depends on the system. On Linux: its process group and every descendant, whatever session it moved
+/// to; with a [`guardian`] also daemons that forked twice. On other Unix systems: the process group. On Windows: only the
+/// child itself.
+#[derive(Debug)]
+pub struct ChildProcess {
+    shared: Arc<Shared>,
+}
+
+/// Watches a child process without owning it.
+#[derive(Debug, Clone)]
+pub struct ExitWatch {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    id: u32,
+    program: OsString,
+    tree: Mutex<Tree>,
+    link: Option<guardian::Link>,
+    state: watch::Sender<State>,
+    tail: Tail,
+    ladder: Ladder,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Child").field("program", &self.program).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    /// How it ended.
+    status: Option<Status>,
+    /// Its standard error has ended.
+    silent: bool,
+    /// What it started has ended, too.
+    over: bool,
+}
+
+impl ChildProcess {
+    /// Starts a program. Its standard input and output are the transport, whose framing is the caller's to choose.
+    ///
+    /// Needs a runtime with time and I/O. Fails with an error that names the program and says what is wrong.
+    pub async fn spawn(spec: &Spec) -> io::Result<(Transport, Self)> {
+        spec.check()?;
+        if spec.guard != Guard::Off
+            && guardian::is_ready()
+            && let Some((child, link)) = spec.start_guarded().await?
+        {
+            return Self::attach(spec, child, Some(link));
+        }
+        Self::attach(spec, spec.start()?, None)
+    }
+
+    fn attach(spec: &Spec, mut child: Child, link: Option<guardian::Link>) -> io::Result<(Transport, Self)> {
+        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let program = link.as_ref().map(guardian::Link::program);
+        let id = program.map_or(child.id(), i32::cast_unsigned);
+        let mut tree = Tree::of(child, link.is_some());
+        if let Some(program) = program {
+            // Known by name, so that it is found also when its guardian is gone.
+            tree.add(program);
+        }
+        let shared = Arc::new(Shared {
+            id,
+            program: spec.program.clone(),
+            tree: Mutex::new(tree),
+            link,
+            state: watch::Sender::default(),
+            tail: Tail::default(),
+            ladder: spec.ladder,
+        });
+        // From here on, an early return kills it.
+        let child = Self { shared: Arc::clone(&shared) };
+        // A thread of its own, so that the process is reaped also when no runtime runs any more.
+        let attendant = Arc::clone(&shared);
+        if let Err(error) = std::thread::Builder::new().name("child".into()).spawn(move || attendant.attend()) {
+            drop(child);
+            let _ = tree::wait(&shared.tree);
+            return Err(error);
+        }
+        let (Some(input), Some(output), Some(errors)) = streams else {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        };
+        let errors = ChildStderr::from_std(errors)?;
+        let on_line = spec.on_stderr.clone();
+        let drained = Arc::clone(&shared);
+        tokio::spawn(async move {
+            drain(errors, &drained.tail, on_line).await;
+            drained.state.send_modify(|state| state.silent = true);
+        });
+        let output = UntilExit::new(ChildStdout::from_std(output)?, &shared);
+        let input = Input { input: ChildStdin::from_std(input)?, shared };
+        Ok((Transport::new(output, input), child))
+    }
+
+    /// The number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.shared.id
+    }
+
+    /// The end of its standard error, at most 64 KiB.
+    pub fn stderr_tail(&self) -> String {
+        self.shared.tail.text()
+    }
+
+    /// Waits until it has ended, for whatever reason. Any number of tasks can wait.
+    pub async fn exit(&self) -> ExitReason {
+        self.shared.exit().await
+    }
+
+    /// A handle that watches it and can outlive this one.
+    pub fn watch(&self) -> ExitWatch {
+        ExitWatch { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Ends it step by step: patience, SIGTERM, patience, SIGKILL, for the child and everything it started.
+    ///
+    /// The first step is the caller's: to close its input, with [`crate::Peer::close`] or [`crate::FrameWriter::close`]. A
+    /// child that has stopped reading can hold that up, so do both at the same time, with [`tokio::join`].
+    pub async fn shutdown(&self) -> ExitReason {
+        let shared = &self.shared;
+        if !shared.over_within(shared.ladder.eof, Tree::remember).await
+            && !shared.over_within(shared.ladder.term, Tree::ask_to_end).await
+        {
+            shared.over_within(STUCK, Tree::kill).await;
+        }
+        if shared.state.borrow().status.is_none() {
+            return ExitReason { status: Status::Stuck, stderr: self.stderr_tail() };
+        }
+        self.exit().await
+    }
+
+    /// Kills it at once, with everything it started.
+    pub fn kill(&self) {
+        if !self.shared.state.borrow().over {
+            tree::lock(&self.shared.tree).kill();
+        }
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
+        if let Some(link) = &self.shared.link {
+            link.release();
+        }
+    }
+}
+
+impl ExitWatch {
+    /// The number of the program's process.
+    pub fn id(&self) -> u32 {
+        self.shared.id
+    }
+
+    /// The end of its standard error, at most 64 KiB.
+    pub fn stderr_tail(&self) -> String {
+        self.shared.tail.text()
+    }
+
+    /// Waits until it has ended, for whatever reason.
+    pub async fn exit(&self) -> ExitReason {
+        self.shared.exit().await
+    }
+}
+
+impl Shared {
+    /// Waits for the end, and sees to it that nothing is left. Blocks.
+    fn attend(&self) {
+        let guarded = self.link.as_ref().map(|link| {
+            let status = link.last_word();
+            if status.is_some() {
+                self.state.send_modify(|state| state.status = status);
+            }
+            status.unwrap_or(Status::Unknown)
+        });
+        let status = tree::wait(&self.tree).map_or(Status::Unknown, Status::from);
+        self.state.send_modify(|state| state.status = Some(guarded.unwrap_or(status)));
+        let start = Instant::now();
+        while tree::lock(&self.tree).lives() && start.elapsed() < self.ladder.term + STUCK {
+            if start.elapsed() < self.ladder.term {
+                tree::lock(&self.tree).ask_to_end();
+            } else {
+                tree::lock(&self.tree).kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.state.send_modify(|state| state.over = true);
+    }
+
+    async fn exit(&self) -> ExitReason {
+        let mut state = self.state.subscribe();
+        let status = state.wait_for(|state| state.status.is_some()).await.ok().and_then(|state| state.status);
+        // What it said last may still be in the pipe.
+        let _ = tokio::time::timeout(LINGER, state.wait_for(|state| state.silent)).await;
+        ExitReason { status: status.unwrap_or(Status::Unknown), stderr: self.tail.text() }
+    }
+
+    /// Waits until nothing is left, and does something about it again and again.
+    async fn over_within(&self, limit: Duration, step: impl Fn(&mut Tree)) -> bool {
+        let mut state = self.state.subscribe();
+        let over = state.wait_for(|state| state.over);
+        tokio::pin!(over);
+        let deadline = tokio::time::Instant::now() + limit;
+        let mut pause = LOOK.0;
+        loop {
+            if self.state.borrow().over {
+                return true;
+            }
+            step(&mut tree::lock(&self.tree));
+            let next = deadline.min(tokio::time::Instant::now() + pause);
+            pause = LOOK.1.min(pause * 2);
+            tokio::select! {
+                _ = &mut over => return true,
+                () = tokio::time::sleep_until(next) => {}
+            }
+            if next == deadline {
+                return false;
+            }
+        }
+    }
+}
+
+/// Standard input. Its end makes most programs end, and then nobody knows any more whom they started: so we look before.
+struct Input {
+    input: ChildStdin,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if self.shared.state.borrow().status.is_none() {
+            tree::lock(&self.shared.tree).remember();
+        }
+    }
+}
+
+impl AsyncWrite for Input {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.input).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.input).poll_flush(context)
+    }
+
+    /// Nothing yet: dropping it is what closes the pipe.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Standard output that ends with the process, also if something that it left behind holds the pipe open.
+struct UntilExit {
+    output: ChildStdout,
+    over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl UntilExit {
+    fn new(output: ChildStdout, shared: &Shared) -> Self {
+        let mut state = shared.state.subscribe();
+        let over = async move {
+            let _ = state.wait_for(|state| state.status.is_some()).await;
+            tokio::time::sleep(LINGER).await;
+        };
+        Self { output, over: Some(Box::pin(over)) }
+    }
+}
+
+impl AsyncRead for UntilExit {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if let Poll::Ready(read) = Pin::new(&mut self.output).poll_read(context, into) {
+            return Poll::Ready(read);
+        }
+        // Nothing to read at the moment.
+        if let Some(over) = &mut self.over {
+            std::task::ready!(over.as_mut().poll(context));
+            self.over = None;
+        }
+        Poll::Ready(Ok(()))
+    }
+}

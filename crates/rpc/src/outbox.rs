@@ -1,0 +1,224 @@
+//! The way out: messages are encoded into one shared buffer, bounded in bytes, and written in bursts.
+
+use crate::framing::Framing;
+use crate::transport::{Direction, Tap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
+
+/// Senders wait while this much is queued. One pipe takes as much in one write.
+const SOFT: usize = 64 * 1024;
+/// The reader waits while this much is queued. Only answers that it gives itself (to rubbish) can get here, so a peer that
+/// floods us and never reads is held off, while one that merely reads slowly never stops our reading.
+const HARD: usize = 8 * 1024 * 1024;
+
+/// The connection takes no more messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed;
+
+pub(crate) struct Outbox {
+    queue: Mutex<Queue>,
+    filled: Notify,
+    emptied: Notify,
+    ended: Notify,
+}
+
+struct Queue {
+    bytes: Vec<u8>,
+    framing: Framing,
+    taps: Vec<Tap>,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Takes nothing more, writes what is queued.
+    Closing,
+    /// Everything is written, or can't be any more.
+    Ended,
+}
+
+impl Outbox {
+    pub(crate) fn new(framing: Framing, taps: Vec<Tap>) -> Self {
+        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open };
+        Self { queue: Mutex::new(queue), filled: Notify::new(), emptied: Notify::new(), ended: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers in the framing that the peer was found to use.
+    pub(crate) fn set_framing(&self, framing: Framing) {
+        self.lock().framing = framing;
+    }
+
+    /// Queues one message at once, whatever the fill. `body` says whether it wrote a message at all.
+    pub(crate) fn push_if(&self, body: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<(), Closed> {
+        let mut queue = self.lock();
+        queue.push(body, &self.filled)
+    }
+
+    /// Queues one message at once, whatever the fill.
+    pub(crate) fn push(&self, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
+        self.push_if(|out| {
+            body(out);
+            true
+        })
+    }
+
+    /// Queues one message when there is room for it.
+    pub(crate) async fn send(&self, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
+        let body = |out: &mut Vec<u8>| {
+            body(out);
+            true
+        };
+        loop {
+            {
+                let mut queue = self.lock();
+                if queue.bytes.len() < SOFT || queue.state != State::Open {
+                    return queue.push(body, &self.filled);
+                }
+            }
+            self.below(SOFT).await;
+        }
+    }
+
+    /// Waits until there is room to send.
+    pub(crate) async fn room(&self) {
+        self.below(SOFT).await;
+    }
+
+    /// Holds the reader while the peer makes us answer without taking the answers.
+    pub(crate) async fn hold_reader(&self) {
+        self.below(HARD).await;
+    }
+
+    async fn below(&self, mark: usize) {
+        if self.lock().bytes.len() < mark {
+            return;
+        }
+        loop {
+            let emptied = self.emptied.notified();
+            tokio::pin!(emptied);
+            emptied.as_mut().enable();
+            {
+                let queue = self.lock();
+                if queue.bytes.len() < mark || queue.state == State::Ended {
+                    return;
+                }
+            }
+            emptied.await;
+        }
+    }
+
+    /// Takes nothing more; what is queued still goes out.
+    pub(crate) fn close(&self) {
+        let mut queue = self.lock();
+        if queue.state == State::Open {
+            queue.state = State::Closing;
+        }
+        self.filled.notify_one();
+    }
+
+    /// True while messages are taken.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().state == State::Open
+    }
+
+    /// Waits until everything is written, or can't be any more.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            if self.lock().state == State::Ended {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// The writer: one write for everything that was queued since the last one.
+    pub(crate) async fn run(&self, mut io: impl AsyncWrite + Unpin) {
+        let mut burst = Vec::new();
+        loop {
+            {
+                let mut queue = self.lock();
+                std::mem::swap(&mut burst, &mut queue.bytes);
+            }
+            if burst.is_empty() {
+                if self.lock().state != State::Open {
+                    break;
+                }
+                self.filled.notified().await;
+                continue;
+            }
+            self.emptied.notify_waiters();
+            if io.write_all(&burst).await.is_err() || io.flush().await.is_err() {
+                break;
+            }
+            burst.clear();
+            // One huge message must not hold its memory for ever.
+            if burst.capacity() > 16 * SOFT {
+                burst = Vec::new();
+            }
+        }
+        {
+            let mut queue = self.lock();
+            queue.state = State::Ended;
+            queue.bytes = Vec::new();
+        }
+        self.emptied.notify_waiters();
+        self.ended.notify_waiters();
+        let _ = io.shutdown().await;
+    }
+}
+
+impl Queue {
+    fn push(&mut self, body: impl FnOnce(&mut Vec<u8>) -> bool, filled: &Notify) -> Result<(), Closed> {
+        if self.state != State::Open {
+            return Err(Closed);
+        }
+        let was_empty = self.bytes.is_empty();
+        // If `body` panics or writes nothing, nothing of the message stays behind.
+        let mut undo = Undo { start: self.bytes.len(), bytes: &mut self.bytes, keep: false };
+        let mut wrote = false;
+        self.framing.write(undo.bytes, |out| wrote = body(out));
+        undo.keep = wrote;
+        if !self.taps.is_empty() && wrote {
+            let body = body_of(&undo.bytes[undo.start..], self.framing);
+            for tap in &self.taps {
+                tap(Direction::Out, body);
+            }
+        }
+        drop(undo);
+        if was_empty && wrote {
+            filled.notify_one();
+        }
+        Ok(())
+    }
+}
+
+fn body_of(frame: &[u8], framing: Framing) -> &[u8] {
+    match framing {
+        Framing::Lines => &frame[..frame.len() - 1],
+        // The body has no raw line break, so the empty line is the last one.
+        Framing::Headers => frame.iter().rposition(|byte| *byte == b'\n').map_or(frame, |at| &frame[at + 1..]),
+    }
+}
+
+struct Undo<'a> {
+    bytes: &'a mut Vec<u8>,
+    start: usize,
+    keep: bool,
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if !self.keep {
+            self.bytes.truncate(self.start);
+        }
+    }
+}

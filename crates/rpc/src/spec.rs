@@ -1,0 +1,222 @@
+//! What child process to start, and how; and what to say if it can't be started.
+
+use crate::guardian;
+use crate::stderr::OnLine;
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whether a child gets a [`guardian`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Guard {
+    /// None: descendants are looked for when the child is ended.
+    #[default]
+    Off,
+    /// One if possible; otherwise the child is started without.
+    IfPossible,
+    /// One, or the child is not started.
+    Required,
+}
+
+/// How long a child is given at each step of its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ladder {
+    /// From the end of its input to SIGTERM.
+    pub eof: Duration,
+    /// From SIGTERM to SIGKILL. Also what descendants get that outlive the child.
+    pub term: Duration,
+}
+
+impl Default for Ladder {
+    fn default() -> Self {
+        Self { eof: Duration::from_secs(5), term: Duration::from_secs(2) }
+    }
+}
+
+/// What to start, and how. No shell comes in between.
+#[derive(Clone)]
+pub struct Spec {
+    pub(crate) program: OsString,
+    args: Vec<OsString>,
+    folder: Option<PathBuf>,
+    clear: bool,
+    env: Vec<(OsString, Option<OsString>)>,
+    pub(crate) guard: Guard,
+    pub(crate) ladder: Ladder,
+    pub(crate) on_stderr: Option<OnLine>,
+}
+
+impl fmt::Debug for Spec {
+    /// Without the environment, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spec")
+            .field("program", &self.program)
+            .field("args", &self.args)
+            .field("folder", &self.folder)
+            .field("guard", &self.guard)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Spec {
+    /// A program: a path, or a name that is looked up on `PATH`.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            folder: None,
+            clear: false,
+            env: Vec::new(),
+            guard: Guard::default(),
+            ladder: Ladder::default(),
+            on_stderr: None,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Runs it in this folder.
+    #[must_use]
+    pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.folder = Some(folder.into());
+        self
+    }
+
+    /// Sets a variable of its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), Some(value.into())));
+        self
+    }
+
+    /// Takes a variable out of its environment.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), None));
+        self
+    }
+
+    /// Gives it none of our variables, only those set with [`Self::env`], before or after this.
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.clear = true;
+        self
+    }
+
+    /// Says whether it gets a [`guardian`].
+    #[must_use]
+    pub fn guard(mut self, guard: Guard) -> Self {
+        self.guard = guard;
+        self
+    }
+
+    /// How long it is given at each step of its end.
+    #[must_use]
+    pub fn ladder(mut self, ladder: Ladder) -> Self {
+        self.ladder = ladder;
+        self
+    }
+
+    /// Gets each line of its standard error; very long ones come in pieces. Must be quick.
+    #[must_use]
+    pub fn on_stderr(mut self, line: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(line));
+        self
+    }
+
+    /// Finds what would not be found, or not be named well, by starting it.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if let Some(folder) = &self.folder
+            && !folder.is_dir()
+        {
+            let why = if folder.exists() { "is not a folder" } else { "does not exist" };
+            let why = format!("its working directory `{}` {why}", folder.display());
+            return Err(self.error(io::ErrorKind::NotFound, why));
+        }
+        if self.guard == Guard::Required && !guardian::is_ready() {
+            let why = if cfg!(target_os = "linux") {
+                "it needs a guardian, but `guardian::init()` was not called at the start of `main`"
+            } else {
+                "it needs a guardian, which only Linux has"
+            };
+            return Err(self.error(io::ErrorKind::Unsupported, why));
+        }
+        Ok(())
+    }
+
+    fn prepare(&self, command: &mut Command) {
+        if self.clear {
+            command.env_clear();
+        }
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(command, 0);
+    }
+
+    /// An error that names the program and says what is wrong with it.
+    fn error(&self, kind: io::ErrorKind, why: impl fmt::Display) -> io::Error {
+        io::Error::new(kind, format!("can't start `{}`: {why}", self.program.display()))
+    }
+
+    fn explain(&self, error: &io::Error) -> io::Error {
+        let path = Path::new(&self.program);
+        let named = !self.program.to_string_lossy().contains(std::path::is_separator);
+        let full = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
+        let why = match error.kind() {
+            io::ErrorKind::NotFound if named => "not found on PATH".to_owned(),
+            io::ErrorKind::NotFound if full.exists() => "the interpreter that it names is missing".to_owned(),
+            io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            io::ErrorKind::PermissionDenied if full.is_dir() && !named => "it is a folder".to_owned(),
+            io::ErrorKind::PermissionDenied => "it is not executable".to_owned(),
+            _ => error.to_string(),
+        };
+        self.error(error.kind(), why)
+    }
+
+    pub(crate) fn start(&self) -> io::Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args);
+        self.prepare(&mut command);
+        command.spawn().map_err(|error| self.explain(&error))
+    }
+
+    /// Starts it below a guardian. `None` if that is impossible and nobody insists.
+    pub(crate) async fn start_guarded(&self) -> io::Result<Option<(Child, guardian::Link)>> {
+        match guardian::start(&self.program, &self.args, |command| self.prepare(command)).await {
+            Ok(started) => Ok(Some(started)),
+            Err(guardian::Failure::Program(error)) => Err(self.explain(&error)),
+            Err(guardian::Failure::Guardian(error)) if self.guard == Guard::Required => {
+                Err(self.error(error.kind(), format_args!("its guardian can't be started: {error}")))
+            }
+            Err(guardian::Failure::Guardian(error)) => {
+                tracing::warn!(%error, "the guardian can't be started, so the program runs without");
+                Ok(None)
+            }
+        }
+    }
+}

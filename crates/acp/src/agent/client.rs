@@ -1,0 +1,175 @@
+//! What an agent can ask of its client: files, terminals, forms, extensions. Only what the client offers.
+
+use super::terminal::Terminal;
+use crate::agent::outlet::Hello;
+use crate::error::{Error, Result};
+use crate::wire;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_rpc::{CallError, Peer};
+use tieline_schema::{
+    ClientCall, ClientCapabilities, CreateTerminalRequest, CreateTerminalResponse, Decode, Dialect, ElicitMode,
+    ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Raw, ReadTextFileRequest,
+    ReadTextFileResponse, SessionId, WriteTextFileRequest, WriteTextFileResponse, is_absolute,
+};
+
+/// How long a client may take for a file or to start a terminal.
+pub(crate) const QUICK: Duration = Duration::from_secs(30);
+
+/// A handle on the client.
+#[derive(Clone)]
+pub struct ClientHandle {
+    peer: Peer,
+    hello: Arc<Hello>,
+    session: Option<SessionId>,
+}
+
+impl std::fmt::Debug for ClientHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientHandle").field("info", &self.hello.info).finish_non_exhaustive()
+    }
+}
+
+impl ClientHandle {
+    pub(crate) fn new(peer: Peer, hello: Arc<Hello>, session: Option<SessionId>) -> Self {
+        Self { peer, hello, session }
+    }
+
+    /// Who the client is, if it said so.
+    pub fn info(&self) -> Option<&Implementation> {
+        self.hello.info.as_ref()
+    }
+
+    /// What the client offers.
+    pub fn capabilities(&self) -> &ClientCapabilities {
+        &self.hello.capabilities
+    }
+
+    /// The dialect the client speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.hello.dialect
+    }
+
+    /// Waits until the client is gone.
+    pub async fn closed(&self) {
+        self.peer.closed().await;
+    }
+
+    /// Reads a text file as the user sees it, unsaved changes included. `line` counts from 1.
+    pub async fn read_text_file(&self, path: &str, line: Option<u32>, limit: Option<u32>) -> Result<String> {
+        offered(self.capabilities().fs_read, "reading files")?;
+        absolute(path)?;
+        if line == Some(0) {
+            return Err(Error::Invalid("lines count from 1".into()));
+        }
+        let request = ReadTextFileRequest { session_id: self.session()?, path: path.into(), line, limit, meta: None };
+        let answer: ReadTextFileResponse = self.ask(ClientCall::ReadTextFile(request), Some(QUICK)).await?;
+        Ok(answer.content)
+    }
+
+    /// Writes a text file; creates it if needed.
+    pub async fn write_text_file(&self, path: &str, content: impl Into<String>) -> Result<()> {
+        offered(self.capabilities().fs_write, "writing files")?;
+        absolute(path)?;
+        let content = content.into();
+        let request = WriteTextFileRequest { session_id: self.session()?, path: path.into(), content, meta: None };
+        self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), Some(QUICK)).await.map(drop)
+    }
+
+    /// Starts a command in a terminal of the client. The session is filled in.
+    pub async fn terminal(&self, request: CreateTerminalRequest) -> Result<Terminal> {
+        offered(self.capabilities().terminal, "terminals")?;
+        if let Some(cwd) = &request.cwd {
+            absolute(cwd)?;
+        }
+        let session_id = self.session()?;
+        let request = CreateTerminalRequest { session_id: session_id.clone(), ..request };
+        let client = self.clone();
+        // In a task of its own: if nobody waits for it any more, the terminal is released as soon as it is there.
+        let task = tokio::spawn(async move {
+            let call = ClientCall::CreateTerminal(request);
+            let answer: CreateTerminalResponse = client.ask(call, Some(QUICK)).await?;
+            Ok(Terminal::new(client, session_id, answer.terminal_id))
+        });
+        task.await.unwrap_or_else(|panic| Err(Error::internal(panic)))
+    }
+
+    /// Asks the user to fill in a form or to visit a page. The session is filled in unless the request names a scope.
+    pub async fn elicit(&self, message: impl Into<String>, mode: ElicitMode) -> Result<ElicitResponse> {
+        let can = match &mode {
+            ElicitMode::Form(_) => self.capabilities().elicit_form,
+            ElicitMode::Url { .. } => self.capabilities().elicit_url,
+            ElicitMode::Other(_) => false,
+        };
+        offered(can, &format!("elicitation by {}", mode.name()))?;
+        let scope = ElicitScope::Session { session_id: self.session()?, tool_call_id: None };
+        let request = ElicitRequest { message: message.into(), scope, mode, meta: None };
+        self.ask(ClientCall::Elicit(request), None).await
+    }
+
+    /// Tells the client that a page it opened has done its work.
+    pub async fn elicitation_complete(&self, elicitation_id: impl Into<String>) -> Result<()> {
+        let call = ClientCall::ElicitationComplete(ElicitationComplete {
+            elicitation_id: elicitation_id.into(),
+            ..ElicitationComplete::default()
+        });
+        let Some(method) = call.wire_name(self.dialect()) else { return Ok(()) };
+        Ok(self.peer.notify(method, wire::write(&call, self.dialect())).await?)
+    }
+
+    /// Calls an extension method of the client; its name starts with `_`.
+    pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
+        let params = extension(method, params)?;
+        let pending = self.peer.call(method, wire::write(&params, self.dialect()), wire::keep).await;
+        let raw: Raw = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO))?;
+        raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
+    }
+
+    /// Sends an extension notification to the client; its name starts with `_`.
+    pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<()> {
+        let params = extension(method, params)?;
+        Ok(self.peer.notify(method, wire::write(&params, self.dialect())).await?)
+    }
+
+    /// Sends a request of the protocol. A caller that stops waiting withdraws it.
+    pub(crate) async fn ask<T: Decode + Send + 'static>(&self, call: ClientCall, limit: Option<Duration>) -> Result<T> {
+        let dialect = self.dialect();
+        let Some(method) = call.wire_name(dialect) else {
+            return Err(Error::Unsupported(format!("this in version {dialect} of the protocol")));
+        };
+        let work = async { self.peer.call(method, wire::write(&call, dialect), |json| T::decode(json)).await.await };
+        // The wait for room counts too: a client that does not read must not hang us.
+        let answer = match limit {
+            Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut)),
+            None => work.await,
+        };
+        answer.map_err(|error| Error::of_call(error, method, limit.unwrap_or_default()))
+    }
+
+    fn session(&self) -> Result<SessionId> {
+        self.session.clone().ok_or_else(|| Error::Invalid("this needs a session".into()))
+    }
+}
+
+fn offered(offered: bool, what: &str) -> Result<()> {
+    if offered { Ok(()) } else { Err(Error::Unsupported(what.to_owned())) }
+}
+
+fn absolute(path: &str) -> Result<()> {
+    if is_absolute(path) { Ok(()) } else { Err(Error::Invalid(format!("`{path}` is not an absolute path"))) }
+}
+
+/// Checks the name of an extension and turns its parameters into JSON.
+pub(crate) fn extension(method: &str, params: &(impl Serialize + ?Sized)) -> Result<Raw> {
+    if !method.starts_with('_') {
+        return Err(Error::Invalid(format!("the name of an extension starts with `_`: {method}")));
+    }
+    let raw = Raw::of(params).map_err(|error| Error::Invalid(format!("{method}: {error}")))?;
+    match raw.get() {
+        "null" => Raw::new("{}").map_err(|error| Error::Invalid(error.to_string())),
+        text if text.starts_with('{') => Ok(raw),
+        _ => Err(Error::Invalid(format!("{method}: parameters are an object"))),
+    }
+}

@@ -1,0 +1,389 @@
+//! The agent's engine: every call of the client arrives here, is checked against the protocol, and goes to its handler.
+
+use super::client::ClientHandle;
+use super::outlet::{Hello, Stoppable, reply};
+use super::slot::{Prompt, Slot};
+use super::{About, Agent, Session};
+use crate::error::{Error, Result};
+use crate::options::set_value;
+use crate::wire;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tieline_json::Reader;
+use tieline_rpc::{IdRule, Peer, Responder, Service};
+use tieline_schema::{
+    AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData, HelloKeys,
+    InitializeRequest, InitializeResponse, ModeUpdate, Protocol, Refusal, Replay, SessionId, SessionInfo,
+    SetOptionRequest, SetOptionResponse, Transcript, choose, mode_option,
+};
+use tracing::Instrument;
+
+pub(crate) struct Desk<A: Agent>(pub(crate) Arc<Inner<A>>);
+
+pub(crate) struct Inner<A: Agent> {
+    pub(super) agent: A,
+    pub(super) about: About,
+    pub(super) peer: Peer,
+    protocol: Protocol,
+    pub(super) grace: Duration,
+    exact_ids: AtomicBool,
+    state: Mutex<Known<A::Session>>,
+}
+
+pub(super) struct Known<S> {
+    hello: Option<Arc<Hello>>,
+    /// A request other than `initialize` has come: the hello stands.
+    settled: bool,
+    pub(super) sessions: HashMap<SessionId, Arc<Slot<S>>>,
+    /// Closed sessions that the engine remembers.
+    pub(super) closed: HashMap<SessionId, Remembered>,
+}
+
+pub(super) struct Remembered {
+    pub(super) info: SessionInfo,
+    pub(super) options: Vec<ConfigOption>,
+    pub(super) history: Box<Transcript>,
+}
+
+impl<A: Agent> Desk<A> {
+    pub(crate) fn new(agent: A, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
+        let about = agent.about();
+        let state = Known { hello: None, settled: false, sessions: HashMap::new(), closed: HashMap::new() };
+        let exact_ids = AtomicBool::new(false);
+        Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, state: Mutex::new(state) }))
+    }
+
+    /// Waits until no turn runs.
+    pub(crate) async fn idle(&self) {
+        for slot in self.0.slots() {
+            slot.idle().await;
+        }
+    }
+
+    /// Cancels every turn.
+    pub(crate) fn cancel_all(&self) {
+        for slot in self.0.slots() {
+            slot.cancel();
+        }
+    }
+
+    /// Closes every session.
+    pub(crate) async fn close_all(&self) {
+        for slot in self.0.slots() {
+            slot.close().await;
+        }
+    }
+}
+
+impl<A: Agent> Service for Desk<A> {
+    type Call = AgentCall;
+
+    fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<AgentCall>, tieline_json::Error> {
+        AgentCall::decode(method, params)
+    }
+
+    fn request(&self, call: AgentCall, responder: Responder) {
+        let result = match call {
+            AgentCall::Initialize(hello) => match self.0.initialize(hello) {
+                Ok((answer, dialect)) => return reply(responder, &answer, dialect),
+                Err(error) => Err(error),
+            },
+            call => self.0.settle().and_then(|hello| {
+                self.0.gate(&call, &hello)?;
+                Ok((call, hello))
+            }),
+        };
+        match result {
+            Err(error) => responder.fail_now(&error.to_wire()),
+            // Bookkeeping that depends on the order of messages is done here, on the reader.
+            Ok((AgentCall::Prompt(request), hello)) => match self.0.check_prompt(&request.prompt, &hello) {
+                Err(error) => responder.fail_now(&error.to_wire()),
+                Ok(()) => match self.0.slot(&request.session_id) {
+                    Err(error) => responder.fail_now(&error.to_wire()),
+                    Ok(slot) => slot.accept(Prompt { content: request.prompt, responder }),
+                },
+            },
+            Ok((call, hello)) => {
+                let desk = Arc::clone(&self.0);
+                let span = tracing::debug_span!("call", method = call.wire_name(hello.dialect));
+                tokio::spawn(async move { desk.answer(call, hello, responder).await }.instrument(span));
+            }
+        }
+    }
+
+    fn notification(&self, call: AgentCall, _: usize) {
+        // Nothing counts before the hello.
+        if self.0.settle().is_err() {
+            return;
+        }
+        match call {
+            AgentCall::Cancel(request) => {
+                if let Ok(slot) = self.0.slot(&request.session_id) {
+                    slot.cancel();
+                }
+            }
+            AgentCall::Extension { method, params } => {
+                let desk = Arc::clone(&self.0);
+                tokio::spawn(async move { desk.agent.extension_notification(method.into(), params).await });
+            }
+            _ => tracing::debug!("a request without an id"),
+        }
+    }
+
+    fn id_rule(&self) -> IdRule {
+        if self.0.exact_ids.load(Ordering::Relaxed) { IdRule::Exact } else { IdRule::Liberal }
+    }
+
+    fn refusal(&self, method: &str) -> Option<tieline_rpc::Error> {
+        let early = method != "initialize" && self.0.state().hello.is_none();
+        early.then(|| Error::invalid_request("not_initialized").to_wire())
+    }
+
+    fn is_lifecycle(&self, method: &str) -> bool {
+        matches!(
+            method,
+            "initialize"
+                | "authenticate"
+                | "auth/login"
+                | "session/new"
+                | "session/load"
+                | "session/resume"
+                | "session/prompt"
+        )
+    }
+}
+
+impl<A: Agent> Inner<A> {
+    pub(super) fn state(&self) -> MutexGuard<'_, Known<A::Session>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot<A::Session>>> {
+        self.state().sessions.values().cloned().collect()
+    }
+
+    pub(super) fn slot(&self, id: &SessionId) -> Result<Arc<Slot<A::Session>>> {
+        self.state().sessions.get(id).cloned().ok_or_else(|| Error::unknown_session(id))
+    }
+
+    /// The dialect is chosen here, once.
+    fn initialize(&self, request: InitializeRequest) -> Result<(InitializeResponse, Dialect)> {
+        let mut state = self.state();
+        if let Some(before) = &state.hello {
+            // Current v2 allows another try before anything else was asked.
+            let again = before.dialect == Dialect::V2 && !state.settled && request.protocol_version >= 2;
+            if !again {
+                return Err(Error::invalid_request("already_initialized"));
+            }
+        }
+        let chosen = choose(&request, self.protocol).map_err(|refusal| refused(&refusal))?;
+        let dialect = chosen.dialect;
+        let capabilities = request.capabilities;
+        let mut auth_methods = self.about.auth_methods.clone();
+        auth_methods.retain(|method| capabilities.terminal_auth || !matches!(method, AuthMethod::Terminal(_)));
+        let answer = InitializeResponse {
+            protocol_version: chosen.version,
+            info: Some(self.about.info.clone()),
+            capabilities: self.about.capabilities.clone(),
+            auth_methods,
+            keys: HelloKeys { old_capabilities: chosen.legacy_keys, ..HelloKeys::default() },
+            ..InitializeResponse::default()
+        };
+        self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
+        state.hello = Some(Arc::new(Hello { dialect, capabilities, info: request.info }));
+        Ok((answer, dialect))
+    }
+
+    fn settle(&self) -> Result<Arc<Hello>> {
+        let mut state = self.state();
+        state.settled = state.hello.is_some();
+        state.hello.clone().ok_or_else(|| Error::invalid_request("not_initialized"))
+    }
+
+    /// Refuses what was not offered.
+    fn gate(&self, call: &AgentCall, hello: &Hello) -> Result<()> {
+        let can = &self.about.capabilities;
+        let newest = hello.dialect == Dialect::V2;
+        let login = !self.about.auth_methods.is_empty();
+        let offered = match call {
+            AgentCall::Login(_) => login,
+            AgentCall::Logout(_) => login && (newest || can.logout),
+            AgentCall::Resume(request) if request.replay == Replay::None => newest || can.resume,
+            AgentCall::Resume(_) => newest || can.load,
+            AgentCall::List(_) => newest || can.list,
+            AgentCall::Close(_) => newest || can.close,
+            AgentCall::Delete(_) => can.delete,
+            _ => true,
+        };
+        let is_session = !matches!(call, AgentCall::Login(_) | AgentCall::Logout(_) | AgentCall::Extension { .. });
+        if offered && (can.session || !is_session) {
+            return Ok(());
+        }
+        Err(Error::method_not_found(call.wire_name(hello.dialect).unwrap_or_default()))
+    }
+
+    fn check_prompt(&self, prompt: &[ContentBlock], hello: &Hello) -> Result<()> {
+        let can = &self.about.capabilities;
+        if prompt.is_empty() && hello.dialect == Dialect::V2 {
+            return Err(Error::invalid_params("a prompt needs at least one block"));
+        }
+        for (index, block) in prompt.iter().enumerate() {
+            let offered = match block {
+                ContentBlock::Text(_) | ContentBlock::ResourceLink(_) => true,
+                ContentBlock::Image(_) => can.image,
+                ContentBlock::Audio(_) => can.audio,
+                ContentBlock::Resource(_) => can.embedded_context,
+                ContentBlock::Other(_) => false,
+            };
+            if !offered {
+                let kind = block.tag();
+                return Err(Error::invalid_params(format!("prompt.{index}: this agent takes no `{kind}` blocks")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that may take its time runs here, in a task of its own.
+    async fn answer(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) {
+        let dialect = hello.dialect;
+        let done = Done::default();
+        let result = match call {
+            AgentCall::NewSession(request) => return self.open(request, hello, responder).await,
+            AgentCall::Resume(request) => return self.resume(request, hello, responder).await,
+            AgentCall::List(request) => match self.list(request).await {
+                Ok(list) => return reply(responder, &list, dialect),
+                Err(error) => Err(error),
+            },
+            AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await,
+            AgentCall::SetOption(request) => match self.set_option(request).await {
+                Ok(options) => return reply(responder, &options, dialect),
+                Err(error) => Err(error),
+            },
+            AgentCall::Extension { method, params } => {
+                let client = ClientHandle::new(self.peer.clone(), hello, None);
+                match self.agent.extension(method.into(), params, client).await {
+                    Ok(raw) => return responder.reply(wire::write(&raw, dialect)).await,
+                    Err(error) => Err(error),
+                }
+            }
+            AgentCall::Login(request) => self.login(request.method_id).await,
+            AgentCall::Logout(_) => self.agent.logout().await,
+            AgentCall::Close(request) => self.close(&request.session_id, dialect).await,
+            AgentCall::Delete(request) => self.delete(request.session_id).await,
+            AgentCall::CancelToolCall(request) => {
+                self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))
+            }
+            AgentCall::CancelTerminal(request) => {
+                self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))
+            }
+            // Handled on the reader; `session/cancel` with an id is answered like what it does.
+            AgentCall::Cancel(request) => self.slot(&request.session_id).map(|slot| slot.cancel()),
+            AgentCall::Initialize(_) | AgentCall::Prompt(_) => Ok(()),
+        };
+        match result {
+            Ok(()) => responder.reply(wire::write(&done, dialect)).await,
+            Err(error) => responder.fail(&self.with_login(error, dialect)).await,
+        }
+    }
+
+    /// Adds the ways to log in to an error that asks for it.
+    pub(super) fn with_login(&self, error: Error, dialect: Dialect) -> tieline_rpc::Error {
+        let mut wire = error.to_wire();
+        if error == Error::AuthRequired {
+            wire.data = ErrorData::AuthRequired(&self.about.auth_methods).to_raw(dialect);
+        }
+        wire
+    }
+
+    async fn login(&self, method_id: String) -> Result<()> {
+        let known = self.about.auth_methods.iter().find(|method| method.id() == method_id);
+        match known {
+            Some(AuthMethod::Terminal(_)) => Err(Error::invalid_params("this method is run in a terminal")),
+            Some(_) => self.agent.login(method_id).await,
+            None => Err(Error::invalid_params("unknown methodId")),
+        }
+    }
+
+    async fn set_mode(&self, id: &SessionId, mode_id: String) -> Result<()> {
+        let slot = self.slot(id)?;
+        let _one_at_a_time = slot.changing.lock().await;
+        let options = slot.outlet.options();
+        let Some(mode) = mode_option(&options) else { return Err(Error::method_not_found("session/set_mode")) };
+        let config_id = mode.config_id.clone();
+        let (after, changed) = self.change(&slot, options, config_id, ConfigValue::Id(mode_id)).await?;
+        if changed {
+            // Modes and options are two views of one thing: the other view is told.
+            slot.outlet.options_changed(after).await?;
+        }
+        Ok(())
+    }
+
+    async fn set_option(&self, request: SetOptionRequest) -> Result<SetOptionResponse> {
+        let slot = self.slot(&request.session_id)?;
+        let _one_at_a_time = slot.changing.lock().await;
+        let before = slot.outlet.options();
+        let mode = |list: &[ConfigOption]| mode_option(list).and_then(ConfigOption::value);
+        let mode_before = mode(&before);
+        let (after, _) = self.change(&slot, before, request.config_id, request.value).await?;
+        let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
+        if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (slot.outlet.dialect(), mode_after) {
+            slot.outlet.send(None, ModeUpdate { mode_id, meta: None }.into()).await?;
+        }
+        Ok(SetOptionResponse { config_options: slot.outlet.visible(after), meta: None })
+    }
+
+    /// Changes one option: checked here, done by the session. Gives all options and whether any of them changed.
+    async fn change(
+        &self,
+        slot: &Slot<A::Session>,
+        mut options: Vec<ConfigOption>,
+        id: String,
+        value: ConfigValue,
+    ) -> Result<(Vec<ConfigOption>, bool)> {
+        let now = |options: &[ConfigOption]| {
+            options.iter().find(|option| option.config_id == id).and_then(ConfigOption::value)
+        };
+        let before = now(&options);
+        if !set_value(&mut options, &id, &value) {
+            return Err(Error::invalid_params(format!("no option `{id}` with this value")));
+        }
+        // What a version 1 client chose from a list may be a boolean for the session.
+        let value = now(&options).unwrap_or(value);
+        let moved = before.as_ref() != Some(&value);
+        let (options, changed) = match slot.session.set_option(id, value).await? {
+            Some(options) => (options, true),
+            None => (options, moved),
+        };
+        if changed {
+            slot.outlet.set_options(options.clone());
+        }
+        Ok((options, changed))
+    }
+
+    fn stop(&self, id: &SessionId, item: &Stoppable) -> Result<()> {
+        if self.slot(id)?.outlet.stop(item) { Ok(()) } else { Err(Error::invalid_params("this can't be stopped")) }
+    }
+}
+
+fn refused(refusal: &Refusal) -> Error {
+    let code = refusal.code();
+    let data = match refusal {
+        Refusal::BadInfo(error) => return Error::invalid_params(error),
+        Refusal::Unsupported { requested, supported } => ErrorData::Versions { requested: *requested, supported },
+    };
+    let mut error = tieline_rpc::Error::new(code.0, code.message().unwrap_or_default());
+    error.data = data.to_raw(Dialect::V2);
+    Error::Wire(error)
+}
+
+pub(super) fn slot_info<S: Session>(slot: &Slot<S>) -> SessionInfo {
+    SessionInfo {
+        session_id: slot.outlet.id.clone(),
+        cwd: slot.cwd.clone(),
+        additional_directories: slot.additional_directories.clone(),
+        title: slot.outlet.lock().title.clone(),
+        ..SessionInfo::default()
+    }
+}

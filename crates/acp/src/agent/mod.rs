@@ -1,0 +1,225 @@
+//! Writing an agent: the traits to implement, and how to serve them.
+//!
+//! An agent implements [`Agent`] and its [`Session`]; the smallest one is a function (see [`from_fn`]). The engine does the
+//! rest: it negotiates the dialect, keeps the sessions, refuses what the protocol forbids, and ends every turn as its
+//! dialect wants it.
+
+mod client;
+mod desk;
+mod function;
+mod outlet;
+mod permission;
+mod server;
+mod setup;
+mod slot;
+mod terminal;
+mod tool;
+mod turn;
+
+pub use client::ClientHandle;
+pub(crate) use client::extension;
+pub use function::{FnAgent, from_fn};
+pub use outlet::SessionHandle;
+pub use permission::{Ask, Decision};
+pub use server::{Server, serve, serve_stdio};
+pub use terminal::{Finished, Terminal};
+pub use tool::{ToolCall, ToolCallBuilder};
+pub use turn::{Say, Turn};
+
+use crate::error::{Error, Result};
+use std::future::Future;
+use std::sync::Arc;
+use tieline_schema::{
+    AgentCapabilities, AuthMethod, Command, ConfigOption, ConfigValue, ContentBlock, Implementation, ListRequest,
+    ListResponse, McpServer, Meta, Raw, SessionId, StopReason,
+};
+
+/// A program that changes code (or does anything else) on behalf of a user.
+///
+/// Only [`about`](Self::about) and [`open`](Self::open) are needed. Everything else answers as the protocol says for an
+/// agent that does not have it. What an agent does have, it also says in [`About::capabilities`]: the engine lets no call
+/// through that was not offered.
+pub trait Agent: Send + Sync + 'static {
+    /// One conversation.
+    type Session: Session;
+
+    /// Who the agent is and what it can do.
+    fn about(&self) -> About;
+
+    /// Opens a session. Updates that are sent through [`Opening::session`] meanwhile reach the client after the answer.
+    fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened<Self::Session>>> + Send;
+
+    /// Takes up a session from an earlier time. With [`Resuming::replay`], everything sent through
+    /// [`Resuming::session`] before this returns is the replay.
+    fn resume(&self, resuming: Resuming) -> impl Future<Output = Result<Opened<Self::Session>>> + Send {
+        async move { Err(Error::unknown_session(resuming.session.id())) }
+    }
+
+    /// Lists sessions. `None` leaves it to the engine, which lists those it knows.
+    fn list(&self, request: ListRequest) -> impl Future<Output = Result<Option<ListResponse>>> + Send {
+        let _ = request;
+        async { Ok(None) }
+    }
+
+    /// Deletes a session that is not open. An unknown one is no error.
+    fn delete(&self, id: SessionId) -> impl Future<Output = Result<()>> + Send {
+        let _ = id;
+        async { Ok(()) }
+    }
+
+    /// Logs in with one of the methods in [`About::auth_methods`].
+    fn login(&self, method_id: String) -> impl Future<Output = Result<()>> + Send {
+        let _ = method_id;
+        async { Ok(()) }
+    }
+
+    /// Logs out.
+    fn logout(&self) -> impl Future<Output = Result<()>> + Send {
+        async { Ok(()) }
+    }
+
+    /// Answers a request whose name starts with `_`.
+    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> impl Future<Output = Result<Raw>> + Send {
+        let _ = (params, client);
+        async move { Err(Error::method_not_found(&method)) }
+    }
+
+    /// Hears a notification whose name starts with `_`.
+    fn extension_notification(&self, method: String, params: Raw) -> impl Future<Output = ()> + Send {
+        let _ = (method, params);
+        async {}
+    }
+
+    /// The id of the next new session.
+    fn new_id(&self) -> SessionId {
+        crate::wire::new_id("sess").into()
+    }
+}
+
+/// One conversation.
+pub trait Session: Send + Sync + 'static {
+    /// Takes a prompt in, before the client is told anything about it: the place to store it. An error refuses the prompt,
+    /// and [`prompt`](Self::prompt) is not called.
+    fn accept(&self, message_id: &str, prompt: &[ContentBlock]) -> impl Future<Output = Result<()>> + Send {
+        let _ = (message_id, prompt);
+        async { Ok(()) }
+    }
+
+    /// Works on a prompt. What it returns ends the turn; if the turn was cancelled, the client is told `cancelled` whatever
+    /// that is. A handler that does not return soon after a cancel is dropped.
+    fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> impl Future<Output = Result<StopReason>> + Send;
+
+    /// Changes an option. The engine has checked that the option and the value exist. `None` means that only this value
+    /// changes; otherwise the new list of all options.
+    fn set_option(
+        &self,
+        id: String,
+        value: ConfigValue,
+    ) -> impl Future<Output = Result<Option<Vec<ConfigOption>>>> + Send {
+        let _ = (id, value);
+        async { Ok(None) }
+    }
+
+    /// The session is closed; its turn has ended.
+    fn close(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+}
+
+/// Who an agent is and what it can do.
+#[derive(Debug, Clone, Default)]
+pub struct About {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it offers. [`About::new`] starts with sessions and nothing else.
+    pub capabilities: AgentCapabilities,
+    /// The ways to log in. A non-empty list does not mean that login is needed: answer [`Error::AuthRequired`] for that.
+    pub auth_methods: Vec<AuthMethod>,
+    /// The engine keeps what was said in memory, and with it lists, loads, resumes, closes and deletes sessions by itself.
+    pub remember: bool,
+}
+
+impl About {
+    /// An agent with a name and a version.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        let capabilities = AgentCapabilities { session: true, ..AgentCapabilities::default() };
+        Self { info: Implementation::new(name, version), capabilities, ..Self::default() }
+    }
+
+    /// Lets the engine keep the sessions in memory. See [`About::remember`].
+    #[must_use]
+    pub fn remember(mut self) -> Self {
+        self.remember = true;
+        let offered = &mut self.capabilities;
+        (offered.load, offered.list, offered.resume, offered.close, offered.delete) = (true, true, true, true, true);
+        self
+    }
+}
+
+/// A session that is being opened.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Opening {
+    /// The way to tell the client something outside a turn; also has the id.
+    pub session: SessionHandle,
+    /// The working directory; absolute.
+    pub cwd: String,
+    /// More root directories; absolute, and only if [`AgentCapabilities::additional_directories`] was offered.
+    pub additional_directories: Vec<String>,
+    /// MCP servers to connect to; only of offered kinds.
+    pub mcp_servers: Vec<McpServer>,
+    /// Extensions (`_meta`).
+    pub meta: Option<Meta>,
+}
+
+/// A session that is being taken up again.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Resuming {
+    /// The way to tell the client something; also has the id.
+    pub session: SessionHandle,
+    /// The working directory; absolute.
+    pub cwd: String,
+    /// More root directories; the complete list.
+    pub additional_directories: Vec<String>,
+    /// MCP servers to connect to; the complete list.
+    pub mcp_servers: Vec<McpServer>,
+    /// The client wants the whole conversation again, before this call returns.
+    pub replay: bool,
+    /// Extensions (`_meta`).
+    pub meta: Option<Meta>,
+}
+
+/// A session that is ready.
+#[derive(Debug)]
+pub struct Opened<S> {
+    /// Takes the prompts.
+    pub session: Arc<S>,
+    /// Its options, the most important first. One of the category `mode` is also what version 1 calls modes.
+    pub options: Vec<ConfigOption>,
+    /// Its commands.
+    pub commands: Vec<Command>,
+    /// Extensions (`_meta`).
+    pub meta: Option<Meta>,
+}
+
+impl<S> Opened<S> {
+    /// A session without options and commands.
+    pub fn new(session: S) -> Self {
+        Self { session: Arc::new(session), options: Vec::new(), commands: Vec::new(), meta: None }
+    }
+
+    /// Gives it options.
+    #[must_use]
+    pub fn options(mut self, options: Vec<ConfigOption>) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Gives it commands.
+    #[must_use]
+    pub fn commands(mut self, commands: Vec<Command>) -> Self {
+        self.commands = commands;
+        self
+    }
+}

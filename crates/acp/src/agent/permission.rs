@@ -1,0 +1,155 @@
+//! Asking the user before something is done.
+
+use super::turn::Turn;
+use crate::error::{Error, Result};
+use tieline_schema::{
+    ClientCall, CommandSubject, PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest,
+    PermissionResponse, PermissionSubject, ToolCallSubject, ToolCallUpdate,
+};
+
+/// A question to the user.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Ask {
+    title: Option<String>,
+    description: Option<String>,
+    subject: Option<PermissionSubject>,
+    options: Vec<PermissionOption>,
+}
+
+impl Ask {
+    /// A question about nothing in particular.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: Some(title.into()), description: None, subject: None, options: Vec::new() }
+    }
+
+    /// May this tool call run? The client applies the update before it shows the question.
+    pub fn about(call: ToolCallUpdate) -> Self {
+        let title = call.title.set().cloned();
+        let subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call: call, meta: None }));
+        Self { title, description: None, subject, options: Vec::new() }
+    }
+
+    /// May this command run?
+    pub fn command(subject: CommandSubject) -> Self {
+        let title = Some(format!("Run `{}`?", subject.command));
+        Self { title, description: None, subject: Some(PermissionSubject::Command(subject)), options: Vec::new() }
+    }
+
+    /// The question itself.
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// More about it.
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// What the user can choose. Without this: allow once, reject once.
+    pub fn options(mut self, options: Vec<PermissionOption>) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Adds a choice.
+    pub fn option(mut self, id: &str, name: &str, kind: PermissionOptionKind) -> Self {
+        self.options.push(PermissionOption { option_id: id.into(), name: name.into(), kind, meta: None });
+        self
+    }
+}
+
+/// What the user decided.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// One of the options was chosen. Its `meta` is what the client added to the choice, if anything.
+    Chosen(PermissionOption),
+    /// The turn was cancelled, or the answer was none of the options: not allowed.
+    Cancelled,
+}
+
+impl Decision {
+    /// True if an option was chosen that allows it. Nothing else counts as approval.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Chosen(option) if option.kind.allows())
+    }
+
+    /// The id of the chosen option.
+    pub fn option_id(&self) -> Option<&str> {
+        match self {
+            Self::Chosen(option) => Some(&option.option_id),
+            Self::Cancelled => None,
+        }
+    }
+}
+
+pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
+    let question = if question.options.is_empty() {
+        question.option("allow", "Allow", PermissionOptionKind::AllowOnce).option(
+            "reject",
+            "Reject",
+            PermissionOptionKind::RejectOnce,
+        )
+    } else {
+        question
+    };
+    if turn.is_cancelled() {
+        return Ok(Decision::Cancelled);
+    }
+    let shared = &turn.shared;
+    let request = PermissionRequest {
+        session_id: shared.outlet.id.clone(),
+        title: question.title.unwrap_or_else(|| "Permission required".into()),
+        description: question.description,
+        subject: question.subject,
+        options: question.options.clone(),
+        meta: None,
+    };
+    let client = turn.client();
+    let asking = Asking::new(turn);
+    // Cancelled while the user thinks: stop waiting. That drops the call, which withdraws the question.
+    let answer = tokio::select! {
+        biased;
+        () = turn.cancelled() => Ok(None),
+        answer = client.ask::<PermissionResponse>(ClientCall::Permission(request), None) => answer.map(Some),
+    };
+    drop(asking);
+    match answer {
+        Ok(Some(answer)) => Ok(decide(&answer.outcome, question.options)),
+        // Nobody is left to decide.
+        Ok(None) | Err(Error::Closed(_)) => Ok(Decision::Cancelled),
+        Err(error) => Err(error),
+    }
+}
+
+/// While this lives, the client is told that the turn waits for the user.
+struct Asking<'t>(&'t Turn);
+
+impl<'t> Asking<'t> {
+    fn new(turn: &'t Turn) -> Self {
+        turn.shared.outlet.asking(turn.shared.number, true);
+        Self(turn)
+    }
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        // After a cancel the next state is idle.
+        if !self.0.is_cancelled() {
+            self.0.shared.outlet.asking(self.0.shared.number, false);
+        }
+    }
+}
+
+fn decide(outcome: &PermissionOutcome, options: Vec<PermissionOption>) -> Decision {
+    let Some(mut option) = outcome.chosen(&options).cloned() else { return Decision::Cancelled };
+    // What the client adds to the choice, such as the user's reason.
+    if let PermissionOutcome::Selected(selected) = outcome
+        && selected.meta.is_some()
+    {
+        option.meta.clone_from(&selected.meta);
+    }
+    Decision::Chosen(option)
+}

@@ -1,0 +1,158 @@
+//! Serving an agent: over any transport, or over standard input and output with everything a process needs to end well.
+
+use super::Agent;
+use super::desk::Desk;
+use crate::error::{Error, Result};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_rpc::{Connection, End, Limits, Peer, Transport};
+use tieline_schema::Protocol;
+use tokio::time::timeout;
+
+/// Serves `agent` to one client until the client goes away.
+pub async fn serve(agent: impl Agent, transport: Transport) -> Result<()> {
+    Server::new(agent).serve(transport).await
+}
+
+/// Serves `agent` over standard input and output: the framing is the client's choice, and the end of input, SIGTERM and
+/// SIGINT all lead to an orderly end.
+pub async fn serve_stdio(agent: impl Agent) -> Result<()> {
+    Server::new(agent).serve_stdio().await
+}
+
+/// An agent with settings, ready to be served.
+#[derive(Debug)]
+pub struct Server<A> {
+    agent: A,
+    protocol: Protocol,
+    limits: Limits,
+    cancel_grace: Duration,
+    drain: Duration,
+}
+
+impl<A: Agent> Server<A> {
+    /// The usual settings.
+    pub fn new(agent: A) -> Self {
+        Self {
+            agent,
+            protocol: Protocol::Auto,
+            limits: Limits::default(),
+            cancel_grace: Duration::from_secs(1),
+            drain: Duration::from_secs(2),
+        }
+    }
+
+    /// Speaks only this protocol instead of whatever the client speaks.
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// Limits of the connection.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A handler that has not returned this long after a cancel is dropped.
+    #[must_use]
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
+        self
+    }
+
+    /// Running turns may go on this long after the end of input.
+    #[must_use]
+    pub fn drain(mut self, drain: Duration) -> Self {
+        self.drain = drain;
+        self
+    }
+
+    /// Serves over any transport.
+    pub async fn serve(self, transport: Transport) -> Result<()> {
+        self.serve_until(transport, std::future::pending()).await
+    }
+
+    /// Serves over standard input and output. See [`serve_stdio`].
+    pub async fn serve_stdio(self) -> Result<()> {
+        self.serve_until(Transport::stdio().detect_framing(), signal()).await
+    }
+
+    async fn serve_until(self, transport: Transport, stop: impl Future<Output = ()>) -> Result<()> {
+        let (peer, connection) = Connection::open(transport, self.limits);
+        let desk = Arc::new(Desk::new(self.agent, peer.clone(), self.protocol, self.cancel_grace));
+        // Also if this future is dropped, no turn goes on working for nobody.
+        let _cancel = CancelOnDrop(&desk);
+        let run = connection.run(Arc::clone(&desk));
+        tokio::pin!(run);
+        let end = tokio::select! {
+            end = &mut run => Some(end),
+            () = peer.write_ended() => None,
+            () = stop => {
+                peer.stop_reading();
+                Some(run.await)
+            }
+        };
+        let drain = match end {
+            None => Duration::ZERO,
+            Some(End::Stopped) => self.drain / 4,
+            Some(_) => self.drain,
+        };
+        finish(&peer, &desk, drain, self.cancel_grace).await;
+        match end {
+            Some(End::Eof | End::Stopped) => Ok(()),
+            Some(End::Failed(error)) => Err(Error::Closed(format!("reading from the client failed: {error}"))),
+            Some(End::Broken(why)) => Err(Error::Closed(format!("the client's messages can't be followed: {why}"))),
+            None => Err(Error::Closed("the client stopped listening".into())),
+        }
+    }
+}
+
+struct CancelOnDrop<'d, A: Agent>(&'d Desk<A>);
+
+impl<A: Agent> Drop for CancelOnDrop<'_, A> {
+    fn drop(&mut self) {
+        self.0.cancel_all();
+    }
+}
+
+/// Requests that were read get their answers; turns get some time, then they are cancelled; everything is written out.
+async fn finish<A: Agent>(peer: &Peer, desk: &Desk<A>, drain: Duration, grace: Duration) {
+    let quiet = async {
+        peer.idle().await;
+        desk.idle().await;
+    };
+    if timeout(drain, quiet).await.is_err() {
+        desk.cancel_all();
+        peer.withdraw_all();
+        let _ = timeout(grace + Duration::from_millis(250), async {
+            peer.idle().await;
+            desk.idle().await;
+        })
+        .await;
+    }
+    let _ = timeout(Duration::from_millis(500), desk.close_all()).await;
+    let _ = timeout(Duration::from_millis(250), peer.close()).await;
+}
+
+#[cfg(unix)]
+async fn signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,266 @@
+//! How sessions come and go: opened, taken up again, listed, closed, deleted.
+
+use super::desk::{Inner, Remembered, slot_info};
+use super::outlet::{Hello, Outlet, SessionHandle, reply};
+use super::slot::Slot;
+use super::{Agent, Opened, Opening, Resuming};
+use crate::error::{Error, Result};
+use crate::wire;
+use std::sync::Arc;
+use tieline_rpc::Responder;
+use tieline_schema::{
+    CommandsUpdate, Dialect, ListRequest, ListResponse, LoadAnswer, McpServer, Meta, NewSessionRequest, Replay,
+    ResumeRequest, SessionId, SessionInfo, SessionSetup, State, is_absolute,
+};
+
+/// Sessions on one page of a list.
+const PAGE: usize = 100;
+
+/// Where a session works and with what; checked.
+#[derive(Clone)]
+pub(super) struct Setting {
+    cwd: String,
+    additional_directories: Vec<String>,
+    mcp_servers: Vec<McpServer>,
+    meta: Option<Meta>,
+}
+
+impl Setting {
+    fn opening(self, session: SessionHandle) -> Opening {
+        let Self { cwd, additional_directories, mcp_servers, meta } = self;
+        Opening { session, cwd, additional_directories, mcp_servers, meta }
+    }
+
+    fn resuming(self, session: SessionHandle, replay: bool) -> Resuming {
+        let Self { cwd, additional_directories, mcp_servers, meta } = self;
+        Resuming { session, cwd, additional_directories, mcp_servers, replay, meta }
+    }
+}
+
+/// A session that is ready to be answered.
+struct Ready<S> {
+    outlet: Arc<Outlet>,
+    opened: Opened<S>,
+    setting: Setting,
+}
+
+impl<A: Agent> Inner<A> {
+    /// The part of opening and resuming that is checked before the agent hears of it.
+    fn check_setup(
+        &self,
+        cwd: &str,
+        roots: &[String],
+        servers: Option<Vec<McpServer>>,
+        dialect: Dialect,
+    ) -> Result<Vec<McpServer>> {
+        let can = &self.about.capabilities;
+        if let Some(path) = std::iter::once(cwd).chain(roots.iter().map(String::as_str)).find(|path| !is_absolute(path))
+        {
+            return Err(Error::invalid_params(format!("`{path}` is not an absolute path")));
+        }
+        if !roots.is_empty() && !can.additional_directories {
+            return Err(Error::invalid_params("additionalDirectories is not offered by this agent"));
+        }
+        let servers = match servers {
+            None if dialect != Dialect::V2 => return Err(Error::invalid_params("missing field `mcpServers`")),
+            servers => servers.unwrap_or_default(),
+        };
+        for server in &servers {
+            let offered = match server {
+                McpServer::Stdio(_) => can.mcp_stdio || dialect == Dialect::V1,
+                McpServer::Http(_) => can.mcp_http,
+                McpServer::Sse(_) => can.mcp_sse,
+                McpServer::Other(_) => false,
+            };
+            if !offered {
+                return Err(Error::invalid_params(format!("this agent takes no `{}` MCP servers", server.kind())));
+            }
+        }
+        Ok(servers)
+    }
+
+    /// Opens a session and answers.
+    pub(super) async fn open(&self, request: NewSessionRequest, hello: Arc<Hello>, responder: Responder) {
+        let ready = self.opened_by_agent(request, &hello).await;
+        self.answer_setup(ready, true, &hello, responder).await;
+    }
+
+    /// Takes up a session and answers.
+    pub(super) async fn resume(&self, request: ResumeRequest, hello: Arc<Hello>, responder: Responder) {
+        let ready = self.resumed(request, &hello).await;
+        self.answer_setup(ready, false, &hello, responder).await;
+    }
+
+    async fn answer_setup(&self, ready: Result<Ready<A::Session>>, new: bool, hello: &Hello, responder: Responder) {
+        match ready {
+            Ok(ready) => self.ready(ready, new, responder),
+            Err(error) => responder.fail(&self.with_login(error, hello.dialect)).await,
+        }
+    }
+
+    fn outlet(&self, id: SessionId, hello: &Arc<Hello>) -> Arc<Outlet> {
+        Outlet::new(id, self.peer.clone(), Arc::clone(hello), self.about.remember)
+    }
+
+    async fn opened_by_agent(&self, request: NewSessionRequest, hello: &Arc<Hello>) -> Result<Ready<A::Session>> {
+        let (cwd, additional_directories) = (request.cwd, request.additional_directories);
+        let mcp_servers = self.check_setup(&cwd, &additional_directories, request.mcp_servers, hello.dialect)?;
+        let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
+        let outlet = self.outlet(self.agent.new_id(), hello);
+        outlet.hold();
+        let session = SessionHandle { outlet: Arc::clone(&outlet) };
+        let opened = self.agent.open(setting.clone().opening(session)).await?;
+        Ok(Ready { outlet, opened, setting })
+    }
+
+    /// The session is known from now on; the answer goes out, then what was kept back, then its commands.
+    fn ready(&self, ready: Ready<A::Session>, new: bool, responder: Responder) {
+        let Ready { outlet, opened, setting } = ready;
+        let dialect = outlet.dialect();
+        outlet.set_up(opened.options.clone(), opened.commands.clone());
+        let slot =
+            Slot::new(Arc::clone(&outlet), opened.session, setting.cwd, setting.additional_directories, self.grace);
+        self.state().sessions.insert(outlet.id.clone(), slot);
+        let setup = SessionSetup {
+            session_id: new.then(|| outlet.id.clone()),
+            config_options: outlet.visible(opened.options),
+            commands: opened.commands.clone(),
+            meta: opened.meta,
+            ..SessionSetup::default()
+        };
+        outlet.hold();
+        outlet.release(|| {
+            if new || dialect == Dialect::V2 {
+                reply(responder, &setup, dialect);
+            } else {
+                responder.reply_now(wire::write(&LoadAnswer(&setup), dialect));
+            }
+        });
+        if dialect != Dialect::V2 && !opened.commands.is_empty() {
+            let update = CommandsUpdate { commands: opened.commands, meta: None }.into();
+            let _ = outlet.put(&mut outlet.lock(), update);
+        }
+    }
+
+    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>) -> Result<Ready<A::Session>> {
+        let (id, cwd, additional_directories) = (request.session_id, request.cwd, request.additional_directories);
+        let (replay, servers) = match request.replay {
+            // `session/resume` never required the list of servers.
+            Replay::None => (false, request.mcp_servers.or(Some(Vec::new()))),
+            Replay::Start => (true, request.mcp_servers),
+            Replay::Unknown(unknown) => {
+                return Err(Error::invalid_params(format!("replayFrom: `{}` is not known here", unknown.tag)));
+            }
+        };
+        let mcp_servers = self.check_setup(&cwd, &additional_directories, servers, hello.dialect)?;
+        let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
+        let live = self.state().sessions.get(&id).cloned();
+        if live.as_ref().is_some_and(|slot| slot.is_running()) {
+            return Err(Error::invalid_request("turn_in_progress"));
+        }
+        let ready = if self.about.remember {
+            let ready = self.remembered(id, live, setting, hello).await?;
+            // What the agent said while opening belongs behind the replay.
+            let said = ready.outlet.unhold();
+            if replay {
+                ready.outlet.send_replay(ready.outlet.replay()).await?;
+            }
+            ready.outlet.hold_again(said);
+            ready
+        } else {
+            if let Some(slot) = live {
+                slot.close().await;
+                slot.outlet.close();
+            }
+            let outlet = self.outlet(id, hello);
+            let session = SessionHandle { outlet: Arc::clone(&outlet) };
+            outlet.set_replaying(replay);
+            let opened = self.agent.resume(setting.clone().resuming(session, replay)).await?;
+            outlet.set_replaying(false);
+            Ready { outlet, opened, setting }
+        };
+        // Current v2 wants the present state before the answer.
+        ready.outlet.state_now(State::default());
+        Ok(ready)
+    }
+
+    /// Takes up a session that the engine itself remembers.
+    async fn remembered(
+        &self,
+        id: SessionId,
+        live: Option<Arc<Slot<A::Session>>>,
+        setting: Setting,
+        hello: &Arc<Hello>,
+    ) -> Result<Ready<A::Session>> {
+        if let Some(slot) = live {
+            // Still open: it stays as it is, only what the client was told is forgotten.
+            let outlet = Arc::clone(&slot.outlet);
+            let (options, commands) = outlet.restart();
+            let opened = Opened { session: Arc::clone(&slot.session), options, commands, meta: None };
+            return Ok(Ready { outlet, opened, setting });
+        }
+        let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
+        let outlet = self.outlet(id.clone(), hello);
+        let session = SessionHandle { outlet: Arc::clone(&outlet) };
+        outlet.hold();
+        match self.agent.open(setting.clone().opening(session)).await {
+            Ok(opened) => {
+                outlet.restore(remembered.history);
+                let opened = Opened { options: remembered.options, ..opened };
+                Ok(Ready { outlet, opened, setting })
+            }
+            Err(error) => {
+                self.state().closed.insert(id, remembered);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn list(&self, request: ListRequest) -> Result<ListResponse> {
+        if let Some(list) = self.agent.list(request.clone()).await? {
+            return Ok(list);
+        }
+        let start: usize = match &request.cursor {
+            None => 0,
+            Some(cursor) => cursor.parse().map_err(|_| Error::invalid_params("unknown cursor"))?,
+        };
+        let state = self.state();
+        let live = state.sessions.values().map(|slot| slot_info(slot));
+        let mut sessions: Vec<SessionInfo> =
+            live.chain(state.closed.values().map(|closed| closed.info.clone())).collect();
+        sessions.retain(|info| request.cwd.as_ref().is_none_or(|cwd| *cwd == info.cwd));
+        sessions.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
+        let end = start.checked_add(PAGE).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
+        let next_cursor = (sessions.len() > end).then(|| end.to_string());
+        let sessions = sessions.into_iter().skip(start).take(PAGE).collect();
+        Ok(ListResponse { sessions, next_cursor, meta: None })
+    }
+
+    pub(super) async fn close(&self, id: &SessionId, dialect: Dialect) -> Result<()> {
+        let slot = match self.slot(id) {
+            // Current v2: closing what is not open succeeds.
+            Err(_) if dialect == Dialect::V2 => return Ok(()),
+            slot => slot?,
+        };
+        slot.close().await;
+        let info = slot_info(&slot);
+        let options = slot.outlet.options();
+        let history = slot.outlet.close();
+        let mut state = self.state();
+        state.sessions.remove(id);
+        if let Some(history) = history {
+            state.closed.insert(id.clone(), Remembered { info, options, history });
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete(&self, id: SessionId) -> Result<()> {
+        if let Ok(slot) = self.slot(&id) {
+            slot.close().await;
+            slot.outlet.close();
+            self.state().sessions.remove(&id);
+        }
+        self.state().closed.remove(&id);
+        self.agent.delete(id).await
+    }
+}

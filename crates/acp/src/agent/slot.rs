@@ -1,0 +1,305 @@
+//! One open session in the engine: its turns, one at a time, and how they begin, are cancelled and end.
+
+use super::Session;
+use super::outlet::{Outlet, reply};
+use super::turn::Turn;
+use crate::error::{Error, Result};
+use crate::wire::new_id;
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tieline_rpc::{Cancel, Responder};
+use tieline_schema::{ContentBlock, Dialect, Failure, PromptResponse, State, StopReason};
+use tokio::sync::Notify;
+use tracing::Instrument;
+
+/// So many prompts may wait for their turn (current v2).
+const QUEUE: usize = 64;
+
+pub(crate) struct Slot<S> {
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) session: Arc<S>,
+    pub(crate) cwd: String,
+    pub(crate) additional_directories: Vec<String>,
+    turns: Mutex<Turns>,
+    idle: Notify,
+    /// Options are changed one at a time.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+    /// A handler that ignores a cancel is dropped after this time.
+    grace: Duration,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// The turn that runs. Free before the client hears of the end, because its next prompt may come at once.
+    current: Option<Cancel>,
+    /// Tasks that work on prompts; the last words of one may still be on their way when the next one starts.
+    workers: usize,
+    queue: VecDeque<Prompt>,
+    closing: bool,
+}
+
+pub(crate) struct Prompt {
+    pub(crate) content: Vec<ContentBlock>,
+    pub(crate) responder: Responder,
+}
+
+impl<S: Session> Slot<S> {
+    pub(crate) fn new(
+        outlet: Arc<Outlet>,
+        session: Arc<S>,
+        cwd: String,
+        additional_directories: Vec<String>,
+        grace: Duration,
+    ) -> Arc<Self> {
+        let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
+        Arc::new(Self { outlet, session, cwd, additional_directories, turns, idle, changing, grace })
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a prompt, on the reader: a cancel that comes right behind it finds its turn.
+    pub(crate) fn accept(self: &Arc<Self>, prompt: Prompt) {
+        let mut turns = self.turns();
+        if turns.closing {
+            return prompt.responder.fail_now(&Error::unknown_session(&self.outlet.id).to_wire());
+        }
+        if turns.current.is_none() {
+            turns.current = Some(prompt.responder.cancel().clone());
+            turns.workers += 1;
+            drop(turns);
+            let slot = Arc::clone(self);
+            tokio::spawn(async move { slot.work(prompt).await });
+        } else if self.outlet.dialect() == Dialect::V2 && turns.queue.len() < QUEUE {
+            turns.queue.push_back(prompt);
+        } else {
+            prompt.responder.fail_now(&Error::invalid_request("turn_in_progress").to_wire());
+        }
+    }
+
+    /// Cancels the running turn and every prompt that waits. Nothing happens if there is none.
+    pub(crate) fn cancel(&self) {
+        let mut turns = self.turns();
+        if let Some(current) = &turns.current {
+            current.cancel();
+        }
+        for prompt in std::mem::take(&mut turns.queue) {
+            prompt.responder.fail_now(&Error::Cancelled.to_wire());
+        }
+    }
+
+    pub(crate) fn is_running(&self) -> bool {
+        self.turns().current.is_some()
+    }
+
+    /// Takes no more prompts, cancels what runs, and waits until it has ended.
+    pub(crate) async fn close(&self) {
+        self.turns().closing = true;
+        self.cancel();
+        self.idle().await;
+        self.session.close().await;
+    }
+
+    /// Waits until no turn runs and everything about the last one is said.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let idle = self.idle.notified();
+            tokio::pin!(idle);
+            idle.as_mut().enable();
+            if self.turns().workers == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// Works on a prompt, and then on those that came meanwhile.
+    async fn work(self: Arc<Self>, first: Prompt) {
+        let mut next = Some(first);
+        while let Some(prompt) = next {
+            // Never the same twice, whatever becomes of the slot: a turn that is over must not be taken for another.
+            static LAST: AtomicU64 = AtomicU64::new(0);
+            let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+            next = self.turn(number, prompt).await;
+        }
+        self.turns().workers -= 1;
+        self.idle.notify_waiters();
+    }
+
+    /// Makes way for the next turn, and gives its prompt if it waits already.
+    fn advance(&self) -> Option<Prompt> {
+        let mut turns = self.turns();
+        let mut next = turns.queue.pop_front();
+        // Withdrawn while they waited: never inserted.
+        while let Some(gone) = next.take_if(|prompt| prompt.responder.cancel().is_cancelled()) {
+            gone.responder.fail_now(&Error::Cancelled.to_wire());
+            next = turns.queue.pop_front();
+        }
+        turns.current = next.as_ref().map(|prompt| prompt.responder.cancel().clone());
+        next
+    }
+
+    async fn turn(&self, number: u64, prompt: Prompt) -> Option<Prompt> {
+        let Prompt { content, responder } = prompt;
+        let outlet = &self.outlet;
+        let cancel = responder.cancel().clone();
+        let message_id = new_id("user");
+        let turn = Turn::new(Arc::clone(outlet), number, cancel.clone(), message_id.clone());
+        let span = tracing::info_span!("turn", session = %outlet.id, number);
+        let (session, id) = (Arc::clone(&self.session), message_id.clone());
+        let taken_in = self.supervise(&cancel, span.clone(), async move {
+            let accepted = session.accept(&id, &content).await;
+            accepted.map(|()| content)
+        });
+        let content = match taken_in.await {
+            Ok(content) => content,
+            Err(error) => {
+                let next = self.advance();
+                let dialect = outlet.dialect();
+                if cancel.is_cancelled() && dialect != Dialect::V2 {
+                    reply(responder, &PromptResponse::ended(StopReason::Cancelled), dialect);
+                } else {
+                    responder.fail(&error.to_wire()).await;
+                }
+                return next;
+            }
+        };
+        outlet.peer.room().await;
+        // Current v2 is answered now, the others when the turn ends.
+        let mut responder = Some(responder);
+        let accepted = PromptResponse::accepted(&*message_id);
+        let at_once = if outlet.dialect() == Dialect::V2 { responder.take() } else { None };
+        outlet.begin(
+            number,
+            || {
+                if let Some(responder) = at_once {
+                    reply(responder, &accepted, Dialect::V2);
+                }
+            },
+            &message_id,
+            &content,
+        );
+        let session = Arc::clone(&self.session);
+        let result = self.supervise(&cancel, span, async move { session.prompt(turn, content).await }).await;
+        outlet.peer.room().await;
+        let cancelled = cancel.is_cancelled();
+        let result = if cancelled { Ok(StopReason::Cancelled) } else { result };
+        let idle = match &result {
+            Ok(reason) => State::idle(reason.clone()),
+            Err(error) => {
+                let wire = error.to_wire();
+                let error = Failure { code: wire.code, message: wire.message, data: wire.data, meta: None };
+                State::Idle { stop_reason: Some(StopReason::Error), error: Some(error) }
+            }
+        };
+        let dialect = outlet.dialect();
+        let answer = responder.map(|responder| {
+            move || match result {
+                Ok(reason) => reply(responder, &PromptResponse::ended(reason), dialect),
+                Err(error) => responder.fail_now(&error.to_wire()),
+            }
+        });
+        let mut next = None;
+        outlet.end(cancelled, idle, || next = self.advance(), answer);
+        next
+    }
+
+    /// Runs a handler so that its panic is one failed turn, and drops it if it ignores a cancel.
+    async fn supervise<T>(
+        &self,
+        cancel: &Cancel,
+        span: tracing::Span,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let mut work = Caught(Box::pin(work.instrument(span)));
+        let done = tokio::select! {
+            done = &mut work => Some(done),
+            () = cancel.cancelled() => tokio::time::timeout(self.grace, &mut work).await.ok(),
+        };
+        match done {
+            Some(Ok(result)) => result,
+            Some(Err(Panicked)) => Err(Error::internal("the handler of a prompt panicked")),
+            None => {
+                tracing::warn!(session = %self.outlet.id, "the handler ignored a cancel and was dropped");
+                Err(Error::Cancelled)
+            }
+        }
+    }
+}
+
+/// A future that panicked; the panic itself was reported by the panic hook.
+struct Panicked;
+
+/// Turns a panic of a future into an error. Cheaper than a task of its own, and it ends when it is dropped.
+struct Caught<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for Caught<F> {
+    type Output = std::result::Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // What panicked is dropped and never looked at again.
+        let inner = self.0.as_mut();
+        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| inner.poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use crate::agent::desk::Desk;
+    use crate::{StopReason, Transport, agent};
+    use std::sync::{Arc, OnceLock};
+    use std::time::Duration;
+    use tieline_rpc::{Connection, Direction, Limits};
+    use tieline_schema::Protocol;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+    /// A client may send its next prompt the moment it hears that the last turn is over, so the slot is free by then.
+    #[tokio::test]
+    async fn the_slot_is_free_when_the_end_is_told() {
+        for (hello, end) in [
+            (r#"{"protocolVersion":1}"#, "stopReason"),
+            (r#"{"protocolVersion":2}"#, "stopReason"),
+            (r#"{"protocolVersion":2,"info":{"name":"c","version":"1"}}"#, r#""state":"idle""#),
+        ] {
+            let desk = Arc::new(OnceLock::<Arc<Desk<_>>>::new());
+            let watched = Arc::clone(&desk);
+            let (near, far) = tokio::io::duplex(4096);
+            let transport = Transport::stream(near).tap(move |way, frame| {
+                if way == Direction::Out && String::from_utf8_lossy(frame).contains(end) {
+                    let busy = watched.get().unwrap().0.slots().iter().any(|slot| slot.is_running());
+                    assert!(!busy, "still busy while the client is told {end}");
+                }
+            });
+            let agent = agent::from_fn("quick", |_, _| async { Ok(StopReason::EndTurn) });
+            let (peer, connection) = Connection::open(transport, Limits::default());
+            let made = desk.get_or_init(|| Arc::new(Desk::new(agent, peer, Protocol::Auto, Duration::ZERO)));
+            tokio::spawn(connection.run(Arc::clone(made)));
+            let (from, mut to) = tokio::io::split(far);
+            let mut lines = BufReader::new(from).lines();
+            let mut say = async |id: u8, method: &str, params: &str| {
+                let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n");
+                to.write_all(line.as_bytes()).await.unwrap();
+            };
+            say(0, "initialize", hello).await;
+            lines.next_line().await.unwrap().unwrap();
+            say(1, "session/new", r#"{"cwd":"/w","mcpServers":[]}"#).await;
+            let opened = lines.next_line().await.unwrap().unwrap();
+            let id = opened.split("\"sessionId\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+            let prompt = r#"{"sessionId":"ID","prompt":[{"type":"text","text":"x"}]}"#.replace("ID", id);
+            say(2, "session/prompt", &prompt).await;
+            // A panic in the tap would keep the end from coming.
+            let told = async { while !lines.next_line().await.unwrap().unwrap().contains(end) {} };
+            tokio::time::timeout(Duration::from_secs(5), told).await.unwrap();
+        }
+    }
+}

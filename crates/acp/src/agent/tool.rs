@@ -1,0 +1,172 @@
+//! A tool call as the agent reports it: pending, running, then one final status.
+
+use super::outlet::Stoppable;
+use super::permission::{Ask, Decision};
+use super::turn::Turn;
+use crate::error::Result;
+use crate::wire::new_id;
+use tieline_rpc::Cancel;
+use tieline_schema::{
+    Items, Location, Marker, Patch, PermissionOption, Raw, ToolCallCapabilities, ToolCallContent, ToolCallContentChunk,
+    ToolCallStatus, ToolCallUpdate, ToolKind,
+};
+
+/// A tool call that is not reported yet.
+#[derive(Debug)]
+#[must_use]
+pub struct ToolCallBuilder {
+    turn: Turn,
+    call: ToolCallUpdate,
+    stoppable: bool,
+}
+
+impl ToolCallBuilder {
+    pub(crate) fn new(turn: Turn, title: String) -> Self {
+        let call = ToolCallUpdate::new(new_id("call")).title(title).status(ToolCallStatus::Pending);
+        Self { turn, call, stoppable: false }
+    }
+
+    /// Uses this id instead of a new one. It must be unique in the session.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.call.tool_call_id = id.into();
+        self
+    }
+
+    /// The name the model uses for the tool.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.call.name = Patch::Set(name.into());
+        self
+    }
+
+    /// What kind of tool it is.
+    pub fn kind(mut self, kind: ToolKind) -> Self {
+        self.call.kind = Patch::Set(kind);
+        self
+    }
+
+    /// A file it works on; `line` counts from 1.
+    pub fn at(mut self, path: impl Into<String>, line: Option<u32>) -> Self {
+        let line = line.and_then(std::num::NonZero::new);
+        let location = Location { path: path.into(), line, ..Location::default() };
+        match &mut self.call.locations {
+            Patch::Set(Items(list)) => list.push(location),
+            other => *other = Patch::Set(Items(vec![location])),
+        }
+        self
+    }
+
+    /// The raw input.
+    pub fn input(mut self, input: impl Into<Raw>) -> Self {
+        self.call.raw_input = Patch::Set(input.into());
+        self
+    }
+
+    /// What is known of the result already, such as a diff that is going to be made.
+    pub fn content(mut self, content: Vec<ToolCallContent>) -> Self {
+        self.call.content = Patch::Set(Items(content));
+        self
+    }
+
+    /// The client may stop this call alone (where its dialect can). Watch [`ToolCall::stopped`].
+    pub fn stoppable(mut self) -> Self {
+        self.stoppable = true;
+        self.call.capabilities = Patch::Set(ToolCallCapabilities { cancel: Marker::Yes, meta: None });
+        self
+    }
+
+    /// Reports the call as pending.
+    pub async fn start(self) -> Result<ToolCall> {
+        let Self { turn, call, stoppable } = self;
+        let id = call.tool_call_id.clone();
+        let title = call.title.set().cloned().unwrap_or_default();
+        let outlet = &turn.shared.outlet;
+        let stop = if stoppable { outlet.make_stoppable(Stoppable::ToolCall(id.clone())) } else { Cancel::default() };
+        turn.update(call).await?;
+        outlet.track_call(&id);
+        Ok(ToolCall { turn, id, title, stop })
+    }
+}
+
+/// A tool call that was reported. If it has no final status when the turn ends, the engine gives it one.
+#[derive(Debug)]
+pub struct ToolCall {
+    turn: Turn,
+    id: String,
+    title: String,
+    stop: Cancel,
+}
+
+impl ToolCall {
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Changes anything about it. The id is filled in.
+    pub async fn update(&self, mut change: ToolCallUpdate) -> Result<()> {
+        change.tool_call_id.clone_from(&self.id);
+        let is_final = change.status.set().is_some_and(ToolCallStatus::is_final);
+        self.turn.update(change).await?;
+        // Only now: a call that is dropped while it waits for room still gets its end from the engine.
+        if is_final {
+            self.turn.shared.outlet.untrack_call(&self.id);
+        }
+        Ok(())
+    }
+
+    /// It runs now.
+    pub async fn running(&self) -> Result<()> {
+        self.update(ToolCallUpdate::default().status(ToolCallStatus::InProgress)).await
+    }
+
+    /// Adds a piece of output.
+    pub async fn append(&self, content: impl Into<ToolCallContent>) -> Result<()> {
+        let chunk = ToolCallContentChunk { tool_call_id: self.id.clone(), content: content.into(), meta: None };
+        self.turn.update(chunk).await
+    }
+
+    /// Replaces all output.
+    pub async fn content(&self, content: Vec<ToolCallContent>) -> Result<()> {
+        self.update(ToolCallUpdate::default().content(content)).await
+    }
+
+    /// Asks the user whether it may run.
+    pub async fn ask(&self, options: Vec<PermissionOption>) -> Result<Decision> {
+        self.turn.ask(Ask::about(ToolCallUpdate::new(&*self.id)).title(&*self.title).options(options)).await
+    }
+
+    /// It is done.
+    pub async fn complete(self) -> Result<()> {
+        self.finish(ToolCallStatus::Completed, Patch::Keep, Patch::Keep).await
+    }
+
+    /// It is done, with this result.
+    pub async fn complete_with(self, content: Vec<ToolCallContent>, output: Option<Raw>) -> Result<()> {
+        let output = output.map_or(Patch::Keep, Patch::Set);
+        self.finish(ToolCallStatus::Completed, Patch::Set(Items(content)), output).await
+    }
+
+    /// It did not work, and this is why. The turn goes on.
+    pub async fn fail(self, why: impl Into<String>) -> Result<()> {
+        let content = vec![ToolCallContent::from(why.into())];
+        self.finish(ToolCallStatus::Failed, Patch::Set(Items(content)), Patch::Keep).await
+    }
+
+    async fn finish(
+        self,
+        status: ToolCallStatus,
+        content: Patch<Items<ToolCallContent>>,
+        raw_output: Patch<Raw>,
+    ) -> Result<()> {
+        let change = ToolCallUpdate { content, raw_output, ..ToolCallUpdate::default() };
+        self.update(change.status(status)).await
+    }
+
+    /// Waits until the client wants this call stopped, alone or with the turn.
+    pub async fn stopped(&self) {
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = self.turn.cancelled() => {}
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! One prompt, seen from the agent: what it says, asks and does until the turn ends.
+
+use super::client::ClientHandle;
+use super::outlet::{Outlet, SessionHandle, Stoppable};
+use super::permission::{Ask, Decision};
+use super::tool::ToolCallBuilder;
+use crate::error::{Error, Result};
+use crate::wire::new_id;
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use tieline_rpc::Cancel;
+use tieline_schema::{
+    Chunk, ContentBlock, Cost, Dialect, MessageKind, Patch, Plan, PlanEntry, PlanUpdate, SessionId, Update, UsageUpdate,
+};
+
+/// One prompt at work. Clones are the same turn.
+#[derive(Clone)]
+pub struct Turn {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) number: u64,
+    pub(crate) cancel: Cancel,
+    message_id: String,
+    /// The message that is being said: its kind and id.
+    current: Mutex<Option<(MessageKind, Arc<str>)>>,
+}
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn").field("session", &self.shared.outlet.id).field("number", &self.shared.number).finish()
+    }
+}
+
+/// Something to say: text, borrowed or owned, or any content block.
+#[derive(Debug, Clone)]
+pub enum Say<'a> {
+    /// Text.
+    Text(Cow<'a, str>),
+    /// Anything else.
+    Block(Box<ContentBlock>),
+}
+
+impl<'a> From<&'a str> for Say<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl<'a> From<&'a String> for Say<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Say<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(Cow::Owned(text))
+    }
+}
+
+impl From<ContentBlock> for Say<'_> {
+    fn from(block: ContentBlock) -> Self {
+        Self::Block(Box::new(block))
+    }
+}
+
+impl Turn {
+    pub(crate) fn new(outlet: Arc<Outlet>, number: u64, cancel: Cancel, message_id: String) -> Self {
+        Self { shared: Arc::new(Shared { outlet, number, cancel, message_id, current: Mutex::new(None) }) }
+    }
+
+    /// The id of the session.
+    pub fn session_id(&self) -> &SessionId {
+        &self.shared.outlet.id
+    }
+
+    /// The session, for updates that outlive the turn.
+    pub fn session(&self) -> SessionHandle {
+        SessionHandle { outlet: Arc::clone(&self.shared.outlet) }
+    }
+
+    /// The client.
+    pub fn client(&self) -> ClientHandle {
+        self.session().client()
+    }
+
+    /// The dialect the client speaks. Most handlers never ask.
+    pub fn dialect(&self) -> Dialect {
+        self.shared.outlet.dialect()
+    }
+
+    /// The id of the user's message that started this turn.
+    pub fn prompt_id(&self) -> &str {
+        &self.shared.message_id
+    }
+
+    /// Says something to the user: streams it as it comes.
+    pub async fn say(&self, content: impl Into<Say<'_>>) -> Result<()> {
+        self.speak(MessageKind::Agent, content.into()).await
+    }
+
+    /// Shows a thought: streams it as it comes.
+    pub async fn think(&self, content: impl Into<Say<'_>>) -> Result<()> {
+        self.speak(MessageKind::Thought, content.into()).await
+    }
+
+    async fn speak(&self, kind: MessageKind, content: Say<'_>) -> Result<()> {
+        let id = self.message(kind);
+        match content {
+            Say::Text(text) => self.shared.outlet.send_text(self.shared.number, kind, &id, &text).await,
+            Say::Block(content) => {
+                self.update(Chunk { kind, message_id: Some(id.as_ref().to_owned()), content: *content, meta: None })
+                    .await
+            }
+        }
+    }
+
+    /// The id of the message that is being said. A new one starts when the kind changes or something else came between.
+    fn message(&self, kind: MessageKind) -> Arc<str> {
+        let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*current {
+            Some((of, id)) if *of == kind => Arc::clone(id),
+            _ => {
+                let id: Arc<str> = new_id("msg").into();
+                *current = Some((kind, Arc::clone(&id)));
+                id
+            }
+        }
+    }
+
+    /// Ends the message that is being said; the next words start a new one.
+    pub fn end_message(&self) {
+        *self.shared.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Shows what is to be done. The whole plan each time.
+    pub async fn plan(&self, entries: Vec<PlanEntry>) -> Result<()> {
+        self.update(PlanUpdate::from(Plan::main(entries))).await
+    }
+
+    /// Starts to report a tool call. Nothing is sent before [`ToolCallBuilder::start`].
+    pub fn tool(&self, title: impl Into<String>) -> ToolCallBuilder {
+        ToolCallBuilder::new(self.clone(), title.into())
+    }
+
+    /// Asks the user for permission and waits for the decision. A cancelled turn is a decision too.
+    pub async fn ask(&self, question: Ask) -> Result<Decision> {
+        super::permission::ask(self, question).await
+    }
+
+    /// Reports how full the context is.
+    pub async fn usage(&self, used: u64, size: u64, cost: Option<Cost>) -> Result<()> {
+        self.update(UsageUpdate { used, size, cost: cost.map_or(Patch::Keep, Patch::Set), meta: None }).await
+    }
+
+    /// Lets the client stop a display terminal on its own, until the turn ends: say so in the terminal's capabilities, and
+    /// watch the flag.
+    pub fn stoppable_terminal(&self, terminal_id: impl Into<String>) -> Cancel {
+        self.shared.outlet.make_stoppable(Stoppable::Terminal(terminal_id.into()))
+    }
+
+    /// Sends any update as part of this turn. What the client's dialect can't say is said as near as possible.
+    pub async fn update(&self, update: impl Into<Update>) -> Result<()> {
+        let update = update.into();
+        if !matches!(update, Update::Chunk(_) | Update::Usage(_) | Update::SessionInfo(_)) {
+            self.end_message();
+        }
+        self.shared.outlet.send(Some(self.shared.number), update).await
+    }
+
+    /// True once the client does not want the turn any more.
+    pub fn is_cancelled(&self) -> bool {
+        self.shared.cancel.is_cancelled()
+    }
+
+    /// Waits until the client does not want the turn any more.
+    pub async fn cancelled(&self) {
+        self.shared.cancel.cancelled().await;
+    }
+
+    /// Works until it is done or the turn is cancelled, whichever comes first.
+    pub async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = self.cancelled() => Err(Error::Cancelled),
+            done = work => Ok(done),
+        }
+    }
+}

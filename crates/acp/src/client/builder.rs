@@ -1,0 +1,312 @@
+//! How a client reaches an agent: start it or take any transport, say hello, settle on a dialect.
+
+use super::desk::{Desk, DeskState};
+use super::handle::{AgentHandle, Shared};
+use super::handler::{Handler, Refuse};
+use crate::error::{Error, Result};
+use crate::wire;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_rpc::framing::Framing;
+use tieline_rpc::{CallError, ChildProcess, Connection, Direction, End, Limits, Peer, Spec, Tap, Transport};
+use tieline_schema::{
+    ClientCapabilities, Decode, Dialect, ErrorCode, HelloAs, HelloForm, Implementation, InitializeRequest,
+    InitializeResponse, Protocol, Settled, first_hello, next_hello, settle,
+};
+
+/// Unread updates of all sessions together may take this many bytes before the agent is made to wait.
+const BUDGET: usize = 8 * 1024 * 1024;
+
+/// Starts an agent and says hello to it, as a client that offers nothing. The command and its arguments; no shell.
+pub async fn spawn(command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
+    Client::default().spawn(command).await
+}
+
+/// Says hello to an agent on the other end of `transport`, as a client that offers nothing.
+pub async fn connect(transport: Transport) -> Result<AgentHandle> {
+    Client::default().connect(transport).await
+}
+
+/// How long an agent may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    pub(crate) hello: Duration,
+    pub(crate) set_up: Duration,
+    pub(crate) quick: Duration,
+}
+
+/// A client with settings, ready to reach an agent.
+#[must_use]
+pub struct Client<H = Refuse> {
+    handler: H,
+    request: InitializeRequest,
+    protocol: Protocol,
+    framing: Framing,
+    limits: Limits,
+    budget: usize,
+    deadlines: Deadlines,
+    tap: Option<Tap>,
+}
+
+impl<H> std::fmt::Debug for Client<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client")
+            .field("request", &self.request)
+            .field("protocol", &self.protocol)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Client<Refuse> {
+    fn default() -> Self {
+        Self::new("tieline", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+impl Client<Refuse> {
+    /// A client with a name and a version that offers nothing and refuses everything.
+    pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            handler: Refuse,
+            request: InitializeRequest {
+                info: Some(Implementation::new(name, version)),
+                ..InitializeRequest::default()
+            },
+            protocol: Protocol::Auto,
+            framing: Framing::Lines,
+            limits: Limits::default(),
+            tap: None,
+            budget: BUDGET,
+            deadlines: Deadlines {
+                hello: Duration::from_secs(30),
+                set_up: Duration::from_mins(2),
+                quick: Duration::from_secs(30),
+            },
+        }
+    }
+}
+
+impl<H: Handler> Client<H> {
+    /// Lets `handler` serve the agent's requests. Say with [`Self::offer`] which ones.
+    pub fn handler<N: Handler>(self, handler: N) -> Client<N> {
+        let Self { request, protocol, framing, limits, budget, deadlines, tap, .. } = self;
+        Client { handler, request, protocol, framing, limits, budget, deadlines, tap }
+    }
+
+    /// Offers capabilities to the agent.
+    pub fn offer(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
+        change(&mut self.request.capabilities);
+        self
+    }
+
+    /// Which protocol to ask for. The default asks for the newest and takes what the agent speaks.
+    pub fn protocol(mut self, protocol: Protocol) -> Self {
+        self.protocol = protocol;
+        self
+    }
+
+    /// How messages are framed. The agent has to understand it; every agent understands lines.
+    pub fn framing(mut self, framing: Framing) -> Self {
+        self.framing = framing;
+        self
+    }
+
+    /// Limits of the connection.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Unread updates of all sessions together may take this many bytes before the agent is made to wait. A session that
+    /// nobody reads can use up the budget of the others: read it, or drop it.
+    pub fn budget(mut self, bytes: usize) -> Self {
+        self.budget = bytes;
+        self
+    }
+
+    /// Lets `tap` see every message in both directions. It must be quick, and must not use the connection itself.
+    pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
+        self.tap = Some(Arc::new(tap));
+        self
+    }
+
+    /// How long the agent may take to answer the hello; 30 seconds by default.
+    pub fn hello_deadline(mut self, limit: Duration) -> Self {
+        self.deadlines.hello = limit;
+        self
+    }
+
+    /// How long the agent may take to open or load a session; 120 seconds by default.
+    pub fn set_up_deadline(mut self, limit: Duration) -> Self {
+        self.deadlines.set_up = limit;
+        self
+    }
+
+    /// How long the agent may take for anything else but a prompt or a login; 30 seconds by default.
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.deadlines.quick = limit;
+        self
+    }
+
+    /// Starts an agent and says hello to it. The command and its arguments; no shell.
+    pub async fn spawn(self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
+        let mut command = command.into_iter();
+        let program = command.next().ok_or_else(|| Error::Start("no command was given".into()))?;
+        self.spawn_spec(&Spec::new(program).args(command)).await
+    }
+
+    /// Starts an agent as `spec` says (folder, environment, guardian) and says hello to it.
+    pub async fn spawn_spec(self, spec: &Spec) -> Result<AgentHandle> {
+        let (transport, child) = ChildProcess::spawn(spec).await.map_err(|error| Error::Start(error.to_string()))?;
+        self.start(transport, Some(child)).await
+    }
+
+    /// Says hello to an agent on the other end of `transport`.
+    pub async fn connect(self, transport: Transport) -> Result<AgentHandle> {
+        self.start(transport, None).await
+    }
+
+    async fn start(self, transport: Transport, child: Option<ChildProcess>) -> Result<AgentHandle> {
+        let desk = DeskState::new(self.request.capabilities.clone(), self.budget);
+        let transport = transport.framing(self.framing);
+        let transport = match self.tap {
+            Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),
+            None => transport,
+        };
+        let (peer, connection) = Connection::open(transport, self.limits);
+        let service = Arc::new(Desk { handler: Arc::new(self.handler), state: Arc::clone(&desk) });
+        let ending = Ending {
+            desk: Arc::clone(&desk),
+            peer: peer.clone(),
+            why: Error::Closed("the connection was closed".into()),
+        };
+        let reader = tokio::spawn(async move {
+            // The whole of it, so that its drop comes with the end of this task.
+            let mut ending = ending;
+            let end = connection.run(service).await;
+            ending.why = end_of(&end);
+        });
+        let keeper = Keeper { reader: reader.abort_handle(), child };
+        let hello = Hello { request: &self.request, protocol: self.protocol, desk: &desk, limit: self.deadlines.hello };
+        match hello.say(&peer).await {
+            Ok((about, dialect)) => {
+                let deadlines = self.deadlines;
+                Ok(AgentHandle { shared: Arc::new(Shared { peer, about, dialect, desk, deadlines, keeper }) })
+            }
+            Err(Error::Closed(what)) => Err(keeper.explain(what).await),
+            Err(error) => {
+                keeper.close(&peer).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// However the reader ends, also by a panic or by being dropped: nobody waits for the agent any more, and nothing is worked
+/// on for it.
+struct Ending {
+    desk: Arc<DeskState>,
+    peer: Peer,
+    why: Error,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.desk.close(&self.why);
+        self.peer.withdraw_all();
+    }
+}
+
+fn end_of(end: &End) -> Error {
+    Error::Closed(match end {
+        End::Eof => "the agent closed the connection".into(),
+        End::Failed(error) => format!("reading from the agent failed: {error}"),
+        End::Broken(why) => format!("the agent's messages can't be followed: {why}"),
+        End::Stopped => "the connection was closed".into(),
+    })
+}
+
+/// The first exchange.
+struct Hello<'h> {
+    request: &'h InitializeRequest,
+    protocol: Protocol,
+    desk: &'h Arc<DeskState>,
+    limit: Duration,
+}
+
+impl Hello<'_> {
+    /// Says hello until the agent takes one of our forms.
+    async fn say(&self, peer: &Peer) -> Result<(InitializeResponse, Dialect)> {
+        let mut form = first_hello(self.protocol);
+        loop {
+            match self.ask(peer, form).await {
+                Ok((about, Settled::Dialect(dialect))) => return Ok((about, dialect)),
+                Ok((_, Settled::Unsupported(version))) => {
+                    let wanted = self.protocol;
+                    let why = format!("the agent answered with protocol version {version}, but {wanted} was asked for");
+                    return Err(Error::Version(why));
+                }
+                Err(CallError::Answered(error)) => {
+                    let code = ErrorCode(error.code);
+                    match next_hello(self.protocol, form, code, error.data.as_ref()) {
+                        Some(next) => form = next,
+                        None if code == ErrorCode::UNSUPPORTED_VERSION => {
+                            return Err(Error::Version(format!("the agent speaks no version that we do: {error}")));
+                        }
+                        None => return Err(Error::Wire(error)),
+                    }
+                }
+                Err(error) => return Err(Error::of_call(error, "initialize", self.limit)),
+            }
+        }
+    }
+
+    async fn ask(&self, peer: &Peer, form: HelloForm) -> std::result::Result<(InitializeResponse, Settled), CallError> {
+        let (protocol, desk) = (self.protocol, Arc::clone(self.desk));
+        let hello = HelloAs(self.request, form);
+        let pending = peer
+            .call("initialize", wire::write(&hello, Dialect::V2), move |json| {
+                let answer = InitializeResponse::decode(json)?;
+                let settled = settle(&answer, protocol);
+                // On the reader: the next message is already judged by the dialect.
+                if let Settled::Dialect(dialect) = settled {
+                    let _ = desk.dialect.set(dialect);
+                }
+                Ok((answer, settled))
+            })
+            .await;
+        pending.within(self.limit).await
+    }
+}
+
+/// Keeps a connection alive, and ends what belongs to it.
+pub(crate) struct Keeper {
+    reader: tokio::task::AbortHandle,
+    child: Option<ChildProcess>,
+}
+
+impl Keeper {
+    /// If the agent's process has ended, says so; it mostly ends a moment after its output does.
+    pub(crate) async fn explain(&self, what: String) -> Error {
+        let Some(child) = &self.child else { return Error::Closed(what) };
+        match tokio::time::timeout(Duration::from_millis(500), child.exit()).await {
+            Ok(reason) => Error::Closed(format!("{what}; the agent {reason}")),
+            Err(_) => Error::Closed(what),
+        }
+    }
+
+    pub(crate) async fn close(&self, peer: &Peer) {
+        match &self.child {
+            // Side by side: an agent that does not read must not hold up its own end.
+            Some(child) => drop(tokio::join!(peer.close(), child.shutdown())),
+            None => drop(tokio::time::timeout(Duration::from_secs(5), peer.close()).await),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}

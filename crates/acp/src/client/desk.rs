@@ -1,0 +1,327 @@
+//! The client's engine: updates go to their session's lane, requests are checked and go to the handler.
+
+use super::handler::Handler;
+use super::lane::{Budget, Lane};
+use crate::error::{Error, Result};
+use crate::wire;
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tieline_json::Reader;
+use tieline_rpc::{Cancel, IdRule, Responder, Service};
+use tieline_schema::{
+    ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitMode, Encode, PermissionOutcome,
+    PermissionRequest, PermissionResponse, PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification,
+    Update, WaitForTerminalExitResponse, WriteTextFileResponse, is_absolute,
+};
+use tracing::Instrument;
+
+/// So many sessions that nobody opened here are kept in mind while one is being opened.
+const STRANGERS: usize = 64;
+
+pub(crate) struct Desk<H> {
+    pub(crate) handler: Arc<H>,
+    pub(crate) state: Arc<DeskState>,
+}
+
+/// What the desk, the sessions and the handle share.
+pub(crate) struct DeskState {
+    lanes: Mutex<HashMap<SessionId, Arc<Lane>>>,
+    budget: Arc<Budget>,
+    capabilities: ClientCapabilities,
+    pub(crate) dialect: OnceLock<Dialect>,
+    /// How many sessions are being opened: only then may updates come for one that is not known yet.
+    expecting: AtomicUsize,
+}
+
+/// A session is being opened while this lives.
+pub(crate) struct Expecting(Arc<DeskState>);
+
+impl Drop for Expecting {
+    fn drop(&mut self) {
+        if self.0.expecting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            // Lanes that nobody claimed belong to sessions of others.
+            self.0.lanes().retain(|_, lane| lane.is_claimed());
+        }
+    }
+}
+
+impl DeskState {
+    pub(crate) fn new(capabilities: ClientCapabilities, budget: usize) -> Arc<Self> {
+        Arc::new(Self {
+            lanes: Mutex::default(),
+            budget: Budget::new(budget),
+            capabilities,
+            dialect: OnceLock::new(),
+            expecting: AtomicUsize::new(0),
+        })
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Lane>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn expect(self: &Arc<Self>) -> Expecting {
+        self.expecting.fetch_add(1, Ordering::SeqCst);
+        Expecting(Arc::clone(self))
+    }
+
+    /// The lane of a session, made if needed.
+    pub(crate) fn lane(&self, id: &SessionId) -> Arc<Lane> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.get(id) {
+            return Arc::clone(lane);
+        }
+        let lane = Lane::new(Arc::clone(&self.budget));
+        lanes.insert(id.clone(), Arc::clone(&lane));
+        lane
+    }
+
+    fn find(&self, id: &SessionId) -> Option<Arc<Lane>> {
+        self.lanes().get(id).cloned()
+    }
+
+    pub(crate) fn forget(&self, id: &SessionId) {
+        let lane = self.lanes().remove(id);
+        if let Some(lane) = lane {
+            lane.close(&Error::Closed("the session is closed".into()));
+        }
+    }
+
+    /// The last session object of a lane is gone.
+    pub(crate) fn release(&self, id: &SessionId, lane: &Arc<Lane>) {
+        let mut lanes = self.lanes();
+        if lanes.get(id).is_some_and(|known| Arc::ptr_eq(known, lane)) {
+            lanes.remove(id);
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn close(&self, error: &Error) {
+        for lane in self.lanes().values() {
+            lane.close(error);
+        }
+    }
+
+    fn update(&self, notification: SessionNotification, bytes: usize) {
+        let SessionNotification { session_id, update, .. } = notification;
+        let lane = {
+            let mut lanes = self.lanes();
+            match lanes.get(&session_id) {
+                Some(lane) => Arc::clone(lane),
+                None if self.expecting.load(Ordering::SeqCst) > 0 && lanes.len() < STRANGERS + known(&lanes) => {
+                    let lane = Lane::new(Arc::clone(&self.budget));
+                    lanes.insert(session_id, Arc::clone(&lane));
+                    lane
+                }
+                None => return tracing::debug!(%session_id, "an update for a session that is not open here"),
+            }
+        };
+        lane.push(update, bytes);
+    }
+}
+
+/// Lanes that a session object holds.
+fn known(lanes: &HashMap<SessionId, Arc<Lane>>) -> usize {
+    lanes.values().filter(|lane| lane.is_claimed()).count()
+}
+
+impl<H: Handler> Service for Desk<H> {
+    type Call = ClientCall;
+
+    fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<ClientCall>, tieline_json::Error> {
+        ClientCall::decode(method, params)
+    }
+
+    fn request(&self, call: ClientCall, responder: Responder) {
+        if let Err(error) = self.check(&call) {
+            return responder.fail_now(&error.to_wire());
+        }
+        let dialect = self.state.dialect.get().copied().unwrap_or(Dialect::V1);
+        let handler = Arc::clone(&self.handler);
+        match call {
+            // The question is registered on the reader: a cancel that comes later finds it.
+            ClientCall::Permission(request) => self.permission(request, responder, dialect),
+            call => {
+                let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
+                tokio::spawn(async move { serve(&*handler, call, responder, dialect).await }.instrument(span));
+            }
+        }
+    }
+
+    fn notification(&self, call: ClientCall, bytes: usize) {
+        match call {
+            ClientCall::Update(notification) => self.state.update(notification, bytes),
+            ClientCall::ElicitationComplete(complete) => {
+                let handler = Arc::clone(&self.handler);
+                tokio::spawn(async move { handler.elicitation_complete(complete.elicitation_id).await });
+            }
+            ClientCall::Extension { method, params } => {
+                let handler = Arc::clone(&self.handler);
+                tokio::spawn(async move { handler.extension_notification(method.into(), params).await });
+            }
+            _ => tracing::debug!("a request without an id"),
+        }
+    }
+
+    fn id_rule(&self) -> IdRule {
+        match self.state.dialect.get() {
+            Some(Dialect::V2) => IdRule::Exact,
+            _ => IdRule::Liberal,
+        }
+    }
+
+    fn pause(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        if !self.state.budget.is_spent() {
+            return None;
+        }
+        let budget = Arc::clone(&self.state.budget);
+        Some(Box::pin(async move { budget.freed().await }))
+    }
+}
+
+impl<H: Handler> Desk<H> {
+    /// Refuses what was not offered or makes no sense.
+    fn check(&self, call: &ClientCall) -> Result<()> {
+        let can = &self.state.capabilities;
+        let (offered, path) = match call {
+            ClientCall::ReadTextFile(request) => {
+                if request.line == Some(0) {
+                    return Err(Error::invalid_params("lines count from 1"));
+                }
+                (can.fs_read, Some(&request.path))
+            }
+            ClientCall::WriteTextFile(request) => (can.fs_write, Some(&request.path)),
+            ClientCall::CreateTerminal(request) => (can.terminal, request.cwd.as_ref()),
+            ClientCall::TerminalOutput(_)
+            | ClientCall::WaitForTerminalExit(_)
+            | ClientCall::KillTerminal(_)
+            | ClientCall::ReleaseTerminal(_) => (can.terminal, None),
+            ClientCall::Elicit(request) => {
+                let offered = match request.mode {
+                    ElicitMode::Form(_) => can.elicit_form,
+                    ElicitMode::Url { .. } => can.elicit_url,
+                    ElicitMode::Other(_) => false,
+                };
+                if !offered {
+                    return Err(Error::invalid_params(format!(
+                        "elicitation by `{}` is not offered",
+                        request.mode.name()
+                    )));
+                }
+                (true, None)
+            }
+            _ => (true, None),
+        };
+        if !offered {
+            return Err(Error::method_not_found(call.wire_name(Dialect::V1).unwrap_or_default()));
+        }
+        match path {
+            Some(path) if !is_absolute(path) => Err(Error::invalid_params("the path is not absolute")),
+            _ => Ok(()),
+        }
+    }
+
+    fn permission(&self, request: PermissionRequest, responder: Responder, dialect: Dialect) {
+        let lane = self.state.find(&request.session_id);
+        if let (Some(lane), Some(PermissionSubject::ToolCall(_))) = (&lane, &request.subject) {
+            // What the question says about the call counts like an update.
+            let update = Update::from(request.tool_call());
+            let weight = encode(&update, Dialect::V2).len();
+            lane.push(update, weight);
+        }
+        let ask = Asking::new(lane);
+        let withdrawn = responder.cancel().clone();
+        let handler = Arc::clone(&self.handler);
+        tokio::spawn(async move {
+            let outcome = tokio::select! {
+                biased;
+                () = ask.cancel.cancelled() => PermissionOutcome::cancelled(),
+                () = withdrawn.cancelled() => PermissionOutcome::cancelled(),
+                outcome = handler.permission(request) => outcome,
+            };
+            drop(ask);
+            responder.reply(wire::write(&PermissionResponse { outcome, meta: None }, dialect)).await;
+        });
+    }
+}
+
+/// A question to the user is open while this lives, also if its handler panics.
+struct Asking {
+    lane: Option<Arc<Lane>>,
+    cancel: Cancel,
+}
+
+impl Asking {
+    fn new(lane: Option<Arc<Lane>>) -> Self {
+        let cancel = lane.as_ref().map(|lane| lane.ask()).unwrap_or_default();
+        Self { lane, cancel }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+        if let Some(lane) = &self.lane {
+            lane.asked();
+        }
+    }
+}
+
+/// Runs a handler, unless the agent withdraws the request first, and answers.
+async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, dialect: Dialect) {
+    let withdrawn = responder.cancel().clone();
+    let answer = tokio::select! {
+        biased;
+        () = withdrawn.cancelled() => Err(Error::Cancelled),
+        answer = handle(handler, call, dialect) => answer,
+    };
+    match answer {
+        Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
+        Err(error) => responder.fail(&error.to_wire()).await,
+    }
+}
+
+async fn handle<H: Handler>(handler: &H, call: ClientCall, dialect: Dialect) -> Result<Vec<u8>> {
+    let done = |()| encode(&Done::default(), dialect);
+    match call {
+        ClientCall::ReadTextFile(request) => {
+            let content = handler.read_text_file(request).await?;
+            Ok(encode(&ReadTextFileResponse { content, meta: None }, dialect))
+        }
+        ClientCall::WriteTextFile(request) => {
+            handler.write_text_file(request).await?;
+            Ok(encode(&WriteTextFileResponse::default(), dialect))
+        }
+        ClientCall::CreateTerminal(request) => {
+            let terminal_id = handler.create_terminal(request).await?;
+            Ok(encode(&CreateTerminalResponse { terminal_id, meta: None }, dialect))
+        }
+        ClientCall::TerminalOutput(request) => {
+            handler.terminal_output(request).await.map(|shown| encode(&shown, dialect))
+        }
+        ClientCall::WaitForTerminalExit(request) => {
+            let exit: WaitForTerminalExitResponse =
+                tieline_schema::OrNull(handler.wait_for_terminal_exit(request).await?);
+            Ok(encode(&exit, dialect))
+        }
+        ClientCall::KillTerminal(request) => handler.kill_terminal(request).await.map(done),
+        ClientCall::ReleaseTerminal(request) => handler.release_terminal(request).await.map(done),
+        ClientCall::Elicit(request) => handler.elicit(request).await.map(|answer| encode(&answer, dialect)),
+        ClientCall::Extension { method, params } => {
+            handler.extension(method.into(), params).await.map(|raw| encode(&raw, dialect))
+        }
+        // Notifications that came with an id, and permissions, which are handled elsewhere.
+        ClientCall::Update(_) | ClientCall::ElicitationComplete(_) | ClientCall::Permission(_) => {
+            Err(Error::Wire(crate::WireError::invalid_request()))
+        }
+    }
+}
+
+fn encode<T: Encode>(value: &T, dialect: Dialect) -> Vec<u8> {
+    let mut out = Vec::new();
+    wire::write(value, dialect)(&mut out);
+    out
+}

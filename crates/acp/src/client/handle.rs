@@ -1,0 +1,300 @@
+//! An agent that was reached: what it is, and everything that is asked of it outside a session.
+
+use super::builder::Deadlines;
+use super::desk::DeskState;
+use super::session::{Core, Session, check_paths};
+use crate::agent::extension;
+use crate::error::{Error, Result};
+use crate::wire;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_rpc::{CallError, Peer};
+use tieline_schema::{
+    AgentCall, AgentCapabilities, AuthMethod, ContentBlock, Decode, Dialect, Done, Implementation, InitializeResponse,
+    ListRequest, ListResponse, LoginRequest, McpServer, NewSessionRequest, Raw, Replay, ResumeRequest, SessionId,
+    SessionRequest, SessionSetup, is_absolute,
+};
+use tokio::time::timeout;
+
+/// A handle on an agent. Clones are the same connection; it ends when the last clone and session are gone.
+#[derive(Clone)]
+pub struct AgentHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) peer: Peer,
+    pub(crate) about: InitializeResponse,
+    pub(crate) dialect: Dialect,
+    pub(crate) desk: Arc<DeskState>,
+    pub(crate) deadlines: Deadlines,
+    /// What keeps the connection alive: its reader and, if we started it, the agent's process.
+    pub(crate) keeper: super::builder::Keeper,
+}
+
+impl std::fmt::Debug for AgentHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AgentHandle")
+            .field("info", &self.shared.about.info)
+            .field("dialect", &self.shared.dialect)
+            .finish()
+    }
+}
+
+impl AgentHandle {
+    /// The dialect that was agreed.
+    pub fn dialect(&self) -> Dialect {
+        self.shared.dialect
+    }
+
+    /// Who the agent is, if it said so.
+    pub fn info(&self) -> Option<&Implementation> {
+        self.shared.about.info.as_ref()
+    }
+
+    /// What the agent offers, with what its dialect takes for granted.
+    pub fn capabilities(&self) -> &AgentCapabilities {
+        &self.shared.about.capabilities
+    }
+
+    /// The ways to log in. That there are some does not mean that login is needed: an answer of -32000 does.
+    pub fn auth_methods(&self) -> &[AuthMethod] {
+        &self.shared.about.auth_methods
+    }
+
+    /// The whole answer to the hello.
+    pub fn about(&self) -> &InitializeResponse {
+        &self.shared.about
+    }
+
+    /// Opens a session in a directory; an absolute path.
+    pub async fn open(&self, cwd: impl Into<String>) -> Result<Session> {
+        self.open_with(NewSessionRequest { cwd: cwd.into(), ..NewSessionRequest::default() }).await
+    }
+
+    /// Opens a session with more roots, MCP servers or `_meta`.
+    pub async fn open_with(&self, mut request: NewSessionRequest) -> Result<Session> {
+        self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
+        request.mcp_servers.get_or_insert_default();
+        self.set_up(AgentCall::NewSession(request), None).await
+    }
+
+    /// Takes up a session and has its conversation told again: read it with [`Session::next`].
+    pub async fn load(&self, id: impl Into<SessionId>, cwd: impl Into<String>) -> Result<Session> {
+        let (session_id, cwd) = (id.into(), cwd.into());
+        self.resume_with(ResumeRequest { session_id, cwd, replay: Replay::Start, ..ResumeRequest::default() }).await
+    }
+
+    /// Takes up a session without its conversation.
+    pub async fn resume(&self, id: impl Into<SessionId>, cwd: impl Into<String>) -> Result<Session> {
+        let (session_id, cwd) = (id.into(), cwd.into());
+        self.resume_with(ResumeRequest { session_id, cwd, ..ResumeRequest::default() }).await
+    }
+
+    /// Takes up a session with more roots, MCP servers or `_meta`.
+    pub async fn resume_with(&self, mut request: ResumeRequest) -> Result<Session> {
+        let can = self.capabilities();
+        let (offered, what) = match request.replay {
+            Replay::None => (can.resume, "resuming sessions"),
+            _ => (can.load, "loading sessions"),
+        };
+        offer(offered, what)?;
+        self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
+        request.mcp_servers.get_or_insert_default();
+        let id = request.session_id.clone();
+        self.set_up(AgentCall::Resume(request), Some(id)).await
+    }
+
+    fn check_setup(&self, cwd: &String, roots: &[String], servers: Option<&[McpServer]>) -> Result<()> {
+        let can = self.capabilities();
+        offer(can.session, "sessions")?;
+        check_paths(std::iter::once(cwd).chain(roots))?;
+        offer(roots.is_empty() || can.additional_directories, "additional directories")?;
+        for server in servers.unwrap_or_default() {
+            let offered = match server {
+                McpServer::Stdio(_) => can.mcp_stdio,
+                McpServer::Http(_) => can.mcp_http,
+                McpServer::Sse(_) => can.mcp_sse,
+                McpServer::Other(_) => self.dialect() != Dialect::V1,
+            };
+            offer(offered, &format!("MCP servers of the kind `{}`", server.kind()))?;
+        }
+        Ok(())
+    }
+
+    /// Opens or takes up a session. Its lane is there before the answer is handled, so no update is lost: neither one that
+    /// comes before the answer (some agents do that) nor one right behind it.
+    async fn set_up(&self, call: AgentCall, known: Option<SessionId>) -> Result<Session> {
+        let shared = &self.shared;
+        let desk = Arc::clone(&shared.desk);
+        let expecting = desk.expect();
+        let early = known.clone().map(|id| desk.lane(&id));
+        let method = shared.method(&call)?;
+        let registered = Arc::clone(&desk);
+        let id = known.clone();
+        let read = move |json: &mut tieline_json::Reader<'_>| {
+            let setup = SessionSetup::decode(json)?;
+            let id = id.or(setup.session_id.clone()).ok_or_else(|| tieline_json::Error::missing("sessionId"))?;
+            let lane = registered.lane(&id);
+            lane.set_up(setup.config_options.clone(), setup.commands.clone());
+            Ok((id, lane, setup))
+        };
+        let limit = shared.deadlines.set_up;
+        let work = async { shared.peer.call(method, wire::write(&call, shared.dialect), read).await.await };
+        let answer = timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut));
+        let opened = answer.map(|(id, lane, setup)| {
+            lane.claim();
+            let core = Core { id, lane, shared: Arc::clone(shared), modes_only: setup.mode_from_modes };
+            Session { core: Arc::new(core) }
+        });
+        // Behind the claim: a lane that nobody claimed is swept, one of an open session stays.
+        drop(early);
+        drop(expecting);
+        match opened {
+            Ok(session) => Ok(session),
+            Err(error) => Err(shared.explain(Error::of_call(error, method, limit)).await),
+        }
+    }
+
+    /// Lists sessions, one page.
+    pub async fn list(&self, request: ListRequest) -> Result<ListResponse> {
+        offer(self.capabilities().list, "listing sessions")?;
+        if let Some(cwd) = &request.cwd {
+            absolute(cwd)?;
+        }
+        self.shared.ask(AgentCall::List(request)).await
+    }
+
+    /// Deletes a session.
+    pub async fn delete(&self, id: impl Into<SessionId>) -> Result<()> {
+        offer(self.capabilities().delete, "deleting sessions")?;
+        self.shared.ask::<Done>(AgentCall::Delete(SessionRequest::from(id.into()))).await.map(drop)
+    }
+
+    /// Logs in with an advertised method that the agent handles itself. Terminal methods are run as a program instead.
+    pub async fn login(&self, method_id: &str) -> Result<()> {
+        match self.auth_methods().iter().find(|method| method.id() == method_id) {
+            Some(AuthMethod::Terminal(_)) => Err(Error::Invalid("this method is run in a terminal".into())),
+            Some(_) => {
+                let request = LoginRequest { method_id: method_id.into(), meta: None };
+                let call = AgentCall::Login(request);
+                // A person may have to act, so there is no deadline.
+                self.shared.ask_within::<Done>(call, None).await.map(drop)
+            }
+            None => Err(Error::Invalid(format!("the agent has no login method `{method_id}`"))),
+        }
+    }
+
+    /// Logs out.
+    pub async fn logout(&self) -> Result<()> {
+        offer(self.capabilities().logout, "logging out")?;
+        self.shared.ask::<Done>(AgentCall::Logout(Done::default())).await.map(drop)
+    }
+
+    /// Calls an extension method of the agent; its name starts with `_`.
+    pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
+        let params = extension(method, params)?;
+        let pending = self.shared.peer.call(method, wire::write(&params, self.dialect()), wire::keep).await;
+        let raw: Raw = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO))?;
+        raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
+    }
+
+    /// Sends an extension notification to the agent; its name starts with `_`.
+    pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<()> {
+        let params = extension(method, params)?;
+        Ok(self.shared.peer.notify(method, wire::write(&params, self.dialect())).await?)
+    }
+
+    /// The connection itself, for what has no method here (batches, say).
+    pub fn peer(&self) -> &Peer {
+        &self.shared.peer
+    }
+
+    /// Waits until the agent is gone, and says why.
+    pub async fn closed(&self) -> Error {
+        self.shared.peer.closed().await;
+        self.shared.explain(Error::Closed("the agent closed the connection".into())).await
+    }
+
+    /// Ends the connection in good order: our end is closed, and an agent that we started gets time to end before it is
+    /// made to.
+    pub async fn close(&self) {
+        self.shared.keeper.close(&self.shared.peer).await;
+    }
+}
+
+impl Shared {
+    pub(crate) async fn ask<T: Decode + Send + 'static>(&self, call: AgentCall) -> Result<T> {
+        self.ask_within(call, Some(self.deadlines.quick)).await
+    }
+
+    pub(crate) async fn ask_within<T: Decode + Send + 'static>(
+        &self,
+        call: AgentCall,
+        limit: Option<Duration>,
+    ) -> Result<T> {
+        self.ask_reading(call, limit, |json| T::decode(json)).await
+    }
+
+    /// `read` runs on the connection's reader, before the next message is looked at.
+    pub(crate) async fn ask_reading<T: Send + 'static>(
+        &self,
+        call: AgentCall,
+        limit: Option<Duration>,
+        read: impl FnOnce(&mut tieline_json::Reader<'_>) -> std::result::Result<T, tieline_json::Error> + Send + 'static,
+    ) -> Result<T> {
+        let method = self.method(&call)?;
+        let work = async { self.peer.call(method, wire::write(&call, self.dialect), read).await.await };
+        // The wait for room counts too: an agent that does not read must not hang us.
+        let answer = match limit {
+            Some(limit) => timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut)),
+            None => work.await,
+        };
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(self.explain(Error::of_call(error, method, limit.unwrap_or_default())).await),
+        }
+    }
+
+    fn method<'c>(&self, call: &'c AgentCall) -> Result<&'c str> {
+        let dialect = self.dialect;
+        call.wire_name(dialect).ok_or_else(|| Error::Unsupported(format!("this in version {dialect} of the protocol")))
+    }
+
+    /// If the agent's process has ended, that is the better story.
+    pub(crate) async fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Closed(what) => self.keeper.explain(what).await,
+            other => other,
+        }
+    }
+
+    pub(crate) fn check_prompt(&self, prompt: &[ContentBlock]) -> Result<()> {
+        let can = &self.about.capabilities;
+        offer(can.session, "sessions")?;
+        if prompt.is_empty() {
+            return Err(Error::Invalid("a prompt needs at least one block".into()));
+        }
+        for block in prompt {
+            let offered = match block {
+                ContentBlock::Text(_) | ContentBlock::ResourceLink(_) => true,
+                ContentBlock::Image(_) => can.image,
+                ContentBlock::Audio(_) => can.audio,
+                ContentBlock::Resource(_) => can.embedded_context,
+                ContentBlock::Other(_) => self.dialect != Dialect::V1,
+            };
+            offer(offered, &format!("`{}` blocks in prompts", block.tag()))?;
+        }
+        Ok(())
+    }
+}
+
+fn offer(offered: bool, what: &str) -> Result<()> {
+    if offered { Ok(()) } else { Err(Error::Unsupported(what.to_owned())) }
+}
+
+pub(crate) fn absolute(path: &str) -> Result<()> {
+    if is_absolute(path) { Ok(()) } else { Err(Error::Invalid(format!("`{path}` is not an absolute path"))) }
+}

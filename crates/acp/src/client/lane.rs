@@ -1,0 +1,550 @@
+//! What came for one session and is not read yet: updates and ends of turns in their order, within one byte budget.
+
+use crate::error::{Error, Result};
+use crate::options::set_value;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use tieline_rpc::Cancel;
+use tieline_schema::{
+    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, PromptResponse, State, StateUpdate, StopReason, Update,
+    mode_option,
+};
+use tokio::sync::Notify;
+
+/// How many unread bytes all sessions of a connection may have together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    used: AtomicUsize,
+    limit: usize,
+    freed: Notify,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Notify::new() })
+    }
+
+    fn take(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn give(&self, bytes: usize) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if before >= self.limit && before - bytes < self.limit {
+            self.freed.notify_waiters();
+        }
+    }
+
+    fn is_tight(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit / 2
+    }
+
+    pub(crate) fn is_spent(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit
+    }
+
+    pub(crate) async fn freed(&self) {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if !self.is_spent() {
+                return;
+            }
+            freed.await;
+        }
+    }
+}
+
+/// The far end of one prompt.
+#[derive(Debug, Default)]
+pub(crate) struct TurnState {
+    result: Mutex<Option<Result<StopReason>>>,
+    message_id: OnceLock<String>,
+    /// The request that carried the prompt.
+    request: OnceLock<u64>,
+    ended: AtomicBool,
+}
+
+impl TurnState {
+    /// The id that the agent gave the prompt.
+    pub(crate) fn message_id(&self) -> Option<&str> {
+        self.message_id.get().map(String::as_str)
+    }
+
+    pub(crate) fn result(&self) -> Option<Result<StopReason>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn sent_as(&self, request: u64) {
+        let _ = self.request.set(request);
+    }
+
+    pub(crate) fn request(&self) -> Option<u64> {
+        self.request.get().copied()
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ended as far as its reader is concerned.
+    pub(crate) fn detached() -> Arc<Self> {
+        let result = Mutex::new(Some(Err(Error::TurnOver)));
+        Arc::new(Self { result, ended: AtomicBool::new(true), ..Self::default() })
+    }
+
+    fn finish(&self, result: Result<StopReason>) {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(result);
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// What became of a turn that nobody reads any more.
+pub(crate) enum Abandoned {
+    /// It has ended already.
+    Over,
+    /// The session works on it.
+    Running,
+    /// Another turn is before it.
+    Waiting,
+}
+
+#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
+enum Item {
+    Update(Update, usize),
+    End(Arc<TurnState>, Result<StopReason>),
+}
+
+#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
+enum Popped {
+    Update(Update),
+    End,
+}
+
+pub(crate) struct Lane {
+    inner: Mutex<Inner>,
+    wake: Notify,
+    budget: Arc<Budget>,
+    /// How many session objects read it.
+    owners: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Inner {
+    items: VecDeque<Item>,
+    turns: VecDeque<OpenTurn>,
+    state: State,
+    asks: Vec<Cancel>,
+    options: Vec<ConfigOption>,
+    commands: Vec<Command>,
+    closed: Option<Error>,
+}
+
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact about the turn")]
+struct OpenTurn {
+    state: Arc<TurnState>,
+    /// The agent has taken the prompt (current v2); its next idle state ends the turn.
+    accepted: bool,
+    /// The session was idle when the prompt was sent.
+    from_idle: bool,
+    /// Work was seen since the prompt was sent.
+    worked: bool,
+    /// The idle state came before the answer that accepts the prompt.
+    early_end: Option<Result<StopReason>>,
+    /// Nobody reads this turn any more.
+    abandoned: bool,
+    /// The user does not want it any more.
+    cancelled: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
+        Arc::new(Self { inner: Mutex::default(), wake: Notify::new(), budget, owners: AtomicUsize::new(0) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A session object reads it from now on.
+    pub(crate) fn claim(&self) {
+        self.owners.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A session object is gone; true if it was the last.
+    pub(crate) fn disclaim(&self) -> bool {
+        self.owners.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    /// True if a session object reads it.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.owners.load(Ordering::SeqCst) > 0
+    }
+
+    /// Takes an update, on the reader.
+    pub(crate) fn push(&self, update: Update, bytes: usize) {
+        let mut inner = self.lock();
+        inner.watch(&update);
+        let ends = match &update {
+            Update::State(state) => inner.state_changed(state),
+            _ => Vec::new(),
+        };
+        let unread = inner.turns.front().is_some_and(|turn| turn.abandoned) && is_of_turn(&update);
+        let merged = !unread && self.budget.is_tight() && inner.merge(&update, &self.budget);
+        if !unread && !merged {
+            self.budget.take(bytes);
+            inner.items.push_back(Item::Update(update, bytes));
+        }
+        inner.items.extend(ends);
+        drop(inner);
+        self.wake.notify_waiters();
+    }
+
+    /// Registers a turn before its prompt is sent. Where prompts can't be queued, only one may be open.
+    pub(crate) fn begin(&self, may_queue: bool) -> Result<Arc<TurnState>> {
+        let mut inner = self.lock();
+        if let Some(error) = &inner.closed {
+            return Err(error.clone());
+        }
+        if !may_queue && !inner.turns.is_empty() {
+            return Err(Error::Invalid("a turn is running in this session".into()));
+        }
+        let state = Arc::new(TurnState::default());
+        let from_idle = inner.state.is_idle() && inner.turns.is_empty();
+        inner.turns.push_back(OpenTurn {
+            state: Arc::clone(&state),
+            accepted: false,
+            from_idle,
+            worked: false,
+            early_end: None,
+            abandoned: false,
+            cancelled: false,
+        });
+        Ok(state)
+    }
+
+    /// Takes the answer to a prompt, on the reader: behind the updates that came before it.
+    pub(crate) fn answered(&self, turn: &Arc<TurnState>, answer: Result<PromptResponse>) {
+        let mut inner = self.lock();
+        let end = match answer {
+            Ok(PromptResponse { stop_reason: Some(reason), .. }) => Some(Ok(reason)),
+            Ok(PromptResponse { message_id, .. }) => {
+                if let Some(id) = message_id {
+                    let _ = turn.message_id.set(id);
+                }
+                inner.accept(turn)
+            }
+            Err(error) => Some(Err(error)),
+        };
+        if let Some(end) = end {
+            inner.turns.retain(|open| !Arc::ptr_eq(&open.state, turn));
+            inner.items.push_back(Item::End(Arc::clone(turn), end));
+        }
+        drop(inner);
+        self.wake.notify_waiters();
+    }
+
+    /// The next update of a turn; `None` once it has ended.
+    pub(crate) async fn next_of(&self, turn: &TurnState) -> Option<Update> {
+        loop {
+            // Mostly something is there, and nothing needs to be woken for it.
+            if let Some(next) = self.try_next_of(turn) {
+                return next;
+            }
+            let wake = self.wake.notified();
+            tokio::pin!(wake);
+            wake.as_mut().enable();
+            if let Some(next) = self.try_next_of(turn) {
+                return next;
+            }
+            wake.await;
+        }
+    }
+
+    /// `None` if nothing is there; `Some(None)` if the turn has ended.
+    #[allow(clippy::option_option, reason = "three answers: nothing yet, the end, an update")]
+    fn try_next_of(&self, turn: &TurnState) -> Option<Option<Update>> {
+        loop {
+            if turn.has_ended() {
+                return Some(None);
+            }
+            match self.pop()? {
+                Popped::Update(update) => return Some(Some(update)),
+                // This turn or another.
+                Popped::End => {}
+            }
+        }
+    }
+
+    /// The next update, in or outside a turn; `None` once the session is closed and everything is read.
+    pub(crate) async fn next(&self) -> Option<Update> {
+        loop {
+            let wake = self.wake.notified();
+            tokio::pin!(wake);
+            wake.as_mut().enable();
+            loop {
+                match self.pop() {
+                    Some(Popped::Update(update)) => return Some(update),
+                    Some(Popped::End) => {}
+                    None if self.lock().closed.is_some() => return None,
+                    None => break,
+                }
+            }
+            wake.await;
+        }
+    }
+
+    /// The next update if it is there already.
+    pub(crate) fn try_next(&self) -> Option<Update> {
+        loop {
+            match self.pop()? {
+                Popped::Update(update) => return Some(update),
+                Popped::End => {}
+            }
+        }
+    }
+
+    /// Takes the first item: an update, or the end of a turn, which is noted.
+    fn pop(&self) -> Option<Popped> {
+        let item = self.lock().items.pop_front()?;
+        match item {
+            Item::Update(update, bytes) => {
+                self.budget.give(bytes);
+                Some(Popped::Update(update))
+            }
+            Item::End(turn, result) => {
+                turn.finish(result);
+                // Others may wait for this end.
+                self.wake.notify_waiters();
+                Some(Popped::End)
+            }
+        }
+    }
+
+    /// Nobody reads this turn any more: what it says is thrown away, everything else is kept.
+    pub(crate) fn abandon(&self, turn: &Arc<TurnState>) -> Abandoned {
+        let mut inner = self.lock();
+        let Some(at) = inner.turns.iter().position(|open| Arc::ptr_eq(&open.state, turn)) else {
+            return Abandoned::Over;
+        };
+        let open = &mut inner.turns[at];
+        open.abandoned = true;
+        if at > 0 && !open.accepted {
+            return Abandoned::Waiting;
+        }
+        let budget = &self.budget;
+        inner.items.retain(|item| match item {
+            Item::Update(update, bytes) if is_of_turn(update) => {
+                budget.give(*bytes);
+                false
+            }
+            _ => true,
+        });
+        Abandoned::Running
+    }
+
+    /// Waits until no turn is open.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let wake = self.wake.notified();
+            tokio::pin!(wake);
+            wake.as_mut().enable();
+            if self.lock().turns.is_empty() {
+                return;
+            }
+            wake.await;
+        }
+    }
+
+    /// True if a turn is open that nobody reads.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.lock().turns.iter().any(|turn| turn.abandoned)
+    }
+
+    /// The session is over: open turns end with `error`.
+    pub(crate) fn close(&self, error: &Error) {
+        let mut inner = self.lock();
+        inner.closed.get_or_insert_with(|| error.clone());
+        for turn in std::mem::take(&mut inner.turns) {
+            inner.items.push_back(Item::End(turn.state, Err(error.clone())));
+        }
+        drop(inner);
+        self.wake.notify_waiters();
+    }
+
+    /// A question to the user is open; the flag is raised when the turn is cancelled.
+    pub(crate) fn ask(&self) -> Cancel {
+        let cancel = Cancel::default();
+        let mut inner = self.lock();
+        // A question that crossed the cancel is answered like those before it.
+        if inner.turns.front().is_some_and(|turn| turn.cancelled) {
+            cancel.cancel();
+        } else {
+            inner.asks.push(cancel.clone());
+        }
+        cancel
+    }
+
+    pub(crate) fn asked(&self) {
+        // Flags that only we hold are done with; those that were raised too.
+        self.lock().asks.retain(|ask| !ask.is_cancelled());
+    }
+
+    /// Answers every open question with `cancelled`.
+    pub(crate) fn cancel_asks(&self) {
+        let mut inner = self.lock();
+        for turn in &mut inner.turns {
+            turn.cancelled = true;
+        }
+        for ask in std::mem::take(&mut inner.asks) {
+            ask.cancel();
+        }
+    }
+
+    pub(crate) fn set_up(&self, options: Vec<ConfigOption>, commands: Vec<Command>) {
+        let mut inner = self.lock();
+        // What an update said already is newer than the answer.
+        if inner.options.is_empty() {
+            inner.options = options;
+        }
+        if inner.commands.is_empty() {
+            inner.commands = commands;
+        }
+    }
+
+    pub(crate) fn options(&self) -> Vec<ConfigOption> {
+        self.lock().options.clone()
+    }
+
+    pub(crate) fn set_options(&self, options: Vec<ConfigOption>) {
+        self.lock().options = options;
+    }
+
+    pub(crate) fn commands(&self) -> Vec<Command> {
+        self.lock().commands.clone()
+    }
+
+    /// What the session is doing: as told, or as the open turns and questions show.
+    pub(crate) fn state(&self) -> State {
+        let inner = self.lock();
+        if !inner.asks.is_empty() {
+            State::RequiresAction
+        } else if inner.turns.is_empty() {
+            inner.state.clone()
+        } else if inner.state.is_idle() {
+            State::Running
+        } else {
+            inner.state.clone()
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        for item in &self.lock().items {
+            if let Item::Update(_, bytes) = item {
+                self.budget.give(*bytes);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Keeps what the session object can be asked for.
+    fn watch(&mut self, update: &Update) {
+        match update {
+            Update::ConfigOptions(list) => self.options.clone_from(&list.options),
+            Update::Commands(list) => self.commands.clone_from(&list.commands),
+            Update::Mode(mode) => {
+                if let Some(id) = mode_option(&self.options).map(|option| option.config_id.clone()) {
+                    set_value(&mut self.options, &id, &ConfigValue::Id(mode.mode_id.clone()));
+                }
+            }
+            Update::State(_) => {}
+            _ => {
+                if let Some(turn) = self.turns.front_mut() {
+                    turn.worked = true;
+                }
+            }
+        }
+    }
+
+    /// An idle state ends every turn that was accepted: no work is left, also none of a prompt that the agent took into
+    /// running work. One without a turn ends nothing.
+    fn state_changed(&mut self, update: &StateUpdate) -> Vec<Item> {
+        let was_idle = std::mem::replace(&mut self.state, update.state.clone()).is_idle();
+        let Some(turn) = self.turns.front_mut() else { return Vec::new() };
+        let State::Idle { stop_reason, error } = &update.state else {
+            turn.worked = true;
+            return Vec::new();
+        };
+        let result = match (stop_reason, error) {
+            (Some(StopReason::Error), Some(error)) => {
+                let wire =
+                    crate::WireError { code: error.code, message: error.message.clone(), data: error.data.clone() };
+                Err(Error::Wire(wire))
+            }
+            (Some(StopReason::Error), None) => Err(Error::Wire(crate::WireError::internal())),
+            (reason, _) => Ok(reason.clone().unwrap_or_default()),
+        };
+        if was_idle && stop_reason.is_none() {
+            // Said again, not a new end.
+            return Vec::new();
+        }
+        if turn.from_idle && !turn.accepted && (turn.worked || !was_idle) && stop_reason.is_some() {
+            turn.early_end = Some(result.clone());
+        }
+        let (over, open): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut self.turns).into_iter().partition(|turn| turn.accepted);
+        self.turns = open;
+        if let (false, Some(next)) = (over.is_empty(), self.turns.front_mut()) {
+            // A prompt behind them now starts from idle.
+            (next.from_idle, next.worked) = (true, false);
+        }
+        over.into_iter().map(|turn| Item::End(turn.state, result.clone())).collect()
+    }
+
+    /// The agent has taken a prompt. Gives its end if that came first.
+    fn accept(&mut self, turn: &Arc<TurnState>) -> Option<Result<StopReason>> {
+        let open = self.turns.iter_mut().find(|open| Arc::ptr_eq(&open.state, turn))?;
+        open.accepted = true;
+        open.early_end.take()
+    }
+
+    /// Adds a chunk of text to the unread one before it. Keeps a slow reader's backlog small.
+    fn merge(&mut self, update: &Update, budget: &Budget) -> bool {
+        let Some(Item::Update(Update::Chunk(last), weight)) = self.items.back_mut() else { return false };
+        let Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), meta: None }) = update else {
+            return false;
+        };
+        let (Chunk { kind: of, message_id: id, content: ContentBlock::Text(last), meta: None }, None) =
+            (last, &text.annotations)
+        else {
+            return false;
+        };
+        if of != kind || id != message_id {
+            return false;
+        }
+        last.text.push_str(&text.text);
+        *weight += text.text.len();
+        budget.take(text.text.len());
+        true
+    }
+}
+
+/// True for what a turn says, in contrast to what holds for the session.
+fn is_of_turn(update: &Update) -> bool {
+    !matches!(
+        update,
+        Update::Commands(_)
+            | Update::ConfigOptions(_)
+            | Update::Mode(_)
+            | Update::SessionInfo(_)
+            | Update::Usage(_)
+            | Update::State(_)
+            | Update::Notice(_)
+            | Update::Other(_)
+    )
+}

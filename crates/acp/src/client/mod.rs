@@ -1,0 +1,28 @@
+//! Writing a client: start or reach an agent, open sessions, prompt, and read what comes back.
+//!
+//! ```no_run
+//! # async fn example() -> tieline::Result<()> {
+//! let agent = tieline::client::spawn(["my-agent", "--acp"]).await?;
+//! let session = agent.open("/home/me/project").await?;
+//! let mut turn = session.prompt("Why does the build fail?").await?;
+//! while let Some(update) = turn.next().await {
+//!     println!("{update:?}");
+//! }
+//! println!("{:?}", turn.stop()?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod desk;
+mod handle;
+mod handler;
+mod lane;
+mod session;
+mod turn;
+
+pub use builder::{Client, connect, spawn};
+pub use handle::AgentHandle;
+pub use handler::{Handler, Refuse, refuse};
+pub use session::{Prompt, Session};
+pub use turn::Turn;

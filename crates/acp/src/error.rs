@@ -1,0 +1,157 @@
+//! What can go wrong, told for people; and how it is told to the peer.
+
+use std::fmt;
+use std::time::Duration;
+use tieline_rpc::{CallError, Closed};
+use tieline_schema::Raw;
+
+/// The error object of JSON-RPC, as the peer sees it.
+pub use tieline_rpc::Error as WireError;
+
+/// The result of everything here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something did not work.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// An error answer: what the peer said, or what a handler wants the peer to be told.
+    Wire(WireError),
+    /// The user has to log in first. An agent's engine adds the ways to do so.
+    AuthRequired,
+    /// The other side does not offer this, so it was not asked.
+    Unsupported(String),
+    /// What was asked for makes no sense, so it was not sent.
+    Invalid(String),
+    /// The connection ended.
+    Closed(String),
+    /// No answer came in time; the request was withdrawn.
+    TimedOut {
+        /// What was waited for.
+        what: String,
+        /// How long.
+        after: Duration,
+    },
+    /// The work is no longer wanted.
+    Cancelled,
+    /// The turn has ended; nothing can be added to it.
+    TurnOver,
+    /// The answer can't be read.
+    Unreadable(String),
+    /// The other side speaks only versions that we don't.
+    Version(String),
+    /// A program could not be started.
+    Start(String),
+}
+
+impl Error {
+    /// Any error answer.
+    pub fn wire(code: i64, message: impl Into<String>) -> Self {
+        Self::Wire(WireError::new(code, message))
+    }
+
+    /// -32602 with a reason.
+    pub fn invalid_params(why: impl fmt::Display) -> Self {
+        Self::Wire(WireError::invalid_params(why))
+    }
+
+    /// -32600 with a reason for programs.
+    pub fn invalid_request(reason: &str) -> Self {
+        Self::Wire(WireError::invalid_request().with("reason", reason))
+    }
+
+    /// -32601.
+    pub fn method_not_found(method: &str) -> Self {
+        Self::Wire(WireError::method_not_found(method))
+    }
+
+    /// -32002 for a session.
+    pub fn unknown_session(id: &str) -> Self {
+        Self::Wire(WireError::new(-32002, "Resource not found").with("sessionId", id))
+    }
+
+    /// -32002 for a file or another thing with an address.
+    pub fn not_found(uri: &str) -> Self {
+        Self::Wire(WireError::new(-32002, "Resource not found").with("uri", uri))
+    }
+
+    /// An error from inside an implementation. The cause goes to the log, not to the peer.
+    pub fn internal(cause: impl fmt::Display) -> Self {
+        tracing::error!(%cause, "internal error");
+        Self::Wire(WireError::internal())
+    }
+
+    /// What the peer is told.
+    pub fn to_wire(&self) -> WireError {
+        match self {
+            Self::Wire(error) => error.clone(),
+            Self::AuthRequired => WireError::new(-32000, "Authentication required").with("reason", "auth_required"),
+            Self::Cancelled => WireError::cancelled(),
+            Self::Invalid(why) => WireError::invalid_params(why),
+            other => WireError::internal().with("reason", &other.to_string()),
+        }
+    }
+
+    /// Names what was being done when a call failed.
+    pub(crate) fn of_call(error: CallError, what: &str, after: Duration) -> Self {
+        match error {
+            CallError::Answered(error) => Self::Wire(error),
+            CallError::Closed => Self::Closed(format!("{what}: the connection ended before the answer came")),
+            CallError::Unreadable(error) => Self::Unreadable(format!("{what}: the answer is not readable: {error}")),
+            CallError::TimedOut => Self::TimedOut { what: what.to_owned(), after },
+        }
+    }
+
+    /// The code of an error answer.
+    pub fn code(&self) -> Option<i64> {
+        match self {
+            Self::Wire(error) => Some(error.code),
+            Self::AuthRequired => Some(-32000),
+            _ => None,
+        }
+    }
+
+    /// The details of an error answer.
+    pub fn data(&self) -> Option<&Raw> {
+        match self {
+            Self::Wire(error) => error.data.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wire(error) => error.fmt(f),
+            Self::AuthRequired => f.write_str("authentication required"),
+            Self::Unsupported(what) => write!(f, "the other side does not offer {what}"),
+            Self::Invalid(why) | Self::Closed(why) | Self::Unreadable(why) | Self::Version(why) | Self::Start(why) => {
+                f.write_str(why)
+            }
+            Self::TimedOut { what, after } => write!(f, "{what}: no answer after {} s", after.as_secs_f32()),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::TurnOver => f.write_str("the turn is over"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<WireError> for Error {
+    fn from(error: WireError) -> Self {
+        Self::Wire(error)
+    }
+}
+
+impl From<Closed> for Error {
+    fn from(_: Closed) -> Self {
+        Self::Closed("the connection is closed".into())
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::internal(error)
+    }
+}

@@ -1,0 +1,153 @@
+//! Deletes and renames files, makes and removes directories, and looks at what is there before a change.
+
+use super::{Change, Expect, Files, Hash, State, Version, open_regular, read_file, temp::move_new};
+use crate::roots::{Dir, Error, Place, Result};
+use rustix::{
+    fs::{AtFlags, Mode, mkdirat, unlinkat},
+    io::Errno,
+};
+use std::{
+    ffi::OsStr,
+    fs::{File, Metadata},
+    os::unix::fs::MetadataExt as _,
+    path::PathBuf,
+};
+
+/// A file that is there before a change.
+pub(crate) struct Found {
+    pub(crate) file: File,
+    pub(crate) meta: Metadata,
+    pub(crate) version: Version,
+    /// What is in it, unless it is larger than the limit.
+    pub(crate) content: Option<Vec<u8>>,
+}
+
+impl Found {
+    pub(crate) fn mode(&self) -> u32 {
+        self.meta.mode() & 0o1777
+    }
+
+    pub(crate) fn state(&self) -> State {
+        State::File { hash: self.version.hash, size: self.version.size, mode: self.mode() }
+    }
+
+    /// The state and the content of what was looked for.
+    pub(crate) fn state_of(found: Option<&Self>) -> State {
+        found.map_or(State::Missing, Self::state)
+    }
+}
+
+impl Files {
+    /// What is there, with its content if that is within the limit.
+    pub(crate) fn inspect(&self, dir: &Dir, name: &OsStr, place: &Place) -> Result<Option<Found>> {
+        let (file, meta) = match open_regular(dir, name, place) {
+            Ok(opened) => opened,
+            Err(Error::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if meta.len() > self.limits.text {
+            let (hash, size) = Hash::of_reader(&file).map_err(|error| place.error("reading", error))?;
+            return Ok(Some(Found { version: Version::new(hash, size, &meta), file, meta, content: None }));
+        }
+        let (read, meta) = read_file(&file, place, self.limits.text)?;
+        Ok(Some(Found { file, meta, version: read.version, content: Some(read.bytes) }))
+    }
+
+    /// What is at a place; a missing directory on the way is nothing, too.
+    pub(crate) fn look(&self, place: &Place) -> Result<Option<Found>> {
+        let (parent, name) = place.parent()?;
+        match parent.open_through().and_then(|dir| self.inspect(&dir, name, place)) {
+            Err(Error::NotFound(_)) => Ok(None),
+            done => done,
+        }
+    }
+
+    /// Deletes a regular file.
+    pub fn delete(&self, place: &Place, expect: Expect) -> Result<()> {
+        let (parent, name) = place.parent()?;
+        let dir = parent.open_dir()?;
+        let found = self.inspect(&dir, name, place)?;
+        expect.check(found.as_ref(), place)?;
+        let found = found.ok_or_else(|| Error::NotFound(place.real_path()))?;
+        self.tell(&Change {
+            place,
+            before: found.state(),
+            content: found.content.as_deref(),
+            after: State::Missing,
+            directories: &[],
+        })?;
+        if !found.still_at(&dir, name) {
+            return Err(Error::Changed(place.real_path()));
+        }
+        unlinkat(dir.handle(), name, AtFlags::empty()).map_err(|error| place.error("deleting", error))?;
+        sync(&dir, place)
+    }
+
+    /// Renames a regular file to where nothing is, making missing directories on request. Both places may be in different
+    /// roots of the same file system.
+    pub fn rename(&self, from: &Place, to: &Place, expect: Expect, parents: bool) -> Result<()> {
+        let ((from_parent, from_name), (to_parent, to_name)) = (from.parent()?, to.parent()?);
+        let from_dir = from_parent.open_dir()?;
+        let found = self.inspect(&from_dir, from_name, from)?;
+        expect.check(found.as_ref(), from)?;
+        let found = found.ok_or_else(|| Error::NotFound(from.real_path()))?;
+        let (to_dir, directories) = if parents { ensure_dir(&to_parent)? } else { (to_parent.open_dir()?, Vec::new()) };
+        if rustix::fs::statat(to_dir.handle(), to_name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Err(Error::Exists(to.real_path()));
+        }
+        let content = found.content.as_deref();
+        self.tell(&Change { place: from, before: found.state(), content, after: State::Missing, directories: &[] })?;
+        self.tell(&Change {
+            place: to,
+            before: State::Missing,
+            content: None,
+            after: found.state(),
+            directories: &directories,
+        })?;
+        if !found.still_at(&from_dir, from_name) {
+            return Err(Error::Changed(from.real_path()));
+        }
+        move_new((&from_dir, from_name), (&to_dir, to_name)).map_err(|error| to.error("renaming to", error))?;
+        sync(&to_dir, to)?;
+        sync(&from_dir, from)
+    }
+
+    /// Makes a directory and those on the way that are missing; returns which ones, relative to the root.
+    pub fn create_dirs(&self, place: &Place) -> Result<Vec<PathBuf>> {
+        ensure_dir(place).map(|(_, made)| made)
+    }
+
+    /// Removes a directory that is empty.
+    pub fn remove_empty_dir(&self, place: &Place) -> Result<()> {
+        let (parent, name) = place.parent()?;
+        let dir = parent.open_dir()?;
+        unlinkat(dir.handle(), name, AtFlags::REMOVEDIR).map_err(|error| place.error("removing", error))?;
+        sync(&dir, place)
+    }
+}
+
+/// Opens a directory, made if it isn't there; also which ones were made.
+pub(crate) fn ensure_dir(place: &Place) -> Result<(Dir, Vec<PathBuf>)> {
+    let mut made = Vec::new();
+    match place.open_dir() {
+        Err(Error::NotFound(_)) => {}
+        done => return Ok((done?, made)),
+    }
+    let mut dir = place.root_dir()?;
+    for name in place.relative() {
+        match mkdirat(dir.handle(), name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => {
+                made.push(dir.place().relative().join(name));
+                sync(&dir, place)?;
+            }
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(place.error("creating", error)),
+        }
+        dir = dir.open_dir(name)?;
+    }
+    Ok((dir, made))
+}
+
+fn sync(dir: &Dir, place: &Place) -> Result<()> {
+    rustix::fs::fsync(dir.handle()).map_err(|error| place.error("saving", error))
+}

@@ -1,0 +1,237 @@
+//! Writes a file as a whole: after a crash at any point it is the old one or the new one.
+
+use super::{Files, Found, Hash, Version, change::ensure_dir, temp::Temp};
+use crate::roots::{Dir, Error, Place, Result};
+use rustix::{
+    fs::{Access, AtFlags, Mode, RawMode, XattrFlags, accessat},
+    io::Errno,
+    process::{Gid, Uid},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    ffi::{CStr, OsStr},
+    fs::File,
+    io::Write as _,
+    os::unix::fs::MetadataExt as _,
+    path::PathBuf,
+};
+
+/// What the caller thinks is there now. If it is wrong, nothing is changed.
+#[derive(Clone, Copy, Debug)]
+pub enum Expect {
+    /// Nothing; the file is new.
+    New,
+    /// This version.
+    Version(Version),
+    /// Whatever.
+    Any,
+}
+
+/// How to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// What must be there before.
+    pub expect: Expect,
+    /// Make missing directories on the way.
+    pub parents: bool,
+    /// Write although the file has other names; they keep the old content.
+    pub hard_links: bool,
+    /// The permission bits. `None` keeps those of the old file, or takes the usual ones for a new file.
+    pub mode: Option<u32>,
+}
+
+impl Write {
+    /// Writes if the file is as expected; makes no directories.
+    pub const fn expecting(expect: Expect) -> Self {
+        Self { expect, parents: false, hard_links: false, mode: None }
+    }
+
+    /// The same, making missing directories.
+    #[must_use]
+    pub const fn with_parents(mut self) -> Self {
+        self.parents = true;
+        self
+    }
+}
+
+/// What a write did.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The version that is there now.
+    pub version: Version,
+    /// Whether there was no file before.
+    pub created: bool,
+    /// Directories that were made, relative to the root, outermost first.
+    pub directories: Vec<PathBuf>,
+    /// Whether the owner and group are still those of the old file.
+    pub owner_kept: bool,
+}
+
+/// What is at a place: the part of it that undoing needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Nothing.
+    Missing,
+    /// A regular file.
+    File {
+        /// The hash of its content.
+        hash: Hash,
+        /// How many bytes it has.
+        size: u64,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+impl State {
+    /// Whether both are nothing, or files with the same content.
+    pub fn same_content(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Missing, Self::Missing) => true,
+            (Self::File { hash, .. }, Self::File { hash: other, .. }) => hash == other,
+            _ => false,
+        }
+    }
+}
+
+/// A change that is about to happen.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    /// Where.
+    pub place: &'a Place,
+    /// What is there.
+    pub before: State,
+    /// What is in the file that is there, unless it is larger than the limit.
+    pub content: Option<&'a [u8]>,
+    /// What will be there.
+    pub after: State,
+    /// Directories that were just made for it, relative to the root.
+    pub directories: &'a [PathBuf],
+}
+
+/// Is told of each change before it happens. If it fails, the change does not happen.
+pub trait Journal: Send + Sync {
+    /// Records the change; when this returns, the record must be safe.
+    fn changing(&self, change: &Change<'_>) -> Result<()>;
+}
+
+impl Expect {
+    pub(crate) fn check(&self, found: Option<&Found>, place: &Place) -> Result<()> {
+        match (self, found) {
+            (Self::Any, _) | (Self::New, None) => Ok(()),
+            (Self::Version(known), Some(found)) if known.same_content(&found.version) => Ok(()),
+            (Self::New, Some(_)) => Err(Error::Exists(place.real_path())),
+            (Self::Version(_), _) => Err(Error::Changed(place.real_path())),
+        }
+    }
+}
+
+impl Files {
+    /// Writes a whole file. The content is made durable under another name and then takes its place in one step.
+    pub fn write(&self, place: &Place, bytes: &[u8], how: &Write) -> Result<Written> {
+        let size = bytes.len() as u64;
+        if size > self.limits.text {
+            return Err(Error::TooLarge { path: place.real_path(), size, limit: self.limits.text });
+        }
+        let (parent, name) = place.parent()?;
+        let (dir, directories) = match how.expect {
+            Expect::Any | Expect::New if how.parents => ensure_dir(&parent)?,
+            _ => (parent.open_dir()?, Vec::new()),
+        };
+        self.swept.enter(&dir);
+        let old = self.inspect(&dir, name, place)?;
+        how.expect.check(old.as_ref(), place)?;
+        let hash = Hash::of(bytes);
+        let created = old.is_none();
+        if let Some(old) = &old {
+            may_replace(&dir, name, old, place, how.hard_links)?;
+            if old.version.hash == hash && how.mode.is_none_or(|mode| mode & 0o1777 == old.mode()) {
+                return Ok(Written { version: old.version, created, directories, owner_kept: true });
+            }
+            if old.content.is_none() {
+                let (size, limit) = (old.version.size, self.limits.text);
+                return Err(Error::TooLarge { path: place.real_path(), size, limit });
+            }
+        }
+        // What lets a program run with another's rights is not for content that someone else wrote.
+        let mode = how.mode.map(|mode| mode & 0o1777).or(old.as_ref().map(Found::mode));
+        self.tell(&Change {
+            place,
+            before: Found::state_of(old.as_ref()),
+            content: old.as_ref().and_then(|old| old.content.as_deref()),
+            after: State::File { hash, size, mode: mode.unwrap_or(0o644) },
+            directories: &directories,
+        })?;
+        let failed = |error: std::io::Error| place.error("writing", error);
+        let mut temp = Temp::new(&dir, if mode.is_some() { 0o600 } else { 0o666 }).map_err(failed)?;
+        temp.file.write_all(bytes).map_err(failed)?;
+        let owner_kept = old.as_ref().is_none_or(|old| keep_owner(&old.file, &temp.file));
+        if let Some(mode) = mode {
+            let mode = Mode::from_raw_mode(mode as RawMode);
+            rustix::fs::fchmod(&temp.file, mode).map_err(|error| failed(error.into()))?;
+        }
+        if let Some(old) = &old {
+            keep_attributes(&old.file, &temp.file);
+        }
+        temp.file.sync_all().map_err(failed)?;
+        match &old {
+            None => temp.put_new(name, place)?,
+            Some(old) => temp.replace(name, old, place)?,
+        }
+        let meta = temp.file.metadata().map_err(failed)?;
+        drop(temp);
+        rustix::fs::fsync(dir.handle()).map_err(|error| failed(error.into()))?;
+        Ok(Written { version: Version::new(hash, size, &meta), created, directories, owner_kept })
+    }
+
+    pub(crate) fn tell(&self, change: &Change<'_>) -> Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.changing(change))
+    }
+}
+
+fn may_replace(dir: &Dir, name: &OsStr, old: &Found, place: &Place, hard_links: bool) -> Result<()> {
+    // The first is for the superuser, whom the second never stops.
+    if old.meta.mode() & 0o222 == 0 {
+        return Err(Error::ReadOnly(place.real_path()));
+    }
+    match accessat(dir.handle(), name, Access::WRITE_OK, AtFlags::empty()) {
+        Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Err(Error::ReadOnly(place.real_path())),
+        Err(error) => return Err(place.error("writing", error)),
+        Ok(()) => {}
+    }
+    let links = old.meta.nlink();
+    if links > 1 && !hard_links {
+        return Err(Error::HardLinked { path: place.real_path(), links });
+    }
+    Ok(())
+}
+
+fn keep_owner(old: &File, new: &File) -> bool {
+    let (Ok(old), Ok(made)) = (old.metadata(), new.metadata()) else { return false };
+    if (old.uid(), old.gid()) == (made.uid(), made.gid()) {
+        return true;
+    }
+    let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+    // The group alone is worth having where the owner can't be.
+    rustix::fs::fchown(new, Some(uid), Some(gid)).is_ok()
+        || rustix::fs::fchown(new, None, Some(gid)).is_ok() && old.uid() == made.uid()
+}
+
+/// Copies access lists, labels and the user's own attributes as far as the system lets us.
+fn keep_attributes(old: &File, new: &File) {
+    let mut names = vec![0u8; 1 << 16];
+    let Ok(count) = rustix::fs::flistxattr(old, &mut names[..]) else { return };
+    for name in
+        names[..count].split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+    {
+        let text = name.to_bytes();
+        let wanted = text.starts_with(b"user.")
+            || matches!(text, b"system.posix_acl_access" | b"security.selinux")
+            || cfg!(target_vendor = "apple");
+        let mut value = vec![0u8; 1 << 16];
+        if wanted && let Ok(count) = rustix::fs::fgetxattr(old, name, &mut value[..]) {
+            _ = rustix::fs::fsetxattr(new, name, &value[..count], XattrFlags::empty());
+        }
+    }
+}

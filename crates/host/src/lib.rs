@@ -1,0 +1,14 @@
+//! What touches the user's machine, for agent and client alike.
+
+#[cfg(unix)]
+pub mod files;
+#[cfg(unix)]
+pub mod roots;
+pub mod rules;
+#[cfg(target_os = "linux")]
+pub mod run;
+#[cfg(target_os = "linux")]
+pub mod sandbox;
+#[cfg(unix)]
+pub mod snapshot;
+pub mod store;

@@ -1,0 +1,177 @@
+//! What is about to happen, as facts that a rule can look at.
+
+use super::shell::CommandLine;
+use std::path::{Component, Path, PathBuf};
+
+/// Something the agent wants to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Read a file or list a directory.
+    Read(Location),
+    /// Create or change a file.
+    Write(Location),
+    /// Delete a file.
+    Delete(Location),
+    /// Move a file.
+    Move {
+        /// From here.
+        from: Location,
+        /// To here.
+        to: Location,
+    },
+    /// Run a command.
+    Execute {
+        /// The command.
+        command: CommandLine,
+        /// Whether it runs in a sandbox that keeps it in the workspace and off the network.
+        sandboxed: bool,
+    },
+    /// Get something from the network.
+    Fetch(Host),
+    /// Call a tool of an MCP server.
+    Mcp {
+        /// The server's name in the configuration.
+        server: String,
+        /// The tool's name.
+        tool: String,
+    },
+}
+
+/// Where a file is, with all links followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    absolute: PathBuf,
+    relative: Option<PathBuf>,
+    in_cwd: bool,
+}
+
+impl Location {
+    /// In a root: the whole path, the path below the root, and whether that root is the working directory.
+    pub fn inside(absolute: PathBuf, relative: PathBuf, in_cwd: bool) -> Self {
+        Self { absolute, relative: Some(relative), in_cwd }
+    }
+
+    /// Outside every root.
+    pub fn outside(absolute: PathBuf) -> Self {
+        Self { absolute, relative: None, in_cwd: false }
+    }
+
+    /// Whether it is in a root.
+    pub fn is_inside(&self) -> bool {
+        self.relative.is_some()
+    }
+
+    /// The whole path.
+    pub fn absolute(&self) -> &Path {
+        &self.absolute
+    }
+
+    /// The path below the root it is in.
+    pub fn relative(&self) -> Option<&Path> {
+        self.relative.as_deref()
+    }
+
+    /// The path below the working directory, if it is in there.
+    pub fn in_cwd(&self) -> Option<&Path> {
+        self.relative.as_deref().filter(|_| self.in_cwd)
+    }
+
+    /// Whether the path is what it says: absolute, without `.` and `..`.
+    pub(crate) fn is_clean(&self) -> bool {
+        let plain =
+            |path: &Path| path.components().all(|part| matches!(part, Component::Normal(_) | Component::RootDir));
+        self.absolute.is_absolute() && plain(&self.absolute) && self.relative.as_deref().is_none_or(plain)
+    }
+}
+
+/// The server in a web address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    pub(crate) secure: bool,
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// The server of an `http` or `https` address. `None` for anything that two programs might read differently: user
+    /// names, backslashes, spaces, names that are not plain ASCII, numbers instead of a name or address.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let secure = match scheme.to_ascii_lowercase().as_str() {
+            "https" => true,
+            "http" => false,
+            _ => return None,
+        };
+        let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+        if url.chars().any(|c| c.is_control() || c == ' ' || c == '\\') {
+            return None;
+        }
+        let (name, port) = match authority.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => {
+                (name, if port.bytes().all(|byte| byte.is_ascii_digit()) { port.parse().ok()? } else { return None })
+            }
+            _ => (authority, if secure { 443 } else { 80 }),
+        };
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix('.').unwrap_or(&name);
+        is_host(name).then(|| Self { secure, name: name.to_owned(), port })
+    }
+
+    pub(crate) fn default_port(&self) -> u16 {
+        if self.secure { 443 } else { 80 }
+    }
+}
+
+/// A name of plain letters, an IPv4 address in four parts, or an IPv6 address in brackets; in lower case.
+pub(crate) fn is_host(name: &str) -> bool {
+    if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return address.parse::<std::net::Ipv6Addr>().is_ok();
+    }
+    let label = |part: &str| {
+        !part.is_empty()
+            && part.len() <= 63
+            && part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'))
+    };
+    if name.len() > 253 || !name.split('.').all(label) {
+        return false;
+    }
+    // `0x7f.1`, `2130706433`: some programs read these as addresses.
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+    !number || name.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for (url, expect) in [
+            ("https://docs.rs/serde", Some(("docs.rs", 443))),
+            ("HTTPS://Docs.RS.?q", Some(("docs.rs", 443))),
+            ("http://localhost:8080", Some(("localhost", 8080))),
+            ("http://127.0.0.1/", Some(("127.0.0.1", 80))),
+            ("https://[::1]:9/x", Some(("[::1]", 9))),
+            ("https://[::1]", Some(("[::1]", 443))),
+            ("https://docs.rs@evil.example/", None),
+            ("https://user:pw@docs.rs/", None),
+            ("https://docs.rs\\@evil.example/", None),
+            ("https://docs.rs\t.evil.example/", None),
+            ("https://docs.rs%2eevil.example/", None),
+            ("https://d\u{43e}cs.rs/", None),
+            ("https://0x7f.1/", None),
+            ("https://2130706433/", None),
+            ("https://0177.0.0.1/", None),
+            ("https://docs.rs:+443/", None),
+            ("https://docs.rs:99999/", None),
+            ("https:///docs.rs", None),
+            ("ftp://docs.rs/", None),
+            ("file:///etc/passwd", None),
+            ("docs.rs", None),
+        ] {
+            let host = Host::of_url(url);
+            assert_eq!(host.as_ref().map(|host| (host.name.as_str(), host.port)), expect, "{url}");
+        }
+    }
+}

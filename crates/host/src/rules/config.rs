@@ -1,0 +1,108 @@
+//! Rules as they stand in a configuration file.
+
+use super::{Decision, rule::Rule};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Three lists of rules. In TOML:
+///
+/// ```toml
+/// allow = ["write src/**", "run cargo test *", "run git status"]
+/// ask = ["write **/Cargo.toml"]
+/// deny = ["read **/.env", "run git push *"]
+/// ```
+///
+/// A list or rule that isn't understood is an error: a rule that silently does nothing is worse than none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What may happen at once.
+    #[serde(default)]
+    pub allow: Vec<Rule>,
+    /// What is asked, even if a rule allows it.
+    #[serde(default)]
+    pub ask: Vec<Rule>,
+    /// What never happens.
+    #[serde(default)]
+    pub deny: Vec<Rule>,
+}
+
+/// A configuration that can't be read; the text says where and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadConfig(String);
+
+impl fmt::Display for BadConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BadConfig {}
+
+/// What runs, or decides what runs, without anyone looking at it again. Protected whether or not it exists yet.
+const PROTECTED: &str = ".git .hg .svn .jj .tieline .github/workflows .gitlab-ci.yml .circleci .vscode .idea .zed .cursor .claude \
+    .codex .gemini .mcp.json .devcontainer .envrc .husky .bashrc .bash_profile .bash_login .bash_logout \
+    .profile .zshrc .zshenv .zprofile .zlogin .config/fish .gitconfig .gitmodules .ssh .netrc .npmrc \
+    .cargo/config.toml .cargo/config";
+
+impl Config {
+    /// Reads TOML.
+    pub fn parse(text: &str) -> Result<Self, BadConfig> {
+        toml::from_str(text).map_err(|error| BadConfig(error.to_string()))
+    }
+
+    /// Writes TOML.
+    pub fn to_toml(&self) -> Result<String, BadConfig> {
+        toml::to_string_pretty(self).map_err(|error| BadConfig(error.to_string()))
+    }
+
+    /// Rules that ask before changing what runs by itself later: version control, editor and shell settings, hooks.
+    pub fn protected() -> Self {
+        // A rule that holds back writing also holds back deleting and moving.
+        let rules = PROTECTED.split_whitespace().filter_map(|path| format!("write **/{path}").parse().ok());
+        let ask = rules.collect();
+        Self { ask, ..Self::default() }
+    }
+
+    /// Only what holds back: all that a folder that isn't trusted may say.
+    #[must_use]
+    pub fn without_allow(mut self) -> Self {
+        self.allow.clear();
+        self
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.allow.extend(other.allow);
+        self.ask.extend(other.ask);
+        self.deny.extend(other.deny);
+        self
+    }
+
+    /// Adds a rule; false if it is there already.
+    pub fn add(&mut self, decision: Decision, rule: Rule) -> bool {
+        let list = self.list(decision);
+        let new = !list.contains(&rule);
+        if new {
+            list.push(rule);
+        }
+        new
+    }
+
+    /// Removes a rule; false if it isn't there.
+    pub fn remove(&mut self, decision: Decision, rule: &Rule) -> bool {
+        let list = self.list(decision);
+        let before = list.len();
+        list.retain(|other| other != rule);
+        list.len() < before
+    }
+
+    fn list(&mut self, decision: Decision) -> &mut Vec<Rule> {
+        match decision {
+            Decision::Allow => &mut self.allow,
+            Decision::Ask => &mut self.ask,
+            Decision::Deny => &mut self.deny,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! One rule: what it says as text, and what it matches.
+//!
+//! ```text
+//! read PATH        write PATH        delete PATH        move PATH        move FROM => TO
+//! run WORDS        run WORDS *       run-exactly LINE
+//! fetch HOST       mcp SERVER/TOOL
+//! ```
+//!
+//! A `PATH` is a glob: relative ones are below the working directory, those with a leading `/` are whole paths. `run WORDS`
+//! is one command with just these words, `run WORDS *` with any words after them. `HOST` is `name`, `*.name`, `*`, with
+//! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
+
+use super::{
+    action::{Action, Host, is_host},
+    glob::PathGlob,
+    shell::{CommandLine, Word},
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::{fmt, str::FromStr};
+
+/// A rule, without saying whether it allows or forbids.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    text: String,
+    pattern: Pattern,
+}
+
+#[derive(Clone, Debug)]
+enum Pattern {
+    Path(Verb, PathGlob),
+    Moving(PathGlob, PathGlob),
+    Run { words: Vec<Word>, more: bool },
+    RunExactly(String),
+    Fetch { secure: Option<bool>, name: String, below: bool, port: Option<u16> },
+    Mcp { server: Option<String>, tool: Option<String> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verb {
+    Read,
+    Write,
+    Delete,
+    Move,
+}
+
+/// A rule that can't be understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRule {
+    /// The rule's text.
+    pub rule: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl fmt::Display for BadRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rule {:?}: {}", self.rule, self.why)
+    }
+}
+
+impl std::error::Error for BadRule {}
+
+impl FromStr for Rule {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Self, BadRule> {
+        let bad = |why: &str| BadRule { rule: text.to_owned(), why: why.to_owned() };
+        let (verb, rest) = text.split_once(' ').ok_or_else(|| bad("a verb and a pattern are needed"))?;
+        if rest.trim() != rest || rest.is_empty() {
+            return Err(bad("the pattern is empty, or begins or ends with a space"));
+        }
+        let glob = |text: &str| PathGlob::new(text).map_err(|why| bad(&why));
+        let path = |verb| Ok(Pattern::Path(verb, glob(rest)?));
+        let pattern = match verb {
+            "read" => path(Verb::Read)?,
+            "write" => path(Verb::Write)?,
+            "delete" => path(Verb::Delete)?,
+            "move" => match rest.split_once(" => ") {
+                Some((from, to)) => Pattern::Moving(glob(from)?, glob(to)?),
+                None => path(Verb::Move)?,
+            },
+            "run" => run(rest).map_err(|why| bad(&why))?,
+            "run-exactly" => Pattern::RunExactly(rest.to_owned()),
+            "fetch" => fetch(rest).ok_or_else(|| bad("not a host"))?,
+            "mcp" => {
+                let (server, tool) = rest.split_once('/').ok_or_else(|| bad("SERVER/TOOL is needed"))?;
+                let name = |name: &str| (name != "*").then(|| name.to_owned());
+                Pattern::Mcp { server: name(server), tool: name(tool) }
+            }
+            _ => return Err(bad("unknown verb; known: read write delete move run run-exactly fetch mcp")),
+        };
+        Ok(Self { text: text.to_owned(), pattern })
+    }
+}
+
+fn run(text: &str) -> Result<Pattern, String> {
+    let (head, more) = match text.strip_suffix('*') {
+        Some("") => return Ok(Pattern::Run { words: Vec::new(), more: true }),
+        Some(head) if head.ends_with(' ') => (head, true),
+        _ => (text, false),
+    };
+    let line = CommandLine::parse(head);
+    if let Some(why) = line.complex() {
+        return Err(format!("it could never match, because {why}; `run-exactly` takes any line"));
+    }
+    match line.words() {
+        [words] => Ok(Pattern::Run { words: words.clone(), more }),
+        _ => Err("one command at a time; every command of a line needs its rule".to_owned()),
+    }
+}
+
+fn fetch(text: &str) -> Option<Pattern> {
+    let (secure, rest) = match text.split_once("://") {
+        Some(("https", rest)) => (Some(true), rest),
+        Some(("http", rest)) => (Some(false), rest),
+        Some(_) => return None,
+        None => (None, text),
+    };
+    let (name, port) = match rest.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, Some(port.parse().ok()?)),
+        _ => (rest, None),
+    };
+    let (name, below) = match name.strip_prefix('*') {
+        Some("") => ("", true),
+        Some(name) => (name.strip_prefix('.')?, true),
+        None => (name, false),
+    };
+    let name = name.to_ascii_lowercase();
+    ((below && name.is_empty()) || is_host(&name)).then_some(Pattern::Fetch { secure, name, below, port })
+}
+
+impl Rule {
+    /// The rule as it is written, for people and for the configuration.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rule that allows this action again and as little else as possible. `None` if no rule can say it.
+    pub fn narrowest(action: &Action) -> Option<Self> {
+        let text = match action {
+            Action::Read(path) => format!("read {}", PathGlob::exactly(path)?),
+            Action::Write(path) => format!("write {}", PathGlob::exactly(path)?),
+            Action::Delete(path) => format!("delete {}", PathGlob::exactly(path)?),
+            Action::Move { from, to } => format!("move {} => {}", PathGlob::exactly(from)?, PathGlob::exactly(to)?),
+            Action::Execute { command, .. } => match command.words() {
+                [words] if command.complex().is_none() => {
+                    let words: Vec<String> = words.iter().map(Word::quoted).collect();
+                    format!("run {}", words.join(" "))
+                }
+                _ => format!("run-exactly {}", command.text()),
+            },
+            Action::Fetch(host) => {
+                let scheme = if host.secure { "https" } else { "http" };
+                let port = if host.port == host.default_port() { String::new() } else { format!(":{}", host.port) };
+                format!("fetch {scheme}://{}{port}", host.name)
+            }
+            Action::Mcp { server, tool } => format!("mcp {server}/{tool}"),
+        };
+        // A name that would mean something else as a pattern shows here.
+        let rule: Self = text.parse().ok()?;
+        let same_names = match (&rule.pattern, action) {
+            (Pattern::Mcp { server: Some(s), tool: Some(t) }, Action::Mcp { server, tool }) => s == server && t == tool,
+            (Pattern::Mcp { .. } | Pattern::Run { more: true, .. }, _) => false,
+            _ => true,
+        };
+        (same_names && super::allowed(&[&rule], action)).then_some(rule)
+    }
+
+    /// Whether it matches the whole action as a rule that allows; for a line of several commands see
+    /// [`Rule::allows_command`].
+    pub(super) fn allows(&self, action: &Action) -> bool {
+        match (&self.pattern, action) {
+            (Pattern::Path(Verb::Read, glob), Action::Read(path))
+            | (Pattern::Path(Verb::Write, glob), Action::Write(path))
+            | (Pattern::Path(Verb::Delete, glob), Action::Delete(path)) => glob.allows(path),
+            (Pattern::Path(Verb::Move, glob), Action::Move { from, to }) => glob.allows(from) && glob.allows(to),
+            (Pattern::Moving(a, b), Action::Move { from, to }) => a.allows(from) && b.allows(to),
+            (Pattern::RunExactly(line), Action::Execute { command, .. }) => command.text() == line,
+            (Pattern::Fetch { .. }, Action::Fetch(host)) => self.fetches(host, false),
+            (Pattern::Mcp { .. }, Action::Mcp { server, tool }) => self.calls(server, tool, str::eq),
+            _ => false,
+        }
+    }
+
+    /// Whether it allows one simple command.
+    pub(super) fn allows_command(&self, words: &[Word]) -> bool {
+        let Pattern::Run { words: wanted, more } = &self.pattern else { return false };
+        (words.len() == wanted.len() || *more && words.len() > wanted.len())
+            && wanted.iter().zip(words).all(|(a, b)| a.quoted() == b.quoted())
+    }
+
+    /// Whether it matches as a rule that asks or forbids: more readily, and on any part of the action.
+    pub(super) fn holds(&self, action: &Action) -> bool {
+        match (&self.pattern, action) {
+            // To delete is to change; to move is to read and take away here, and to write there.
+            (Pattern::Path(Verb::Read, glob), Action::Read(path))
+            | (Pattern::Path(Verb::Write, glob), Action::Write(path) | Action::Delete(path))
+            | (Pattern::Path(Verb::Delete, glob), Action::Delete(path))
+            | (Pattern::Path(Verb::Read | Verb::Delete, glob), Action::Move { from: path, .. }) => glob.holds(path),
+            (Pattern::Path(_, glob), Action::Move { from, to }) => glob.holds(from) || glob.holds(to),
+            (Pattern::Moving(a, b), Action::Move { from, to }) => a.holds(from) && b.holds(to),
+            (Pattern::RunExactly(line), Action::Execute { command, .. }) => command.text() == line,
+            (Pattern::Run { words, .. }, Action::Execute { command, .. }) => holds_line(words, command, 0),
+            (Pattern::Fetch { .. }, Action::Fetch(host)) => self.fetches(host, true),
+            (Pattern::Mcp { .. }, Action::Mcp { server, tool }) => self.calls(server, tool, str::eq_ignore_ascii_case),
+            _ => false,
+        }
+    }
+
+    /// Whether it is about commands.
+    pub(super) fn is_about_commands(&self) -> bool {
+        matches!(self.pattern, Pattern::Run { .. } | Pattern::RunExactly(_))
+    }
+
+    fn fetches(&self, host: &Host, any_port: bool) -> bool {
+        let Pattern::Fetch { secure, name, below, port } = &self.pattern else { return false };
+        let right_name = if *below {
+            name.is_empty() || host.name.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.'))
+        } else {
+            host.name == *name
+        };
+        let right_port = port.map_or(any_port || host.port == host.default_port(), |port| port == host.port);
+        right_name && right_port && secure.is_none_or(|secure| secure == host.secure)
+    }
+
+    fn calls(&self, server: &str, tool: &str, same: impl Fn(&str, &str) -> bool) -> bool {
+        let Pattern::Mcp { server: s, tool: t } = &self.pattern else { return false };
+        s.as_ref().is_none_or(|s| same(s, server)) && t.as_ref().is_none_or(|t| same(t, tool))
+    }
+}
+
+/// Whether a command in the line begins with these words. In a complex line they may begin anywhere, and in its arguments.
+fn holds_line(wanted: &[Word], line: &CommandLine, depth: usize) -> bool {
+    let begins = |words: &[Word]| {
+        words.len() >= wanted.len()
+            && wanted.iter().zip(words).enumerate().all(|(at, (a, b))| {
+                if at == 0 { a.text == b.text || a.program() == b.program() } else { a.text == b.text }
+            })
+    };
+    line.words().iter().any(|words| {
+        begins(words)
+            || line.complex().is_some()
+                && ((1..words.len()).any(|at| begins(&words[at..]))
+                    || depth < 4
+                        && words.iter().any(|word| {
+                            word.text.contains([' ', '\t', '\n', ';'])
+                                && holds_line(wanted, &CommandLine::parse(&word.text), depth + 1)
+                        }))
+    })
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Rule {}
+
+impl Serialize for Rule {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}

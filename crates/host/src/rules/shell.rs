@@ -1,0 +1,325 @@
+//! Takes a shell command line apart, or says why that can't be done safely.
+//!
+//! What is understood: plain commands with quoting, joined by `&&`, `||`, `;`, `|` and line ends, and redirections that
+//! write no file. Everything else makes the line *complex*. A complex line is still taken apart as far as it goes, because
+//! rules that forbid want to see it; rules that allow don't.
+
+use super::hidden::hidden;
+
+/// A command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommandLine {
+    text: String,
+    commands: Vec<Vec<Word>>,
+    complex: Option<&'static str>,
+}
+
+/// A word of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Word {
+    /// What the program gets, unless the shell puts something else in its place.
+    pub(crate) text: String,
+    /// As it was written.
+    raw: String,
+    /// Whether the shell puts file names or a home directory in its place.
+    pub(crate) expands: bool,
+}
+
+/// They run what another shell or their arguments say; whoever allows them allows everything.
+const RUNNERS: &str = "sh ash bash busybox cmd csh dash elvish fish ksh ksh93 mksh nu osh powershell pwsh rbash tcsh \
+    toybox xonsh zsh . alias builtin chroot command coproc doas enable env eval exec flock ionice nice nohup parallel \
+    pkexec runuser script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset time timeout trap \
+    unshare watch xargs";
+
+const RESERVED: &str = "! [[ ]] case do done elif else esac fi for function if in select then until while";
+
+impl Word {
+    fn plain(text: &str) -> Self {
+        Self { text: text.to_owned(), raw: String::new(), expands: false }
+    }
+
+    /// A way to write it that means the same.
+    pub(crate) fn quoted(&self) -> String {
+        let safe = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+        if self.expands {
+            self.raw.clone()
+        } else if !self.text.is_empty() && self.text.chars().all(safe) {
+            self.text.clone()
+        } else {
+            format!("'{}'", self.text.replace('\'', "'\\''"))
+        }
+    }
+
+    /// The program's name without its directory.
+    pub(crate) fn program(&self) -> String {
+        self.text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+    }
+
+    fn is_assignment(&self) -> bool {
+        let Some((name, _)) = self.raw.split_once('=') else { return false };
+        let name = name.strip_suffix('+').unwrap_or(name);
+        let name = name.split('[').next().unwrap_or(name);
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+}
+
+impl CommandLine {
+    /// Reads a line that a shell will run.
+    pub fn parse(text: &str) -> Self {
+        let mut parser = Parser { rest: text, ..Parser::default() };
+        parser.run();
+        let mut line = Self { text: text.trim().to_owned(), commands: parser.commands, complex: parser.complex };
+        line.judge();
+        line
+    }
+
+    /// A program and its arguments, run without a shell.
+    pub fn from_words<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Self {
+        let words: Vec<Word> = words.into_iter().map(|word| Word::plain(word.as_ref())).collect();
+        let text: Vec<String> = words.iter().map(Word::quoted).collect();
+        let odd = words.iter().any(|word| word.text.chars().any(hidden));
+        let complex = odd.then_some("it has a character that can't be seen");
+        let mut line = Self { text: text.join(" "), commands: vec![words], complex };
+        line.judge();
+        line
+    }
+
+    /// The whole line.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Why it is complex; `None` if it is fully understood.
+    pub fn complex(&self) -> Option<&'static str> {
+        self.complex
+    }
+
+    /// The words of each command in it. For a complex line that is only a guess.
+    pub fn commands(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.commands.iter().map(|words| words.iter().map(|word| word.text.as_str()).collect())
+    }
+
+    pub(crate) fn words(&self) -> &[Vec<Word>] {
+        &self.commands
+    }
+
+    /// What only shows when the words are known.
+    fn judge(&mut self) {
+        let mut why = self.commands.is_empty().then_some("it is empty");
+        for first in self.commands.iter().filter_map(|words| words.first()) {
+            if first.is_assignment() {
+                why = Some("it sets a variable");
+            } else if RESERVED.split(' ').any(|word| word == first.raw) {
+                why = Some("it uses the shell's grammar");
+            } else if first.expands || first.text.is_empty() {
+                why = Some("its program is not a plain name");
+            } else if RUNNERS.split_whitespace().any(|name| name == first.program()) {
+                why = Some("its program runs another one");
+            }
+        }
+        for words in &self.commands {
+            let runs = ["-exec", "-execdir", "-ok", "-okdir"];
+            if words.first().is_some_and(|first| first.program() == "find")
+                && words.iter().any(|word| runs.contains(&word.text.as_str()))
+            {
+                why = Some("its program runs another one");
+            }
+            if words.iter().any(|word| word.expands && word.text.starts_with(['*', '?', '['])) {
+                why = Some("it has a pattern that may become an option");
+            }
+        }
+        self.complex = self.complex.or(why);
+    }
+}
+
+#[derive(Default)]
+struct Parser<'a> {
+    rest: &'a str,
+    word: Option<Word>,
+    words: Vec<Word>,
+    commands: Vec<Vec<Word>>,
+    complex: Option<&'static str>,
+    /// A command must follow.
+    joined: bool,
+}
+
+impl Parser<'_> {
+    fn run(&mut self) {
+        if self.rest.chars().any(|c| hidden(c) && !matches!(c, '\n' | '\t')) {
+            self.complex("it has a character that can't be seen");
+        }
+        while let Some(c) = self.next() {
+            match c {
+                ' ' | '\t' => self.end_word(),
+                '\n' => {
+                    if !self.words.is_empty() || self.word.is_some() {
+                        self.end_command(false);
+                    }
+                }
+                ';' => self.end_command(false),
+                '&' if self.eat("&") => self.end_command(true),
+                '&' => {
+                    self.complex("it runs something in the background");
+                    self.end_command(false);
+                }
+                '|' if self.eat("&") => {
+                    self.complex("it redirects");
+                    self.end_command(true);
+                }
+                '|' => {
+                    self.eat("|");
+                    self.end_command(true);
+                }
+                '<' | '>' => self.redirection(c),
+                '\'' => match self.rest.split_once('\'') {
+                    Some((text, rest)) => {
+                        let word = self.word();
+                        word.text.push_str(text);
+                        word.raw.extend(["'", text, "'"]);
+                        self.rest = rest;
+                    }
+                    None => self.complex("its quotes don't match"),
+                },
+                '"' => self.double_quoted(),
+                '\\' => match self.next() {
+                    Some('\n') => {}
+                    Some(c) => {
+                        let word = self.word();
+                        word.text.push(c);
+                        word.raw.push('\\');
+                        word.raw.push(c);
+                    }
+                    None => self.complex("it ends in a backslash"),
+                },
+                '$' => {
+                    self.complex("it has a variable or substitution");
+                    self.push(c);
+                }
+                '`' | '(' | ')' => {
+                    self.complex("it has a substitution or a sub-shell");
+                    self.end_word();
+                    self.finish();
+                }
+                '{' | '}' => {
+                    self.complex("it has braces");
+                    self.push(c);
+                }
+                '#' if self.word.is_none() => {
+                    self.complex("it has a comment");
+                    self.push(c);
+                }
+                '~' if self.word.is_none() => self.expanding(c),
+                '*' | '?' | '[' => self.expanding(c),
+                c => self.push(c),
+            }
+        }
+        self.end_word();
+        if self.joined && self.words.is_empty() {
+            self.complex("a command is missing");
+        }
+        self.finish();
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let c = self.rest.chars().next()?;
+        self.rest = &self.rest[c.len_utf8()..];
+        Some(c)
+    }
+
+    fn eat(&mut self, sign: &str) -> bool {
+        let rest = self.rest.strip_prefix(sign);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
+    }
+
+    fn complex(&mut self, why: &'static str) {
+        self.complex = self.complex.or(Some(why));
+    }
+
+    fn word(&mut self) -> &mut Word {
+        self.word.get_or_insert_with(|| Word::plain(""))
+    }
+
+    fn push(&mut self, c: char) {
+        let word = self.word();
+        word.text.push(c);
+        word.raw.push(c);
+    }
+
+    fn expanding(&mut self, c: char) {
+        self.push(c);
+        self.word().expands = true;
+    }
+
+    fn end_word(&mut self) {
+        self.words.extend(self.word.take());
+    }
+
+    fn finish(&mut self) {
+        if !self.words.is_empty() {
+            self.commands.push(std::mem::take(&mut self.words));
+            self.joined = false;
+        }
+    }
+
+    fn end_command(&mut self, joined: bool) {
+        self.end_word();
+        if self.words.is_empty() {
+            self.complex("a command is missing");
+        }
+        self.finish();
+        self.joined = joined;
+    }
+
+    fn double_quoted(&mut self) {
+        let start = self.rest;
+        self.word();
+        loop {
+            let Some(c) = self.next() else {
+                return self.complex("its quotes don't match");
+            };
+            let literal = match c {
+                '"' => break,
+                '\\' => match self.next() {
+                    Some('\n') | None => None,
+                    Some(c @ ('$' | '`' | '"' | '\\')) => Some(c),
+                    Some(c) => {
+                        self.word().text.push('\\');
+                        Some(c)
+                    }
+                },
+                '$' | '`' => {
+                    self.complex("it has a variable or substitution");
+                    Some(c)
+                }
+                c => Some(c),
+            };
+            self.word().text.extend(literal);
+        }
+        let raw = format!("\"{}", &start[..start.len() - self.rest.len()]);
+        self.word().raw.push_str(&raw);
+    }
+
+    /// Fine are only those that write no file: to `/dev/null`, from it, and onto another output.
+    fn redirection(&mut self, sign: char) {
+        if self.word.as_ref().is_some_and(|word| word.raw.bytes().all(|byte| byte.is_ascii_digit())) {
+            self.word = None;
+        }
+        self.end_word();
+        let start = self.rest;
+        if sign == '>' {
+            self.eat(">");
+        }
+        let harmless = if sign == '>' && (self.eat("&1") || self.eat("&2")) {
+            true
+        } else {
+            self.rest = self.rest.trim_start_matches([' ', '\t']);
+            self.eat("/dev/null")
+        };
+        if !harmless || self.rest.starts_with(|c: char| !" \t\n;&|".contains(c)) {
+            self.rest = start;
+            self.complex("it redirects to or from a file");
+        }
+    }
+}

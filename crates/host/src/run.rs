@@ -1,0 +1,193 @@
+//! Commands of the agent: started in a sandbox, listened to, timed, stopped with everything they started.
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use tieline_host::{run::Request, sandbox::{Level, Policy}};
+//!
+//! let policy = Policy::new(Level::Workspace, ["/home/me/project"])?;
+//! let mut command = Request::shell("cargo test", "/home/me/project", &policy).start().await?;
+//! let mut seen = 0;
+//! while let Some(news) = command.more(seen).await {
+//!     seen = news.next;
+//!     // Show `news.text`.
+//! }
+//! let outcome = command.outcome().await;
+//! # Ok(()) }
+//! ```
+
+mod background;
+mod environment;
+mod output;
+mod running;
+
+pub use background::{Background, Entry};
+pub use environment::is_secret;
+pub use output::Output;
+pub use running::{End, Outcome, Running, Stopped, View};
+
+use crate::sandbox::{Level, Policy, link};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// So much output is kept, unless the request says otherwise.
+pub const KEEP: usize = 1 << 20;
+/// No request can have more kept.
+pub const KEEP_MOST: usize = 16 << 20;
+
+/// Limits on a command, for each of its processes where it is not said otherwise. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How many processes there can be, all together; threads count too. The kernel does not hold root to it.
+    pub processes: Option<u64>,
+    /// How long a file can become, in bytes.
+    pub file: Option<u64>,
+    /// How much memory a process can have of its own, in bytes.
+    pub memory: Option<u64>,
+}
+
+impl Default for Limits {
+    /// 4096 processes and threads, files of 4 GiB, any memory.
+    fn default() -> Self {
+        Self { processes: Some(4096), file: Some(4 << 30), memory: None }
+    }
+}
+
+impl Limits {
+    /// No limits.
+    pub const NONE: Self = Self { processes: None, file: None, memory: None };
+}
+
+/// What to run, and how.
+#[derive(Debug, Clone)]
+pub struct Request {
+    words: Vec<OsString>,
+    folder: PathBuf,
+    policy: Policy,
+    pass: Vec<String>,
+    set: Vec<(OsString, OsString)>,
+    limits: Limits,
+    keep: usize,
+    time: Option<Duration>,
+    grace: Duration,
+}
+
+impl Request {
+    /// A program and its arguments. The program is a path, or a name that is looked up on `PATH`.
+    pub fn words(
+        words: impl IntoIterator<Item = impl Into<OsString>>,
+        folder: impl Into<PathBuf>,
+        policy: &Policy,
+    ) -> Self {
+        Self {
+            words: words.into_iter().map(Into::into).collect(),
+            folder: folder.into(),
+            policy: policy.clone(),
+            pass: Vec::new(),
+            set: Vec::new(),
+            limits: Limits::default(),
+            keep: KEEP,
+            time: None,
+            grace: Duration::from_millis(300),
+        }
+    }
+
+    /// A line for the shell: bash if there is one, otherwise `/bin/sh`.
+    pub fn shell(line: impl Into<OsString>, folder: impl Into<PathBuf>, policy: &Policy) -> Self {
+        let bash = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists());
+        Self::words([bash.unwrap_or("/bin/sh").into(), "-c".into(), line.into()], folder, policy)
+    }
+
+    /// Passes more variables of our environment on, by name or by the start of a name and `*`. Never what looks like a
+    /// secret.
+    #[must_use]
+    pub fn pass(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.pass.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable, whatever it is called.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.set.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets limits.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Keeps so many bytes of the end of its output; 1 MiB unless said, at most 16 MiB.
+    #[must_use]
+    pub fn keep(mut self, bytes: usize) -> Self {
+        self.keep = bytes.min(KEEP_MOST);
+        self
+    }
+
+    /// Stops it after this time.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// How long it has between being asked to end and being killed; 300 ms unless said.
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// The command in one line, for people.
+    pub fn line(&self) -> String {
+        match &self.words[..] {
+            [_, option, line] if option == "-c" => line.to_string_lossy().into_owned(),
+            words => words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    /// Starts it. Needs a runtime with time and I/O.
+    ///
+    /// Fails with an error that says what is wrong: with the program, with its folder, or with the sandbox, which is
+    /// never weaker than asked for.
+    pub async fn start(self) -> io::Result<Running> {
+        let named = |why: &str| format!("can't run `{}`: {why}", self.line());
+        if self.words.first().is_none_or(|program| program.is_empty()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "can't run nothing"));
+        }
+        let (reader, writer) = io::pipe()?;
+        let request = self.clone();
+        let launched = tokio::task::spawn_blocking(move || request.launch(writer));
+        let launched = launched.await.map_err(io::Error::other)??;
+        launched
+            .map_err(|trouble| {
+                let kind = io::Error::from_raw_os_error(trouble.errno).kind();
+                let what = if trouble.program { trouble.text } else { format!("its sandbox: {}", trouble.text) };
+                io::Error::new(kind, named(&what))
+            })
+            .and_then(|launched| Running::attend(launched, reader, &self))
+    }
+
+    fn launch(&self, output: io::PipeWriter) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
+        let mut setup = self.policy.setup()?;
+        setup.words.clone_from(&self.words);
+        setup.folder = std::path::absolute(&self.folder)?;
+        setup.limits = [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default);
+        setup.env = environment::allowed(std::env::vars_os(), &self.pass);
+        if self.policy.level() != Level::Off
+            && let Some(temp) = setup.temps().into_iter().next()
+        {
+            setup.env.retain(|(name, _)| name != "TMPDIR");
+            setup.env.push(("TMPDIR".into(), temp.into()));
+        }
+        for (name, value) in &self.set {
+            setup.env.retain(|(other, _)| other != name);
+            setup.env.push((name.clone(), value.clone()));
+        }
+        Ok(link::launch(&setup, output.into()))
+    }
+}

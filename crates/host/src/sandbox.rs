@@ -1,0 +1,303 @@
+//! How far a command can reach: levels, what the kernel gives to enforce them, and the launcher that does.
+//!
+//! A command is not started directly. Our own executable is started again as a launcher, which restricts itself with
+//! namespaces, Landlock and seccomp, and then becomes the command. So `main` has to let it:
+//!
+//! ```no_run
+//! tieline_host::sandbox::init();
+//! // Only now the arguments, threads, the runtime, and the rest.
+//! ```
+//!
+//! | | `read-only` | `workspace` | `off` |
+//! |---|---|---|---|
+//! | write below the roots | no | yes | yes |
+//! | write to a private temporary folder, and to named caches | yes | yes | yes |
+//! | write elsewhere, devices and `/proc` included | no | no | yes |
+//! | read the system | yes | yes | yes |
+//! | read other people's homes, keys, tokens, histories | no | no | yes |
+//! | reach the network (only if [`Network::On`]) | no | no | yes |
+//! | reach other programs: sockets, signals, tracing | no | no | yes |
+//!
+//! Two ways lead there. With namespaces, the command sees a file system of its own. Without them, Landlock guards the
+//! real one and seccomp the sockets. What is there of Landlock and seccomp is always used on top. [`probe`] tells.
+
+mod available;
+mod confine;
+mod filter;
+mod launcher;
+pub(crate) mod link;
+mod mounts;
+mod namespaces;
+mod secrets;
+mod supervisor;
+pub(crate) mod temp;
+pub(crate) mod wire;
+
+pub use available::{Available, Refused, probe};
+pub use launcher::init;
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// How far a command can reach with its hands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Level {
+    /// It can write nothing that stays, but for named caches.
+    #[default]
+    ReadOnly = 0,
+    /// It can write below the roots.
+    Workspace = 1,
+    /// It can do all that we can do.
+    Off = 2,
+}
+
+impl Level {
+    /// All levels, the strictest one first.
+    pub const ALL: [Self; 3] = [Self::ReadOnly, Self::Workspace, Self::Off];
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::ReadOnly => "read-only",
+            Self::Workspace => "workspace",
+            Self::Off => "off",
+        })
+    }
+}
+
+impl FromStr for Level {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|level| level.to_string() == text);
+        found.ok_or_else(|| format!("there is no sandbox level `{text}`; there are read-only, workspace and off"))
+    }
+}
+
+/// Whether a command can reach the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Network {
+    /// It can't. Where there are namespaces, it has a loopback of its own.
+    #[default]
+    Off,
+    /// It can.
+    On,
+}
+
+/// Something the kernel offers to restrict a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// User, mount, process, network and IPC namespaces.
+    Namespaces,
+    /// Rules for files and signals.
+    Landlock,
+    /// A filter of system calls.
+    Seccomp,
+}
+
+impl fmt::Display for Mechanism {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Namespaces => "namespaces",
+            Self::Landlock => "Landlock",
+            Self::Seccomp => "seccomp",
+        })
+    }
+}
+
+/// Which mechanisms a launcher uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools)]
+pub(crate) struct Plan {
+    pub(crate) namespaces: bool,
+    pub(crate) landlock: bool,
+    pub(crate) seccomp: bool,
+    /// Unix sockets can be had, because those of others are out of reach.
+    pub(crate) unix_sockets: bool,
+}
+
+/// A folder as it was when it was named. Another one in its place is not it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pinned {
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
+
+impl Pinned {
+    fn new(path: &Path) -> io::Result<Self> {
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
+        let full = path.canonicalize().map_err(named)?;
+        let facts = full.metadata().map_err(named)?;
+        if !facts.is_dir() {
+            return Err(named(io::ErrorKind::NotADirectory.into()));
+        }
+        Ok(Self { path: full, device: facts.dev(), inode: facts.ino() })
+    }
+}
+
+/// What a command may do: a level, and the exceptions from it. Cheap to clone; clones share one private temporary
+/// folder, so that one command finds there what another one left.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    level: Level,
+    network: Network,
+    roots: Vec<Pinned>,
+    caches: Vec<Pinned>,
+    protect: Vec<PathBuf>,
+    hide: Vec<PathBuf>,
+    show: Vec<PathBuf>,
+    without: Vec<Mechanism>,
+    temp: Option<Arc<temp::Temp>>,
+}
+
+impl Policy {
+    /// A level, and the folders that are the workspace. They must exist, and are known by what they are now, not by
+    /// name. The network is off, unless the level is.
+    pub fn new(level: Level, roots: impl IntoIterator<Item = impl AsRef<Path>>) -> io::Result<Self> {
+        let roots = roots.into_iter().map(|root| Pinned::new(root.as_ref())).collect::<io::Result<Vec<_>>>()?;
+        if level != Level::Off && roots.iter().any(|root| root.path == Path::new("/")) {
+            let why = format!("the whole system can't be a root at sandbox level `{level}`");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        let temp = if level == Level::Off { None } else { Some(Arc::new(temp::Temp::new()?)) };
+        Ok(Self {
+            level,
+            network: if level == Level::Off { Network::On } else { Network::Off },
+            roots,
+            caches: Vec::new(),
+            protect: Vec::new(),
+            hide: Vec::new(),
+            show: Vec::new(),
+            without: Vec::new(),
+            temp,
+        })
+    }
+
+    /// Lets commands reach the network, or not. At level `off`, they always can.
+    #[must_use]
+    pub fn network(mut self, network: Network) -> Self {
+        if self.level != Level::Off {
+            self.network = network;
+        }
+        self
+    }
+
+    /// Makes a folder outside the roots writable, say a cache of downloads. It must exist.
+    pub fn cache(mut self, folder: impl AsRef<Path>) -> io::Result<Self> {
+        self.caches.push(Pinned::new(folder.as_ref())?);
+        Ok(self)
+    }
+
+    /// Makes a file or folder read-only although it is below a root. Needs namespaces, and covers what exists when a
+    /// command starts.
+    #[must_use]
+    pub fn protect(mut self, path: impl Into<PathBuf>) -> Self {
+        self.protect.push(path.into());
+        self
+    }
+
+    /// Hides one more file or folder.
+    #[must_use]
+    pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
+        self.hide.push(path.into());
+        self
+    }
+
+    /// Shows a file or folder that is hidden otherwise, by itself or by what is around it.
+    #[must_use]
+    pub fn show(mut self, path: impl Into<PathBuf>) -> Self {
+        self.show.push(path.into());
+        self
+    }
+
+    /// Does without something that the kernel may offer.
+    #[must_use]
+    pub fn without(mut self, mechanism: Mechanism) -> Self {
+        self.without.push(mechanism);
+        self
+    }
+
+    /// The level.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Tells if this can be had here, and if not, why and what would help.
+    pub fn check(&self) -> Result<(), Refused> {
+        self.plan().map(|_| ())
+    }
+
+    /// What a command can do under this policy and what enforces it, in one line for people who have to decide.
+    pub fn describe(&self) -> Result<String, Refused> {
+        let plan = self.plan()?;
+        if self.level == Level::Off {
+            return Ok("sandbox off: the command can do everything that you can do".into());
+        }
+        let roots = if self.level == Level::Workspace { &self.roots[..] } else { &[] };
+        let mut places: Vec<_> =
+            roots.iter().chain(&self.caches).map(|place| place.path.display().to_string()).collect();
+        places.push("a private temporary folder".into());
+        let places = match places.split_last() {
+            Some((last, [])) => format!("to {last}"),
+            Some((last, rest)) => format!("below {} and to {last}", rest.join(", ")),
+            None => String::new(),
+        };
+        let network = if self.network == Network::On { "on" } else { "off" };
+        let how = available::how(plan, probe());
+        Ok(format!("sandbox {}: writes only {places}; network {network} ({how})", self.level))
+    }
+
+    fn plan(&self) -> Result<Plan, Refused> {
+        let need = self.needs_namespaces(&self.hidden());
+        probe().plan(self.level, self.network, need.as_deref(), &self.without)
+    }
+
+    /// Landlock can only add rights on the way down, never take them away.
+    fn needs_namespaces(&self, hidden: &[PathBuf]) -> Option<String> {
+        if let Some(path) = self.protect.first() {
+            return Some(format!("`{}` is to be protected", path.display()));
+        }
+        let roots = if self.level == Level::Workspace { &self.roots[..] } else { &[] };
+        let places = || roots.iter().chain(&self.caches);
+        let inside = hidden.iter().find(|path| places().any(|place| path.starts_with(&place.path)))?;
+        Some(format!("`{}` is to be hidden inside a writable folder", inside.display()))
+    }
+
+    fn hidden(&self) -> Vec<PathBuf> {
+        let keep: Vec<&Path> = self.roots.iter().chain(&self.caches).map(|place| &*place.path).collect();
+        secrets::hidden(&self.hide, &real(&self.show), &keep)
+    }
+
+    /// What a launcher is told, except for the command.
+    pub(crate) fn setup(&self) -> Result<wire::Setup, Refused> {
+        let plan = self.plan()?;
+        let mut setup = wire::Setup { plan, level: self.level, network: self.network, ..Default::default() };
+        if self.level != Level::Off {
+            setup.show = real(&self.show);
+            setup.hide = self.hidden();
+            setup.protect = real(&self.protect);
+            setup.roots.clone_from(&self.roots);
+            setup.caches.clone_from(&self.caches);
+            if let Some(temp) = &self.temp {
+                temp.path().clone_into(&mut setup.temp);
+            }
+        }
+        Ok(setup)
+    }
+
+    /// Keeps the private temporary folder until dropped.
+    pub(crate) fn temp(&self) -> Option<Arc<temp::Temp>> {
+        self.temp.clone()
+    }
+}
+
+/// The paths of those that exist, without links.
+fn real(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+}

@@ -1,0 +1,153 @@
+//! The last steps before a command: Landlock, capabilities, limits.
+
+use super::wire::Setup;
+use super::{Pinned, secrets};
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::fs::{Mode, OFlags, fstat, open};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set,
+    set_capabilities,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// The newest one that we know. An older kernel leaves out what it does not know; [`super::Available`] judges if the
+/// rest is enough.
+const NEWEST: ABI = ABI::V9;
+
+/// Devices that hold nothing of anybody.
+pub(super) const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
+
+/// What root keeps: it stays the master of files, whoever they belong to.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID);
+
+/// Restricts this process by Landlock. Gives the version that is in force.
+pub(super) fn landlock(setup: &Setup) -> io::Result<u32> {
+    let write = AccessFs::from_write(NEWEST);
+    let read = AccessFs::from_read(NEWEST);
+    // With namespaces, a command sees only what it may read.
+    let handled = if setup.plan.namespaces { write } else { read | write };
+    let mut rules = Ruleset::default()
+        .handle_access(handled)
+        .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    for place in setup.writable() {
+        rules = allow(rules, Some(held(place)?), handled)?;
+    }
+    let devices = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | AccessFs::IoctlDev;
+    for name in DEVICES.iter().chain(&["ptmx", "pts"]) {
+        rules = allow(rules, at(&Path::new("/dev").join(name)), devices & handled)?;
+    }
+    for folder in setup.temps() {
+        rules = allow(rules, at(&folder), handled)?;
+    }
+    if setup.plan.namespaces {
+        rules = allow(rules, at(Path::new("/dev/shm")), handled)?;
+    } else {
+        let mut hidden = setup.hide.clone();
+        hidden.push("/dev".into());
+        let mut parts = secrets::carve(Path::new("/"), &hidden);
+        for place in setup.roots.iter().chain(&setup.caches) {
+            // What is around it may be hidden, and something in it.
+            hidden.retain(|path| !place.path.starts_with(path));
+            parts.extend(secrets::carve(&place.path, &hidden));
+        }
+        for path in parts.iter().chain(&setup.show) {
+            rules = allow(rules, at(path), read)?;
+        }
+    }
+    let status = rules.restrict_self().map_err(io::Error::other)?;
+    match status {
+        RestrictionStatus { ruleset: RulesetStatus::NotEnforced, .. } => Err(io::ErrorKind::Unsupported.into()),
+        RestrictionStatus { landlock: LandlockStatus::Available { effective_abi, kernel_abi }, .. } => {
+            Ok(kernel_abi.map_or(effective_abi as u32, i32::cast_unsigned))
+        }
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn allow(rules: RulesetCreated, place: Option<OwnedFd>, access: BitFlags<AccessFs>) -> io::Result<RulesetCreated> {
+    match place {
+        Some(place) => rules.add_rule(PathBeneath::new(place, access)).map_err(io::Error::other),
+        None => Ok(rules),
+    }
+}
+
+/// What is not there needs no rule.
+fn at(path: &Path) -> Option<OwnedFd> {
+    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// A handle on exactly this folder.
+pub(super) fn held(place: &Pinned) -> io::Result<OwnedFd> {
+    let named = |why: &str| io::Error::other(format!("`{}` {why}", place.path.display()));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let handle =
+        open(&place.path, flags, Mode::empty()).map_err(|error| named(&format!("can't be opened: {error}")))?;
+    let facts = fstat(&handle)?;
+    if (facts.st_dev, facts.st_ino) != (place.device, place.inode) {
+        return Err(named("is not the folder any more that it was"));
+    }
+    Ok(handle)
+}
+
+/// Gives up what a command does not need, for good.
+pub(super) fn drop_capabilities() -> io::Result<()> {
+    let ours = capabilities(None)?.permitted;
+    if ours.is_empty() {
+        return Ok(());
+    }
+    clear_ambient_capability_set()?;
+    for capability in CapabilitySet::all().iter().filter(|capability| !KEPT.contains(*capability)) {
+        match remove_capability_from_bounding_set(capability) {
+            // The kernel is older than this capability.
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            // What we could not give to ourselves, we can't give away either; it is lost below.
+            Err(rustix::io::Errno::PERM) if !ours.contains(CapabilitySet::SETPCAP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let kept = if rustix::process::geteuid().is_root() { KEPT & ours } else { CapabilitySet::empty() };
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    Ok(set_capabilities(None, sets)?)
+}
+
+/// Limits on processes, on the size of files, and on memory.
+pub(super) fn limit(setup: &Setup) -> io::Result<()> {
+    let [mut processes, file, memory] = setup.limits;
+    if processes > 0 && !setup.plan.namespaces {
+        // Outside a namespace of its own, all processes of the user count.
+        processes += threads_of_user();
+    }
+    let all = [(Resource::Nproc, processes), (Resource::Fsize, file), (Resource::Data, memory)];
+    for (resource, most) in all.into_iter().filter(|(_, most)| *most > 0) {
+        let hard = rustix::process::getrlimit(resource).maximum;
+        let most = Some(hard.map_or(most, |hard| hard.min(most)));
+        setrlimit(resource, Rlimit { current: most, maximum: most })?;
+    }
+    Ok(())
+}
+
+fn threads_of_user() -> u64 {
+    let me = rustix::process::getuid().as_raw();
+    let count = |text: String| {
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let owner = field("Uid:")?.split_ascii_whitespace().next()?.parse::<u32>().ok()?;
+        let threads = field("Threads:")?.parse::<u64>().ok()?;
+        (owner == me).then_some(threads)
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| count(std::fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}

@@ -1,0 +1,223 @@
+//! What files were before a turn changed them, and the way back: a turn, a file, or one place in a file.
+//!
+//! Nothing here knows of version control. Old contents lie in a directory of the caller's, once each, up to a limit; then
+//! those of the oldest turns are dropped. A record is on disk before the change it is about happens, so it survives
+//! whatever happens next.
+
+mod hunks;
+mod index;
+mod undo;
+
+pub use hunks::Hunk;
+pub use undo::{Refused, Undone, Why};
+
+use crate::{
+    files::{Change, Files, Found, Journal, State},
+    roots::{Error, Place, Result},
+};
+use index::{Disk, Entry, Index, Name};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+/// How many files are remembered in all; beyond that the oldest turns are forgotten.
+const MAX_ENTRIES: usize = 5_000;
+
+/// The snapshots of one session. Only one process may have them open.
+#[derive(Debug)]
+pub struct Snapshots {
+    disk: Disk,
+    limit: u64,
+    damaged: bool,
+    index: Mutex<Index>,
+}
+
+/// Records the changes of one turn; give it to [`Files::with_journal`].
+#[derive(Debug)]
+pub struct Recorder {
+    snapshots: Arc<Snapshots>,
+    turn: String,
+}
+
+/// How a turn changed a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It wasn't there before.
+    Added,
+    /// It has another content.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// A file that a turn changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The whole path.
+    pub path: PathBuf,
+    /// How.
+    pub kind: Kind,
+    /// Whether it can be undone; false if the old content was dropped for want of room.
+    pub kept: bool,
+}
+
+/// A turn that is remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnInfo {
+    /// Its name.
+    pub id: String,
+    /// How many files it touched.
+    pub files: usize,
+    /// How many old contents were dropped for want of room.
+    pub dropped: usize,
+}
+
+impl Snapshots {
+    /// Opens a directory of snapshots, made if it isn't there, that holds up to `limit` bytes of old contents.
+    pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
+        let (disk, index, damaged) = Disk::open(dir.into())?;
+        Ok(Arc::new(Self { disk, limit, damaged, index: Mutex::new(index) }))
+    }
+
+    /// Whether the index was unreadable and everything starts anew; the old one lies beside it as `index.damaged`.
+    pub fn was_damaged(&self) -> bool {
+        self.damaged
+    }
+
+    /// Starts to record a turn, or goes on with one.
+    pub fn begin(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
+        Arc::new(Recorder { snapshots: self.clone(), turn: turn.into() })
+    }
+
+    /// The turns that are remembered, oldest first.
+    pub fn turns(&self) -> Vec<TurnInfo> {
+        let dropped = |entries: &[Entry]| entries.iter().filter(|entry| !entry.kept).count();
+        let turns = &self.lock().turns;
+        let info = |turn: &index::Turn| TurnInfo {
+            id: turn.id.clone(),
+            files: turn.entries.len(),
+            dropped: dropped(&turn.entries),
+        };
+        turns.iter().map(info).collect()
+    }
+
+    /// The files a turn changed, in the order it first touched them. Those that were undone, or are as they were, are not
+    /// among them.
+    pub fn changed(&self, turn: &str) -> Vec<Changed> {
+        let index = self.lock();
+        let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
+        let changed = |entry: &Entry| Changed {
+            path: entry.full_path(),
+            kind: match (entry.before, entry.after) {
+                (State::Missing, _) => Kind::Added,
+                (_, State::Missing) => Kind::Deleted,
+                _ => Kind::Modified,
+            },
+            kept: entry.kept,
+        };
+        entries.filter(|entry| entry.in_effect()).map(changed).collect()
+    }
+
+    /// Forgets a turn.
+    pub fn forget(&self, turn: &str) -> Result<()> {
+        let mut index = self.lock();
+        index.turns.retain(|other| other.id != turn);
+        self.disk.save(&index)?;
+        self.disk.tidy(&index);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, turn: &str, change: &Change<'_>) -> Result<()> {
+        let root = change.place.root();
+        let root = Name(root.real_path().unwrap_or(root.given_path()).to_path_buf());
+        let path = Name(change.place.relative().to_path_buf());
+        let mut index = self.lock();
+        let mut dropped = false;
+        let count: usize = index.turns.iter().map(|turn| turn.entries.len()).sum();
+        if count >= MAX_ENTRIES
+            && let Some(oldest) = index.turns.iter().position(|other| other.id != turn)
+        {
+            index.turns.remove(oldest);
+            dropped = true;
+        }
+        let at = index.turn(turn);
+        let directories = change.directories.iter().cloned().map(Name);
+        if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.root == root && entry.path == path) {
+            entry.prior = Some(entry.after);
+            entry.after = change.after;
+            entry.undone = false;
+            entry.directories.extend(directories);
+        } else {
+            let kept = match (change.before, change.content) {
+                (State::Missing, _) => true,
+                (State::File { hash, .. }, Some(content)) => {
+                    let before: HashSet<_> = index.blobs().into_keys().collect();
+                    let fits = index.make_room(at, hash, content.len() as u64, self.limit);
+                    dropped |= index.blobs().len() < before.len();
+                    if fits {
+                        self.disk.put(hash, content)?;
+                    }
+                    fits
+                }
+                (State::File { .. }, None) => false,
+            };
+            index.turns[at].entries.push(Entry {
+                root,
+                path,
+                before: change.before,
+                after: change.after,
+                prior: None,
+                kept,
+                directories: directories.collect(),
+                undone: false,
+            });
+        }
+        self.disk.save(&index)?;
+        if dropped {
+            self.disk.tidy(&index);
+        }
+        Ok(())
+    }
+}
+
+impl Journal for Recorder {
+    fn changing(&self, change: &Change<'_>) -> Result<()> {
+        self.snapshots.record(&self.turn, change)
+    }
+}
+
+impl Recorder {
+    /// The turn it records.
+    pub fn turn(&self) -> &str {
+        &self.turn
+    }
+
+    /// Notes what a file is before something else than [`Files`] changes it, such as the client or a command.
+    pub fn before(&self, files: &Files, place: &Place) -> Result<()> {
+        self.note(files, place)
+    }
+
+    /// Notes what the file is after that.
+    pub fn after(&self, files: &Files, place: &Place) -> Result<()> {
+        self.note(files, place)
+    }
+
+    fn note(&self, files: &Files, place: &Place) -> Result<()> {
+        let found = files.look(place)?;
+        let now = Found::state_of(found.as_ref());
+        let content = found.as_ref().and_then(|found| found.content.as_deref());
+        self.changing(&Change { place, before: now, content, after: now, directories: &[] })
+    }
+}
+
+/// The place an entry is about, if its path still leads there without a link.
+fn place_of(files: &Files, path: &Path) -> Result<Place> {
+    let place = files.roots().resolve_entry(path)?;
+    if place.real_path() == path { Ok(place) } else { Err(Error::Changed(path.to_path_buf())) }
+}

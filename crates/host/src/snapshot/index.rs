@@ -1,0 +1,219 @@
+//! What a snapshot directory remembers: turns, the files they touched, and the old contents by hash.
+
+use crate::{
+    files::{Hash, State},
+    roots::{Error, Result},
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    },
+    path::{Path, PathBuf},
+};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Index {
+    pub(super) format: u32,
+    pub(super) turns: Vec<Turn>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Turn {
+    pub(super) id: String,
+    pub(super) entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) root: Name,
+    pub(super) path: Name,
+    pub(super) before: State,
+    pub(super) after: State,
+    /// What was there between the first and the last change of the turn; there again if the last one didn't happen.
+    pub(super) prior: Option<State>,
+    /// Whether the content of `before` is at hand.
+    pub(super) kept: bool,
+    /// Directories made for it, relative to the root.
+    pub(super) directories: Vec<Name>,
+    pub(super) undone: bool,
+}
+
+impl Entry {
+    pub(super) fn full_path(&self) -> PathBuf {
+        self.root.0.join(&self.path.0)
+    }
+
+    pub(super) fn is(&self, path: &Path) -> bool {
+        self.path.0 == path || self.full_path() == path
+    }
+
+    /// Whether the turn made a difference that is still to be seen.
+    pub(super) fn in_effect(&self) -> bool {
+        !self.undone && !self.before.same_content(&self.after)
+    }
+
+    /// Whether `now` is something the turn left there.
+    pub(super) fn ours(&self, now: &State) -> bool {
+        self.after.same_content(now) || self.prior.is_some_and(|prior| prior.same_content(now))
+    }
+
+    fn blob(&self) -> Option<(Hash, u64)> {
+        match self.before {
+            State::File { hash, size, .. } if self.kept => Some((hash, size)),
+            _ => None,
+        }
+    }
+}
+
+impl Index {
+    /// The turn with this id, made if it isn't there.
+    pub(super) fn turn(&mut self, id: &str) -> usize {
+        self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
+            self.turns.push(Turn { id: id.to_owned(), entries: Vec::new() });
+            self.turns.len() - 1
+        })
+    }
+
+    pub(super) fn blobs(&self) -> HashMap<Hash, u64> {
+        self.turns.iter().flat_map(|turn| &turn.entries).filter_map(Entry::blob).collect()
+    }
+
+    /// Drops the contents of the oldest turns until `size` more bytes fit; never those of the turn at `keep`.
+    pub(super) fn make_room(&mut self, keep: usize, hash: Hash, size: u64, limit: u64) -> bool {
+        let own: HashMap<_, _> = self.turns[keep].entries.iter().filter_map(Entry::blob).collect();
+        if !own.contains_key(&hash) && own.values().sum::<u64>().saturating_add(size) > limit {
+            return false;
+        }
+        loop {
+            let blobs = self.blobs();
+            if blobs.contains_key(&hash) || blobs.values().sum::<u64>().saturating_add(size) <= limit {
+                return true;
+            }
+            let mut old = self.turns.iter_mut().enumerate().filter(|(at, _)| *at != keep).map(|(_, turn)| turn);
+            let Some(turn) = old.find(|turn| turn.entries.iter().any(|entry| entry.blob().is_some())) else {
+                return false;
+            };
+            turn.entries.iter_mut().filter(|entry| entry.blob().is_some()).for_each(|entry| entry.kept = false);
+        }
+    }
+
+    pub(super) fn entry(&mut self, turn: &str, path: &Path) -> Option<&mut Entry> {
+        self.turns.iter_mut().find(|other| other.id == turn)?.entries.iter_mut().find(|entry| entry.is(path))
+    }
+}
+
+/// The directory on disk. Everything in it is written whole or not at all.
+#[derive(Debug)]
+pub(super) struct Disk {
+    dir: PathBuf,
+}
+
+impl Disk {
+    /// Opens it and reads the index. The flag says that a damaged index was put aside.
+    pub(super) fn open(dir: PathBuf) -> Result<(Self, Index, bool)> {
+        let disk = Self { dir };
+        let failed = |error| Error::new(&disk.dir, "opening", error);
+        DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed)?;
+        let path = disk.index();
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok((disk, Index { format: 1, turns: Vec::new() }, false));
+            }
+            done => done.map_err(|error| Error::new(&path, "reading", error))?,
+        };
+        match serde_json::from_slice::<Index>(&text) {
+            Ok(index) if index.format == 1 => {
+                disk.tidy(&index);
+                Ok((disk, index, false))
+            }
+            _ => {
+                let aside = disk.dir.join("index.damaged");
+                fs::rename(&path, &aside).map_err(|error| Error::new(&aside, "putting aside", error))?;
+                Ok((disk, Index { format: 1, turns: Vec::new() }, true))
+            }
+        }
+    }
+
+    fn index(&self) -> PathBuf {
+        self.dir.join("index.json")
+    }
+
+    fn blob(&self, hash: Hash) -> PathBuf {
+        self.dir.join("blobs").join(hash.to_string())
+    }
+
+    pub(super) fn save(&self, index: &Index) -> Result<()> {
+        let path = self.index();
+        let text = serde_json::to_vec(index).map_err(|error| Error::new(&path, "writing", io::Error::other(error)))?;
+        write_whole(&path, &text).map_err(|error| Error::new(&path, "writing", error))
+    }
+
+    pub(super) fn put(&self, hash: Hash, bytes: &[u8]) -> Result<()> {
+        if self.get(hash).is_some() {
+            return Ok(());
+        }
+        let path = self.blob(hash);
+        write_whole(&path, bytes).map_err(|error| Error::new(&path, "writing", error))
+    }
+
+    /// A content, if it is there and whole.
+    pub(super) fn get(&self, hash: Hash) -> Option<Vec<u8>> {
+        fs::read(self.blob(hash)).ok().filter(|bytes| Hash::of(bytes) == hash)
+    }
+
+    /// Removes contents that nobody needs.
+    pub(super) fn tidy(&self, index: &Index) {
+        let wanted: HashSet<String> = index.blobs().keys().map(Hash::to_string).collect();
+        for entry in fs::read_dir(self.dir.join("blobs")).into_iter().flatten().flatten() {
+            if entry.file_name().to_str().is_none_or(|name| !wanted.contains(name)) {
+                _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temp = path.with_extension("tmp");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temp, path));
+    if written.is_err() {
+        _ = fs::remove_file(&temp);
+    }
+    written?;
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+/// A path in the index: text where it is text, otherwise its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name(pub(super) PathBuf);
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Stored {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        match self.0.to_str() {
+            Some(text) => Stored::Text(text.to_owned()).serialize(to),
+            None => Stored::Bytes(self.0.as_os_str().as_bytes().to_vec()).serialize(to),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        Ok(Self(match Stored::deserialize(from)? {
+            Stored::Text(text) => text.into(),
+            Stored::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        }))
+    }
+}

@@ -1,0 +1,265 @@
+//! Puts files back, each only if nobody else changed it since.
+
+use super::{
+    Snapshots,
+    hunks::{Hunk, hunks, take_back},
+    index::Entry,
+    place_of,
+};
+use crate::{
+    files::{Expect, Files, Found, State, Version, Write},
+    roots::{Error, shown},
+};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// What an undo did.
+#[derive(Debug, Default)]
+pub struct Undone {
+    /// The files that are as they were before the turn.
+    pub restored: Vec<PathBuf>,
+    /// The files that were left alone.
+    pub refused: Vec<Refused>,
+    /// The turn under which this undo was recorded: undo it to have the changes back. `None` if nothing was changed.
+    pub turn: Option<String>,
+}
+
+/// A file that was not put back.
+#[derive(Debug)]
+pub struct Refused {
+    /// The whole path.
+    pub path: PathBuf,
+    /// The reason.
+    pub why: Why,
+}
+
+/// Why a file was not put back.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Why {
+    /// Nothing is known about it in that turn.
+    NotRecorded,
+    /// It changed again since the turn.
+    ChangedSince,
+    /// The old content was dropped for want of room.
+    NotKept,
+    /// That change isn't there any more.
+    NoSuchHunk,
+    /// It couldn't be done.
+    Failed(Error),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = shown(&self.path);
+        match &self.why {
+            Why::NotRecorded => write!(f, "{path} was not changed in that turn"),
+            Why::ChangedSince => write!(f, "{path} changed again since that turn"),
+            Why::NotKept => write!(f, "the old content of {path} was not kept, for want of room"),
+            Why::NoSuchHunk => write!(f, "{path} no longer has that change"),
+            Why::Failed(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Error> for Why {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Changed(_) | Error::Exists(_) | Error::Raced(_) => Self::ChangedSince,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+impl Snapshots {
+    /// Puts back every file that the turn changed. A file that changed again since is left alone and named, unless
+    /// `force`. The undo is itself recorded and can be undone.
+    pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, force: bool) -> Undone {
+        self.put_back(files, turn, None, force)
+    }
+
+    /// Puts back one file.
+    pub fn undo_file(self: &Arc<Self>, files: &Files, turn: &str, path: &Path, force: bool) -> Undone {
+        self.put_back(files, turn, Some(path), force)
+    }
+
+    /// The places in which a text file differs from what it was before the turn.
+    pub fn hunks(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<Vec<Hunk>, Refused> {
+        let refused = |why| Refused { path: path.to_path_buf(), why };
+        let entry = self.find(turn, path).ok_or(refused(Why::NotRecorded))?;
+        let found = place_of(files, &entry.full_path()).and_then(|place| files.look(&place));
+        let found = found.map_err(|error| refused(error.into()))?;
+        let (old, now) = self.texts(&entry, found).map_err(refused)?;
+        Ok(hunks(&old, &now))
+    }
+
+    /// Takes back one of the [`Snapshots::hunks`]. Refused if the file changed since the turn in another way, unless
+    /// `force`, and in any case if the hunk isn't there as it was. Returns the turn that records it.
+    pub fn undo_hunk(
+        self: &Arc<Self>,
+        files: &Files,
+        turn: &str,
+        path: &Path,
+        hunk: &Hunk,
+        force: bool,
+    ) -> std::result::Result<String, Refused> {
+        let undo = self.undo_turn(turn);
+        self.try_hunk(files, turn, path, hunk, force, &undo)
+            .map(|()| undo)
+            .map_err(|why| Refused { path: path.to_path_buf(), why })
+    }
+
+    fn put_back(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
+        let entries: Vec<Entry> = {
+            let index = self.lock();
+            let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
+            entries.filter(|entry| entry.in_effect() && only.is_none_or(|path| entry.is(path))).cloned().collect()
+        };
+        let mut done = Undone::default();
+        if let (Some(path), true) = (only, entries.is_empty()) {
+            done.refused.push(Refused { path: path.to_path_buf(), why: Why::NotRecorded });
+        }
+        let undo = self.undo_turn(turn);
+        let recorded = files.clone().with_journal(self.begin(&*undo));
+        for entry in entries.iter().rev() {
+            let path = entry.full_path();
+            match self.restore(&recorded, entry, force) {
+                Ok(()) => {
+                    if let Some(entry) = self.lock().entry(turn, &path) {
+                        entry.undone = true;
+                    }
+                    done.restored.push(path);
+                }
+                Err(why) => done.refused.push(Refused { path, why }),
+            }
+        }
+        let index = self.lock();
+        if !done.restored.is_empty()
+            && let Err(error) = self.disk.save(&index)
+        {
+            let path = error.path().to_path_buf();
+            done.refused.push(Refused { path, why: Why::Failed(error) });
+        }
+        done.turn = index.turns.iter().any(|turn| turn.id == undo).then_some(undo);
+        done
+    }
+
+    fn restore(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<(), Why> {
+        let place = place_of(files, &entry.full_path())?;
+        let found = files.look(&place)?;
+        let now = Found::state_of(found.as_ref());
+        let version = found.as_ref().map(|found| found.version);
+        if entry.before.same_content(&now) {
+            return Ok(());
+        }
+        if !force && !entry.ours(&now) {
+            return Err(Why::ChangedSince);
+        }
+        match entry.before {
+            State::Missing => {
+                files.delete(&place, expect(version))?;
+                for made in entry.directories.iter().rev() {
+                    // Those that aren't empty stay.
+                    if let Ok(place) = place_of(files, &entry.root.0.join(&made.0)) {
+                        _ = files.remove_empty_dir(&place);
+                    }
+                }
+            }
+            State::File { hash, mode, .. } => {
+                let content = self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?;
+                files.write(&place, &content, &how(version, Some(mode)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn try_hunk(
+        self: &Arc<Self>,
+        files: &Files,
+        turn: &str,
+        path: &Path,
+        hunk: &Hunk,
+        force: bool,
+        undo: &str,
+    ) -> std::result::Result<(), Why> {
+        let entry = self.find(turn, path).ok_or(Why::NotRecorded)?;
+        let place = place_of(files, &entry.full_path())?;
+        let found = files.look(&place)?;
+        let now = Found::state_of(found.as_ref());
+        let version = found.as_ref().map(|found| found.version);
+        if !force && !entry.ours(&now) {
+            return Err(Why::ChangedSince);
+        }
+        let (old, new) = self.texts(&entry, found)?;
+        let text = take_back(&old, &new, hunk).ok_or(Why::NoSuchHunk)?;
+        let recorded = files.clone().with_journal(self.begin(undo));
+        if text.is_empty() && entry.before == State::Missing {
+            recorded.delete(&place, expect(version))?;
+        } else {
+            let mode = match (now, entry.before) {
+                (State::Missing, State::File { mode, .. }) => Some(mode),
+                _ => None,
+            };
+            recorded.write(&place, text.as_bytes(), &how(version, mode))?;
+        }
+        let after = Found::state_of(files.look(&place)?.as_ref());
+        let mut index = self.lock();
+        if let Some(entry) = index.entry(turn, &entry.full_path()) {
+            entry.undone = entry.before.same_content(&after);
+            entry.prior = Some(entry.after);
+            entry.after = after;
+        }
+        Ok(self.disk.save(&index)?)
+    }
+
+    /// The text before the turn and the text now; a missing file is an empty text.
+    fn texts(&self, entry: &Entry, now: Option<Found>) -> std::result::Result<(String, String), Why> {
+        let path = entry.full_path();
+        let text = |bytes: Vec<u8>| {
+            String::from_utf8(bytes)
+                .map_err(|error| Error::NotText { path: path.clone(), at: error.utf8_error().valid_up_to() })
+        };
+        let old = match entry.before {
+            State::Missing => Vec::new(),
+            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?,
+        };
+        let now = match now {
+            None => Vec::new(),
+            Some(Found { content: Some(content), .. }) => content,
+            Some(Found { version, .. }) => {
+                return Err(Why::Failed(Error::TooLarge { path, size: version.size, limit: self.limit }));
+            }
+        };
+        Ok((text(old)?, text(now)?))
+    }
+
+    fn find(&self, turn: &str, path: &Path) -> Option<Entry> {
+        self.lock().entry(turn, path).cloned()
+    }
+
+    /// A name that no turn has yet.
+    fn undo_turn(&self, turn: &str) -> String {
+        let index = self.lock();
+        let mut number = 1;
+        loop {
+            let id = format!("{turn}~undo{number}");
+            if index.turns.iter().all(|turn| turn.id != id) {
+                return id;
+            }
+            number += 1;
+        }
+    }
+}
+
+fn expect(version: Option<Version>) -> Expect {
+    version.map_or(Expect::New, Expect::Version)
+}
+
+fn how(version: Option<Version>, mode: Option<u32>) -> Write {
+    Write { expect: expect(version), parents: true, hard_links: true, mode }
+}

@@ -1,0 +1,179 @@
+//! Finding sessions: the list, newest first, and the search in what was said.
+
+use super::session::{self, Session, TOUCHED};
+use super::{Error, Result, Store};
+use rusqlite::{Connection, OptionalExtension, named_params};
+use tieline_schema::SessionId;
+
+/// Which sessions to list.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListQuery {
+    /// Only those of this directory, compared exactly.
+    pub cwd: Option<String>,
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+    /// How many at most; 0 stands for 50.
+    pub limit: usize,
+}
+
+/// A page of sessions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// The sessions. The one used last comes first.
+    pub sessions: Vec<Session>,
+    /// Where the next page begins; `None` on the last one.
+    pub next: Option<String>,
+}
+
+/// A place where a text was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// The session.
+    pub session: Session,
+    /// The turn; 0 if it is in the title.
+    pub turn: u64,
+    /// The text around it, as it was said: not safe to show on a terminal as it is.
+    pub snippet: String,
+}
+
+const DEFAULT_LIMIT: usize = 50;
+const MOST: usize = 1000;
+
+impl Store {
+    /// A page of sessions. A cursor stays good whatever happens to sessions meanwhile: none comes twice, and each one that
+    /// is left alone comes once. One that is used moves to the front, before the pages that are still to come.
+    pub async fn list(&self, query: ListQuery) -> Result<Page> {
+        self.read(move |db| list(db, &query)).await
+    }
+
+    /// What is known of a session.
+    pub async fn session(&self, id: &SessionId) -> Result<Session> {
+        let id = id.clone();
+        self.read(move |db| session::find(db, &id, session::read)).await
+    }
+
+    /// Sessions in whose title or turns all words of `text` are found, the last one as a beginning; the best first.
+    /// If no words are, the text itself is looked for. What is said in a turn can be found when the turn has ended.
+    pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>> {
+        let text = text.trim().to_owned();
+        // What was said just now may still be on its way.
+        self.queue().alone(|_| Ok(())).await?;
+        self.read(move |db| search(db, &text, limit.clamp(1, MOST))).await
+    }
+}
+
+fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
+    let before = match query.cursor.as_deref() {
+        None => i64::MAX,
+        Some(cursor) => cursor
+            .strip_prefix('c')
+            .and_then(|number| i64::from_str_radix(number, 36).ok())
+            .filter(|number| *number > 0)
+            .ok_or(Error::Cursor)?,
+    };
+    let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit.min(MOST) };
+    let cwd = if query.cwd.is_some() { "AND cwd = :cwd" } else { "AND :cwd IS NULL" };
+    let rest = format!(
+        "WHERE touched < :before {cwd} AND (:agent IS NULL OR agent = :agent) ORDER BY touched DESC LIMIT :limit"
+    );
+    let mut find = db.prepare_cached(&session::select(&rest))?;
+    let params = named_params! {
+        ":before": before, ":cwd": query.cwd, ":agent": query.agent, ":limit": i64::try_from(limit + 1).unwrap_or(i64::MAX),
+    };
+    let mut rows = find.query(params)?;
+    let mut page = Page::default();
+    let mut last = 0;
+    while let Some(row) = rows.next()? {
+        if page.sessions.len() == limit {
+            page.next = Some(format!("c{}", base36(last)));
+            break;
+        }
+        last = row.get(TOUCHED)?;
+        page.sessions.push(session::read(row)?);
+    }
+    Ok(page)
+}
+
+fn base36(number: i64) -> String {
+    let mut number = number.cast_unsigned();
+    let mut digits = Vec::new();
+    loop {
+        digits.push(char::from_digit((number % 36) as u32, 36).unwrap_or('0'));
+        number /= 36;
+        if number == 0 {
+            return digits.into_iter().rev().collect();
+        }
+    }
+}
+
+fn search(db: &Connection, text: &str, limit: usize) -> Result<Vec<Hit>> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = i64::try_from(limit).unwrap_or(i64::MAX);
+    let like = format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"));
+    let mut hits = Vec::new();
+    let mut titles =
+        db.prepare_cached(&session::select("WHERE title LIKE ?1 ESCAPE '\\' ORDER BY touched DESC LIMIT ?2"))?;
+    let mut rows = titles.query(rusqlite::params![like, count])?;
+    while let Some(row) = rows.next()? {
+        let session = session::read(row)?;
+        let snippet = session.title.clone().unwrap_or_default();
+        hits.push(Hit { session, turn: 0, snippet });
+    }
+    let words = collect(
+        db,
+        "SELECT passage.session, passage.turn, snippet(words, 0, '', '', '…', 24) FROM words
+         JOIN passage ON passage.id = words.rowid WHERE words MATCH ?1 ORDER BY rank LIMIT ?2",
+        &phrase(text),
+        count,
+        str::to_owned,
+    )?;
+    let found = if words.is_empty() {
+        // Some scripts have no spaces between words, and some words are searched by their middle.
+        collect(
+            db,
+            "SELECT session, turn, text FROM passage WHERE text LIKE ?1 ESCAPE '\\' ORDER BY id DESC LIMIT ?2",
+            &like,
+            count,
+            |whole| around(whole, text),
+        )?
+    } else {
+        words
+    };
+    hits.extend(found);
+    hits.truncate(limit);
+    Ok(hits)
+}
+
+fn collect(db: &Connection, sql: &str, text: &str, count: i64, cut: impl Fn(&str) -> String) -> Result<Vec<Hit>> {
+    let mut find = db.prepare_cached(sql)?;
+    let mut rows = find.query(rusqlite::params![text, count])?;
+    let mut session = db.prepare_cached(&session::select("WHERE key = ?1"))?;
+    let mut hits = Vec::new();
+    while let Some(row) = rows.next()? {
+        let key: i64 = row.get(0)?;
+        let Some(session) = session.query_row([key], session::read).optional()? else { continue };
+        let snippet = cut(&row.get::<_, String>(2)?);
+        hits.push(Hit { session, turn: row.get::<_, i64>(1)?.cast_unsigned(), snippet });
+    }
+    Ok(hits)
+}
+
+/// All words, quoted, so that nothing in them is taken for an operator.
+fn phrase(text: &str) -> String {
+    let words: Vec<String> = text.split_whitespace().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+    words.join(" ") + "*"
+}
+
+/// Some text around the first place where `part` is.
+fn around(whole: &str, part: &str) -> String {
+    const SIDE: usize = 60;
+    let at = whole.find(part).unwrap_or(0);
+    let start = whole[..at].char_indices().rev().nth(SIDE - 1).map_or(0, |(at, _)| at);
+    let end = whole[at..].char_indices().nth(part.chars().count() + SIDE).map_or(whole.len(), |(end, _)| at + end);
+    let mark = |is: bool| if is { "…" } else { "" };
+    format!("{}{}{}", mark(start > 0), &whole[start..end], mark(end < whole.len()))
+}

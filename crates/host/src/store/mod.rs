@@ -1,0 +1,142 @@
+//! The session store: sessions as logs of events in one `SQLite` file, where what was acknowledged stays.
+//!
+//! * **Acknowledged means on the disk.** [`SessionLog::append`] comes back after the commit, and commits reach the disk.
+//!   After a crash at any point every acknowledged event is there, without gaps; a power cut changes nothing about that.
+//! * **One thread writes.** What comes in while it commits is committed together next.
+//! * **One process per session.** A lease names the process; whoever slept through a take-over can't write any more.
+//! * **Damage costs the tail, not the session.** Each row has a checksum; reading stops at the first bad one and says so.
+//!
+//! ```
+//! use tieline_host::store::{Event, NewSession, Store};
+//! use tieline_schema::StopReason;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), tieline_host::store::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("store.db");
+//! let store = Store::open(&path)?;
+//! let log = store.create(NewSession { agent: "coder".into(), cwd: "/work".into(), ..NewSession::default() }).await?;
+//! log.begin_turn(None, vec!["Why does the build fail?".into()]).await?;
+//! log.end_turn(StopReason::EndTurn).await?;
+//! let events = store.load(log.id()).all().await?;
+//! assert_eq!(events[1].event, Event::prompt("Why does the build fail?"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod append;
+mod error;
+mod event;
+mod keep;
+mod lease;
+mod list;
+mod log;
+mod place;
+mod replay;
+mod salvage;
+mod schema;
+mod session;
+mod time;
+mod writer;
+
+pub use error::{Error, Result};
+pub use event::{Event, Stored};
+pub use keep::{Integrity, Retention};
+pub use lease::Holder;
+pub use list::{Hit, ListQuery, Page};
+pub use log::{Claim, Opened, SessionLog};
+pub use replay::{Damage, Replay};
+pub use salvage::{Salvaged, recover, salvage};
+pub use session::{NewSession, Session, State};
+pub use time::Time;
+
+use rusqlite::Connection;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tieline_schema::SessionId;
+use writer::Queue;
+
+/// How many connections for reading are kept ready.
+const READERS: usize = 4;
+
+/// The session store. Cloning it gives another handle on the same one.
+#[derive(Debug, Clone)]
+pub struct Store(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    queue: Queue,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Store {
+    /// Where the store is unless told otherwise: `$XDG_STATE_HOME/tieline/store.db`, or below `~/.local/state`.
+    pub fn default_path() -> Result<PathBuf> {
+        place::default_path(|name| std::env::var_os(name))
+    }
+
+    /// Opens the store of the user.
+    pub fn open_default() -> Result<Self> {
+        let path = Self::default_path()?;
+        let store = Self::open(&path)?;
+        place::narrow_folder(&path);
+        Ok(store)
+    }
+
+    /// Opens the store in a file, which is made if there is none. Blocks for a few milliseconds, longer if another process
+    /// changes the layout of the file at this moment.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = std::path::absolute(path.as_ref()).map_err(|error| Error::open(path.as_ref(), error))?;
+        let lock = place::prepare(&path)?;
+        let queue = Queue::start(schema::open_writer(&path)?)?;
+        drop(lock);
+        Ok(Self(Arc::new(Inner { path, queue, readers: Mutex::new(Vec::new()) })))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The events of a session from the first to the last, as far as they are whole. Needs no lease.
+    pub fn load(&self, id: &SessionId) -> Replay {
+        Replay::new(self.clone(), id.clone())
+    }
+
+    /// Waits until all that was handed over is on the disk. If this is the last handle, the file is closed as well.
+    pub async fn close(self) -> Result<()> {
+        self.0.queue.alone(|_| Ok(())).await?;
+        if let Ok(inner) = Arc::try_unwrap(self.0) {
+            drop(inner.readers);
+            inner.queue.end().await;
+        }
+        Ok(())
+    }
+
+    fn queue(&self) -> &Queue {
+        &self.0.queue
+    }
+
+    /// Reads on a connection of its own, off the threads that must not block.
+    async fn read<T: Send + 'static>(&self, work: impl FnOnce(&Connection) -> Result<T> + Send + 'static) -> Result<T> {
+        let inner = self.0.clone();
+        let work = move || {
+            let ready = inner.readers().pop();
+            let db = ready.map_or_else(|| schema::open_reader(&inner.path), Ok)?;
+            let answer = work(&db);
+            let mut readers = inner.readers();
+            if readers.len() < READERS {
+                readers.push(db);
+            }
+            answer
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
+    }
+}
+
+impl Inner {
+    fn readers(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,116 @@
+//! The way out of a damaged file: what can still be read is copied into a new one.
+
+use super::append::{self, Head};
+use super::replay::{Walk, decode};
+use super::session::{self, NewSession};
+use super::{Error, Result, Time, place, schema};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use std::path::{Path, PathBuf};
+
+/// What was saved from a damaged store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Salvaged {
+    /// Sessions that were copied, whole or in part.
+    pub sessions: u64,
+    /// Sessions of which the end is missing.
+    pub cut: u64,
+    /// Events that were copied.
+    pub events: u64,
+    /// Events that are known to be lost.
+    pub lost: u64,
+}
+
+/// Puts a salvaged copy in the place of a damaged store. The old file stays beside it, under the name that comes back.
+/// To be called when [`Store::open`](super::Store::open) says that the file is damaged, and no process has it open.
+pub fn recover(path: &Path) -> Result<(Salvaged, PathBuf)> {
+    let failed = |error: std::io::Error| Error::open(path, error);
+    let lock = place::lock(path)?;
+    let stamp = Time::now().to_string().replace(':', "");
+    let (aside, new) = (place::beside(path, &format!(".damaged-{stamp}")), place::beside(path, ".salvaged"));
+    // What an earlier attempt left, when it was cut short.
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(place::beside(&new, end));
+    }
+    let saved = salvage(path, &new)?;
+    let _ = std::fs::remove_file(place::beside(&new, ".lock"));
+    // The journal goes first: a journal without its file is nothing, but beside another file it would be poison.
+    for end in ["-wal", "-shm", ""] {
+        match std::fs::rename(place::beside(path, end), place::beside(&aside, end)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    std::fs::rename(&new, path).map_err(failed)?;
+    drop(lock);
+    Ok((saved, aside))
+}
+
+/// Copies every session of `from`, as far as it is whole, into the new file `to`. The old file is only read. Blocks for as
+/// long as that takes.
+pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
+    if !from.exists() {
+        return Err(Error::open(from, "there is no such file"));
+    }
+    if to.exists() {
+        return Err(Error::open(to, "there is a file already"));
+    }
+    let old = schema::open_reader(from)?;
+    // Also a file that was cut short is read, as far as it goes.
+    old.execute_batch("PRAGMA writable_schema = ON")?;
+    let lock = place::prepare(to)?;
+    let mut new = schema::open_writer(to)?;
+    let copy = new.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut saved = Salvaged::default();
+    for key in keys(&old)? {
+        let row = |row: &rusqlite::Row<'_>| session::read(row);
+        let found = old.prepare_cached(&session::select("WHERE key = ?1"))?.query_row([key], row).optional();
+        let Ok(Some(session)) = found else { continue };
+        let fresh = NewSession {
+            id: Some(session.id.clone()),
+            agent: session.agent,
+            cwd: session.cwd,
+            directories: session.directories,
+            title: session.title,
+            options: session.options,
+            meta: session.meta,
+        };
+        let Ok((target, _)) = session::create(&copy, &fresh) else { continue };
+        let mut walk = Walk::new(key, session.events.cast_signed());
+        let mut head = Head::default();
+        loop {
+            let page = walk.page(&old, decode)?;
+            if page.is_empty() {
+                break;
+            }
+            for stored in page {
+                let body = stored.event.body();
+                head = append::put(&copy, target, head, stored.time, &stored.event, &body)?;
+            }
+        }
+        append::store_head(&copy, target, head, session.updated)?;
+        append::index(&copy, target)?;
+        let sql = "UPDATE session SET created = ?2, named = ?3 WHERE key = ?1";
+        copy.execute(sql, params![target, session.created.0, session.named])?;
+        saved.sessions += 1;
+        saved.events += head.seq.cast_unsigned();
+        saved.cut += u64::from(walk.damage.is_some());
+        saved.lost += walk.damage.map_or(0, |damage| damage.lost);
+    }
+    copy.commit()?;
+    drop(lock);
+    Ok(saved)
+}
+
+/// The sessions that can be found, the one used last at the end. Where the list is damaged, it ends early.
+fn keys(db: &Connection) -> Result<Vec<i64>> {
+    let mut find = db.prepare("SELECT key, touched FROM session NOT INDEXED ORDER BY key")?;
+    let mut rows = find.query([])?;
+    let mut keys = Vec::new();
+    while let Ok(Some(row)) = rows.next() {
+        if let (Ok(key), Ok(touched)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) {
+            keys.push((touched, key));
+        }
+    }
+    keys.sort_unstable();
+    Ok(keys.into_iter().map(|(_, key)| key).collect())
+}

@@ -1,0 +1,401 @@
+//! What rules match and what they don't.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use tieline_host::rules::{
+    Action, Because, CommandLine, Config,
+    Decision::{self, Allow, Ask, Deny},
+    Host, Location, Mode, Rule, Rules,
+};
+
+fn inside(path: &str) -> Location {
+    Location::inside(PathBuf::from("/home/me/project").join(path), path.into(), true)
+}
+
+fn run(line: &str) -> Action {
+    Action::Execute { command: CommandLine::parse(line), sandboxed: true }
+}
+
+fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
+    let list = |list: &[&str]| list.iter().map(|rule| rule.parse().unwrap()).collect();
+    Rules::new(Config { allow: list(allow), ask: list(ask), deny: list(deny) })
+}
+
+fn decide(rules: &Rules, action: &Action) -> Decision {
+    rules.decide_or(action, Ask).decision
+}
+
+/// Whether one rule, alone, allows.
+fn allows(rule: &str, action: &Action) -> bool {
+    decide(&rules(&[rule], &[], &[]), action) == Allow
+}
+
+/// Whether one rule, alone, forbids.
+fn denies(rule: &str, action: &Action) -> bool {
+    decide(&rules(&[], &[], &[rule]), action) == Deny
+}
+
+#[test]
+fn lines_are_taken_apart() {
+    for (line, expect) in [
+        ("git status", &[&["git", "status"][..]][..]),
+        ("  git   status  ", &[&["git", "status"]]),
+        ("a && b || c; d | e\nf", &[&["a"], &["b"], &["c"], &["d"], &["e"], &["f"]]),
+        ("a &&\n b", &[&["a"], &["b"]]),
+        ("a;\n\nb;", &[&["a"], &["b"]]),
+        ("echo 'a b' \"c d\" e\\ f", &[&["echo", "a b", "c d", "e f"]]),
+        ("echo 'it'\\''s' \"\\$x \\n\"", &[&["echo", "it's", "$x \\n"]]),
+        ("echo '' \"\"", &[&["echo", "", ""]]),
+        ("g'i't st\\\natus", &[&["git", "status"]]),
+        ("echo '&& ; | $(x) `y` > z'", &[&["echo", "&& ; | $(x) `y` > z"]]),
+        ("cargo test 2>&1", &[&["cargo", "test"]]),
+        ("cargo test >/dev/null 2>&1", &[&["cargo", "test"]]),
+        ("cargo test 2> /dev/null | tail -5", &[&["cargo", "test"], &["tail", "-5"]]),
+        ("x </dev/null", &[&["x"]]),
+        ("ls src/*.rs ~/x", &[&["ls", "src/*.rs", "~/x"]]),
+        ("echo a#b x=y", &[&["echo", "a#b", "x=y"]]),
+    ] {
+        let line = CommandLine::parse(line);
+        assert_eq!(line.complex(), None, "{line:?}");
+        assert_eq!(line.commands().collect::<Vec<_>>(), expect, "{line:?}");
+    }
+}
+
+const COMPLEX: &[&str] = &[
+    "",
+    " \n ",
+    "echo $(id)",
+    "echo `id`",
+    "echo \"$(id)\"",
+    "echo \"`id`\"",
+    "echo $HOME",
+    "echo ${HOME}",
+    "$CMD x",
+    "\"$CMD\" x",
+    "echo $'\\x41'",
+    "echo $((1+1))",
+    "a > file",
+    "a >> file",
+    "a >file",
+    "a > /dev/nullx",
+    "a > /dev/null/../x",
+    "a >| f",
+    "a &> f",
+    "a >& f",
+    "a <> f",
+    "a < file",
+    "a << E\nx\nE",
+    "a <<< x",
+    "a <(b)",
+    "a >(b)",
+    "a 2>f",
+    "a 9>&3",
+    "a & b",
+    "a &",
+    "a |& b",
+    "(a)",
+    "{ a; }",
+    "a() { b; }",
+    "echo {a,b}",
+    "! a",
+    "if a; then b; fi",
+    "for x in y; do z; done",
+    "while a; do b; done",
+    "case a in b) c;; esac",
+    "[[ a ]]",
+    "[ a ]",
+    "echo 'x",
+    "echo \"x",
+    "echo x\\",
+    "a &&",
+    "&& a",
+    "a | ",
+    "| a",
+    "a && && b",
+    "a;;b",
+    "a || ; b",
+    "eval x",
+    "exec x",
+    "source x",
+    ". x",
+    "command x",
+    "builtin x",
+    "trap x EXIT",
+    "sh -c x",
+    "bash x",
+    "/bin/sh -c x",
+    "zsh",
+    "BASH -c x",
+    "sudo x",
+    "env x",
+    "xargs rm",
+    "nohup x",
+    "timeout 1 x",
+    "time x",
+    "ssh h x",
+    "find . -exec rm {} +",
+    "find . -execdir rm x",
+    "A=b c",
+    "A+=b c",
+    "A[0]=b c",
+    "A=b",
+    "# x",
+    "a # b",
+    "*",
+    "*x a",
+    "~/x a",
+    "rm *",
+    "rm ?x",
+    "tar \"\"*",
+    "a\rb",
+    "a\u{200b} b",
+    "a\u{a0}b",
+    "a\u{2028}b",
+    "a\u{1b}[2Jb",
+    "'' a",
+    "\"\"",
+];
+
+#[test]
+fn what_is_not_plain_is_complex() {
+    for &line in COMPLEX {
+        let parsed = CommandLine::parse(line);
+        assert!(parsed.complex().is_some(), "{line:?}: {parsed:?}");
+        let action = run(line);
+        for rule in ["run *", "run a *", "run echo *", "run sh", "run rm *", "run x *"] {
+            if let Ok(rule) = rule.parse::<Rule>() {
+                assert!(!allows(rule.text(), &action), "{line:?} by {rule}");
+            }
+        }
+        if !line.trim().is_empty() {
+            let exact = Rule::narrowest(&action).unwrap();
+            assert_eq!(exact.text(), format!("run-exactly {}", line.trim()));
+            assert!(allows(exact.text(), &action), "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn commands() {
+    for (rule, line, expect) in [
+        ("run git status", "git status", true),
+        ("run git status", "git  'status'", true),
+        ("run git status", "git status -s", false),
+        ("run git status", "git", false),
+        ("run git status", "git statusx", false),
+        ("run git status", "./git status", false),
+        ("run git status", "/tmp/git status", false),
+        ("run git status", "GIT status", false),
+        ("run cargo test *", "cargo test", true),
+        ("run cargo test *", "cargo test --all -- --nocapture", true),
+        ("run cargo test *", "cargo testx", false),
+        ("run cargo test *", "cargo", false),
+        ("run cargo test *", "cargo test && cargo test -q", true),
+        ("run cargo test *", "cargo test && rm -rf x", false),
+        ("run cargo test *", "cargo test | sh", false),
+        ("run cargo test *", "cargo test; id", false),
+        ("run cargo test *", "cargo test\nid", false),
+        ("run cargo test *", "cargo test > ~/.bashrc", false),
+        ("run cargo test *", "cargo test $(id)", false),
+        ("run cargo test *", "CARGO_TARGET_DIR=/ cargo test", false),
+        ("run echo 'a b'", "echo \"a b\"", true),
+        ("run echo 'a b'", "echo a b", false),
+        ("run ls src/*.rs", "ls src/*.rs", true),
+        ("run ls src/*.rs", "ls 'src/*.rs'", false),
+        ("run ls 'src/*.rs'", "ls src/*.rs", false),
+        ("run ls src/*.rs", "ls src/a.rs", false),
+        ("run *", "anything at all", true),
+        ("run-exactly a > b", "a > b", true),
+        ("run-exactly a > b", " a > b\n", true),
+        ("run-exactly a > b", "a  > b", false),
+        ("run-exactly cargo test", "cargo test", true),
+    ] {
+        assert_eq!(allows(rule, &run(line)), expect, "{rule:?} {line:?}");
+    }
+    let two = rules(&["run a *", "run b"], &[], &[]);
+    assert_eq!(decide(&two, &run("a x | b")), Allow);
+    assert_eq!(decide(&two, &run("a x | b | c")), Ask);
+    for (rule, line, expect) in [
+        ("run git push", "git push", true),
+        ("run git push", "git push -f origin", true),
+        ("run git push", "git pushx", false),
+        ("run git push", "git status && git push", true),
+        ("run git push", "/usr/bin/git push", true),
+        ("run git push", "GIT push", true),
+        ("run git push", "sudo git push", true),
+        ("run git push", "env A=b git push", true),
+        ("run git push", "A=b git push", true),
+        ("run git push", "echo $(git push)", true),
+        ("run git push", "(git push)", true),
+        ("run git push", "sh -c 'git push'", true),
+        ("run git push", "sudo sh -c \"cd x; bash -c 'git push'\"", true),
+        ("run git push", "if x; then git push; fi", true),
+        ("run git push", "echo git push", false),
+        ("run rm *", "find . -exec rm {} +", true),
+        ("run *", "anything", true),
+        ("run *", "$x", true),
+    ] {
+        assert_eq!(denies(rule, &run(line)), expect, "{rule:?} {line:?}");
+    }
+    let words = |words: &[&str]| Action::Execute { command: CommandLine::from_words(words), sandboxed: false };
+    assert!(allows("run echo '$(x)'", &words(&["echo", "$(x)"])));
+    assert!(allows("run echo *", &words(&["echo", "$(x) > y"])));
+    assert!(!allows("run *", &words(&["sh", "-c", "x"])));
+    assert!(!allows("run *", &words(&["x", "\u{202e}"])));
+}
+
+#[test]
+fn paths() {
+    let extra = Location::inside("/extra/src/a".into(), "src/a".into(), false);
+    let outside = Location::outside("/etc/.env".into());
+    let odd = Location::outside("/etc/../home/x".into());
+    for (rule, path, allow, deny) in [
+        ("read src/a", inside("src/a"), true, true),
+        ("read src/a", inside("src/ab"), false, false),
+        ("read src/a", inside("SRC/A"), false, true),
+        ("read src", inside("src/a"), false, true),
+        ("read src/", inside("src/a/b"), true, true),
+        ("read src/*", inside("src/a"), true, true),
+        ("read src/*", inside("src/a/b"), false, true),
+        ("read src/**", inside("src/a/b"), true, true),
+        ("read **/.env", inside("x/.env"), true, true),
+        ("read **/.env", inside(".env"), true, true),
+        ("read **/.env", outside.clone(), false, true),
+        ("read src/a", extra.clone(), false, true),
+        ("read /extra/**", extra.clone(), true, true),
+        ("read /home/me/project/src/a", inside("src/a"), true, true),
+        ("read **", outside.clone(), false, true),
+        ("read /**", outside, true, true),
+        ("read /**", odd, false, true),
+        ("read **", extra, false, true),
+        ("read {a,b}.rs", inside("b.rs"), true, true),
+    ] {
+        assert_eq!(allows(rule, &Action::Read(path.clone())), allow, "{rule:?} {path:?}");
+        assert_eq!(denies(rule, &Action::Read(path.clone())), deny, "{rule:?} {path:?}");
+        assert!(!allows(rule, &Action::Write(path.clone())));
+    }
+    let moved = |from, to| Action::Move { from: inside(from), to: inside(to) };
+    assert!(allows("move src/**", &moved("src/a", "src/b")));
+    assert!(!allows("move src/**", &moved("src/a", "b")));
+    assert!(allows("move a => b", &moved("a", "b")) && !allows("move a => b", &moved("b", "a")));
+    for rule in ["move src/**", "delete src/**", "write src/**", "write b", "read src/a"] {
+        assert!(denies(rule, &moved("src/a", "b")), "{rule}");
+    }
+    assert!(denies("write a", &Action::Delete(inside("a"))));
+    let protected = Rules::new(Config::protected().and(rules(&["write **"], &[], &[]).config().clone()));
+    for path in [".git/config", "sub/.git/hooks/pre-commit", ".GIT/config", ".vscode/tasks.json", ".git", ".envrc"] {
+        let verdict = protected.decide(&Action::Write(inside(path)), Mode::Auto);
+        assert_eq!(verdict.decision, Ask, "{path}");
+    }
+    assert_eq!(protected.decide(&Action::Write(inside("src/git")), Mode::Ask).decision, Allow);
+}
+
+#[test]
+fn hosts_and_tools() {
+    let fetch = |url: &str| Action::Fetch(Host::of_url(url).unwrap());
+    for (rule, url, allow, deny) in [
+        ("fetch docs.rs", "https://docs.rs/x", true, true),
+        ("fetch docs.rs", "http://docs.rs/x", true, true),
+        ("fetch docs.rs", "https://evil.docs.rs", false, false),
+        ("fetch docs.rs", "https://docs.rs:8443", false, true),
+        ("fetch docs.rs:8443", "https://docs.rs:8443", true, true),
+        ("fetch https://docs.rs", "http://docs.rs", false, false),
+        ("fetch *.example.com", "https://a.b.example.com", true, true),
+        ("fetch *.example.com", "https://example.com", false, false),
+        ("fetch *.example.com", "https://evilexample.com", false, false),
+        ("fetch *", "https://anything.example", true, true),
+    ] {
+        assert_eq!(allows(rule, &fetch(url)), allow, "{rule} {url}");
+        assert_eq!(denies(rule, &fetch(url)), deny, "{rule} {url}");
+    }
+    let mcp = |server: &str, tool: &str| Action::Mcp { server: server.into(), tool: tool.into() };
+    assert!(allows("mcp github/get", &mcp("github", "get")) && !allows("mcp github/get", &mcp("github", "GET")));
+    assert!(denies("mcp github/get", &mcp("github", "GET")));
+    assert!(allows("mcp github/*", &mcp("github", "x")) && !allows("mcp github/*", &mcp("other", "x")));
+    assert_eq!(Rule::narrowest(&mcp("a", "*")), None);
+    assert_eq!(Rule::narrowest(&mcp("a/b", "c")), None);
+}
+
+#[test]
+fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
+    let set =
+        rules(&["write src/**", "run cargo *"], &["write src/lib.rs"], &["write src/secret/**", "run cargo publish *"]);
+    for (action, expect) in [
+        (Action::Write(inside("src/a")), Allow),
+        (Action::Write(inside("src/lib.rs")), Ask),
+        (Action::Write(inside("src/secret/a")), Deny),
+        (run("cargo build"), Allow),
+        (run("cargo publish"), Deny),
+    ] {
+        assert_eq!(set.decide(&action, Mode::Ask).decision, expect, "{action:?}");
+        let plan = set.decide(&action, Mode::Plan);
+        assert!(plan.decision >= if matches!(action, Action::Write(_)) { Deny } else { Ask }, "{action:?}");
+    }
+    let none = Rules::default();
+    let outside = Location::outside("/etc/passwd".into());
+    let unsafe_run = Action::Execute { command: CommandLine::parse("x"), sandboxed: false };
+    for (action, expect) in [
+        (Action::Read(inside("a")), [Allow, Allow, Allow, Allow]),
+        (Action::Read(outside.clone()), [Ask, Ask, Ask, Ask]),
+        (Action::Write(inside("a")), [Ask, Deny, Allow, Allow]),
+        (Action::Write(outside), [Ask, Deny, Ask, Ask]),
+        (run("x"), [Ask, Ask, Ask, Allow]),
+        (unsafe_run, [Ask, Ask, Ask, Ask]),
+        (Action::Fetch(Host::of_url("https://a.b").unwrap()), [Ask, Ask, Ask, Ask]),
+        (Action::Mcp { server: "a".into(), tool: "b".into() }, [Ask, Ask, Ask, Ask]),
+    ] {
+        let got = [Mode::Ask, Mode::Plan, Mode::Edit, Mode::Auto].map(|mode| none.decide(&action, mode).decision);
+        assert_eq!(got, expect, "{action:?}");
+    }
+    // What can't be checked against a rule that holds back is asked.
+    let verdict = rules(&[], &[], &["run git push"]).decide(&run("$x push"), Mode::Auto);
+    assert!(matches!(verdict.because, Because::Unclear(_)) && verdict.decision == Ask);
+}
+
+#[test]
+fn configurations() {
+    let config = Config::parse("allow = ['run cargo test *']\ndeny = [\"read **/.env\"]\n").unwrap();
+    assert_eq!(Config::parse(&config.to_toml().unwrap()).unwrap(), config);
+    assert!(config.clone().without_allow().allow.is_empty());
+    let mut config = config;
+    let rule: Rule = "write a".parse().unwrap();
+    assert!(config.add(Allow, rule.clone()) && !config.add(Allow, rule.clone()));
+    assert!(config.remove(Allow, &rule) && !config.remove(Allow, &rule));
+    for (bad, why) in [
+        ("denied = []", "denied"),
+        ("allow = ['run sh -c x']", "runs another"),
+        ("allow = ['run a && b']", "one command"),
+        ("allow = ['write ']", "empty"),
+        ("allow = ['write ../x']", ".."),
+        ("allow = ['write a[']", "a["),
+        ("allow = ['fly away']", "unknown verb"),
+        ("allow = ['fetch user@host']", "host"),
+        ("allow = ['mcp x']", "SERVER/TOOL"),
+        ("allow = 'write x'", "sequence"),
+    ] {
+        let error = Config::parse(bad).unwrap_err().to_string();
+        assert!(error.contains(why), "{bad}: {error}");
+    }
+}
+
+#[test]
+fn narrowest_rules_are_shown_as_they_are() {
+    for (action, expect) in [
+        (Action::Write(inside("src/main.rs")), "write src/main.rs"),
+        (Action::Write(inside("a[1]*.rs")), "write a[[]1[]][*].rs"),
+        (Action::Read(inside(" a ")), "read [ ]a[ ]"),
+        (Action::Read(inside("a\\b")), "read a[\\]b"),
+        (Action::Read(inside("!{a,b}-^")), "read ![{]a,b[}]-^"),
+        (Action::Delete(Location::outside("/tmp/x".into())), "delete /tmp/x"),
+        (Action::Move { from: inside("a"), to: inside("b") }, "move a => b"),
+        (run("cargo   test --all"), "run cargo test --all"),
+        (run("echo 'a b' c"), "run echo 'a b' c"),
+        (run("a && b"), "run-exactly a && b"),
+        (run("a '*'"), "run a '*'"),
+        (Action::Fetch(Host::of_url("https://Docs.rs/x").unwrap()), "fetch https://docs.rs"),
+        (Action::Mcp { server: "s".into(), tool: "t".into() }, "mcp s/t"),
+    ] {
+        assert_eq!(Rule::narrowest(&action).unwrap().text(), expect);
+    }
+    assert_eq!(Rule::narrowest(&Action::Read(inside("../x"))), None);
+}

@@ -1,0 +1,28 @@
+//! What a command can do at each level, tried by a real process; and what is refused.
+
+#![cfg_attr(not(target_os = "linux"), allow(unused))]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[cfg(target_os = "linux")]
+mod deeds;
+#[cfg(target_os = "linux")]
+#[path = "../harness/mod.rs"]
+mod harness;
+#[cfg(target_os = "linux")]
+mod policies;
+#[cfg(target_os = "linux")]
+mod table;
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    tieline_host::sandbox::init();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.first().map(String::as_str) {
+        Some("try") => std::process::exit(deeds::attempt(&args[1], &args[2])),
+        Some("table") => table::table(std::path::Path::new(&args[1])),
+        _ => harness::run_all(&[table::ALL, policies::ALL].concat()),
+    }
+}

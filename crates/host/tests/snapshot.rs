@@ -1,0 +1,281 @@
+//! Undoing turns, files and hunks, across restarts and with too little room.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tieline_host::{
+    files::{Expect, Files, Write},
+    roots::Roots,
+    snapshot::{Kind, Snapshots, Undone, Why},
+};
+
+const ANY: Write = Write::expecting(Expect::Any).with_parents();
+
+struct World {
+    _dir: tempfile::TempDir,
+    root: PathBuf,
+    store: PathBuf,
+    files: Files,
+    snapshots: Arc<Snapshots>,
+}
+
+impl World {
+    fn new(limit: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (root, store) = (top.join("root"), top.join("state/snapshots"));
+        fs::create_dir(&root).unwrap();
+        let files = Files::new(Roots::new(&root, [] as [&str; 0]).unwrap());
+        let snapshots = Snapshots::open(&store, limit).unwrap();
+        Self { _dir: dir, root, store, files, snapshots }
+    }
+
+    fn restart(&mut self) {
+        self.snapshots = Snapshots::open(&self.store, 1 << 20).unwrap();
+    }
+
+    fn write(&self, turn: &str, path: &str, text: &str) {
+        let files = self.files.clone().with_journal(self.snapshots.begin(turn));
+        files.write(&files.roots().resolve(path).unwrap(), text.as_bytes(), &ANY).unwrap();
+    }
+
+    fn delete(&self, turn: &str, path: &str) {
+        let files = self.files.clone().with_journal(self.snapshots.begin(turn));
+        files.delete(&files.roots().resolve(path).unwrap(), Expect::Any).unwrap();
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        fs::write(self.root.join(path), text).unwrap();
+    }
+
+    fn get(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.root.join(path)).ok()
+    }
+
+    fn changed(&self, turn: &str) -> Vec<(String, Kind, bool)> {
+        let name = |path: &Path| path.strip_prefix(&self.root).unwrap().to_str().unwrap().to_owned();
+        self.snapshots.changed(turn).iter().map(|file| (name(&file.path), file.kind, file.kept)).collect()
+    }
+
+    fn undo(&self, turn: &str, force: bool) -> Undone {
+        self.snapshots.undo(&self.files, turn, force)
+    }
+
+    fn blobs(&self) -> usize {
+        fs::read_dir(self.store.join("blobs")).unwrap().count()
+    }
+}
+
+#[test]
+fn a_turn_is_undone_and_the_undo_too_after_restarts() {
+    let mut world = World::new(1 << 20);
+    world.put("edited", "old");
+    world.put("deleted", "gone soon");
+    fs::set_permissions(world.root.join("deleted"), fs::Permissions::from_mode(0o750)).unwrap();
+    world.write("t1", "edited", "first");
+    world.write("t1", "edited", "second");
+    world.write("t1", "new/dir/added", "new");
+    world.delete("t1", "deleted");
+    world.write("t1", "brief", "comes");
+    world.delete("t1", "brief");
+    let expect = [
+        ("edited".to_owned(), Kind::Modified, true),
+        ("new/dir/added".to_owned(), Kind::Added, true),
+        ("deleted".to_owned(), Kind::Deleted, true),
+    ];
+    assert_eq!(world.changed("t1"), expect);
+    world.restart();
+    assert_eq!(world.changed("t1"), expect);
+    assert!(world.changed("t2").is_empty());
+
+    let undone = world.undo("t1", false);
+    assert_eq!((undone.restored.len(), undone.refused.len()), (3, 0), "{undone:?}");
+    assert_eq!(world.get("edited").unwrap(), "old");
+    assert_eq!(world.get("deleted").unwrap(), "gone soon");
+    let mode = fs::metadata(world.root.join("deleted")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0o750);
+    assert!(!world.root.join("new").exists(), "directories that were made are gone");
+    assert!(world.changed("t1").is_empty());
+    assert!(world.undo("t1", false).restored.is_empty(), "only once");
+
+    world.restart();
+    let redone = world.undo(&undone.turn.unwrap(), false);
+    assert_eq!((redone.restored.len(), redone.refused.len()), (3, 0), "{redone:?}");
+    assert_eq!(world.get("edited").unwrap(), "second");
+    assert_eq!(world.get("deleted"), None);
+    assert_eq!(world.get("new/dir/added").unwrap(), "new");
+}
+
+#[test]
+fn a_file_that_changed_again_is_left_alone_unless_forced() {
+    let world = World::new(1 << 20);
+    for path in ["a", "b", "c"] {
+        world.put(path, "old");
+        world.write("t1", path, "ours");
+    }
+    world.put("a", "theirs");
+    fs::remove_file(world.root.join("b")).unwrap();
+    let undone = world.undo("t1", false);
+    assert_eq!(undone.restored, [world.root.join("c")]);
+    let refused: Vec<_> = undone.refused.iter().map(ToString::to_string).collect();
+    let line = |name: &str| format!("{} changed again since that turn", world.root.join(name).display());
+    assert_eq!(refused, [line("b"), line("a")]);
+    assert_eq!(world.get("a").unwrap(), "theirs");
+    // By hand back to what it was: nothing to do.
+    world.put("b", "old");
+    let forced = world.undo("t1", true);
+    assert_eq!((forced.restored.len(), forced.refused.len()), (2, 0));
+    assert_eq!(world.get("a").unwrap(), "old");
+    // And what was overwritten is not lost.
+    world.undo(&forced.turn.unwrap(), false);
+    assert_eq!(world.get("a").unwrap(), "theirs");
+}
+
+#[test]
+fn an_older_turn_waits_for_the_newer_one() {
+    let world = World::new(1 << 20);
+    world.put("a", "0");
+    world.write("t1", "a", "1");
+    world.write("t2", "a", "2");
+    assert!(matches!(world.undo("t1", false).refused[0].why, Why::ChangedSince));
+    assert_eq!(world.undo("t2", false).restored.len(), 1);
+    assert_eq!(world.undo("t1", false).restored.len(), 1);
+    assert_eq!(world.get("a").unwrap(), "0");
+}
+
+#[test]
+fn one_file_or_one_hunk() {
+    let mut world = World::new(1 << 20);
+    world.put("a", "1\n2\n3\n4\n5\n");
+    world.put("b", "old");
+    world.write("t", "a", "one\n2\n3\n4\nfive\n6\n");
+    world.write("t", "b", "new");
+    world.write("t", "c", "added\n");
+    let undone = world.snapshots.undo_file(&world.files, "t", &world.root.join("b"), false);
+    assert_eq!(undone.restored.len(), 1);
+    assert_eq!(world.get("b").unwrap(), "old");
+    let none = world.snapshots.undo_file(&world.files, "t", Path::new("x"), false);
+    assert!(matches!(none.refused[0].why, Why::NotRecorded));
+
+    let a = Path::new("a");
+    let hunks = world.snapshots.hunks(&world.files, "t", a).unwrap();
+    assert_eq!(hunks.len(), 2);
+    world.restart();
+    world.snapshots.undo_hunk(&world.files, "t", a, &hunks[1], false).unwrap();
+    assert_eq!(world.get("a").unwrap(), "one\n2\n3\n4\n5\n");
+    let again = world.snapshots.undo_hunk(&world.files, "t", a, &hunks[1], false).unwrap_err();
+    assert!(matches!(again.why, Why::NoSuchHunk));
+    world.put("a", "one\n2\n3\n4\n5\nmore\n");
+    let changed = world.snapshots.undo_hunk(&world.files, "t", a, &hunks[0], false).unwrap_err();
+    assert!(matches!(changed.why, Why::ChangedSince));
+    world.snapshots.undo_hunk(&world.files, "t", a, &hunks[0], true).unwrap();
+    assert_eq!(world.get("a").unwrap(), "1\n2\n3\n4\n5\nmore\n");
+
+    let c = Path::new("c");
+    let hunk = world.snapshots.hunks(&world.files, "t", c).unwrap().remove(0);
+    world.snapshots.undo_hunk(&world.files, "t", c, &hunk, false).unwrap();
+    assert_eq!(world.get("c"), None, "an added file without its only hunk is no file");
+    assert_eq!(world.changed("t").len(), 1);
+}
+
+#[test]
+fn too_little_room_drops_the_oldest_and_says_so() {
+    let world = World::new(100);
+    for name in ["a", "b", "c", "big"] {
+        world.put(name, &name.repeat(40 / name.len()));
+    }
+    world.put("big", &"x".repeat(101));
+    world.write("t1", "a", "1");
+    world.write("t2", "b", "2");
+    assert_eq!(world.blobs(), 2);
+    world.write("t3", "c", "3");
+    assert_eq!(world.blobs(), 2);
+    let dropped: Vec<_> = world.snapshots.turns().iter().map(|turn| (turn.id.clone(), turn.dropped)).collect();
+    assert_eq!(dropped, [("t1".to_owned(), 1), ("t2".to_owned(), 0), ("t3".to_owned(), 0)]);
+    assert_eq!(world.changed("t1"), [("a".to_owned(), Kind::Modified, false)]);
+    assert!(matches!(world.undo("t1", true).refused[0].why, Why::NotKept));
+    // One that never fits doesn't push the others out for nothing; the turn that runs keeps what it has.
+    world.write("t4", "big", "4");
+    assert_eq!(world.changed("t4"), [("big".to_owned(), Kind::Modified, false)]);
+    assert_eq!(world.changed("t3"), [("c".to_owned(), Kind::Modified, true)]);
+    assert_eq!(world.undo("t3", false).restored.len(), 1);
+    world.snapshots.forget("t1").unwrap();
+    assert!(world.changed("t1").is_empty());
+}
+
+#[test]
+fn the_same_content_is_kept_once() {
+    let world = World::new(1 << 20);
+    for name in ["a", "b", "c"] {
+        world.put(name, "same");
+        world.write("t", name, "other");
+    }
+    assert_eq!(world.blobs(), 1);
+    assert_eq!(world.undo("t", false).restored.len(), 3);
+}
+
+#[test]
+fn changes_by_others_are_noted_before_and_after() {
+    let world = World::new(1 << 20);
+    let recorder = world.snapshots.begin("t");
+    world.put("a", "old");
+    for (path, now) in [("a", "by a command"), ("b", "made by a command")] {
+        let place = world.files.roots().resolve(path).unwrap();
+        recorder.before(&world.files, &place).unwrap();
+        world.put(path, now);
+        assert!(world.changed("t").iter().all(|(name, ..)| name != path));
+        recorder.after(&world.files, &place).unwrap();
+    }
+    assert_eq!(world.changed("t"), [("a".to_owned(), Kind::Modified, true), ("b".to_owned(), Kind::Added, true)]);
+    assert_eq!(world.undo("t", false).restored.len(), 2);
+    assert_eq!((world.get("a").unwrap(), world.get("b")), ("old".to_owned(), None));
+}
+
+#[test]
+fn a_moved_file_goes_back() {
+    let world = World::new(1 << 20);
+    world.put("a", "text");
+    let files = world.files.clone().with_journal(world.snapshots.begin("t"));
+    let place = |path: &str| files.roots().resolve(path).unwrap();
+    files.rename(&place("a"), &place("sub/b"), Expect::Any, true).unwrap();
+    assert_eq!(world.changed("t").len(), 2);
+    assert_eq!(world.undo("t", false).restored.len(), 2);
+    assert_eq!(world.get("a").unwrap(), "text");
+    assert!(!world.root.join("sub").exists());
+}
+
+#[test]
+fn an_undo_follows_no_link() {
+    let world = World::new(1 << 20);
+    fs::create_dir(world.root.join("dir")).unwrap();
+    world.put("dir/a", "old");
+    world.write("t", "dir/a", "new");
+    let outside = world.root.parent().unwrap().join("outside");
+    fs::rename(world.root.join("dir"), &outside).unwrap();
+    std::os::unix::fs::symlink(&outside, world.root.join("dir")).unwrap();
+    assert_eq!(world.undo("t", true).refused.len(), 1);
+    assert_eq!(fs::read_to_string(outside.join("a")).unwrap(), "new");
+}
+
+#[test]
+fn a_damaged_index_is_put_aside() {
+    let mut world = World::new(1 << 20);
+    world.put("a", "old");
+    world.write("t", "a", "new");
+    fs::write(world.store.join("index.json"), "{").unwrap();
+    world.restart();
+    assert!(world.snapshots.was_damaged());
+    assert!(world.snapshots.turns().is_empty());
+    assert!(world.store.join("index.damaged").exists());
+    world.write("t", "a", "newer");
+    // A damaged content is as good as none.
+    let blob = fs::read_dir(world.store.join("blobs")).unwrap().map(|entry| entry.unwrap().path());
+    blob.for_each(|path| fs::write(path, "wrong").unwrap());
+    assert!(matches!(world.undo("t", true).refused[0].why, Why::NotKept));
+    assert_eq!(fs::metadata(&world.store).unwrap().permissions().mode() & 0o077, 0);
+}

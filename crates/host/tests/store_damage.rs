@@ -1,0 +1,279 @@
+//! Damaged files: what is whole loads, the rest is named, and there is a way out.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+#[path = "common/mod.rs"]
+mod common;
+
+use common::{Place, said, turns};
+use std::path::Path;
+use tieline_host::store::{Claim, Damage, Error, Event, ListQuery, Store, Stored, recover, salvage};
+use tieline_schema::{SessionId, Update};
+
+/// A store that was closed in order, with two sessions, and what was in them.
+async fn whole(place: &Place, count: usize) -> Vec<(SessionId, Vec<Stored>)> {
+    let store = place.store();
+    let mut all = Vec::new();
+    for cwd in ["/one", "/two"] {
+        let log = turns(&store, cwd, count).await;
+        let id = log.id().clone();
+        log.close().await.unwrap();
+        all.push((id.clone(), store.load(&id).all().await.unwrap()));
+    }
+    store.close().await.unwrap();
+    all
+}
+
+fn replace(path: &Path, from: &str, to: &str) -> usize {
+    let mut bytes = std::fs::read(path).unwrap();
+    let places: Vec<usize> =
+        (0..bytes.len() - from.len()).filter(|at| bytes[*at..].starts_with(from.as_bytes())).collect();
+    for at in &places {
+        bytes[*at..*at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    std::fs::write(path, bytes).unwrap();
+    places.len()
+}
+
+#[tokio::test]
+async fn a_bad_row_costs_what_comes_after_it() {
+    let place = Place::new();
+    let all = whole(&place, 50).await;
+    // Valid JSON, but not what was written.
+    assert!(replace(&place.path, "answer 33\"", "answer 3!\"") > 0);
+    let store = place.store();
+    for (id, events) in &all {
+        let mut replay = store.load(id);
+        let back = replay.all().await.unwrap();
+        assert_eq!(back, events[..130]);
+        let why = "event 131 does not match its checksum".to_owned();
+        assert_eq!(replay.damage(), Some(&Damage { good: 130, lost: 70, why }));
+    }
+    let problems = store.integrity().await.unwrap().problems;
+    assert_eq!(problems.len(), 2, "{problems:?}");
+
+    // To go on, the tail is set aside; the turn that it cut is closed.
+    let (id, events) = &all[0];
+    let opened = store.open_session(id, Claim::IfFree).await.unwrap();
+    assert_eq!(opened.damage.map(|damage| (damage.good, damage.lost)), Some((130, 70)));
+    assert!(opened.interrupted);
+    opened.log.append(vec![said("and on")]).await.unwrap();
+    opened.log.close().await.unwrap();
+    let mut replay = store.load(id);
+    let back = replay.all().await.unwrap();
+    assert!(replay.damage().is_none());
+    assert_eq!(back[..130], events[..130]);
+    assert!(matches!(&back[130].event, Event::Update(Update::Notice(_))));
+    assert!(matches!(&back[131].event, Event::TurnEnd { interrupted: true, .. }));
+    assert_eq!(back[132].event, said("and on"));
+    assert_eq!(store.integrity().await.unwrap().problems.len(), 1);
+    assert!(store.open_session(id, Claim::IfFree).await.unwrap().damage.is_none());
+}
+
+#[tokio::test]
+async fn an_index_that_is_damaged_is_done_without() {
+    let place = Place::new();
+    let all = whole(&place, 100).await;
+    // Overwrite the pages of one index, as the file itself says where they are.
+    let db = rusqlite::Connection::open(&place.path).unwrap();
+    let sql =
+        "SELECT rootpage FROM sqlite_schema WHERE name IN ('sqlite_autoindex_event_1', 'sqlite_autoindex_session_1')";
+    let mut find = db.prepare(sql).unwrap();
+    let pages: Vec<u32> = find.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    drop(find);
+    drop(db);
+    assert_eq!(pages.len(), 2);
+    let mut bytes = std::fs::read(&place.path).unwrap();
+    for page in pages.into_iter().map(|page| page as usize) {
+        bytes[(page - 1) * 4096..page * 4096].fill(0x5a);
+    }
+    std::fs::write(&place.path, bytes).unwrap();
+    let store = place.store();
+    for (id, events) in &all {
+        let mut replay = store.load(id);
+        assert_eq!(&replay.all().await.unwrap(), events);
+        assert!(replay.damage().is_none());
+    }
+    assert!(!store.integrity().await.unwrap().is_ok());
+    let refused = store.open_session(&all[0].0, Claim::IfFree).await.map(drop);
+    println!("to write: {refused:?}");
+    store.close().await.unwrap();
+    let new = place.folder.path().join("new.db");
+    let saved = salvage(&place.path, &new).unwrap();
+    assert_eq!((saved.sessions, saved.cut, saved.events, saved.lost), (2, 0, 800, 0));
+    let store = Store::open(&new).unwrap();
+    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    for (id, events) in &all {
+        assert_eq!(&store.load(id).all().await.unwrap(), events);
+    }
+    assert_eq!(store.search("question 77", 9).await.unwrap().len(), 2);
+}
+
+/// Opens what is left and reads it. Everything that comes must be what was written; the rest must be a clear error.
+async fn survey(path: &Path, all: &[(SessionId, Vec<Stored>)], told: bool, what: &str) -> (usize, usize) {
+    let clear = |error: Error| {
+        let known = matches!(
+            error,
+            Error::Damaged(_) | Error::Foreign(_) | Error::Newer { .. } | Error::NotFound(_) | Error::Failed(_)
+        );
+        assert!(known, "{what}: {error:?}");
+    };
+    let (mut read, mut failed) = (0, 0);
+    match Store::open(path) {
+        Err(error) => {
+            clear(error);
+            failed += 1;
+        }
+        Ok(store) => {
+            for (id, events) in all {
+                let mut replay = store.load(id);
+                match replay.all().await {
+                    Ok(back) => {
+                        assert_eq!(back[..], events[..back.len()], "{what}");
+                        assert!(
+                            !told || back.len() == events.len() || replay.damage().is_some(),
+                            "{what}: a silent end"
+                        );
+                        read += back.len();
+                    }
+                    Err(error) => clear(error),
+                }
+            }
+            let _ = store.list(ListQuery::default()).await.map_err(clear);
+            let _ = store.search("question", 9).await.map_err(clear);
+            let _ = store.integrity().await.map_err(clear);
+            for (id, _) in all {
+                if let Ok(opened) = store.open_session(id, Claim::IfFree).await {
+                    let _ = opened.log.append(vec![said("on")]).await.map_err(clear);
+                }
+            }
+            store.close().await.unwrap();
+        }
+    }
+    (read, failed)
+}
+
+/// The same numbers each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+#[tokio::test]
+async fn whatever_is_damaged_what_loads_is_true() {
+    let place = Place::new();
+    let all = whole(&place, 60).await;
+    let good = std::fs::read(&place.path).unwrap();
+    let total: usize = all.iter().map(|(_, events)| events.len()).sum();
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let (mut read, mut failed, rounds) = (0, 0, 48);
+    for round in 0..rounds {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let mut bytes = good.clone();
+        let at = dice.roll(bytes.len());
+        match round % 4 {
+            0 => bytes[at] ^= 1 << dice.roll(8),
+            1 => {
+                let end = (at + 1 + dice.roll(600)).min(bytes.len());
+                bytes[at..end].fill_with(|| dice.roll(256) as u8);
+            }
+            2 => bytes.truncate(at),
+            _ => {
+                let page = at / 4096 * 4096;
+                bytes[page..page + 4096].fill(0);
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        // The way out never makes it worse, and it only reads.
+        let saved = salvage(&path, &folder.path().join("saved.db"));
+        if let Ok(saved) = saved {
+            assert!(saved.events as usize <= total);
+            assert_eq!(std::fs::read(&path).unwrap(), bytes);
+            let store = Store::open(folder.path().join("saved.db")).unwrap();
+            assert_eq!(store.integrity().await.unwrap().problems, [""; 0], "round {round}");
+            store.close().await.unwrap();
+        }
+        let (some, none) = survey(&path, &all, true, &format!("round {round} at {at}")).await;
+        read += some;
+        failed += none;
+    }
+    println!("{rounds} damaged files: {failed} refused, {}% of all events read", read * 100 / (rounds * total));
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_is_recovered_in_place() {
+    let place = Place::new();
+    let all = whole(&place, 100).await;
+    let bytes = std::fs::read(&place.path).unwrap();
+    std::fs::write(&place.path, &bytes[..bytes.len() * 4 / 5]).unwrap();
+    assert!(matches!(Store::open(&place.path), Err(Error::Damaged(_))));
+    let (saved, aside) = recover(&place.path).unwrap();
+    println!("cut at 80%: {saved:?}");
+    assert!(saved.events > 100, "{saved:?}");
+    assert_eq!(std::fs::read(&aside).unwrap().len(), bytes.len() * 4 / 5);
+    let store = place.store();
+    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    let mut count = 0;
+    for (id, events) in &all {
+        let back = store.load(id).all().await.unwrap_or_default();
+        assert_eq!(back[..], events[..back.len()]);
+        count += back.len() as u64;
+    }
+    assert_eq!(count, saved.events);
+}
+
+#[tokio::test]
+async fn a_journal_that_is_cut_or_gone_costs_its_end() {
+    let place = Place::new();
+    let store = place.store();
+    let log = turns(&store, "/w", 100).await;
+    let id = log.id().clone();
+    store.clone().close().await.unwrap();
+    let all = vec![(id.clone(), store.load(&id).all().await.unwrap())];
+    // As a crash leaves them: nothing was closed.
+    let wal = place.path.with_file_name("store.db-wal");
+    let (good, journal) = (std::fs::read(&place.path).unwrap(), std::fs::read(&wal).unwrap());
+    let mut dice = Dice(7);
+    let mut counts = Vec::new();
+    for round in 0..24 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, &good).unwrap();
+        let mut bytes = journal.clone();
+        match round {
+            0 => {}
+            1 => bytes.clear(),
+            _ if round % 2 == 0 => bytes.truncate(dice.roll(journal.len())),
+            _ => bytes[dice.roll(journal.len())] ^= 0x10,
+        }
+        if round != 1 {
+            std::fs::write(folder.path().join("store.db-wal"), &bytes).unwrap();
+        }
+        // A journal that is gone can't be told from one that never was.
+        let (read, _) = survey(&path, &all, false, &format!("journal {round}")).await;
+        counts.push(read);
+    }
+    assert_eq!(counts[0], 400, "an undamaged journal is all there");
+    println!("events after damage to the journal: {counts:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_store_is_refused_and_left_alone() {
+    for bytes in [&b"SQLite format 3\0 and then nothing that makes sense at all"[..], &[0x41; 9000]] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, bytes).unwrap();
+        let error = Store::open(&path).unwrap_err();
+        assert!(matches!(error, Error::Damaged(_)), "{error:?}");
+        assert!(error.to_string().contains("recover what can be read"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+        assert!(salvage(&path, &folder.path().join("new.db")).is_err());
+    }
+}

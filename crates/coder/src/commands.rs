@@ -1,0 +1,268 @@
+//! Slash commands that the agent carries out itself, and those that a project brings as files.
+
+use crate::history;
+use crate::model::Message;
+use crate::report::Teller;
+use crate::session::Conversation;
+use crate::turn::compact;
+use crate::workspace::blocking;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use tieline::{Command, ContentBlock, MessageKind, Result, StopReason};
+use tieline_host::files::{EntryKind, Files, Window};
+use tieline_host::roots;
+
+/// Where a project keeps its commands.
+const FOLDER: &str = ".tieline/commands";
+/// As many of them as are used.
+const MOST: usize = 100;
+
+/// What the user typed.
+pub enum Typed {
+    /// One of our commands: name and the rest.
+    Ours((String, String)),
+    /// A command of the project: what it stands for.
+    Project(String),
+    /// Something for the model.
+    Not,
+}
+
+fn ours() -> Vec<Command> {
+    vec![
+        Command::new("undo", "Restores the files of the last turn that changed some."),
+        Command::new("diff", "Shows what the last turn that changed files did to them."),
+        Command::new("compact", "Shortens the conversation to a summary."),
+        Command::new("rules", "Lists the permission rules; `remove N` removes one.").with_input("remove N"),
+        Command::new("help", "Says what can be typed here."),
+    ]
+}
+
+/// The commands that the offline model carries out: name, what it does, what follows the name.
+const OFFLINE: [(&str, &str, &str); 12] = [
+    ("read", "Shows a file.", "FILE"),
+    ("list", "Lists a folder.", "FOLDER"),
+    ("find", "Finds files by their names.", "PATTERN [FOLDER]"),
+    ("grep", "Finds lines by a regular expression.", "REGEX [PATH]"),
+    ("write", "Writes a file.", "FILE TEXT"),
+    ("replace", "Replaces a text in a file.", "OLD NEW [FILE]"),
+    ("rename", "Renames a file or a word.", "OLD NEW [FILE]"),
+    ("patch", "Applies the diff that follows.", "DIFF"),
+    ("run", "Runs a command.", "COMMAND"),
+    ("test", "Runs the project's tests.", ""),
+    ("git", "Runs git.", "ARGUMENTS"),
+    ("todo", "Shows a plan.", "FIRST; SECOND"),
+];
+
+/// The commands that a model understands itself.
+fn of_model(session: &Conversation) -> Vec<Command> {
+    if session.model().id() != "offline" {
+        return Vec::new();
+    }
+    let command = |(name, about, hint): (&str, &str, &str)| match hint {
+        "" => Command::new(name, about),
+        hint => Command::new(name, about).with_input(hint),
+    };
+    OFFLINE.into_iter().map(command).collect()
+}
+
+/// A command that a project brings.
+struct Project {
+    name: String,
+    text: String,
+}
+
+impl Project {
+    fn about(&self) -> String {
+        let line = self.text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
+        history::cut(line.unwrap_or("A command of this project."), 100)
+    }
+
+    /// Its text with what the user typed behind it.
+    fn with(&self, rest: &str) -> String {
+        if self.text.contains("$ARGUMENTS") {
+            self.text.replace("$ARGUMENTS", rest)
+        } else if rest.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{}\n\n{rest}", self.text.trim_end())
+        }
+    }
+}
+
+async fn projects(files: &Files) -> Vec<Project> {
+    let files = files.clone();
+    let found = blocking(move || {
+        let Ok(listing) = files.roots().resolve(FOLDER).and_then(|folder| files.list(&folder)) else {
+            return Ok(Vec::new());
+        };
+        let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+        let read = |entry: &tieline_host::files::Entry| {
+            let name = entry.name.to_str()?.strip_suffix(".md").filter(|name| !name.is_empty() && plain(name))?;
+            let place = files.roots().resolve(format!("{FOLDER}/{name}.md")).ok()?;
+            let text = files.read_text(&place, &Window::ALL).ok()?.text;
+            Some(Project { name: name.to_owned(), text })
+        };
+        let regular = listing.entries.iter().filter(|entry| entry.kind == EntryKind::File);
+        Ok(regular.filter_map(read).take(MOST).collect())
+    });
+    found.await.unwrap_or_default()
+}
+
+/// All commands of a session: ours, the project's, and those the model knows.
+pub async fn advertised(session: &Conversation) -> Vec<Command> {
+    let mut all = ours();
+    let more = projects(session.files()).await.into_iter();
+    let more = more.map(|project| Command::new(&*project.name, project.about()).with_input("more words"));
+    for command in more.chain(of_model(session)) {
+        if all.iter().all(|known| known.name != command.name) {
+            all.push(command);
+        }
+    }
+    all
+}
+
+/// Looks at what the user typed.
+pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
+    let Some(text) = prompt.first().and_then(ContentBlock::as_text) else { return Typed::Not };
+    let Some(line) = text.trim().strip_prefix('/') else { return Typed::Not };
+    let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if ours().iter().any(|command| command.name == name) {
+        return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
+    }
+    match projects(session.files()).await.into_iter().find(|project| project.name == name) {
+        Some(project) => Typed::Project(project.with(rest.trim())),
+        None => Typed::Not,
+    }
+}
+
+/// Carries one of our commands out. `None` if the model has something to say about it, too.
+pub async fn carry_out(
+    session: &Conversation,
+    teller: &Arc<Teller>,
+    messages: &mut Vec<Message>,
+    (name, rest): (String, String),
+) -> Result<Option<StopReason>> {
+    let text = match name.as_str() {
+        "undo" => undo(session).await,
+        "diff" => diff(session).await,
+        "rules" => rules(session, &rest),
+        "compact" if compact(teller, messages).await? => "The conversation was shortened to a summary.".into(),
+        "compact" => "The conversation is short already.".into(),
+        _ => {
+            teller.say(MessageKind::Agent, help(session).await).await?;
+            teller.end_message();
+            // The offline model has its own answer, too.
+            return Ok((session.model().id() != "offline").then_some(StopReason::EndTurn));
+        }
+    };
+    teller.say(MessageKind::Agent, text).await?;
+    Ok(Some(StopReason::EndTurn))
+}
+
+async fn help(session: &Conversation) -> String {
+    let mut text = format!("Answers come from: {}.\n\nCommands:\n\n", session.model().name());
+    let project = projects(session.files()).await;
+    let project = project.iter().map(|project| Command::new(&*project.name, project.about()));
+    for command in ours().into_iter().chain(project) {
+        let _ = writeln!(text, "- `/{}`: {}", command.name, command.description);
+    }
+    text
+}
+
+fn rules(session: &Conversation, rest: &str) -> String {
+    let mut words = rest.split_whitespace();
+    match (words.next(), words.next().and_then(|number| number.parse().ok())) {
+        (None, _) => session.permissions().describe(),
+        (Some("remove"), Some(number)) => session.permissions().forget(number).unwrap_or_else(|why| why),
+        _ => "Type `/rules`, or `/rules remove N`.".into(),
+    }
+}
+
+/// The last turn that changed files and was not undone.
+fn last_turn(session: &Conversation) -> std::result::Result<String, String> {
+    let snapshots = session.snapshots().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
+    let turns = snapshots.turns().into_iter().rev();
+    let mut changing = turns.filter(|turn| !turn.id.contains("~undo") && !snapshots.changed(&turn.id).is_empty());
+    changing.next().map(|turn| turn.id).ok_or_else(|| "No turn has changed files that could be restored.".into())
+}
+
+async fn undo(session: &Conversation) -> String {
+    let turn = match last_turn(session) {
+        Ok(turn) => turn,
+        Err(why) => return why,
+    };
+    let (Some(snapshots), files) = (session.snapshots().cloned(), session.files().clone()) else {
+        return String::new();
+    };
+    let done = blocking(move || Ok(snapshots.undo(&files, &turn, false))).await;
+    match done {
+        Ok(done) => {
+            let mut text = String::new();
+            for path in &done.restored {
+                let _ = writeln!(text, "- restored {}", roots::shown(path));
+            }
+            for refused in &done.refused {
+                let _ = writeln!(text, "- left alone: {refused}");
+            }
+            text
+        }
+        Err(why) => why,
+    }
+}
+
+async fn diff(session: &Conversation) -> String {
+    let turn = match last_turn(session) {
+        Ok(turn) => turn,
+        Err(why) => return why,
+    };
+    let (Some(snapshots), files) = (session.snapshots().cloned(), session.files().clone()) else {
+        return String::new();
+    };
+    let shown = blocking(move || {
+        let mut text = String::new();
+        for changed in snapshots.changed(&turn) {
+            let _ = writeln!(text, "{} ({:?})", roots::shown(&changed.path), changed.kind);
+            match snapshots.hunks(&files, &turn, &changed.path) {
+                Ok(hunks) => {
+                    text.push_str("````diff\n");
+                    for hunk in hunks {
+                        let (old, new) = (&hunk.old_lines, &hunk.new_lines);
+                        let _ =
+                            writeln!(text, "@@ -{},{} +{},{} @@", old.start + 1, old.len(), new.start + 1, new.len());
+                        for (mark, side) in [('-', &hunk.old), ('+', &hunk.new)] {
+                            for line in side.lines() {
+                                let _ = writeln!(text, "{mark}{line}");
+                            }
+                        }
+                    }
+                    text.push_str("````\n");
+                }
+                Err(refused) => {
+                    let _ = writeln!(text, "{refused}");
+                }
+            }
+        }
+        Ok(text)
+    });
+    shown.await.unwrap_or_else(|why| why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::offline::Offline;
+    use crate::model::{Event, Request};
+
+    #[test]
+    fn the_offline_model_knows_its_commands() {
+        let request = Request { messages: vec![Message::User(vec!["/help".into()])], ..Request::default() };
+        let help: String = Offline::new()
+            .answer(&request)
+            .into_iter()
+            .filter_map(|event| if let Event::Text(text) = event { Some(text) } else { None })
+            .collect();
+        for (name, ..) in OFFLINE {
+            assert!(help.contains(&format!("`/{name}")), "/{name} is not in: {help}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The conversation as the model sees it: how it is written down, read back, mended and shortened.
+
+use crate::model::{Message, ToolRequest, ToolResult};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use tieline::schema::{Dialect, from_json, to_json};
+use tieline::{ContentBlock, Raw};
+use tieline_host::store::{Event, Stored};
+
+/// The name under which a compaction is stored.
+const COMPACTION: &str = "compaction";
+/// So many messages at the end stay as they are.
+const KEPT: usize = 6;
+
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "lowercase")]
+enum Line {
+    /// Without content: what the user said last.
+    User {
+        content: Option<Vec<Raw>>,
+    },
+    Assistant {
+        text: String,
+        thought: String,
+        calls: Vec<ToolRequest>,
+    },
+    Results {
+        results: Vec<LineResult>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct LineResult {
+    id: String,
+    name: String,
+    content: Vec<Raw>,
+    is_error: bool,
+}
+
+fn write(blocks: &[ContentBlock]) -> Vec<Raw> {
+    blocks.iter().filter_map(|block| Raw::new(to_json(block, Dialect::V2)).ok()).collect()
+}
+
+fn read(blocks: Vec<Raw>) -> Vec<ContentBlock> {
+    blocks.iter().filter_map(|raw| from_json(raw.get()).ok()).collect()
+}
+
+/// The user's message as an event; `same` if it is just what the prompt said.
+pub fn user_event(content: &[ContentBlock], same: bool) -> Vec<Event> {
+    let content = (!same).then(|| write(content));
+    Raw::of(&Line::User { content }).map(Event::Model).into_iter().collect()
+}
+
+/// A message as an event.
+pub fn event(message: &Message) -> Vec<Event> {
+    let line = match message {
+        Message::User(content) => Line::User { content: Some(write(content)) },
+        Message::Assistant { text, thought, calls } => {
+            Line::Assistant { text: text.clone(), thought: thought.clone(), calls: calls.clone() }
+        }
+        Message::Results(results) => {
+            let result = |result: &ToolResult| LineResult {
+                id: result.id.clone(),
+                name: result.name.clone(),
+                content: write(&result.content),
+                is_error: result.is_error,
+            };
+            Line::Results { results: results.iter().map(result).collect() }
+        }
+    };
+    Raw::of(&line).map(Event::Model).into_iter().collect()
+}
+
+/// The event that says that all messages before are replaced by a summary and the last `kept` ones.
+pub fn compaction_event(summary: &str, kept: usize) -> Vec<Event> {
+    let body = serde_json::json!({ "summary": summary, "kept": kept });
+    vec![Event::Other { kind: COMPACTION.into(), body: body.into() }]
+}
+
+/// Takes one stored event into the conversation. `prompt` is what the user said last.
+pub fn take(messages: &mut Vec<Message>, prompt: &mut Vec<ContentBlock>, stored: &Stored) {
+    match &stored.event {
+        Event::Prompt { content, .. } => prompt.clone_from(content),
+        Event::Model(raw) => match raw.parse() {
+            Ok(Line::User { content }) => {
+                mend(messages);
+                messages.push(Message::User(content.map_or_else(|| prompt.clone(), read)));
+            }
+            Ok(Line::Assistant { text, thought, calls }) => messages.push(Message::Assistant { text, thought, calls }),
+            Ok(Line::Results { results }) => {
+                let result = |line: LineResult| ToolResult {
+                    id: line.id,
+                    name: line.name,
+                    content: read(line.content),
+                    is_error: line.is_error,
+                };
+                messages.push(Message::Results(results.into_iter().map(result).collect()));
+            }
+            Err(error) => tracing::warn!(%error, "a stored message can't be read"),
+        },
+        Event::Other { kind, body } if kind == COMPACTION => {
+            let body: serde_json::Value = body.parse().unwrap_or_default();
+            let kept = body["kept"].as_u64().and_then(|kept| usize::try_from(kept).ok()).unwrap_or(0);
+            replace(messages, body["summary"].as_str().unwrap_or_default(), kept);
+        }
+        _ => {}
+    }
+}
+
+/// Gives calls that were cut off a result, so that each call has one.
+pub fn mend(messages: &mut Vec<Message>) -> Option<&Message> {
+    let Some(Message::Assistant { calls, .. }) = messages.last() else { return None };
+    if calls.is_empty() {
+        return None;
+    }
+    let result = |call: &ToolRequest| ToolResult {
+        id: call.id.clone(),
+        name: call.name.clone(),
+        content: vec!["Cancelled by the user before it was done.".into()],
+        is_error: true,
+    };
+    let results = calls.iter().map(result).collect();
+    messages.push(Message::Results(results));
+    messages.last()
+}
+
+/// How many tokens a conversation takes, roughly: four bytes each.
+pub fn tokens(messages: &[Message]) -> u64 {
+    let blocks = |blocks: &[ContentBlock]| blocks.iter().map(|block| text_of(block).len()).sum::<usize>();
+    let bytes: usize = messages
+        .iter()
+        .map(|message| match message {
+            Message::User(content) => blocks(content),
+            Message::Assistant { text, thought, calls } => {
+                text.len() + thought.len() + calls.iter().map(|call| call.arguments.len() + 16).sum::<usize>()
+            }
+            Message::Results(results) => results.iter().map(|result| blocks(&result.content)).sum(),
+        })
+        .sum();
+    bytes as u64 / 4
+}
+
+/// The text of a block, or what stands for it.
+pub fn text_of(block: &ContentBlock) -> &str {
+    match block {
+        ContentBlock::Text(text) => &text.text,
+        ContentBlock::ResourceLink(link) => &link.uri,
+        ContentBlock::Resource(resource) => match &resource.resource {
+            tieline::schema::ResourceContents::Text(text) => &text.text,
+            tieline::schema::ResourceContents::Blob(blob) => &blob.uri,
+        },
+        _ => "",
+    }
+}
+
+/// A digest of what a shortened conversation leaves out, and how many messages stay. `None` if it is short enough.
+pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
+    // A kept part must not begin with results whose calls are gone.
+    let start = (messages.len().saturating_sub(KEPT)..messages.len())
+        .find(|&at| matches!(messages[at], Message::User(_)))
+        .unwrap_or(messages.len());
+    if start < 2 {
+        return None;
+    }
+    let mut text = String::from("Summary of the conversation so far:\n");
+    for message in &messages[..start] {
+        match message {
+            Message::User(content) => {
+                let said: Vec<&str> = content.iter().map(text_of).collect();
+                let _ = writeln!(text, "- The user said: {}", cut(&said.join(" "), 400));
+            }
+            Message::Assistant { text: said, calls, .. } => {
+                if !said.trim().is_empty() {
+                    let _ = writeln!(text, "- You said: {}", cut(said, 300));
+                }
+                for call in calls {
+                    let _ = writeln!(text, "- You used {} {}", call.name, cut(&call.arguments, 160));
+                }
+            }
+            Message::Results(results) => {
+                for result in results.iter().filter(|result| result.is_error) {
+                    let why: Vec<&str> = result.content.iter().map(text_of).collect();
+                    let _ = writeln!(text, "- {} failed: {}", result.name, cut(&why.join(" "), 160));
+                }
+            }
+        }
+    }
+    Some((text, messages.len() - start))
+}
+
+/// Puts a summary in place of all but the last messages.
+pub fn replace(messages: &mut Vec<Message>, summary: &str, kept: usize) {
+    let start = messages.len().saturating_sub(kept);
+    let noted = Message::Assistant { text: "Noted.".into(), thought: String::new(), calls: Vec::new() };
+    messages.splice(..start, [Message::User(vec![summary.into()]), noted]);
+}
+
+/// The beginning of a text, on one line.
+pub fn cut(text: &str, most: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}

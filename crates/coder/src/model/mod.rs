@@ -1,0 +1,232 @@
+//! What a model is: it gets a conversation and a list of tools, and streams what it wants to say and do.
+//!
+//! A model is one small trait, so that the offline interpreter, a script and a provider on the network all drive the same
+//! turn loop.
+
+pub mod offline;
+pub mod script;
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use tieline::schema::CompactionStatus;
+use tieline::{ContentBlock, PlanEntry, Raw, Severity, Update};
+use tokio::sync::mpsc;
+
+/// Something that answers a conversation.
+pub trait Model: Send + Sync + 'static {
+    /// The id under which users choose it, such as `offline`.
+    fn id(&self) -> &str;
+
+    /// What people are shown.
+    fn name(&self) -> &str;
+
+    /// How many tokens fit into its context; 0 if it has no such limit.
+    fn context_size(&self) -> u64;
+
+    /// Starts an answer. Work ends when the reply is dropped.
+    fn reply(&self, request: Request) -> Reply;
+}
+
+/// What a model is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Who it is and how it should work.
+    pub system: String,
+    /// The conversation so far, oldest first; the last message is the user's or tool results.
+    pub messages: Vec<Message>,
+    /// What it may use.
+    pub tools: Vec<ToolSpec>,
+    /// At most this many tokens in the answer.
+    pub max_tokens: Option<u64>,
+    /// How hard it should think: a value of the `thought_level` option.
+    pub thought_level: Option<String>,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// What the user said.
+    User(Vec<ContentBlock>),
+    /// What the model said and wanted done.
+    Assistant {
+        /// What it said.
+        text: String,
+        /// What it thought.
+        thought: String,
+        /// What it wanted done, in order.
+        calls: Vec<ToolRequest>,
+    },
+    /// What came of it, in the order of the calls.
+    Results(Vec<ToolResult>),
+}
+
+/// A tool that the model wants to use.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolRequest {
+    /// Ties the result to the call.
+    pub id: String,
+    /// Which tool; may be one that does not exist.
+    pub name: String,
+    /// Its arguments as JSON text; may be malformed, because models do that.
+    pub arguments: String,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult {
+    /// The id of the call.
+    pub id: String,
+    /// Which tool.
+    pub name: String,
+    /// What the model is told.
+    pub content: Vec<ContentBlock>,
+    /// It did not work.
+    pub is_error: bool,
+}
+
+/// A tool as the model is told about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// The JSON schema of its arguments.
+    pub parameters: Raw,
+}
+
+/// A piece of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Text for the user.
+    Text(String),
+    /// A thought.
+    Thought(String),
+    /// A tool it wants to use. Several may come; they belong together.
+    Call(ToolRequest),
+    /// How much was used so far.
+    Usage(Usage),
+    /// Something that is no model output. Only scripted models send it.
+    Report(Report),
+    /// The answer is complete. Nothing comes after it.
+    Finish(Finish),
+}
+
+/// Things a scripted model can make the agent report.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// The session has a new title.
+    Title(String),
+    /// Something to show in passing.
+    Notice {
+        /// How bad it is.
+        severity: Severity,
+        /// One line.
+        title: String,
+    },
+    /// These are the commands now: name and description of each.
+    Commands(Vec<(String, String)>),
+    /// Another mode is on: its id.
+    Mode(String),
+    /// How full the context is.
+    Context {
+        /// Tokens in the context.
+        used: u64,
+        /// Tokens that fit.
+        size: u64,
+    },
+    /// The whole plan as it is now.
+    Plan(Vec<PlanEntry>),
+    /// A compaction of the context began, went on or ended.
+    Compaction {
+        /// Which compaction.
+        id: String,
+        /// How far it is.
+        status: CompactionStatus,
+        /// The whole summary.
+        summary: Option<String>,
+        /// What failed.
+        error: Option<String>,
+    },
+    /// Any other update, sent as it is.
+    Update(Box<Update>),
+    /// The turn ends at once, with this stop reason as on the wire. The reason may be one that nobody knows.
+    Stop(String),
+    /// The turn ends at once: the prompt is answered with this JSON-RPC error.
+    Fail {
+        /// The error code.
+        code: i64,
+        /// One sentence.
+        message: String,
+    },
+}
+
+/// Why an answer is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// It said all it wanted, or wants its calls carried out.
+    Done,
+    /// It ran out of tokens.
+    MaxTokens,
+    /// It does not want to go on.
+    Refusal,
+}
+
+/// How much was used.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the context in use after this answer.
+    pub used: u64,
+    /// Money spent for this answer in US dollars, where known.
+    pub cost: Option<f64>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelError {
+    /// The conversation does not fit into the context any more.
+    Overflow,
+    /// The user has to log in first.
+    LoginNeeded(String),
+    /// Anything else, told so that a person knows what to do.
+    Failed(String),
+}
+
+impl fmt::Display for ModelError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Overflow => f.write_str("the conversation does not fit into the model's context any more"),
+            Self::LoginNeeded(why) | Self::Failed(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ModelError {}
+
+/// An answer as it comes.
+pub struct Reply {
+    events: mpsc::Receiver<Result<Event, ModelError>>,
+    task: tokio::task::AbortHandle,
+}
+
+impl Reply {
+    /// Runs `work` in a task of its own; what it sends is the answer.
+    pub fn start<W>(work: impl FnOnce(mpsc::Sender<Result<Event, ModelError>>) -> W) -> Self
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (sender, events) = mpsc::channel(32);
+        Self { events, task: tokio::spawn(work(sender)).abort_handle() }
+    }
+
+    /// The next piece. `None` if the answer ended without [`Event::Finish`]: it was cut off.
+    pub async fn next(&mut self) -> Option<Result<Event, ModelError>> {
+        self.events.recv().await
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}

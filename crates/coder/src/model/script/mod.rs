@@ -1,0 +1,169 @@
+//! A model that plays a scenario: any behaviour of a model, on demand and always the same.
+//!
+//! A scenario is a TOML file of turns; `docs/scenarios.md` describes it. Where a scenario stands is read from the
+//! conversation, not remembered, so a loaded session goes on where it was.
+
+mod error;
+mod pick;
+mod play;
+mod puppet;
+mod scenario;
+mod shipped;
+mod step;
+mod update;
+
+pub use error::ScriptError;
+pub use shipped::{Shipped, scenarios};
+
+use crate::model::{Message, Model, Reply, Request};
+use pick::View;
+use play::{Facts, Performance};
+use scenario::Scenario;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use step::{Say, Step};
+
+/// No scenario needs a larger file.
+const MAX_FILE: u64 = 16 << 20;
+
+/// A scenario that can be played.
+#[derive(Debug)]
+pub struct Script {
+    id: String,
+    name: String,
+    plot: Plot,
+    /// How many calls were made.
+    calls: AtomicU64,
+    /// Answers that wait for the agent to ask once more: by turn, the round and the answer.
+    retries: Mutex<HashMap<Option<usize>, (usize, usize)>>,
+}
+
+/// Where the answers come from.
+#[derive(Debug)]
+enum Plot {
+    Scenario(Scenario),
+    Puppet,
+}
+
+impl Script {
+    /// A scenario that ships inside.
+    pub fn named(name: &str) -> Result<Self, ScriptError> {
+        if name == shipped::PUPPET {
+            return Ok(Self::new(name, Plot::Puppet));
+        }
+        let Some(text) = shipped::text(name) else {
+            let names: Vec<_> = scenarios().iter().map(|shipped| shipped.name).collect();
+            return Err(ScriptError::new(name, format!("there is no such scenario; there are: {}", names.join(", "))));
+        };
+        Self::from_toml(name, text)
+    }
+
+    /// A scenario from a file. The file name without its ending is the name of the scenario.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self, ScriptError> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let mut text = String::new();
+        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
+        match read {
+            Err(error) => return Err(ScriptError::new(shown, format!("can't read the file: {error}"))),
+            Ok(size) if size as u64 > MAX_FILE => {
+                return Err(ScriptError::new(shown, format!("the file has more than {MAX_FILE} bytes")));
+            }
+            Ok(_) => {}
+        }
+        let name = path.file_stem().map_or_else(|| shown.clone(), |stem| stem.to_string_lossy().into_owned());
+        Self::parse(&name, &shown, &text)
+    }
+
+    /// A scenario of this name from its text.
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, ScriptError> {
+        Self::parse(name, name, text)
+    }
+
+    fn parse(name: &str, source: &str, text: &str) -> Result<Self, ScriptError> {
+        let raw = toml::from_str(text)
+            .map_err(|error| ScriptError::at(source, text, error.span().map(|span| span.start), error.message()))?;
+        let scenario =
+            Scenario::new(raw).map_err(|flaw| ScriptError::at(source, text, Some(flaw.at), &flaw.message))?;
+        Ok(Self::new(name, Plot::Scenario(scenario)))
+    }
+
+    fn new(name: &str, plot: Plot) -> Self {
+        Self {
+            id: format!("script:{name}"),
+            name: format!("Script {name}"),
+            plot,
+            calls: AtomicU64::new(0),
+            retries: Mutex::default(),
+        }
+    }
+
+    /// The steps of the next answer; no steps if the turn has no more answers.
+    fn next(&self, view: &View<'_>) -> Arc<[Step]> {
+        match &self.plot {
+            Plot::Scenario(scenario) => self.answer(scenario, view),
+            Plot::Puppet => {
+                puppet::answers(view.prompt()).into_iter().nth(view.rounds.len()).unwrap_or_default().into()
+            }
+        }
+    }
+
+    fn answer(&self, scenario: &Scenario, view: &View<'_>) -> Arc<[Step]> {
+        let Some((number, turn)) = pick::turn(scenario, &view.prompts) else {
+            let text = format!("{} has no turn for this prompt.", self.name);
+            return [Step::Say(Say { text, times: 1, ..Say::default() })].into();
+        };
+        let round = view.rounds.len();
+        let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
+        let retry = retries.remove(&number).filter(|(failed, _)| round == *failed || round == failed + 1);
+        let place = retry.map(|(_, answer)| answer).or_else(|| pick::answer(&turn.answers, &view.rounds));
+        let Some((place, answer)) = place.and_then(|place| Some((place, turn.answers.get(place)?))) else {
+            return Arc::default();
+        };
+        if pick::recovers(&turn.answers, place) {
+            retries.insert(number, (round, place + 1));
+        }
+        Arc::clone(&answer.steps)
+    }
+
+    /// Takes numbers for the calls of an answer, higher than all before; gives the first.
+    fn number_calls(&self, messages: &[Message], steps: &[Step]) -> u64 {
+        let numbers = messages.iter().flat_map(|message| match message {
+            Message::Assistant { calls, .. } => calls.as_slice(),
+            _ => &[],
+        });
+        let highest = numbers.filter_map(|call| call.id.strip_prefix("call_")?.parse::<u64>().ok()).max();
+        self.calls.fetch_max(highest.unwrap_or_default(), Ordering::Relaxed);
+        let count = steps.iter().filter(|step| matches!(step, Step::Call(_))).count();
+        self.calls.fetch_add(count as u64, Ordering::Relaxed).wrapping_add(1)
+    }
+}
+
+impl Model for Script {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn context_size(&self) -> u64 {
+        match &self.plot {
+            Plot::Scenario(scenario) => scenario.context,
+            Plot::Puppet => 0,
+        }
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let view = View::of(&request.messages);
+        let steps = self.next(&view);
+        let first_call = self.number_calls(&request.messages, &steps);
+        let performance = Performance { steps, facts: Facts::of(&view), first_call };
+        Reply::start(|out| performance.run(out))
+    }
+}

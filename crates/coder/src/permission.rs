@@ -1,0 +1,256 @@
+//! Who decides about a tool call: the rules, the mode, and where neither does, the user.
+
+use crate::report::Call;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use tieline::agent::{Ask, Decision as Answer};
+use tieline::{PermissionOption, PermissionOptionKind, Raw, Result, ToolCallUpdate};
+use tieline_host::files::Hash;
+use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
+use tieline_host::store::Event;
+
+/// The modes: id, name, what they mean.
+pub const MODES: [(&str, &str, &str); 4] = [
+    ("ask", "Ask", "Reads freely; asks before every change and command."),
+    ("plan", "Plan", "Changes nothing; asks before every command."),
+    ("edit", "Edit", "Changes files in the workspace freely; asks before commands."),
+    ("auto", "Auto", "Also runs commands that the sandbox holds in the workspace."),
+];
+
+/// The rules that are built in. They take a while to make, so they are made once.
+pub static PROTECTED: LazyLock<Config> = LazyLock::new(Config::protected);
+
+/// The mode of this id.
+pub fn mode_named(id: &str) -> Option<Mode> {
+    Some(match id {
+        "ask" => Mode::Ask,
+        "plan" => Mode::Plan,
+        "edit" => Mode::Edit,
+        "auto" => Mode::Auto,
+        _ => return None,
+    })
+}
+
+/// The id of a mode.
+pub fn mode_id(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Ask => "ask",
+        Mode::Plan => "plan",
+        Mode::Edit => "edit",
+        Mode::Auto => "auto",
+    }
+}
+
+/// The rules of a session and its mode.
+pub struct Permissions {
+    mode: Mutex<Mode>,
+    /// Built in, the user's own for every folder, and the project's as far as it holds back.
+    fixed: Config,
+    /// What the user decided for this folder.
+    learned: Mutex<Config>,
+    /// Both together, ready to decide.
+    rules: Mutex<Arc<Rules>>,
+    /// Where that is kept.
+    file: Option<PathBuf>,
+}
+
+/// What was decided about a call.
+pub enum Verdict {
+    /// It may run.
+    Allowed,
+    /// It may not, and this is what the model is told.
+    Refused(String),
+    /// The question was not answered because the turn is over.
+    Cancelled,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads rules from a file; a file that is not there has none.
+fn load(path: &Path) -> std::result::Result<Config, String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Config::parse(&text).map_err(|error| format!("{}: {error}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+impl Permissions {
+    /// The rules for a folder. `home` is the user's configuration folder, if there is one.
+    pub fn load(mode: Mode, cwd: &Path, home: Option<&Path>) -> std::result::Result<Self, String> {
+        let mut fixed = PROTECTED.clone();
+        fixed = fixed.and(load(&cwd.join(".tieline/rules.toml"))?.without_allow());
+        let mut learned = Config::default();
+        let mut file = None;
+        if let Some(home) = home {
+            fixed = fixed.and(load(&home.join("rules.toml"))?);
+            let name: String = cwd.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let hash = Hash::of(cwd.as_os_str().as_encoded_bytes()).to_string();
+            let path = home.join("rules").join(format!("{name}-{}.toml", &hash[..12]));
+            learned = load(&path)?;
+            file = Some(path);
+        }
+        let rules = Mutex::new(Arc::new(Rules::new(fixed.clone().and(learned.clone()))));
+        Ok(Self { mode: Mutex::new(mode), fixed, learned: Mutex::new(learned), rules, file })
+    }
+
+    /// The mode that is on.
+    pub fn mode(&self) -> Mode {
+        *lock(&self.mode)
+    }
+
+    /// Switches the mode.
+    pub fn set_mode(&self, mode: Mode) {
+        *lock(&self.mode) = mode;
+    }
+
+    /// What the rules and the mode say about an action.
+    pub fn decide(&self, action: &Action) -> tieline_host::rules::Verdict {
+        let rules = Arc::clone(&lock(&self.rules));
+        rules.decide(action, self.mode())
+    }
+
+    /// Decides about a call, with the user where need be. `note` is shown with the question.
+    pub async fn check(&self, call: &Call, actions: &[Action], note: Option<&str>) -> Result<Verdict> {
+        let mut verdict = Decision::Allow;
+        for action in actions {
+            let one = self.decide(action);
+            if one.decision == Decision::Deny {
+                let why =
+                    format!("Not allowed ({}). Do not try it another way; tell the user if it is needed.", one.because);
+                decided(call, "deny", &why).await?;
+                return Ok(Verdict::Refused(why));
+            }
+            verdict = verdict.max(one.decision);
+        }
+        if verdict == Decision::Allow {
+            return Ok(Verdict::Allowed);
+        }
+        let rules: Option<Vec<Rule>> = actions.iter().map(Rule::narrowest).collect();
+        let rules = rules.filter(|rules| !rules.is_empty());
+        let options = options(rules.as_deref());
+        let ask = Ask::about(ToolCallUpdate::new(call.id())).options(options);
+        let ask = match note {
+            Some(note) => ask.description(note),
+            None => ask,
+        };
+        let answer = call.teller().turn.ask(ask).await?;
+        let Answer::Chosen(option) = &answer else {
+            decided(call, "cancelled", "").await?;
+            return Ok(Verdict::Cancelled);
+        };
+        if option.option_id.ends_with("_always")
+            && let Some(rules) = rules
+        {
+            let decision = if answer.is_allowed() { Decision::Allow } else { Decision::Deny };
+            self.learn(decision, rules);
+        }
+        let reason = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok());
+        let reason = reason.and_then(|meta| meta.get("reason")?.as_str().map(str::to_owned));
+        decided(call, &option.option_id, reason.as_deref().unwrap_or_default()).await?;
+        if answer.is_allowed() {
+            return Ok(Verdict::Allowed);
+        }
+        let why = reason.map_or_else(String::new, |reason| format!(" The user's reason: {reason}"));
+        Ok(Verdict::Refused(format!("The user rejected this call.{why}")))
+    }
+
+    /// Remembers rules for this folder, in the session and in the file.
+    fn learn(&self, decision: Decision, rules: Vec<Rule>) {
+        let mut learned = lock(&self.learned);
+        for rule in rules {
+            learned.add(decision, rule);
+        }
+        self.save(&learned);
+    }
+
+    /// Takes changed rules into use and keeps them for later; the session has them in any case.
+    fn save(&self, learned: &Config) -> bool {
+        *lock(&self.rules) = Arc::new(Rules::new(self.fixed.clone().and(learned.clone())));
+        let Some(path) = &self.file else { return false };
+        let write = || -> std::result::Result<(), String> {
+            let text = learned.to_toml().map_err(|error| error.to_string())?;
+            let folder = path.parent().ok_or("no folder")?;
+            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+            let fresh = path.with_extension(format!("{}.new", std::process::id()));
+            std::fs::write(&fresh, text).map_err(|error| error.to_string())?;
+            std::fs::rename(&fresh, path).map_err(|error| error.to_string())
+        };
+        write().inspect_err(|error| tracing::warn!(%error, "rules could not be saved")).is_ok()
+    }
+
+    /// The rules in words; those of this folder have numbers.
+    pub fn describe(&self) -> String {
+        let learned = lock(&self.learned);
+        let mut text = format!("Mode: {}\n\n", mode_id(self.mode()));
+        let rows = numbered(&learned);
+        if rows.is_empty() {
+            text.push_str("No rules are remembered for this folder.\n");
+        } else {
+            text.push_str("Remembered for this folder (`/rules remove N` removes one):\n\n");
+            for (at, (decision, rule)) in rows.iter().enumerate() {
+                let _ = writeln!(text, "{}. {} `{rule}`", at + 1, word(*decision));
+            }
+        }
+        if let Some(file) = &self.file {
+            let _ = write!(text, "\nThey are kept in `{}`.\n", file.display());
+        }
+        let own: Vec<String> = [(Decision::Deny, &self.fixed.deny), (Decision::Allow, &self.fixed.allow)]
+            .into_iter()
+            .flat_map(|(decision, rules)| rules.iter().map(move |rule| format!("- {} `{rule}`", word(decision))))
+            .collect();
+        if !own.is_empty() {
+            let _ = write!(text, "\nFrom configuration files:\n\n{}\n", own.join("\n"));
+        }
+        let _ = write!(text, "\n{} rules ask before protected files are changed.\n", self.fixed.ask.len());
+        text
+    }
+
+    /// Removes a remembered rule by its number.
+    pub fn forget(&self, number: usize) -> std::result::Result<String, String> {
+        let mut learned = lock(&self.learned);
+        let rows = numbered(&learned);
+        let row = number.checked_sub(1).and_then(|at| rows.get(at)).cloned();
+        let (decision, rule) = row.ok_or_else(|| format!("There is no rule {number}."))?;
+        learned.remove(decision, &rule);
+        self.save(&learned);
+        Ok(format!("Removed: {} `{rule}`.", word(decision)))
+    }
+}
+
+fn word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask",
+        Decision::Deny => "deny",
+    }
+}
+
+fn numbered(config: &Config) -> Vec<(Decision, Rule)> {
+    let lists = [(Decision::Deny, &config.deny), (Decision::Ask, &config.ask), (Decision::Allow, &config.allow)];
+    lists.into_iter().flat_map(|(decision, rules)| rules.iter().map(move |rule| (decision, rule.clone()))).collect()
+}
+
+/// The answers to a question; those for always say which rule they make.
+fn options(rules: Option<&[Rule]>) -> Vec<PermissionOption> {
+    let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
+    let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
+    let text = rules.map(|rules| rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
+    if let Some(text) = &text {
+        options.push(option("allow_always", format!("Always allow: {text}"), PermissionOptionKind::AllowAlways));
+    }
+    options.push(option("reject", "Reject".into(), PermissionOptionKind::RejectOnce));
+    if let Some(text) = &text {
+        options.push(option("reject_always", format!("Never allow: {text}"), PermissionOptionKind::RejectAlways));
+    }
+    options
+}
+
+/// Writes a decision down before anything follows from it.
+async fn decided(call: &Call, decision: &str, reason: &str) -> Result<()> {
+    let decision: Raw = serde_json::json!({ "decision": decision, "reason": reason }).into();
+    call.teller().note(vec![Event::Permission { tool_call_id: call.id().to_owned(), decision }]).await
+}

@@ -1,0 +1,259 @@
+//! One conversation: its files, its rules, its history, and what happens around a turn.
+
+use crate::agent::Settings;
+use crate::commands::{self, Typed};
+use crate::history;
+use crate::model::{Message, Model};
+use crate::permission::{Permissions, mode_id, mode_named};
+use crate::prompt;
+use crate::report::{Teller, store_failed};
+use crate::tools::{Commands, Scene};
+use crate::turn::{Answer, Work};
+use crate::workspace::{Seen, Workspace};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tieline::agent::{Session, SessionHandle, Turn};
+use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, Raw, Result, StopReason};
+use tieline_host::files::Files;
+use tieline_host::roots::Roots;
+use tieline_host::rules::Mode;
+use tieline_host::snapshot::Snapshots;
+use tieline_host::store::{Event, SessionLog, Store};
+
+/// So many bytes of old contents are kept for undo.
+const SNAPSHOTS: u64 = 256 << 20;
+
+/// What a session brings from earlier; a new one has only its log.
+#[derive(Default)]
+pub struct Past {
+    /// Where it is written down.
+    pub log: Option<Arc<SessionLog>>,
+    /// The store, and the folder for snapshots.
+    pub kept: Option<(Store, PathBuf)>,
+    /// The conversation so far.
+    pub messages: Vec<Message>,
+    /// It has a title.
+    pub titled: bool,
+    /// The options that were chosen.
+    pub options: Option<Raw>,
+}
+
+/// One conversation.
+pub struct Conversation {
+    settings: Arc<Settings>,
+    handle: SessionHandle,
+    store: Option<Store>,
+    log: Mutex<Option<Arc<SessionLog>>>,
+    files: Files,
+    seen: Seen,
+    snapshots: Option<Arc<Snapshots>>,
+    permissions: Arc<Permissions>,
+    commands: Arc<Commands>,
+    model: Mutex<Arc<dyn Model>>,
+    state: tokio::sync::Mutex<State>,
+}
+
+struct State {
+    messages: Vec<Message>,
+    titled: bool,
+    cost: f64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Conversation {
+    /// Sets a session up.
+    pub async fn new(
+        settings: Arc<Settings>,
+        handle: SessionHandle,
+        (cwd, more): (String, Vec<String>),
+        past: Past,
+    ) -> Result<Self> {
+        let roots = Roots::new(&cwd, &more).map_err(Error::invalid_params)?;
+        let folders = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
+        let (store, snapshots) = match past.kept {
+            Some((store, folder)) => {
+                let open = move || Snapshots::open(folder, SNAPSHOTS);
+                let opened = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?;
+                (Some(store), Some(opened.map_err(|error| Error::wire(-32603, format!("snapshots: {error}")))?))
+            }
+            None => (None, None),
+        };
+        let permissions = Permissions::load(settings.mode, Path::new(&cwd), settings.rules.as_deref())
+            .map_err(|why| Error::wire(-32603, format!("The rules can't be read: {why}")))?;
+        let model = settings.models.first().cloned().ok_or_else(|| Error::internal("no model"))?;
+        let session = Self {
+            commands: Arc::new(Commands::new(settings.sandbox, folders)),
+            settings,
+            handle,
+            store,
+            log: Mutex::new(past.log),
+            files: Files::new(roots),
+            seen: Seen::default(),
+            snapshots,
+            permissions: Arc::new(permissions),
+            model: Mutex::new(model),
+            state: tokio::sync::Mutex::new(State { messages: past.messages, titled: past.titled, cost: 0.0 }),
+        };
+        if let Some(options) = past.options.and_then(|raw| raw.parse::<serde_json::Value>().ok()) {
+            for id in ["mode", "model"] {
+                let _ = session.choose(id, options[id].as_str().unwrap_or_default());
+            }
+        }
+        Ok(session)
+    }
+
+    /// The way to tell the client something outside a turn.
+    pub fn handle(&self) -> &SessionHandle {
+        &self.handle
+    }
+
+    /// The files.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// What files were before each turn, if that is kept.
+    pub fn snapshots(&self) -> Option<&Arc<Snapshots>> {
+        self.snapshots.as_ref()
+    }
+
+    /// The rules.
+    pub fn permissions(&self) -> &Permissions {
+        &self.permissions
+    }
+
+    /// The mode that is on.
+    pub fn mode(&self) -> Mode {
+        self.permissions.mode()
+    }
+
+    /// Who answers.
+    pub fn model(&self) -> Arc<dyn Model> {
+        Arc::clone(&lock(&self.model))
+    }
+
+    /// Changes an option; false if there is no such value.
+    fn choose(&self, id: &str, value: &str) -> bool {
+        match id {
+            "mode" => mode_named(value).map(|mode| self.permissions.set_mode(mode)).is_some(),
+            "model" => {
+                let found = self.settings.models.iter().find(|model| model.id() == value);
+                found.map(|model| *lock(&self.model) = Arc::clone(model)).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    async fn save_options(&self) -> Result<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let options = serde_json::json!({ "mode": mode_id(self.mode()), "model": self.model().id() });
+        store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
+    }
+
+    /// The first words of the first prompt are the title.
+    async fn entitle(&self, prompt: &[ContentBlock], titled: &mut bool) -> Result<()> {
+        let text = prompt.iter().filter_map(ContentBlock::as_text).find(|text| !text.trim().is_empty());
+        let Some(text) = text.filter(|_| !*titled) else { return Ok(()) };
+        *titled = true;
+        let title = history::cut(text.trim().lines().next().unwrap_or_default(), 60);
+        if let Some(store) = &self.store
+            && !store.set_title(self.handle.id(), Some(&title)).await.map_err(store_failed)?
+        {
+            return Ok(());
+        }
+        self.handle.title(title).await
+    }
+
+    async fn work(&self, teller: &Arc<Teller>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
+        let turn = &teller.turn;
+        let mut content = prompt.clone();
+        match commands::typed(self, &prompt).await {
+            Typed::Ours(command) => {
+                let done = commands::carry_out(self, teller, &mut state.messages, command);
+                if let Some(stop) = turn.unless_cancelled(done).await?? {
+                    return Ok(stop);
+                }
+            }
+            Typed::Project(text) => content[0] = text.into(),
+            Typed::Not => {}
+        }
+        self.entitle(&prompt, &mut state.titled).await?;
+        teller.note(history::user_event(&content, content == prompt)).await?;
+        state.messages.push(Message::User(content));
+        let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
+        let workspace = Workspace::new(self.files.clone(), Arc::clone(&self.seen), turn.client(), recorder);
+        let system = prompt::system(&workspace, self.mode()).await;
+        let scene = Arc::new(Scene {
+            teller: Arc::clone(teller),
+            workspace,
+            permissions: Arc::clone(&self.permissions),
+            commands: Arc::clone(&self.commands),
+        });
+        let mut work = Work {
+            scene,
+            model: self.model(),
+            system,
+            messages: &mut state.messages,
+            answer: Answer::default(),
+            stop: None,
+            max_requests: self.settings.max_requests,
+            cost: &mut state.cost,
+        };
+        let result = turn.unless_cancelled(work.go()).await.and_then(|result| result);
+        work.close().await?;
+        result
+    }
+}
+
+impl Session for Conversation {
+    async fn accept(&self, message_id: &str, prompt: &[ContentBlock]) -> Result<()> {
+        let log = lock(&self.log).clone();
+        if let Some(log) = log {
+            // Before the client hears a word of it.
+            log.begin_turn(Some(message_id.to_owned()), prompt.to_vec()).await.map_err(store_failed)?;
+        }
+        Ok(())
+    }
+
+    async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
+        let log = lock(&self.log).clone();
+        let teller = Teller::new(turn, log);
+        let mode = self.mode();
+        let mut state = self.state.lock().await;
+        let result = self.work(&teller, &mut state, prompt).await;
+        let stop = match &result {
+            Ok(stop) => stop.clone(),
+            Err(Error::Cancelled) => StopReason::Cancelled,
+            Err(_) if teller.turn.is_cancelled() => StopReason::Cancelled,
+            Err(_) => StopReason::Error,
+        };
+        let mut events = teller.cut_off();
+        events.push(Event::TurnEnd { stop: stop.clone(), interrupted: false });
+        teller.note(events).await?;
+        if mode != self.mode() {
+            self.save_options().await?;
+        }
+        if stop == StopReason::Cancelled { Ok(stop) } else { result }
+    }
+
+    async fn set_option(&self, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {
+        let ConfigValue::Id(value) = value else { return Err(Error::invalid_params("no such value")) };
+        if !self.choose(&id, &value) {
+            return Err(Error::invalid_params("no such option or value"));
+        }
+        self.save_options().await?;
+        Ok(None)
+    }
+
+    async fn close(&self) {
+        let log = lock(&self.log).take();
+        if let Some(log) = log.and_then(Arc::into_inner)
+            && let Err(error) = log.close().await
+        {
+            tracing::warn!(%error, "a session could not be closed in the store");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `ask`: a question to the user, where the client can show one.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tieline::ToolKind;
+use tieline::schema::{ElicitAction, ElicitMode, ElicitValue, FormField, FormSchema, TextField};
+
+pub struct Ask;
+
+#[derive(Deserialize)]
+struct Input {
+    question: String,
+    #[serde(default)]
+    options: Vec<String>,
+}
+
+impl Tool for Ask {
+    fn name(&self) -> &'static str {
+        "ask"
+    }
+
+    fn description(&self) -> &'static str {
+        "Asks the user a question, with `options` to choose from or for free text. Only if you can't go on without."
+    }
+
+    fn schema(&self) -> Value {
+        let options = json!({ "type": "array", "items": { "type": "string" } });
+        object(&[("question", "string".into(), ""), ("options?", options, "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Unspecified
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let Input { question, options } = arguments(input)?;
+            if !scene.teller.turn.client().capabilities().elicit_form {
+                return Err("The user can't be asked in this client. Say your question as your answer instead.".into());
+            }
+            let title = format!("Ask: {}", crate::history::cut(&question, 80));
+            Ok(Prepared::new(title, move |_| async move {
+                let choices = (!options.is_empty()).then_some(options);
+                let field = TextField { title: Some("Answer".into()), choices, ..TextField::default() };
+                let form = FormSchema {
+                    properties: vec![("answer".into(), FormField::Text(field))],
+                    required: vec!["answer".into()],
+                    ..FormSchema::default()
+                };
+                match scene.teller.turn.client().elicit(question, ElicitMode::Form(form)).await {
+                    Ok(answer) => match answer.action {
+                        ElicitAction::Accept(values) => match values.get("answer") {
+                            Some(ElicitValue::Text(text)) => Output::text(text.clone()).raw(json!({ "answer": text })),
+                            _ => Output::error("The answer is empty."),
+                        },
+                        ElicitAction::Decline => Output::error("The user did not want to answer."),
+                        _ => Output::error("The user left the question unanswered."),
+                    },
+                    Err(error) => Output::error(error.to_string()),
+                }
+            }))
+        })
+    }
+}

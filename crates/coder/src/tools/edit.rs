@@ -1,0 +1,120 @@
+//! `edit`: exact pieces of a file replaced by others.
+
+use super::write::change;
+use super::{Boxed, Prepared, Scene, Tool, arguments, object, shown};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tieline::ToolKind;
+
+pub struct Edit;
+
+#[derive(Deserialize)]
+struct Input {
+    path: String,
+    edits: Vec<Replace>,
+}
+
+#[derive(Deserialize)]
+struct Replace {
+    old: String,
+    new: String,
+    #[serde(default)]
+    all: bool,
+}
+
+impl Tool for Edit {
+    fn name(&self) -> &'static str {
+        "edit"
+    }
+
+    fn description(&self) -> &'static str {
+        "Replaces exact pieces of a text file, in order. `old` must be there exactly once, unless `all` is true."
+    }
+
+    fn schema(&self) -> Value {
+        let edit =
+            object(&[("old", "string".into(), ""), ("new", "string".into(), ""), ("all?", "boolean".into(), "")]);
+        object(&[("path", "string".into(), ""), ("edits", json!({ "type": "array", "items": edit }), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Edit
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: Input = arguments(input)?;
+            let place = scene.workspace.place(&input.path)?;
+            let now = scene.workspace.now(&place).await?;
+            scene.workspace.check_fresh(&place, &now)?;
+            let Some(text) = &now.text else { return Err(format!("There is no file {}.", shown(&place))) };
+            let text = apply(text, &input.edits).map_err(|why| format!("{}: {why}", shown(&place)))?;
+            Ok(change(format!("Edit {}", shown(&place)), scene, vec![(place, now, text)]))
+        })
+    }
+}
+
+fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {
+    if edits.is_empty() {
+        return Err("there are no edits".into());
+    }
+    let mut text = text.to_owned();
+    for (at, edit) in edits.iter().enumerate() {
+        let number = at + 1;
+        if edit.old.is_empty() {
+            return Err(format!("edit {number}: `old` is empty; nothing was changed"));
+        }
+        if edit.old == edit.new {
+            return Err(format!("edit {number}: `old` and `new` are the same; nothing was changed"));
+        }
+        match text.matches(&edit.old).count() {
+            0 => return Err(format!("edit {number}: {}; nothing was changed", miss(&text, &edit.old))),
+            1 => text = text.replacen(&edit.old, &edit.new, 1),
+            _ if edit.all => text = text.replace(&edit.old, &edit.new),
+            count => {
+                return Err(format!(
+                    "edit {number}: `old` is there {count} times; give more of the text around it, or set `all`; nothing was changed"
+                ));
+            }
+        }
+    }
+    Ok(text)
+}
+
+/// Why a text was not found: the nearest thing that is there.
+fn miss(text: &str, old: &str) -> String {
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let first = old.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let found = text.lines().position(|line| line.trim() == first);
+    match found {
+        Some(at) if squeeze(text).contains(&squeeze(old)) => {
+            format!("`old` is there from line {} on, but with other white space", at + 1)
+        }
+        Some(at) => format!("`old` is not there; its first line is at line {}, but what follows differs", at + 1),
+        None => "`old` is not there; read the file again".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edit(old: &str, new: &str, all: bool) -> Replace {
+        Replace { old: old.into(), new: new.into(), all }
+    }
+
+    #[test]
+    fn edits_and_misses() {
+        assert_eq!(apply("a b a", &[edit("b", "c", false)]).as_deref(), Ok("a c a"));
+        assert_eq!(apply("a b a", &[edit("a", "x", true), edit("b", "y", false)]).as_deref(), Ok("x y x"));
+        assert!(apply("a b a", &[edit("a", "x", false)]).is_err_and(|why| why.contains("2 times")));
+        assert!(
+            apply("  if x\n    y\n", &[edit("if x\n  y", "z", false)]).is_err_and(|why| why.contains("white space"))
+        );
+        assert!(apply("one\ntwo\n", &[edit("one\nthree", "z", false)]).is_err_and(|why| why.contains("line 1")));
+        assert!(apply("one", &[edit("none", "z", false)]).is_err_and(|why| why.contains("not there")));
+        assert!(apply("one", &[edit("", "z", false)]).is_err());
+        assert!(apply("one", &[]).is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! `move` and `delete`: files as a whole.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tieline::{Diff, Location, ToolCallContent, ToolKind};
+use tieline_host::rules::Action;
+
+pub struct Move;
+pub struct Delete;
+
+#[derive(Deserialize)]
+struct MoveInput {
+    from: String,
+    to: String,
+}
+
+#[derive(Deserialize)]
+struct DeleteInput {
+    path: String,
+}
+
+impl Tool for Move {
+    fn name(&self) -> &'static str {
+        "move"
+    }
+
+    fn description(&self) -> &'static str {
+        "Moves or renames a file to where nothing is yet."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("from", "string".into(), ""), ("to", "string".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Move
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: MoveInput = arguments(input)?;
+            let (from, to) = (scene.workspace.entry(&input.from)?, scene.workspace.entry(&input.to)?);
+            let title = format!("Move {} to {}", shown(&from), shown(&to));
+            let action = Action::Move { from: from.location(), to: to.location() };
+            let (source, target) = (from.clone(), to.clone());
+            let mut prepared = Prepared::new(title, move |_| async move {
+                match scene.workspace.rename(&source, &target).await {
+                    Ok(()) => Output::text(format!("Moved {} to {}.", shown(&source), shown(&target)))
+                        .raw(json!({ "from": full(&source), "to": full(&target) })),
+                    Err(why) => Output::error(why),
+                }
+            });
+            prepared.locations.push(Location::new(full(&from), 0));
+            Ok(prepared.at(&to, 0, action))
+        })
+    }
+}
+
+impl Tool for Delete {
+    fn name(&self) -> &'static str {
+        "delete"
+    }
+
+    fn description(&self) -> &'static str {
+        "Deletes a file."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("path", "string".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Delete
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: DeleteInput = arguments(input)?;
+            let place = scene.workspace.entry(&input.path)?;
+            // What is no text is deleted without a diff.
+            let old = scene.workspace.now(&place).await.ok().and_then(|now| now.text);
+            let action = Action::Delete(place.location());
+            let target = place.clone();
+            let mut prepared = Prepared::new(format!("Delete {}", shown(&place)), move |_| async move {
+                match scene.workspace.delete(&target).await {
+                    Ok(()) => {
+                        Output::quiet(format!("Deleted {}.", shown(&target))).raw(json!({ "deleted": full(&target) }))
+                    }
+                    Err(why) => Output::error(why),
+                }
+            });
+            if let Some(old) = old {
+                prepared.content.push(ToolCallContent::Diff(Diff::of(full(&place), Some(old), "")));
+            }
+            Ok(prepared.at(&place, 0, action))
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! `switch_mode`: the model wants to work in another mode, such as out of planning; the user decides.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use crate::permission::{MODES, mode_named};
+use crate::report::Call;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tieline::agent::{Ask, Decision};
+use tieline::{ConfigValue, PermissionOptionKind, ToolCallUpdate, ToolKind};
+use tieline_host::rules::Mode;
+
+pub struct SwitchMode;
+
+#[derive(Deserialize)]
+struct Input {
+    mode: String,
+}
+
+impl Tool for SwitchMode {
+    fn name(&self) -> &'static str {
+        "switch_mode"
+    }
+
+    fn description(&self) -> &'static str {
+        "Asks the user to switch the mode: ask, plan, edit or auto. Use it when a plan is ready to be carried out."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("mode", json!({ "enum": ["ask", "plan", "edit", "auto"] }), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::SwitchMode
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let Input { mode } = arguments(input)?;
+            let wanted = mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
+            let title = format!("Switch to mode {mode}");
+            Ok(Prepared::new(title, move |call| async move { Output::of(switch(&scene, &call, wanted).await) }))
+        })
+    }
+}
+
+async fn switch(scene: &Scene, call: &Call, wanted: Mode) -> Result<Output, String> {
+    let now = scene.permissions.mode();
+    if now == wanted {
+        return Ok(Output::text("That mode is on already."));
+    }
+    let id = crate::permission::mode_id(wanted);
+    let meaning = MODES.iter().find(|(mode, ..)| *mode == id).map_or("", |(_, _, meaning)| meaning);
+    let mut ask = Ask::about(ToolCallUpdate::new(call.id())).description(meaning);
+    if now == Mode::Plan && wanted != Mode::Ask {
+        ask = ask
+            .option(id, &format!("Yes, go on in mode {id}"), PermissionOptionKind::AllowAlways)
+            .option("ask", "Yes, but ask before each change", PermissionOptionKind::AllowOnce)
+            .option("stay", "No, keep planning", PermissionOptionKind::RejectOnce);
+    } else {
+        ask = ask.option(id, &format!("Yes, switch to {id}"), PermissionOptionKind::AllowOnce).option(
+            "stay",
+            "No",
+            PermissionOptionKind::RejectOnce,
+        );
+    }
+    let answer = call.teller().turn.ask(ask).await.map_err(|error| error.to_string())?;
+    let Decision::Chosen(option) = &answer else { return Err("The question was withdrawn.".into()) };
+    match mode_named(&option.option_id).filter(|_| answer.is_allowed()) {
+        Some(mode) => {
+            scene.permissions.set_mode(mode);
+            let value = ConfigValue::Id(option.option_id.clone());
+            let session = call.teller().turn.session();
+            session.set_option("mode", value).await.map_err(|error| error.to_string())?;
+            Ok(Output::text(format!("The mode is now {}.", option.option_id)).raw(json!({ "mode": option.option_id })))
+        }
+        None => Err("The user wants to stay in this mode.".into()),
+    }
+}

@@ -1,0 +1,133 @@
+//! `read`: the text of a file, or a window of it; images as pictures.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use tieline::schema::{Image, to_base64};
+use tieline::{ContentBlock, ToolCallContent, ToolKind};
+use tieline_host::rules::Action;
+
+/// As many lines as are given at once unless the model asks for another number.
+const LINES: usize = 2000;
+/// As many bytes as are given at once.
+const BYTES: usize = 100 * 1024;
+
+pub struct Read;
+
+#[derive(Deserialize)]
+struct Input {
+    path: String,
+    line: Option<usize>,
+    limit: Option<usize>,
+}
+
+impl Tool for Read {
+    fn name(&self) -> &'static str {
+        "read"
+    }
+
+    fn description(&self) -> &'static str {
+        "Reads a file. Text comes with line numbers; `line` (from 1) and `limit` choose a window. Images come as pictures."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("path", "string".into(), ""), ("line?", "integer".into(), ""), ("limit?", "integer".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Read
+    }
+
+    fn reads_only(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: Input = arguments(input)?;
+            let place = scene.workspace.place(&input.path)?;
+            let line = u32::try_from(input.line.unwrap_or(0)).unwrap_or(0);
+            let action = Action::Read(place.location());
+            let target = place.clone();
+            let work = async move {
+                match image_type(&input.path) {
+                    Some(mime) => {
+                        let bytes = scene.workspace.bytes(&target).await?;
+                        let data = to_base64(&bytes.bytes);
+                        let image = Image { data, mime_type: mime.into(), uri: None, ..Image::default() };
+                        let image = ContentBlock::Image(image);
+                        Ok(Output {
+                            content: vec![image.clone()],
+                            shown: Some(vec![ToolCallContent::from(image)]),
+                            raw: Some(json!({ "bytes": bytes.bytes.len() })),
+                            ..Output::default()
+                        })
+                    }
+                    None => {
+                        let now = scene.workspace.now(&target).await?;
+                        let text = now.text.ok_or_else(|| format!("There is no file {}.", full(&target)))?;
+                        scene.workspace.saw(&target, &text);
+                        Ok(window(&text, input.line.unwrap_or(1).max(1), input.limit.unwrap_or(LINES)))
+                    }
+                }
+            };
+            let title = format!("Read {}", shown(&place));
+            Ok(Prepared::new(title, move |_| async move { Output::of(work.await) }).at(&place, line, action))
+        })
+    }
+}
+
+fn image_type(path: &str) -> Option<&'static str> {
+    let (_, end) = path.rsplit_once('.')?;
+    Some(match end.to_ascii_lowercase().as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => return None,
+    })
+}
+
+/// The lines that are wanted: with numbers for the model, plain for people.
+fn window(text: &str, first: usize, limit: usize) -> Output {
+    let total = text.lines().count();
+    let (mut numbered, mut plain, mut count) = (String::new(), String::new(), 0);
+    for (at, line) in text.lines().enumerate().skip(first - 1).take(limit) {
+        if numbered.len() + line.len() > BYTES && count > 0 {
+            break;
+        }
+        let mut end = line.len().min(BYTES);
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        let _ = writeln!(numbered, "{:>5}  {}", at + 1, &line[..end]);
+        let _ = writeln!(plain, "{}", &line[..end]);
+        count += 1;
+    }
+    let last = (first - 1).saturating_add(count);
+    if total == 0 {
+        numbered.push_str("(the file is empty)\n");
+    } else if count == 0 {
+        let _ = writeln!(numbered, "(the file has only {total} lines)");
+    } else if last < total {
+        let _ = writeln!(numbered, "(lines {first} to {last} of {total}; go on with `line`: {})", last + 1);
+    }
+    let raw = json!({ "firstLine": first, "lines": count, "totalLines": total });
+    Output { content: vec![numbered.into()], shown: Some(vec![plain.into()]), raw: Some(raw), ..Output::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows() {
+        let said = |output: &Output| output.content[0].as_text().unwrap_or_default().to_owned();
+        assert_eq!(said(&window("a\nb\nc\n", 2, 1)), "    2  b\n(lines 2 to 2 of 3; go on with `line`: 3)\n");
+        assert_eq!(said(&window("", 1, 5)), "(the file is empty)\n");
+        assert_eq!(said(&window("a", 9, 5)), "(the file has only 1 lines)\n");
+        assert!(said(&window(&"ü".repeat(200_000), 1, 5)).len() < 110_000);
+    }
+}

@@ -1,0 +1,356 @@
+//! `run`, `output` and `stop`: commands, in the client's terminal or in our sandbox.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use crate::history::cut;
+use crate::report::Call;
+use crate::workspace::blocking;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
+use tieline::{Dialect, Patch, ToolCallContent, ToolKind, Update};
+use tieline_host::rules::{Action, CommandLine};
+use tieline_host::run::{Background, End, Outcome, Request, Stopped, View};
+use tieline_host::sandbox::{Level, Policy};
+
+/// A command has this long unless the model says otherwise.
+const TIME: Duration = Duration::from_mins(2);
+/// And never longer than this.
+const LONGEST: Duration = Duration::from_mins(30);
+/// So many bytes of output the model is told: as much from the beginning as from the end.
+const TOLD: usize = 32 * 1024;
+/// So often the client is shown what is new.
+const OFTEN: Duration = Duration::from_millis(100);
+/// So much of a running command's output is shown to a client without terminals.
+const TAIL: usize = 16 * 1024;
+
+/// How the commands of a session run.
+pub struct Commands {
+    level: Level,
+    roots: Vec<PathBuf>,
+    policy: Mutex<Option<Policy>>,
+    background: Background,
+}
+
+impl Commands {
+    /// Commands at this level of the sandbox, with these folders as the workspace.
+    pub fn new(level: Level, roots: Vec<PathBuf>) -> Self {
+        Self { level, roots, policy: Mutex::default(), background: Background::new() }
+    }
+
+    /// The sandbox, made on first use. Fails if it can't be had here.
+    fn policy(&self) -> Result<Policy, String> {
+        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(policy) = &*policy {
+            return Ok(policy.clone());
+        }
+        let new = Policy::new(self.level, &self.roots).map_err(|error| format!("no sandbox: {error}"))?;
+        new.check().map_err(|refused| refused.to_string())?;
+        *policy = Some(new.clone());
+        Ok(new)
+    }
+}
+
+pub struct Run;
+pub struct OutputOf;
+pub struct Stop;
+
+#[derive(Deserialize)]
+struct Input {
+    command: String,
+    /// Seconds.
+    timeout: Option<f64>,
+    #[serde(default)]
+    background: bool,
+}
+
+#[derive(Deserialize)]
+struct Id {
+    id: u32,
+}
+
+impl Tool for Run {
+    fn name(&self) -> &'static str {
+        "run"
+    }
+
+    fn description(&self) -> &'static str {
+        "Runs a shell command in the working directory and waits for it (120 s unless `timeout` in seconds says otherwise). \
+         With `background`, gives an id at once; see `output` and `stop`."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[
+            ("command", "string".into(), ""),
+            ("timeout?", "number".into(), ""),
+            ("background?", "boolean".into(), ""),
+        ])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Execute
+    }
+
+    fn stoppable(&self) -> bool {
+        true
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: Input = arguments(input)?;
+            if input.command.trim().is_empty() {
+                return Err("The command is empty.".into());
+            }
+            let time = match input.timeout {
+                Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| format!("timeout: {error}"))?,
+                None => TIME,
+            };
+            let time = time.min(LONGEST);
+            let theirs = scene.teller.turn.client().capabilities().terminal && !input.background;
+            let (note, policy) = if theirs {
+                ("It runs in the client's terminal, without our sandbox.".to_owned(), None)
+            } else {
+                let commands = Arc::clone(&scene.commands);
+                let both = blocking(move || {
+                    let policy = commands.policy()?;
+                    Ok((policy.describe().map_err(|refused| refused.to_string())?, policy))
+                });
+                let (note, policy) = both.await?;
+                (note, Some(policy))
+            };
+            let sandboxed = policy.as_ref().is_some_and(|policy| policy.level() != Level::Off);
+            let action = Action::Execute { command: CommandLine::parse(&input.command), sandboxed };
+            let title = format!("Run `{}`", cut(&input.command, 120));
+            let command = input.command;
+            let mut prepared = Prepared::new(title, move |call| async move {
+                let done = match policy {
+                    None => in_their_terminal(&scene, &call, command, time).await,
+                    Some(policy) => {
+                        let request = Request::shell(command, scene.workspace.cwd(), &policy);
+                        if input.background {
+                            in_background(&scene, request).await
+                        } else {
+                            here(&call, request.timeout(time)).await
+                        }
+                    }
+                };
+                Output::of(done)
+            });
+            prepared.actions.push(action);
+            prepared.note = Some(note);
+            Ok(prepared)
+        })
+    }
+}
+
+async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Duration) -> Result<Output, String> {
+    let request = CreateTerminalRequest {
+        command: "/bin/sh".into(),
+        args: vec!["-c".into(), command],
+        cwd: Some(scene.workspace.cwd().to_string_lossy().into_owned()),
+        output_byte_limit: Some(1 << 20),
+        ..CreateTerminalRequest::default()
+    };
+    let terminal = scene.teller.turn.client().terminal(request).await.map_err(|error| error.to_string())?;
+    let content = vec![terminal.as_content()];
+    call.show(content.clone()).await.map_err(|error| error.to_string())?;
+    let done = tokio::select! {
+        done = terminal.finish(time) => done.map_err(|error| error.to_string())?,
+        () = call.tool().stopped() => return Ok(stopped("", Some(content))),
+    };
+    let code = done.exit.as_ref().and_then(|exit| exit.exit_code);
+    let signal = done.exit.as_ref().and_then(|exit| exit.signal.clone());
+    let how = match (done.timed_out, code, &signal) {
+        (true, ..) => "was stopped: its time was over".to_owned(),
+        (_, Some(code), _) => format!("exited with status {code}"),
+        (_, _, Some(signal)) => format!("was killed by {signal}"),
+        _ => "ended".to_owned(),
+    };
+    let mut output = Output::quiet(format!("{}\n(the command {how})", middle_out(&done.output)));
+    output.failed = done.timed_out || code.is_some_and(|code| code != 0) || signal.is_some();
+    output.shown = Some(content);
+    Ok(output.raw(json!({ "exitCode": code, "signal": signal, "timedOut": done.timed_out })))
+}
+
+async fn in_background(scene: &Scene, request: Request) -> Result<Output, String> {
+    let line = request.line();
+    let id = scene.commands.background.start(request).await.map_err(|error| error.to_string())?;
+    let text = format!("Started in the background with id {id}: `{}`.", cut(&line, 120));
+    Ok(Output::text(text).raw(json!({ "id": id })))
+}
+
+/// Runs a command here and shows its output as it comes.
+async fn here(call: &Call, request: Request) -> Result<Output, String> {
+    let line = request.line();
+    let running = request.start().await.map_err(|error| error.to_string())?;
+    let screen = Screen::open(call, &line).await.map_err(|error| error.to_string())?;
+    let (mut seen, mut stop) = (0, false);
+    loop {
+        tokio::select! {
+            news = running.more(seen) => {
+                let Some(news) = news else { break };
+                seen = news.next;
+                screen.show(call, &news.text, &running).await.map_err(|error| error.to_string())?;
+                tokio::time::sleep(OFTEN).await;
+            }
+            () = call.tool().stopped(), if !stop => {
+                stop = true;
+                running.stop();
+            }
+        }
+    }
+    let outcome = running.outcome().await;
+    let output = running.output(0).to_string();
+    let shown = screen.close(call, &output, &outcome).await.map_err(|error| error.to_string())?;
+    if outcome.stopped == Some(Stopped::Cancelled) {
+        return Ok(stopped(&output, Some(shown)));
+    }
+    let mut result = Output::quiet(format!("{}\n(the command {outcome})", middle_out(&output)));
+    result.failed = !outcome.is_success();
+    result.shown = Some(shown);
+    let code = if let End::Code(code) = outcome.end { Some(code) } else { None };
+    let timed_out = outcome.stopped == Some(Stopped::TimedOut);
+    Ok(result.raw(json!({ "exitCode": code, "timedOut": timed_out, "seconds": outcome.took.as_secs_f64() })))
+}
+
+fn stopped(output: &str, shown: Option<Vec<ToolCallContent>>) -> Output {
+    let text = format!("{}\n(the user stopped the command)", middle_out(output));
+    Output { content: vec![text.into()], shown, failed: true, stopped: true, ..Output::default() }
+}
+
+/// Where the output of a command is shown: a display terminal where the client knows such, text elsewhere.
+struct Screen(Option<String>);
+
+impl Screen {
+    async fn open(call: &Call, line: &str) -> tieline::Result<Self> {
+        if call.teller().turn.dialect() != Dialect::V2 {
+            return Ok(Self(None));
+        }
+        let terminal_id = call.teller().new_id("t");
+        let update = TerminalUpdate {
+            terminal_id: terminal_id.clone(),
+            command: Patch::Set(line.to_owned()),
+            ..TerminalUpdate::default()
+        };
+        call.teller().update(Update::Terminal(Box::new(update))).await?;
+        let screen = Self(Some(terminal_id));
+        call.update(tieline::ToolCallUpdate::default().content(screen.content("", ""))).await?;
+        Ok(screen)
+    }
+
+    fn content(&self, output: &str, end: &str) -> Vec<ToolCallContent> {
+        match &self.0 {
+            Some(id) => vec![ToolCallContent::Terminal(Terminal { terminal_id: id.clone(), meta: None })],
+            None => vec![format!("```\n{}\n```{end}", output.trim_end().replace("```", "` ` `")).into()],
+        }
+    }
+
+    async fn show(&self, call: &Call, news: &str, running: &View) -> tieline::Result<()> {
+        match &self.0 {
+            Some(id) => {
+                let data = to_base64(news.as_bytes());
+                let chunk = TerminalOutputChunk { terminal_id: id.clone(), data, meta: None };
+                call.teller().stream(Update::TerminalOutput(chunk)).await
+            }
+            None => {
+                let output = running.output(0).text;
+                let start = output.len().saturating_sub(TAIL);
+                let start = (start..output.len()).find(|&at| output.is_char_boundary(at)).unwrap_or(0);
+                call.show(self.content(&output[start..], "")).await
+            }
+        }
+    }
+
+    async fn close(&self, call: &Call, output: &str, outcome: &Outcome) -> tieline::Result<Vec<ToolCallContent>> {
+        if let Some(id) = &self.0 {
+            let exit = match outcome.end {
+                End::Code(code) => ExitStatus { exit_code: Some(code.into()), ..ExitStatus::default() },
+                End::Signal(number) => ExitStatus { signal: Some(number.to_string()), ..ExitStatus::default() },
+                _ => ExitStatus::default(),
+            };
+            let update =
+                TerminalUpdate { terminal_id: id.clone(), exit_status: Patch::Set(exit), ..TerminalUpdate::default() };
+            call.teller().update(Update::Terminal(Box::new(update))).await?;
+        }
+        Ok(self.content(&middle_out(output), &format!("\nThe command {outcome}.")))
+    }
+}
+
+/// A long text without its middle.
+fn middle_out(text: &str) -> String {
+    if text.len() <= TOLD {
+        return text.trim_end().to_owned();
+    }
+    let fit = |mut at: usize| {
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+        at
+    };
+    let (first, last) = (fit(TOLD / 2), fit(text.len() - TOLD / 2));
+    format!("{}\n[… {} bytes left out …]\n{}", &text[..first], last - first, text[last..].trim_end())
+}
+
+impl Tool for OutputOf {
+    fn name(&self) -> &'static str {
+        "output"
+    }
+
+    fn description(&self) -> &'static str {
+        "What a command in the background has written, and whether it still runs."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("id", "integer".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Read
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let Id { id } = arguments(input)?;
+            Ok(Prepared::new(format!("Output of command {id}"), move |_| async move {
+                let Some((output, outcome)) = scene.commands.background.poll(id, 0) else {
+                    return Output::error(format!("There is no command {id}."));
+                };
+                let how = outcome.map_or("still runs".to_owned(), |outcome| outcome.to_string());
+                let text = format!("{}\n(the command {how})", middle_out(&output.to_string()));
+                Output::text(text).raw(json!({ "id": id, "running": outcome.is_none() }))
+            }))
+        })
+    }
+}
+
+impl Tool for Stop {
+    fn name(&self) -> &'static str {
+        "stop"
+    }
+
+    fn description(&self) -> &'static str {
+        "Stops a command in the background."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("id", "integer".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Execute
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let Id { id } = arguments(input)?;
+            Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
+                match scene.commands.background.stop(id).await {
+                    Some(outcome) => Output::text(format!("Command {id} {outcome}.")).raw(json!({ "id": id })),
+                    None => Output::error(format!("There is no command {id}.")),
+                }
+            }))
+        })
+    }
+}

@@ -1,0 +1,82 @@
+//! `write`: a whole file, new or in place of the old one.
+
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use crate::workspace::Now;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tieline::{Diff, ToolCallContent, ToolKind};
+use tieline_host::roots::Place;
+use tieline_host::rules::Action;
+
+pub struct Write;
+
+#[derive(Deserialize)]
+struct Input {
+    path: String,
+    content: String,
+}
+
+impl Tool for Write {
+    fn name(&self) -> &'static str {
+        "write"
+    }
+
+    fn description(&self) -> &'static str {
+        "Writes a whole file; makes it and its folders if needed. For changes of an existing file prefer `edit`."
+    }
+
+    fn schema(&self) -> Value {
+        object(&[("path", "string".into(), ""), ("content", "string".into(), "")])
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Edit
+    }
+
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+        Box::pin(async move {
+            let input: Input = arguments(input)?;
+            let place = scene.workspace.place(&input.path)?;
+            let now = scene.workspace.now(&place).await?;
+            scene.workspace.check_fresh(&place, &now)?;
+            let title = format!("{} {}", if now.text.is_some() { "Write" } else { "Create" }, shown(&place));
+            Ok(change(title, scene, vec![(place, now, input.content)]))
+        })
+    }
+}
+
+/// A call that gives files a new text, with the diffs shown beforehand.
+pub fn change(title: String, scene: Arc<Scene>, files: Vec<(Place, Now, String)>) -> Prepared {
+    let mut content = Vec::new();
+    let mut places = Vec::new();
+    for (place, now, text) in &files {
+        content.push(ToolCallContent::Diff(Diff::of(full(place), now.text.clone(), text.clone())));
+        let line = now.text.as_deref().map_or(1, |old| first_change(old, text));
+        places.push((place.clone(), line));
+    }
+    let mut prepared = Prepared::new(title, move |_| async move {
+        let mut done = Vec::new();
+        for (place, now, text) in files {
+            if let Err(why) = scene.workspace.write(&place, &now, &text).await {
+                let before =
+                    if done.is_empty() { String::new() } else { format!(" Done before: {}.", done.join(", ")) };
+                return Output::error(format!("{}: {why}.{before}", shown(&place)));
+            }
+            done.push(shown(&place));
+        }
+        Output::quiet(format!("Written: {}.", done.join(", "))).raw(json!({ "written": done }))
+    });
+    prepared.content = content;
+    for (place, line) in places {
+        let action = Action::Write(place.location());
+        prepared = prepared.at(&place, line, action);
+    }
+    prepared
+}
+
+/// The first line that differs, from 1.
+fn first_change(old: &str, new: &str) -> u32 {
+    let same = old.lines().zip(new.lines()).take_while(|(a, b)| a == b).count();
+    u32::try_from(same).unwrap_or(0).saturating_add(1)
+}

@@ -1,0 +1,310 @@
+//! The turn loop: ask the model, run the tools it wants, tell it what came of them, and again until it is done.
+
+use crate::history;
+use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolRequest, ToolResult};
+use crate::permission::Verdict;
+use crate::report::{Call, Teller};
+use crate::staged;
+use crate::tools::{self, Output, Prepared, Scene, Tool};
+use serde_json::Value;
+use std::sync::Arc;
+use tieline::schema::Items;
+use tieline::{Cost, Error, MessageKind, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind};
+use tieline_host::store;
+use tokio::task::JoinSet;
+
+/// One turn at work. What it knows stays when it is dropped halfway, so that a cancel loses nothing that was said.
+pub struct Work<'a> {
+    /// What the tools work with.
+    pub scene: Arc<Scene>,
+    /// Who answers.
+    pub model: Arc<dyn Model>,
+    /// Who it is and how it should work.
+    pub system: String,
+    /// The conversation; it grows.
+    pub messages: &'a mut Vec<Message>,
+    /// The answer that is coming in.
+    pub answer: Answer,
+    /// A script wants the turn to end like this.
+    pub stop: Option<StopReason>,
+    /// The model is asked at most this often.
+    pub max_requests: u32,
+    /// What the session cost so far, in US dollars.
+    pub cost: &'a mut f64,
+}
+
+/// What the model said so far in one answer.
+#[derive(Default)]
+pub struct Answer {
+    text: String,
+    thought: String,
+    calls: Vec<ToolRequest>,
+}
+
+impl Work<'_> {
+    fn teller(&self) -> &Arc<Teller> {
+        &self.scene.teller
+    }
+
+    /// Works until the model is done or may not go on. To cancel it, drop it, then call [`Work::close`].
+    pub async fn go(&mut self) -> Result<StopReason> {
+        for _ in 0..self.max_requests {
+            self.shorten(false).await?;
+            let finish = self.ask().await?;
+            let calls = self.answer.calls.clone();
+            self.keep_answer().await?;
+            if let Some(stop) = self.stop.take() {
+                return Ok(stop);
+            }
+            match finish {
+                Finish::MaxTokens => return Ok(StopReason::MaxTokens),
+                Finish::Refusal => return Ok(StopReason::Refusal),
+                Finish::Done if calls.is_empty() => return Ok(StopReason::EndTurn),
+                Finish::Done => {}
+            }
+            let results = self.run(calls).await?;
+            self.push(Message::Results(results)).await?;
+        }
+        Ok(StopReason::MaxTurnRequests)
+    }
+
+    /// Leaves a conversation that the next turn can go on with, however this one ended.
+    pub async fn close(&mut self) -> Result<()> {
+        self.keep_answer().await?;
+        if let Some(results) = history::mend(self.messages) {
+            let events = history::event(results);
+            self.scene.teller.note(events).await?;
+        }
+        Ok(())
+    }
+
+    async fn push(&mut self, message: Message) -> Result<()> {
+        let events = history::event(&message);
+        self.messages.push(message);
+        self.teller().note(events).await
+    }
+
+    async fn keep_answer(&mut self) -> Result<()> {
+        let Answer { text, thought, calls } = std::mem::take(&mut self.answer);
+        if text.is_empty() && thought.is_empty() && calls.is_empty() {
+            return Ok(());
+        }
+        self.push(Message::Assistant { text, thought, calls }).await
+    }
+
+    /// Asks the model and passes on what it says as it comes.
+    async fn ask(&mut self) -> Result<Finish> {
+        let mut shortened = false;
+        loop {
+            match self.listen().await? {
+                Ok(finish) => return Ok(finish),
+                Err(ModelError::Overflow) if !shortened => {
+                    shortened = true;
+                    self.answer = Answer::default();
+                    self.shorten(true).await?;
+                }
+                Err(ModelError::LoginNeeded(why)) => {
+                    tracing::warn!(%why, "the model wants a login");
+                    return Err(Error::AuthRequired);
+                }
+                Err(error) => return Err(Error::wire(-32603, error.to_string())),
+            }
+        }
+    }
+
+    async fn listen(&mut self) -> Result<std::result::Result<Finish, ModelError>> {
+        let request = Request {
+            system: self.system.clone(),
+            messages: self.messages.clone(),
+            tools: tools::specs(),
+            ..Request::default()
+        };
+        let mut reply = self.model.reply(request);
+        let mut cost = 0.0;
+        let done = loop {
+            match reply.next().await {
+                Some(Ok(Event::Text(text))) => {
+                    self.answer.text.push_str(&text);
+                    self.teller().say(MessageKind::Agent, text).await?;
+                }
+                Some(Ok(Event::Thought(text))) => {
+                    self.answer.thought.push_str(&text);
+                    self.teller().say(MessageKind::Thought, text).await?;
+                }
+                Some(Ok(Event::Call(call))) => self.answer.calls.push(call),
+                Some(Ok(Event::Usage(usage))) => {
+                    cost = usage.cost.unwrap_or(cost);
+                    let sum = *self.cost + cost;
+                    let paid = (sum > 0.0).then(|| Cost { amount: sum, currency: "USD".into(), meta: None });
+                    self.teller()
+                        .update(tieline::schema::UsageUpdate {
+                            used: usage.used,
+                            size: self.model.context_size().max(usage.used),
+                            cost: paid.map_or(Patch::Keep, Patch::Set),
+                            meta: None,
+                        })
+                        .await?;
+                }
+                Some(Ok(Event::Report(report))) => {
+                    self.stop = staged::play(&self.scene, report).await?;
+                    if self.stop.is_some() {
+                        break Ok(Finish::Done);
+                    }
+                }
+                Some(Ok(Event::Finish(finish))) => break Ok(finish),
+                Some(Err(error)) => break Err(error),
+                None => break Err(ModelError::Failed("the model's answer was cut off".into())),
+            }
+        };
+        *self.cost += cost;
+        self.teller().end_message();
+        Ok(done)
+    }
+
+    /// Puts a digest in place of the older part of the conversation when it grows too long, or when it must.
+    pub async fn shorten(&mut self, must: bool) -> Result<()> {
+        let size = self.model.context_size();
+        let full = size > 0 && history::tokens(self.messages) > size / 5 * 4;
+        if full || must {
+            compact(&self.scene.teller, self.messages).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs the calls of one answer: neighbours that only read side by side, all others in order.
+    async fn run(&mut self, calls: Vec<ToolRequest>) -> Result<Vec<ToolResult>> {
+        let mut results = Vec::new();
+        let reads = |call: &ToolRequest| tools::find(&call.name).is_some_and(Tool::reads_only);
+        for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
+            let mut running = JoinSet::new();
+            for (at, call) in group.iter().cloned().enumerate() {
+                let scene = Arc::clone(&self.scene);
+                running.spawn(async move { carry_out(&scene, call).await.map(|result| (at, result)) });
+            }
+            let mut done = Vec::new();
+            while let Some(result) = running.join_next().await {
+                done.push(result.map_err(Error::internal)??);
+            }
+            done.sort_by_key(|(at, _)| *at);
+            results.extend(done.into_iter().map(|(_, result)| result));
+        }
+        Ok(results)
+    }
+}
+
+/// Shortens a conversation and says so. False if it is short enough.
+pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>) -> Result<bool> {
+    use tieline::schema::{CompactionStatus, CompactionUpdate};
+    let Some((summary, kept)) = history::digest(messages) else { return Ok(false) };
+    let compaction_id = teller.new_id("compaction");
+    let update = |status, summary| CompactionUpdate {
+        compaction_id: compaction_id.clone(),
+        status,
+        summary,
+        ..CompactionUpdate::default()
+    };
+    teller.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
+    teller.note(history::compaction_event(&summary, kept)).await?;
+    history::replace(messages, &summary, kept);
+    let summary = Patch::Set(Items(vec![summary.into()]));
+    teller.update(tieline::Update::Compaction(update(CompactionStatus::Completed, summary))).await?;
+    Ok(true)
+}
+
+/// One call from the model's words to the result it is told.
+async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResult> {
+    let output = match prepare(scene, &request).await {
+        Ok((tool, input, prepared)) => perform(scene, &request, tool, input, prepared).await?,
+        Err((tool, why)) => {
+            // What can't even begin is reported too, so that the user sees what the model tried.
+            let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(request.name.clone());
+            update = update.kind(tool.map_or(ToolKind::Unspecified, Tool::kind));
+            update.name = Patch::Set(request.name.clone());
+            // What is no JSON that everybody can read is shown as text.
+            let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
+            update.raw_input = Patch::Set(input.into());
+            let call = scene.teller.call(update, false).await?;
+            finish(&call, &request, Output::error(why)).await?
+        }
+    };
+    Ok(ToolResult { id: request.id, name: request.name, content: output.content, is_error: output.failed })
+}
+
+type Ready = (&'static dyn Tool, Value, Prepared);
+
+async fn prepare(
+    scene: &Arc<Scene>,
+    request: &ToolRequest,
+) -> std::result::Result<Ready, (Option<&'static dyn Tool>, String)> {
+    let Some(tool) = tools::find(&request.name) else {
+        let known: Vec<&str> = tools::all().iter().map(|tool| tool.name()).collect();
+        return Err((None, format!("There is no tool `{}`. There are: {}.", request.name, known.join(", "))));
+    };
+    let text = if request.arguments.trim().is_empty() { "{}" } else { &request.arguments };
+    let input: Value = serde_json::from_str(text)
+        .map_err(|error| (Some(tool), format!("The arguments of `{}` are no JSON: {error}", request.name)))?;
+    match tool.prepare(input.clone(), Arc::clone(scene)).await {
+        Ok(prepared) => Ok((tool, input, prepared)),
+        Err(why) => Err((Some(tool), why)),
+    }
+}
+
+/// Reports a call, asks for permission, does it, and reports what came of it.
+async fn perform(
+    scene: &Arc<Scene>,
+    request: &ToolRequest,
+    tool: &'static dyn Tool,
+    input: Value,
+    prepared: Prepared,
+) -> Result<Output> {
+    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(prepared.title).kind(tool.kind());
+    update.name = Patch::Set(request.name.clone());
+    update.locations = Patch::Set(Items(prepared.locations));
+    update.raw_input = Patch::Set(input.into());
+    if !prepared.content.is_empty() {
+        update = update.content(prepared.content);
+    }
+    let call = scene.teller.call(update, tool.stoppable()).await?;
+    match scene.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
+        Verdict::Allowed => {}
+        Verdict::Refused(why) => return finish(&call, request, Output::error(why)).await,
+        Verdict::Cancelled => return Err(Error::Cancelled),
+    }
+    call.running().await?;
+    let output = (prepared.work)(Arc::clone(&call)).await;
+    finish(&call, request, output).await
+}
+
+/// Writes a result down, then tells the client.
+async fn finish(call: &Call, request: &ToolRequest, output: Output) -> Result<Output> {
+    let result = ToolResult {
+        id: request.id.clone(),
+        name: request.name.clone(),
+        content: output.content.clone(),
+        is_error: output.failed,
+    };
+    for event in history::event(&Message::Results(vec![result])) {
+        if let store::Event::Model(result) = event {
+            let event = store::Event::ToolResult { tool_call_id: call.id().to_owned(), result };
+            call.teller().note(vec![event]).await?;
+        }
+    }
+    let status = match (output.stopped, output.failed) {
+        (true, _) => ToolCallStatus::Cancelled,
+        (false, true) => ToolCallStatus::Failed,
+        (false, false) => ToolCallStatus::Completed,
+    };
+    let shown = match (&output.shown, output.failed) {
+        (Some(shown), _) => Some(shown.clone()),
+        // A diff that was not made stays to be seen, and the reason with it.
+        (None, true) => {
+            for block in &output.content {
+                call.append(block.clone()).await?;
+            }
+            None
+        }
+        (None, false) => None,
+    };
+    call.finish(status, shown, output.raw.clone().map(Raw::from)).await?;
+    Ok(output)
+}

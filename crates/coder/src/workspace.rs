@@ -1,0 +1,188 @@
+//! The files of a session through one code path: the client's text where it offers it, the disk otherwise.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tieline::Error;
+use tieline::agent::ClientHandle;
+use tieline_host::files::{Bytes, Expect, Files, Hash, Listing, Version, Window, Write};
+use tieline_host::roots::{self, Place, Roots};
+use tieline_host::snapshot::Recorder;
+
+/// What the model has seen of each file: the hash of its text.
+pub type Seen = Arc<Mutex<HashMap<PathBuf, Hash>>>;
+
+/// The files of a session during one turn.
+#[derive(Clone)]
+pub struct Workspace {
+    files: Files,
+    seen: Seen,
+    client: ClientHandle,
+    recorder: Option<Arc<Recorder>>,
+}
+
+/// A text file as it is now.
+#[derive(Clone, Debug)]
+pub struct Now {
+    /// Its text; `None` if there is no such file.
+    pub text: Option<String>,
+    /// Which version is on the disk, if the text is from there.
+    version: Option<Version>,
+    from_client: bool,
+}
+
+impl Workspace {
+    /// The files below the roots of `files`, recorded for undo.
+    pub fn new(files: Files, seen: Seen, client: ClientHandle, recorder: Option<Arc<Recorder>>) -> Self {
+        let files = match &recorder {
+            Some(recorder) => files.with_journal(Arc::clone(recorder) as _),
+            None => files,
+        };
+        Self { files, seen, client, recorder }
+    }
+
+    /// The roots.
+    pub fn roots(&self) -> &Roots {
+        self.files.roots()
+    }
+
+    /// The files themselves, for work off the runtime.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// The working directory.
+    pub fn cwd(&self) -> PathBuf {
+        let cwd = self.roots().list().next();
+        cwd.map(|root| root.real_path().unwrap_or(root.given_path()).to_path_buf()).unwrap_or_default()
+    }
+
+    /// What a path means, or why it can't be used.
+    pub fn place(&self, path: &str) -> Result<Place, String> {
+        self.roots().resolve(if path.is_empty() { "." } else { path }).map_err(|error| error.to_string())
+    }
+
+    /// The same for a name that is to be moved or deleted: a link stands for itself.
+    pub fn entry(&self, path: &str) -> Result<Place, String> {
+        self.roots().resolve_entry(path).map_err(|error| error.to_string())
+    }
+
+    fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Hash>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The text of a file as the user sees it: unsaved text in an editor wins.
+    pub async fn now(&self, place: &Place) -> Result<Now, String> {
+        if self.client.capabilities().fs_read {
+            let path = place.real_path();
+            let Some(path) = path.to_str() else { return Err("its path is no text".into()) };
+            match self.client.read_text_file(path, None, None).await {
+                Ok(text) => return Ok(Now { text: Some(text), version: None, from_client: true }),
+                Err(error) if is_missing(&error) => return Ok(Now { text: None, version: None, from_client: true }),
+                // An editor that can't show a file may still leave it to us.
+                Err(error) => tracing::debug!(%error, "the client did not read a file"),
+            }
+        }
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || match files.read_text(&place, &Window::ALL) {
+            Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
+            Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
+            Err(error) => Err(error.to_string()),
+        })
+        .await
+    }
+
+    /// The bytes of a file on the disk.
+    pub async fn bytes(&self, place: &Place) -> Result<Bytes, String> {
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || files.read_bytes(&place).map_err(|error| error.to_string())).await
+    }
+
+    /// The entries of a directory.
+    pub async fn list(&self, place: &Place) -> Result<Listing, String> {
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || files.list(&place).map_err(|error| error.to_string())).await
+    }
+
+    /// Notes that the model has seen this text.
+    pub fn saw(&self, place: &Place, text: &str) {
+        self.seen().insert(place.real_path(), Hash::of(text.as_bytes()));
+    }
+
+    /// Refuses a file that is not what the model last saw of it.
+    pub fn check_fresh(&self, place: &Place, now: &Now) -> Result<(), String> {
+        let path = place.real_path();
+        match (self.seen().get(&path), &now.text) {
+            (Some(seen), Some(text)) if *seen != Hash::of(text.as_bytes()) => {
+                Err(format!("{} changed since it was read; read it again first", roots::shown(&path)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a whole file, if it still is what `before` says.
+    pub async fn write(&self, place: &Place, before: &Now, text: &str) -> Result<(), String> {
+        let path = place.real_path();
+        if self.client.capabilities().fs_write {
+            let Some(name) = path.to_str() else { return Err("its path is no text".into()) };
+            let again = self.now(place).await?;
+            if again.text != before.text {
+                return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
+            }
+            self.record(place, true).await?;
+            self.client.write_text_file(name, text).await.map_err(|error| error.to_string())?;
+            self.record(place, false).await?;
+        } else {
+            let expect = match (&before.version, &before.text, before.from_client) {
+                (Some(version), ..) => Expect::Version(*version),
+                (None, None, false) => Expect::New,
+                _ => Expect::Any,
+            };
+            let (files, target, bytes) = (self.files.clone(), place.clone(), text.as_bytes().to_vec());
+            let how = Write::expecting(expect).with_parents();
+            blocking(move || files.write(&target, &bytes, &how).map(drop).map_err(|error| error.to_string())).await?;
+        }
+        self.saw(place, text);
+        Ok(())
+    }
+
+    /// Deletes a file, if it still is what `before` says.
+    pub async fn delete(&self, place: &Place) -> Result<(), String> {
+        let (files, target) = (self.files.clone(), place.clone());
+        blocking(move || files.delete(&target, Expect::Any).map_err(|error| error.to_string())).await?;
+        self.seen().remove(&place.real_path());
+        Ok(())
+    }
+
+    /// Moves a file to where nothing is.
+    pub async fn rename(&self, from: &Place, to: &Place) -> Result<(), String> {
+        let (files, source, target) = (self.files.clone(), from.clone(), to.clone());
+        blocking(move || files.rename(&source, &target, Expect::Any, true).map_err(|error| error.to_string())).await?;
+        let mut seen = self.seen();
+        if let Some(hash) = seen.remove(&from.real_path()) {
+            seen.insert(to.real_path(), hash);
+        }
+        Ok(())
+    }
+
+    /// Notes what a file is before and after the client writes it.
+    async fn record(&self, place: &Place, before: bool) -> Result<(), String> {
+        let Some(recorder) = self.recorder.clone() else { return Ok(()) };
+        let (files, place) = (self.files.clone(), place.clone());
+        let note = move || if before { recorder.before(&files, &place) } else { recorder.after(&files, &place) };
+        blocking(move || note().map_err(|error| error.to_string())).await
+    }
+}
+
+/// True if the client says that there is no such file: by code, or by text as some clients do.
+fn is_missing(error: &Error) -> bool {
+    let text = error.to_string().to_lowercase();
+    error.code() == Some(-32002) || ["not found", "enoent", "no such file"].iter().any(|words| text.contains(words))
+}
+
+/// Does work that may block, off the runtime.
+pub async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the work was cut off".into()))
+}

@@ -4,6 +4,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use tieline::{Result, Update, client};
 
@@ -29,10 +30,10 @@ async fn ask(question: &str, command: Vec<String>) -> Result<()> {
     let mut turn = session.prompt(question).await?;
     while let Some(update) = turn.next().await {
         if let Update::Chunk(chunk) = update {
-            print!("{}", chunk.content.as_text().unwrap_or_default());
+            let _ = write!(std::io::stdout(), "{}", chunk.content.as_text().unwrap_or_default());
         }
     }
-    println!("\n({})", turn.stop()?);
+    let _ = writeln!(std::io::stdout(), "\n({})", turn.stop()?);
     agent.close().await;
     Ok(())
 }

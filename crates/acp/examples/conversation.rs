@@ -7,6 +7,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline::agent::{self, Ask, Turn};
@@ -17,6 +18,13 @@ use tieline::{
     ContentBlock, Diff, Error, PermissionOutcome, PermissionRequest, PlanEntry, PlanStatus, Protocol, Result,
     StopReason, ToolCallContent, ToolCallUpdate, ToolKind, Transcript, schema,
 };
+
+/// Like `println!`, but a reader that went away (`| head`) is no reason to panic.
+macro_rules! say {
+    ($($what:tt)*) => {{
+        let _ = writeln!(std::io::stdout(), $($what)*);
+    }};
+}
 
 const USAGE: &str = "usage: conversation [--protocol auto|1|2|2-seed] [--framing lines|content-length]";
 /// How this program is told to be the agent.
@@ -33,7 +41,7 @@ async fn main() -> ExitCode {
         match Options::read(&arguments) {
             Ok(Some(options)) => talk(&options).await,
             Ok(None) => {
-                println!("{USAGE}");
+                say!("{USAGE}");
                 return ExitCode::SUCCESS;
             }
             Err(why) => {
@@ -123,7 +131,7 @@ struct AllowOnce;
 
 impl Handler for AllowOnce {
     async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
-        println!("    The agent asks: {} This demonstration answers by itself: yes, once.", request.title);
+        say!("    The agent asks: {} This demonstration answers by itself: yes, once.", request.title);
         match request.options.iter().find(|option| option.kind.allows()) {
             Some(option) => PermissionOutcome::selected(&*option.option_id),
             None => PermissionOutcome::cancelled(),
@@ -134,11 +142,11 @@ impl Handler for AllowOnce {
 async fn talk(options: &Options) -> Result<()> {
     let folder = Folder::new()?;
     let folder_name = folder.0.display().to_string();
-    println!("Starting an agent, and talking to it over its standard input and output.");
-    println!("    →  client to agent      ←  agent to client\n");
+    say!("Starting an agent, and talking to it over its standard input and output.");
+    say!("    →  client to agent      ←  agent to client\n");
     let client = Client::new("conversation", env!("CARGO_PKG_VERSION")).handler(AllowOnce).tap(|direction, frame| {
         let arrow = if direction == Direction::Out { "→" } else { "←" };
-        println!("{arrow}  {}", String::from_utf8_lossy(frame));
+        say!("{arrow}  {}", String::from_utf8_lossy(frame));
     });
     let this_program = std::env::current_exe()?.display().to_string();
     let command = [&this_program, AGENT, &folder_name];
@@ -152,18 +160,18 @@ async fn talk(options: &Options) -> Result<()> {
     let stop = turn.stop()?;
     agent.close().await;
 
-    println!("\nProtocol {}; the turn ended with `{stop}`.", agent.dialect());
+    say!("\nProtocol {}; the turn ended with `{stop}`.", agent.dialect());
     for item in transcript.items() {
         match item {
-            schema::Item::Message(message) => println!("  {:?}: {}", message.kind, message.text()),
+            schema::Item::Message(message) => say!("  {:?}: {}", message.kind, message.text()),
             schema::Item::ToolCall(call) => {
-                println!("  Tool: {} ({})", call.title.as_deref().unwrap_or("?"), call.status);
+                say!("  Tool: {} ({})", call.title.as_deref().unwrap_or("?"), call.status);
             }
             _ => {}
         }
     }
     let note = std::fs::read_to_string(folder.0.join("note.txt"))?;
-    println!("  note.txt: {note}");
+    say!("  note.txt: {note}");
     Ok(())
 }
 

@@ -14,10 +14,16 @@ pub(crate) fn keep(json: &mut tieline_json::Reader<'_>) -> Result<tieline_schema
 
 /// A random id with a readable prefix, unique in practice: 64 random bits per process and a counter.
 pub(crate) fn new_id(prefix: &str) -> String {
+    use std::fmt::Write;
     use std::hash::{BuildHasher, Hasher, RandomState};
     use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
-    static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    static SEED: LazyLock<String> = LazyLock::new(|| format!("{:016x}", RandomState::new().build_hasher().finish()));
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    format!("{prefix}_{:016x}{:x}", *SEED, NEXT.fetch_add(1, Ordering::Relaxed))
+    let mut id = String::with_capacity(prefix.len() + 32);
+    for part in [prefix, "_", &SEED] {
+        id.push_str(part);
+    }
+    let _ = write!(id, "{:x}", NEXT.fetch_add(1, Ordering::Relaxed));
+    id
 }

@@ -78,13 +78,18 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts a path step in front of what was forgiven since `mark`.
-    #[inline(never)]
-    pub fn locate(&mut self, mark: Mark, step: &str) {
-        if let Some(list) = &mut self.deviations {
-            for item in list.iter_mut().skip(mark.noted) {
-                *item = Deviation(item.0.clone().inside(step));
-            }
+    /// Puts a path step, a key or an index, in front of what was forgiven since `mark`.
+    #[inline]
+    pub fn locate(&mut self, mark: Mark, step: &dyn std::fmt::Display) {
+        if self.deviations.is_some() {
+            self.locate_each(mark, step);
+        }
+    }
+
+    #[cold]
+    fn locate_each(&mut self, mark: Mark, step: &dyn std::fmt::Display) {
+        for item in self.deviations.iter_mut().flatten().skip(mark.noted) {
+            *item = Deviation(item.0.clone().inside(step.to_string()));
         }
     }
 

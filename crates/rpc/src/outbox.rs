@@ -16,6 +16,14 @@ const HARD: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
+/// Writes a message and says whether it did. Not generic, so that the way out is compiled once.
+type Body<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> bool;
+
+fn once(body: impl FnOnce(&mut Vec<u8>) -> bool) -> impl FnMut(&mut Vec<u8>) -> bool {
+    let mut body = Some(body);
+    move |out| body.take().is_some_and(|body| body(out))
+}
+
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
     filled: Notify,
@@ -56,8 +64,11 @@ impl Outbox {
 
     /// Queues one message at once, whatever the fill. `body` says whether it wrote a message at all.
     pub(crate) fn push_if(&self, body: impl FnOnce(&mut Vec<u8>) -> bool) -> Result<(), Closed> {
-        let mut queue = self.lock();
-        queue.push(body, &self.filled)
+        self.push_body(&mut once(body))
+    }
+
+    fn push_body(&self, body: Body<'_>) -> Result<(), Closed> {
+        self.lock().push(body, &self.filled)
     }
 
     /// Queues one message at once, whatever the fill.
@@ -70,15 +81,15 @@ impl Outbox {
 
     /// Queues one message when there is room for it.
     pub(crate) async fn send(&self, body: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
-        let body = |out: &mut Vec<u8>| {
+        let mut body = once(|out: &mut Vec<u8>| {
             body(out);
             true
-        };
+        });
         loop {
             {
                 let mut queue = self.lock();
                 if queue.bytes.len() < SOFT || queue.state != State::Open {
-                    return queue.push(body, &self.filled);
+                    return queue.push(&mut body, &self.filled);
                 }
             }
             self.below(SOFT).await;
@@ -177,7 +188,7 @@ impl Outbox {
 }
 
 impl Queue {
-    fn push(&mut self, body: impl FnOnce(&mut Vec<u8>) -> bool, filled: &Notify) -> Result<(), Closed> {
+    fn push(&mut self, body: Body<'_>, filled: &Notify) -> Result<(), Closed> {
         if self.state != State::Open {
             return Err(Closed);
         }

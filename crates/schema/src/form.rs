@@ -60,7 +60,7 @@ fn properties(json: &mut Reader<'_>) -> Result<Vec<(String, FormField)>, Error> 
     while let Some(key) = object.key(json)? {
         let mark = json.mark();
         let field = read::strict(json, &key).map_err(|error: Error| error.inside("properties"))?;
-        json.locate(mark, "properties");
+        json.locate(mark, &"properties");
         fields.retain(|(name, _)| *name != key);
         fields.push((key.into_owned(), field));
     }

@@ -74,9 +74,19 @@ impl Projector {
     }
 
     /// Takes note of options that an answer carried, so that changes of the mode can be told.
-    pub fn set_options(&mut self, options: &[ConfigOption]) {
-        self.options = options.to_vec();
+    pub fn set_options(&mut self, options: Vec<ConfigOption>) {
+        self.options = options;
         self.mode = self.mode_now();
+    }
+
+    /// Takes note of options that an update will tell.
+    pub fn expect_options(&mut self, options: Vec<ConfigOption>) {
+        self.options = options;
+    }
+
+    /// The options as they are now.
+    pub fn options(&self) -> &[ConfigOption] {
+        &self.options
     }
 
     /// The next chunk without an id begins a new message. To be called when a prompt comes.

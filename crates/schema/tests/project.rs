@@ -324,7 +324,7 @@ fn v1_mode_and_option_are_both_told() {
     // Options that an answer carried are known.
     let mut projector = Projector::new(Dialect::V1);
     let Update::ConfigOptions(update) = read(&options("id", "a")) else { panic!() };
-    projector.set_options(&update.options);
+    projector.set_options(update.options.clone());
     check_with(&mut projector, Dialect::V1, &[&options("id", "a")], &[&options("id", "a")]);
 }
 

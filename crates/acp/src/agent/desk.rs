@@ -1,9 +1,10 @@
 //! The agent's engine: every call of the client arrives here, is checked against the protocol, and goes to its handler.
 
+use super::About;
 use super::client::ClientHandle;
+use super::erased::{AnyAgent, Work};
 use super::outlet::{Hello, Stoppable, reply};
 use super::slot::{Prompt, Slot};
-use super::{About, Agent, Session};
 use crate::error::{Error, Result};
 use crate::options::set_value;
 use crate::wire;
@@ -20,23 +21,23 @@ use tieline_schema::{
 };
 use tracing::Instrument;
 
-pub(crate) struct Desk<A: Agent>(pub(crate) Arc<Inner<A>>);
+pub(crate) struct Desk(pub(crate) Arc<Inner>);
 
-pub(crate) struct Inner<A: Agent> {
-    pub(super) agent: A,
+pub(crate) struct Inner {
+    pub(super) agent: Box<dyn AnyAgent>,
     pub(super) about: About,
     pub(super) peer: Peer,
     protocol: Protocol,
     pub(super) grace: Duration,
     exact_ids: AtomicBool,
-    state: Mutex<Known<A::Session>>,
+    state: Mutex<Known>,
 }
 
-pub(super) struct Known<S> {
+pub(super) struct Known {
     hello: Option<Arc<Hello>>,
     /// A request other than `initialize` has come: the hello stands.
     settled: bool,
-    pub(super) sessions: HashMap<SessionId, Arc<Slot<S>>>,
+    pub(super) sessions: HashMap<SessionId, Arc<Slot>>,
     /// Closed sessions that the engine remembers.
     pub(super) closed: HashMap<SessionId, Remembered>,
 }
@@ -47,8 +48,8 @@ pub(super) struct Remembered {
     pub(super) history: Box<Transcript>,
 }
 
-impl<A: Agent> Desk<A> {
-    pub(crate) fn new(agent: A, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
+impl Desk {
+    pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
         let about = agent.about();
         let state = Known { hello: None, settled: false, sessions: HashMap::new(), closed: HashMap::new() };
         let exact_ids = AtomicBool::new(false);
@@ -77,7 +78,7 @@ impl<A: Agent> Desk<A> {
     }
 }
 
-impl<A: Agent> Service for Desk<A> {
+impl Service for Desk {
     type Call = AgentCall;
 
     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<AgentCall>, tieline_json::Error> {
@@ -106,9 +107,8 @@ impl<A: Agent> Service for Desk<A> {
                 },
             },
             Ok((call, hello)) => {
-                let desk = Arc::clone(&self.0);
                 let span = tracing::debug_span!("call", method = call.wire_name(hello.dialect));
-                tokio::spawn(async move { desk.answer(call, hello, responder).await }.instrument(span));
+                tokio::spawn(Arc::clone(&self.0).work(call, hello, responder).instrument(span));
             }
         }
     }
@@ -155,16 +155,16 @@ impl<A: Agent> Service for Desk<A> {
     }
 }
 
-impl<A: Agent> Inner<A> {
-    pub(super) fn state(&self) -> MutexGuard<'_, Known<A::Session>> {
+impl Inner {
+    pub(super) fn state(&self) -> MutexGuard<'_, Known> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn slots(&self) -> Vec<Arc<Slot<A::Session>>> {
+    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
         self.state().sessions.values().cloned().collect()
     }
 
-    pub(super) fn slot(&self, id: &SessionId) -> Result<Arc<Slot<A::Session>>> {
+    pub(super) fn slot(&self, id: &SessionId) -> Result<Arc<Slot>> {
         self.state().sessions.get(id).cloned().ok_or_else(|| Error::unknown_session(id))
     }
 
@@ -245,13 +245,20 @@ impl<A: Agent> Inner<A> {
         Ok(())
     }
 
-    /// Everything that may take its time runs here, in a task of its own.
+    /// Everything that may take its time, to be run in a task of its own. Boxed one by one: opening a session is small, and
+    /// should not have the size of the largest of them.
+    fn work(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) -> Work<'static, ()> {
+        match call {
+            AgentCall::NewSession(request) => Box::pin(self.open(request, hello, responder)),
+            AgentCall::Resume(request) => Box::pin(self.resume(request, hello, responder)),
+            call => Box::pin(self.answer(call, hello, responder)),
+        }
+    }
+
     async fn answer(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) {
         let dialect = hello.dialect;
         let done = Done::default();
         let result = match call {
-            AgentCall::NewSession(request) => return self.open(request, hello, responder).await,
-            AgentCall::Resume(request) => return self.resume(request, hello, responder).await,
             AgentCall::List(request) => match self.list(request).await {
                 Ok(list) => return reply(responder, &list, dialect),
                 Err(error) => Err(error),
@@ -280,7 +287,7 @@ impl<A: Agent> Inner<A> {
             }
             // Handled on the reader; `session/cancel` with an id is answered like what it does.
             AgentCall::Cancel(request) => self.slot(&request.session_id).map(|slot| slot.cancel()),
-            AgentCall::Initialize(_) | AgentCall::Prompt(_) => Ok(()),
+            AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => Ok(()),
         };
         match result {
             Ok(()) => responder.reply(wire::write(&done, dialect)).await,
@@ -337,7 +344,7 @@ impl<A: Agent> Inner<A> {
     /// Changes one option: checked here, done by the session. Gives all options and whether any of them changed.
     async fn change(
         &self,
-        slot: &Slot<A::Session>,
+        slot: &Slot,
         mut options: Vec<ConfigOption>,
         id: String,
         value: ConfigValue,
@@ -378,7 +385,7 @@ fn refused(refusal: &Refusal) -> Error {
     Error::Wire(error)
 }
 
-pub(super) fn slot_info<S: Session>(slot: &Slot<S>) -> SessionInfo {
+pub(super) fn slot_info(slot: &Slot) -> SessionInfo {
     SessionInfo {
         session_id: slot.outlet.id.clone(),
         cwd: slot.cwd.clone(),

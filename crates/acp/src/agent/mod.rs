@@ -6,6 +6,7 @@
 
 mod client;
 mod desk;
+mod erased;
 mod function;
 mod outlet;
 mod permission;
@@ -192,7 +193,7 @@ pub struct Resuming {
 
 /// A session that is ready.
 #[derive(Debug)]
-pub struct Opened<S> {
+pub struct Opened<S: ?Sized> {
     /// Takes the prompts.
     pub session: Arc<S>,
     /// Its options, the most important first. One of the category `mode` is also what version 1 calls modes.

@@ -42,7 +42,6 @@ pub(crate) struct Inner {
     open_calls: Vec<String>,
     /// What the client may stop one by one.
     stoppable: HashMap<Stoppable, Cancel>,
-    options: Vec<ConfigOption>,
     commands: Vec<Command>,
     pub(crate) title: Option<String>,
     closed: bool,
@@ -65,7 +64,6 @@ impl Outlet {
             asking: 0,
             open_calls: Vec::new(),
             stoppable: HashMap::new(),
-            options: Vec::new(),
             commands: Vec::new(),
             title: None,
             closed: false,
@@ -238,8 +236,8 @@ impl Outlet {
     /// Forgets what the client was told, so that it can be told again. Gives the options and commands as they are.
     pub(crate) fn restart(&self) -> (Vec<ConfigOption>, Vec<Command>) {
         let mut inner = self.lock();
-        inner.projector = projector(&self.hello);
-        (inner.options.clone(), inner.commands.clone())
+        let before = std::mem::replace(&mut inner.projector, projector(&self.hello));
+        (before.options().to_vec(), inner.commands.clone())
     }
 
     /// Everything that was said, as updates.
@@ -268,7 +266,7 @@ impl Outlet {
     }
 
     pub(crate) fn options(&self) -> Vec<ConfigOption> {
-        self.lock().options.clone()
+        self.lock().projector.options().to_vec()
     }
 
     /// Takes note of what the answer to opening a session tells the client.
@@ -279,9 +277,7 @@ impl Outlet {
 
     /// Takes note of options that an answer tells the client.
     pub(crate) fn set_options(&self, options: Vec<ConfigOption>) {
-        let mut inner = self.lock();
-        inner.projector.set_options(&options);
-        inner.options = options;
+        self.lock().projector.set_options(options);
     }
 
     /// The options as this client may see them.
@@ -294,7 +290,7 @@ impl Outlet {
 
     /// Tells the client about options that changed. For version 1 the projector tells the mode too.
     pub(crate) async fn options_changed(&self, options: Vec<ConfigOption>) -> Result<()> {
-        self.lock().options.clone_from(&options);
+        self.lock().projector.expect_options(options.clone());
         self.send(None, ConfigOptionsUpdate { options, meta: None }.into()).await
     }
 

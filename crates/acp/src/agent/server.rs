@@ -2,8 +2,8 @@
 
 use super::Agent;
 use super::desk::Desk;
+use super::erased::{AnyAgent, Work};
 use crate::error::{Error, Result};
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_rpc::{Connection, End, Limits, Peer, Transport};
@@ -25,6 +25,11 @@ pub async fn serve_stdio(agent: impl Agent) -> Result<()> {
 #[derive(Debug)]
 pub struct Server<A> {
     agent: A,
+    settings: Settings,
+}
+
+#[derive(Debug)]
+struct Settings {
     protocol: Protocol,
     limits: Limits,
     cancel_grace: Duration,
@@ -34,56 +39,67 @@ pub struct Server<A> {
 impl<A: Agent> Server<A> {
     /// The usual settings.
     pub fn new(agent: A) -> Self {
-        Self {
-            agent,
+        let settings = Settings {
             protocol: Protocol::Auto,
             limits: Limits::default(),
             cancel_grace: Duration::from_secs(1),
             drain: Duration::from_secs(2),
-        }
+        };
+        Self { agent, settings }
     }
 
     /// Speaks only this protocol instead of whatever the client speaks.
     #[must_use]
     pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
+        self.settings.protocol = protocol;
         self
     }
 
     /// Limits of the connection.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
+        self.settings.limits = limits;
         self
     }
 
     /// A handler that has not returned this long after a cancel is dropped.
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.cancel_grace = grace;
+        self.settings.cancel_grace = grace;
         self
     }
 
     /// Running turns may go on this long after the end of input.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Self {
-        self.drain = drain;
+        self.settings.drain = drain;
         self
     }
 
     /// Serves over any transport.
     pub async fn serve(self, transport: Transport) -> Result<()> {
-        self.serve_until(transport, std::future::pending()).await
+        self.settings.serve(Box::new(self.agent), transport, Box::pin(std::future::pending())).await
     }
 
     /// Serves over standard input and output. See [`serve_stdio`].
     pub async fn serve_stdio(self) -> Result<()> {
-        self.serve_until(Transport::stdio().detect_framing(), signal()).await
+        self.settings.serve(Box::new(self.agent), Transport::stdio().detect_framing(), Box::pin(signal())).await
+    }
+}
+
+impl Settings {
+    fn serve(
+        self,
+        agent: Box<dyn AnyAgent>,
+        transport: Transport,
+        stop: Work<'static, ()>,
+    ) -> Work<'static, Result<()>> {
+        Box::pin(self.run(agent, transport, stop))
     }
 
-    async fn serve_until(self, transport: Transport, stop: impl Future<Output = ()>) -> Result<()> {
+    async fn run(self, agent: Box<dyn AnyAgent>, transport: Transport, stop: Work<'static, ()>) -> Result<()> {
         let (peer, connection) = Connection::open(transport, self.limits);
-        let desk = Arc::new(Desk::new(self.agent, peer.clone(), self.protocol, self.cancel_grace));
+        let desk = Arc::new(Desk::new(agent, peer.clone(), self.protocol, self.cancel_grace));
         // Also if this future is dropped, no turn goes on working for nobody.
         let _cancel = CancelOnDrop(&desk);
         let run = connection.run(Arc::clone(&desk));
@@ -111,16 +127,16 @@ impl<A: Agent> Server<A> {
     }
 }
 
-struct CancelOnDrop<'d, A: Agent>(&'d Desk<A>);
+struct CancelOnDrop<'d>(&'d Desk);
 
-impl<A: Agent> Drop for CancelOnDrop<'_, A> {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         self.0.cancel_all();
     }
 }
 
 /// Requests that were read get their answers; turns get some time, then they are cancelled; everything is written out.
-async fn finish<A: Agent>(peer: &Peer, desk: &Desk<A>, drain: Duration, grace: Duration) {
+async fn finish(peer: &Peer, desk: &Desk, drain: Duration, grace: Duration) {
     let quiet = async {
         peer.idle().await;
         desk.idle().await;

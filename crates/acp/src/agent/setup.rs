@@ -1,9 +1,10 @@
 //! How sessions come and go: opened, taken up again, listed, closed, deleted.
 
 use super::desk::{Inner, Remembered, slot_info};
+use super::erased::AnySession;
 use super::outlet::{Hello, Outlet, SessionHandle, reply};
 use super::slot::Slot;
-use super::{Agent, Opened, Opening, Resuming};
+use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::wire;
 use std::sync::Arc;
@@ -38,13 +39,13 @@ impl Setting {
 }
 
 /// A session that is ready to be answered.
-struct Ready<S> {
+struct Ready {
     outlet: Arc<Outlet>,
-    opened: Opened<S>,
+    opened: Opened<dyn AnySession>,
     setting: Setting,
 }
 
-impl<A: Agent> Inner<A> {
+impl Inner {
     /// The part of opening and resuming that is checked before the agent hears of it.
     fn check_setup(
         &self,
@@ -80,29 +81,31 @@ impl<A: Agent> Inner<A> {
     }
 
     /// Opens a session and answers.
-    pub(super) async fn open(&self, request: NewSessionRequest, hello: Arc<Hello>, responder: Responder) {
-        let ready = self.opened_by_agent(request, &hello).await;
-        self.answer_setup(ready, true, &hello, responder).await;
+    pub(super) async fn open(self: Arc<Self>, request: NewSessionRequest, hello: Arc<Hello>, responder: Responder) {
+        match self.opened_by_agent(request, &hello).await {
+            Ok(ready) => self.ready(ready, true, responder),
+            Err(error) => self.refuse(error, &hello, responder).await,
+        }
     }
 
     /// Takes up a session and answers.
-    pub(super) async fn resume(&self, request: ResumeRequest, hello: Arc<Hello>, responder: Responder) {
-        let ready = self.resumed(request, &hello).await;
-        self.answer_setup(ready, false, &hello, responder).await;
+    pub(super) async fn resume(self: Arc<Self>, request: ResumeRequest, hello: Arc<Hello>, responder: Responder) {
+        match self.resumed(request, &hello).await {
+            Ok(ready) => self.ready(ready, false, responder),
+            Err(error) => self.refuse(error, &hello, responder).await,
+        }
     }
 
-    async fn answer_setup(&self, ready: Result<Ready<A::Session>>, new: bool, hello: &Hello, responder: Responder) {
-        match ready {
-            Ok(ready) => self.ready(ready, new, responder),
-            Err(error) => responder.fail(&self.with_login(error, hello.dialect)).await,
-        }
+    async fn refuse(&self, error: Error, hello: &Hello, responder: Responder) {
+        let error = self.with_login(error, hello.dialect);
+        Box::pin(responder.fail(&error)).await;
     }
 
     fn outlet(&self, id: SessionId, hello: &Arc<Hello>) -> Arc<Outlet> {
         Outlet::new(id, self.peer.clone(), Arc::clone(hello), self.about.remember)
     }
 
-    async fn opened_by_agent(&self, request: NewSessionRequest, hello: &Arc<Hello>) -> Result<Ready<A::Session>> {
+    async fn opened_by_agent(&self, request: NewSessionRequest, hello: &Arc<Hello>) -> Result<Ready> {
         let (cwd, additional_directories) = (request.cwd, request.additional_directories);
         let mcp_servers = self.check_setup(&cwd, &additional_directories, request.mcp_servers, hello.dialect)?;
         let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
@@ -114,7 +117,7 @@ impl<A: Agent> Inner<A> {
     }
 
     /// The session is known from now on; the answer goes out, then what was kept back, then its commands.
-    fn ready(&self, ready: Ready<A::Session>, new: bool, responder: Responder) {
+    fn ready(&self, ready: Ready, new: bool, responder: Responder) {
         let Ready { outlet, opened, setting } = ready;
         let dialect = outlet.dialect();
         outlet.set_up(opened.options.clone(), opened.commands.clone());
@@ -142,7 +145,7 @@ impl<A: Agent> Inner<A> {
         }
     }
 
-    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>) -> Result<Ready<A::Session>> {
+    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>) -> Result<Ready> {
         let (id, cwd, additional_directories) = (request.session_id, request.cwd, request.additional_directories);
         let (replay, servers) = match request.replay {
             // `session/resume` never required the list of servers.
@@ -188,10 +191,10 @@ impl<A: Agent> Inner<A> {
     async fn remembered(
         &self,
         id: SessionId,
-        live: Option<Arc<Slot<A::Session>>>,
+        live: Option<Arc<Slot>>,
         setting: Setting,
         hello: &Arc<Hello>,
-    ) -> Result<Ready<A::Session>> {
+    ) -> Result<Ready> {
         if let Some(slot) = live {
             // Still open: it stays as it is, only what the client was told is forgotten.
             let outlet = Arc::clone(&slot.outlet);

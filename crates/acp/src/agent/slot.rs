@@ -1,6 +1,6 @@
 //! One open session in the engine: its turns, one at a time, and how they begin, are cancelled and end.
 
-use super::Session;
+use super::erased::{AnySession, Work};
 use super::outlet::{Outlet, reply};
 use super::turn::Turn;
 use crate::error::{Error, Result};
@@ -15,13 +15,14 @@ use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{ContentBlock, Dialect, Failure, PromptResponse, State, StopReason};
 use tokio::sync::Notify;
 use tracing::Instrument;
+use tracing::instrument::Instrumented;
 
 /// So many prompts may wait for their turn (current v2).
 const QUEUE: usize = 64;
 
-pub(crate) struct Slot<S> {
+pub(crate) struct Slot {
     pub(crate) outlet: Arc<Outlet>,
-    pub(crate) session: Arc<S>,
+    pub(crate) session: Arc<dyn AnySession>,
     pub(crate) cwd: String,
     pub(crate) additional_directories: Vec<String>,
     turns: Mutex<Turns>,
@@ -47,10 +48,10 @@ pub(crate) struct Prompt {
     pub(crate) responder: Responder,
 }
 
-impl<S: Session> Slot<S> {
+impl Slot {
     pub(crate) fn new(
         outlet: Arc<Outlet>,
-        session: Arc<S>,
+        session: Arc<dyn AnySession>,
         cwd: String,
         additional_directories: Vec<String>,
         grace: Duration,
@@ -151,13 +152,9 @@ impl<S: Session> Slot<S> {
         let message_id = new_id("user");
         let turn = Turn::new(Arc::clone(outlet), number, cancel.clone(), message_id.clone());
         let span = tracing::info_span!("turn", session = %outlet.id, number);
-        let (session, id) = (Arc::clone(&self.session), message_id.clone());
-        let taken_in = self.supervise(&cancel, span.clone(), async move {
-            let accepted = session.accept(&id, &content).await;
-            accepted.map(|()| content)
-        });
-        let content = match taken_in.await {
-            Ok(content) => content,
+        let taken_in = self.session.accept(&message_id, &content);
+        match self.supervise(&cancel, span.clone(), taken_in).await {
+            Ok(()) => {}
             Err(error) => {
                 let next = self.advance();
                 let dialect = outlet.dialect();
@@ -168,7 +165,7 @@ impl<S: Session> Slot<S> {
                 }
                 return next;
             }
-        };
+        }
         outlet.peer.room().await;
         // Current v2 is answered now, the others when the turn ends.
         let mut responder = Some(responder);
@@ -184,8 +181,8 @@ impl<S: Session> Slot<S> {
             &message_id,
             &content,
         );
-        let session = Arc::clone(&self.session);
-        let result = self.supervise(&cancel, span, async move { session.prompt(turn, content).await }).await;
+        let work = self.session.prompt(turn, content);
+        let result = self.supervise(&cancel, span, work).await;
         outlet.peer.room().await;
         let cancelled = cancel.is_cancelled();
         let result = if cancelled { Ok(StopReason::Cancelled) } else { result };
@@ -210,13 +207,8 @@ impl<S: Session> Slot<S> {
     }
 
     /// Runs a handler so that its panic is one failed turn, and drops it if it ignores a cancel.
-    async fn supervise<T>(
-        &self,
-        cancel: &Cancel,
-        span: tracing::Span,
-        work: impl Future<Output = Result<T>> + Send,
-    ) -> Result<T> {
-        let mut work = Caught(Box::pin(work.instrument(span)));
+    async fn supervise<T>(&self, cancel: &Cancel, span: tracing::Span, work: Work<'_, Result<T>>) -> Result<T> {
+        let mut work = Caught(work.instrument(span));
         let done = tokio::select! {
             done = &mut work => Some(done),
             () = cancel.cancelled() => tokio::time::timeout(self.grace, &mut work).await.ok(),
@@ -236,14 +228,14 @@ impl<S: Session> Slot<S> {
 struct Panicked;
 
 /// Turns a panic of a future into an error. Cheaper than a task of its own, and it ends when it is dropped.
-struct Caught<F>(Pin<Box<F>>);
+struct Caught<'a, T>(Instrumented<Work<'a, T>>);
 
-impl<F: Future> Future for Caught<F> {
-    type Output = std::result::Result<F::Output, Panicked>;
+impl<T> Future for Caught<'_, T> {
+    type Output = std::result::Result<T, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // What panicked is dropped and never looked at again.
-        let inner = self.0.as_mut();
+        let inner = Pin::new(&mut self.0);
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| inner.poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
@@ -271,7 +263,7 @@ mod tests {
             (r#"{"protocolVersion":2}"#, "stopReason"),
             (r#"{"protocolVersion":2,"info":{"name":"c","version":"1"}}"#, r#""state":"idle""#),
         ] {
-            let desk = Arc::new(OnceLock::<Arc<Desk<_>>>::new());
+            let desk = Arc::new(OnceLock::<Arc<Desk>>::new());
             let watched = Arc::clone(&desk);
             let (near, far) = tokio::io::duplex(4096);
             let transport = Transport::stream(near).tap(move |way, frame| {
@@ -282,7 +274,7 @@ mod tests {
             });
             let agent = agent::from_fn("quick", |_, _| async { Ok(StopReason::EndTurn) });
             let (peer, connection) = Connection::open(transport, Limits::default());
-            let made = desk.get_or_init(|| Arc::new(Desk::new(agent, peer, Protocol::Auto, Duration::ZERO)));
+            let made = desk.get_or_init(|| Arc::new(Desk::new(Box::new(agent), peer, Protocol::Auto, Duration::ZERO)));
             tokio::spawn(connection.run(Arc::clone(made)));
             let (from, mut to) = tokio::io::split(far);
             let mut lines = BufReader::new(from).lines();

@@ -112,8 +112,8 @@ impl Turn {
         match content {
             Say::Text(text) => self.shared.outlet.send_text(self.shared.number, kind, &id, &text).await,
             Say::Block(content) => {
-                self.update(Chunk { kind, message_id: Some(id.as_ref().to_owned()), content: *content, meta: None })
-                    .await
+                let message_id = Some(id.as_ref().to_owned());
+                Box::pin(self.update(Chunk { kind, message_id, content: *content, meta: None })).await
             }
         }
     }
@@ -148,7 +148,8 @@ impl Turn {
 
     /// Asks the user for permission and waits for the decision. A cancelled turn is a decision too.
     pub async fn ask(&self, question: Ask) -> Result<Decision> {
-        super::permission::ask(self, question).await
+        // Boxed, like everything large that is rare: a handler's future has room for all that it may ever await.
+        Box::pin(super::permission::ask(self, question)).await
     }
 
     /// Reports how full the context is.

@@ -1,0 +1,99 @@
+//! An agent and its sessions behind one pointer each: the engine is compiled once, here, and not once more for every agent.
+
+use super::{About, Agent, ClientHandle, Opened, Opening, Resuming, Session, Turn};
+use crate::error::Result;
+use std::pin::Pin;
+use std::sync::Arc;
+use tieline_schema::{ConfigOption, ConfigValue, ContentBlock, ListRequest, ListResponse, Raw, SessionId, StopReason};
+
+/// What a handler does. Boxed, so that it is never copied when it moves.
+pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// [`Agent`], whoever it is.
+pub(super) trait AnyAgent: Send + Sync + 'static {
+    fn about(&self) -> About;
+    fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>>;
+    fn resume(&self, resuming: Resuming) -> Work<'_, Result<Opened<dyn AnySession>>>;
+    fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>>;
+    fn delete(&self, id: SessionId) -> Work<'_, Result<()>>;
+    fn login(&self, method_id: String) -> Work<'_, Result<()>>;
+    fn logout(&self) -> Work<'_, Result<()>>;
+    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>>;
+    fn extension_notification(&self, method: String, params: Raw) -> Work<'_, ()>;
+    fn new_id(&self) -> SessionId;
+}
+
+/// [`Session`], whoever it is.
+pub(super) trait AnySession: Send + Sync + 'static {
+    fn accept<'a>(&'a self, message_id: &'a str, prompt: &'a [ContentBlock]) -> Work<'a, Result<()>>;
+    fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Work<'_, Result<StopReason>>;
+    fn set_option(&self, id: String, value: ConfigValue) -> Work<'_, Result<Option<Vec<ConfigOption>>>>;
+    fn close(&self) -> Work<'_, ()>;
+}
+
+fn erase<S: Session>(opened: Opened<S>) -> Opened<dyn AnySession> {
+    let Opened { session, options, commands, meta } = opened;
+    Opened { session: session as Arc<dyn AnySession>, options, commands, meta }
+}
+
+impl<A: Agent> AnyAgent for A {
+    fn about(&self) -> About {
+        Agent::about(self)
+    }
+
+    fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>> {
+        let opened = Agent::open(self, opening);
+        Box::pin(async move { opened.await.map(erase) })
+    }
+
+    fn resume(&self, resuming: Resuming) -> Work<'_, Result<Opened<dyn AnySession>>> {
+        let opened = Agent::resume(self, resuming);
+        Box::pin(async move { opened.await.map(erase) })
+    }
+
+    fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>> {
+        Box::pin(Agent::list(self, request))
+    }
+
+    fn delete(&self, id: SessionId) -> Work<'_, Result<()>> {
+        Box::pin(Agent::delete(self, id))
+    }
+
+    fn login(&self, method_id: String) -> Work<'_, Result<()>> {
+        Box::pin(Agent::login(self, method_id))
+    }
+
+    fn logout(&self) -> Work<'_, Result<()>> {
+        Box::pin(Agent::logout(self))
+    }
+
+    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>> {
+        Box::pin(Agent::extension(self, method, params, client))
+    }
+
+    fn extension_notification(&self, method: String, params: Raw) -> Work<'_, ()> {
+        Box::pin(Agent::extension_notification(self, method, params))
+    }
+
+    fn new_id(&self) -> SessionId {
+        Agent::new_id(self)
+    }
+}
+
+impl<S: Session> AnySession for S {
+    fn accept<'a>(&'a self, message_id: &'a str, prompt: &'a [ContentBlock]) -> Work<'a, Result<()>> {
+        Box::pin(Session::accept(self, message_id, prompt))
+    }
+
+    fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Work<'_, Result<StopReason>> {
+        Box::pin(Session::prompt(self, turn, prompt))
+    }
+
+    fn set_option(&self, id: String, value: ConfigValue) -> Work<'_, Result<Option<Vec<ConfigOption>>>> {
+        Box::pin(Session::set_option(self, id, value))
+    }
+
+    fn close(&self) -> Work<'_, ()> {
+        Box::pin(Session::close(self))
+    }
+}

@@ -76,10 +76,6 @@ fn stable<T: Encode + PartialEq + Debug>(first: &T, dialect: Dialect, read: impl
         assert!(super::json::is_limit(&error), "{error}: {written}");
     }
     let second = read(&written);
-    // A question that older dialects have no fields for is kept in `_meta`, and there written again when it is passed on.
-    if written.contains("tieline.permission") {
-        return;
-    }
     let again = to_json(&second, dialect);
     assert_eq!(written, again, "written twice in {dialect}, from {first:?}");
     assert_eq!(second, read(&again), "read twice in {dialect}");

@@ -93,6 +93,7 @@
 pub mod agent;
 pub mod client;
 pub mod error;
+mod mailbox;
 mod options;
 mod wire;
 

@@ -7,7 +7,7 @@ use crate::{
     Decode, Dialect, Encode, Meta, Patch, SessionId, ToolCallContent, ToolCallUpdate, ToolKind, Unknown, Writer,
     data_field, to_json, union,
 };
-use tieline_json::{Error, Raw, Reader};
+use tieline_json::{Error, Raw, Reader, write_str};
 
 /// Asks the user to allow something (`session/request_permission`).
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -113,6 +113,36 @@ fn title_of(call: &ToolCallUpdate) -> &str {
     call.title.set().map(String::as_str).filter(|title| !title.is_empty()).unwrap_or(DEFAULT_TITLE)
 }
 
+/// The extensions without the question, which has its own fields now. Nothing if nothing else is left.
+fn without_question(meta: Meta) -> Option<Meta> {
+    if !meta.0.get().contains(META_KEY) {
+        return Some(meta);
+    }
+    let mut json = Reader::new(meta.0.get());
+    let mut text = Vec::new();
+    let mut read = || -> Result<(), Error> {
+        let mut object = json.object()?;
+        while let Some(key) = object.key(&mut json)? {
+            let value = json.keep()?;
+            if &*key != META_KEY {
+                text.push(if text.is_empty() { b'{' } else { b',' });
+                write_str(&mut text, &key);
+                text.push(b':');
+                text.extend_from_slice(value.get().as_bytes());
+            }
+        }
+        Ok(())
+    };
+    if read().is_err() {
+        return Some(meta);
+    }
+    if text.is_empty() {
+        return None;
+    }
+    text.push(b'}');
+    String::from_utf8(text).ok().and_then(|text| Raw::new(text).ok()).map(Meta)
+}
+
 impl Decode for PermissionRequest {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
         let (mut session_id, mut title, mut options) = (None, None, None);
@@ -136,6 +166,7 @@ impl Decode for PermissionRequest {
             let question = question.unwrap_or_else(|| Question { title: title_of(call).into(), ..Question::default() });
             title = Some(question.title);
             description = description.or(question.description);
+            meta = meta.and_then(without_question);
         }
         let from_call = |tool_call| PermissionSubject::ToolCall(ToolCallSubject { tool_call, meta: None });
         Ok(Self {
@@ -220,7 +251,6 @@ impl PermissionRequest {
         let inner = old.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default().trim();
         let comma = if inner.is_empty() { "" } else { "," };
         let question = Question { title: self.title.clone(), description: self.description.clone(), meta: None };
-        // Of two equal keys the last counts, so an older question does no harm.
         let text = format!("{{{inner}{comma}\"{META_KEY}\":{}}}", to_json(&question, dialect));
         Raw::new(text).ok().map(Meta)
     }

@@ -6,6 +6,7 @@ use super::erased::{AnyAgent, Work};
 use super::outlet::{Hello, Stoppable, reply};
 use super::slot::{Prompt, Slot};
 use crate::error::{Error, Result};
+use crate::mailbox::Mailbox;
 use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ pub(crate) struct Inner {
     protocol: Protocol,
     pub(super) grace: Duration,
     exact_ids: AtomicBool,
+    mailbox: Arc<Mailbox>,
     state: Mutex<Known>,
 }
 
@@ -52,8 +54,8 @@ impl Desk {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
         let about = agent.about();
         let state = Known { hello: None, settled: false, sessions: HashMap::new(), closed: HashMap::new() };
-        let exact_ids = AtomicBool::new(false);
-        Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, state: Mutex::new(state) }))
+        let (exact_ids, mailbox) = (AtomicBool::new(false), Arc::default());
+        Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, mailbox, state: Mutex::new(state) }))
     }
 
     /// Waits until no turn runs.
@@ -113,7 +115,7 @@ impl Service for Desk {
         }
     }
 
-    fn notification(&self, call: AgentCall, _: usize) {
+    fn notification(&self, call: AgentCall, bytes: usize) {
         // Nothing counts before the hello.
         if self.0.settle().is_err() {
             return;
@@ -126,10 +128,15 @@ impl Service for Desk {
             }
             AgentCall::Extension { method, params } => {
                 let desk = Arc::clone(&self.0);
-                tokio::spawn(async move { desk.agent.extension_notification(method.into(), params).await });
+                let heard = async move { desk.agent.extension_notification(method.into(), params).await };
+                self.0.mailbox.put(bytes, heard);
             }
             _ => tracing::debug!("a request without an id"),
         }
+    }
+
+    fn pause(&self) -> Option<Work<'static, ()>> {
+        self.0.mailbox.pause()
     }
 
     fn id_rule(&self) -> IdRule {

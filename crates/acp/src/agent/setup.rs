@@ -43,6 +43,8 @@ struct Ready {
     outlet: Arc<Outlet>,
     opened: Opened<dyn AnySession>,
     setting: Setting,
+    /// It is open already and stays so.
+    live: Option<Arc<Slot>>,
 }
 
 impl Inner {
@@ -113,17 +115,19 @@ impl Inner {
         outlet.hold();
         let session = SessionHandle { outlet: Arc::clone(&outlet) };
         let opened = self.agent.open(setting.clone().opening(session)).await?;
-        Ok(Ready { outlet, opened, setting })
+        Ok(Ready { outlet, opened, setting, live: None })
     }
 
     /// The session is known from now on; the answer goes out, then what was kept back, then its commands.
     fn ready(&self, ready: Ready, new: bool, responder: Responder) {
-        let Ready { outlet, opened, setting } = ready;
+        let Ready { outlet, opened, setting, live } = ready;
         let dialect = outlet.dialect();
         outlet.set_up(opened.options.clone(), opened.commands.clone());
-        let slot =
-            Slot::new(Arc::clone(&outlet), opened.session, setting.cwd, setting.additional_directories, self.grace);
-        self.state().sessions.insert(outlet.id.clone(), slot);
+        if live.is_none() {
+            let Setting { cwd, additional_directories, .. } = setting;
+            let slot = Slot::new(Arc::clone(&outlet), opened.session, cwd, additional_directories, self.grace);
+            self.state().sessions.insert(outlet.id.clone(), slot);
+        }
         let setup = SessionSetup {
             session_id: new.then(|| outlet.id.clone()),
             config_options: outlet.visible(opened.options),
@@ -180,7 +184,7 @@ impl Inner {
             outlet.set_replaying(replay);
             let opened = self.agent.resume(setting.clone().resuming(session, replay)).await?;
             outlet.set_replaying(false);
-            Ready { outlet, opened, setting }
+            Ready { outlet, opened, setting, live: None }
         };
         // Current v2 wants the present state before the answer.
         ready.outlet.state_now(State::default());
@@ -200,7 +204,7 @@ impl Inner {
             let outlet = Arc::clone(&slot.outlet);
             let (options, commands) = outlet.restart();
             let opened = Opened { session: Arc::clone(&slot.session), options, commands, meta: None };
-            return Ok(Ready { outlet, opened, setting });
+            return Ok(Ready { outlet, opened, setting, live: Some(slot) });
         }
         let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
         let outlet = self.outlet(id.clone(), hello);
@@ -210,7 +214,7 @@ impl Inner {
             Ok(opened) => {
                 outlet.restore(remembered.history);
                 let opened = Opened { options: remembered.options, ..opened };
-                Ok(Ready { outlet, opened, setting })
+                Ok(Ready { outlet, opened, setting, live: None })
             }
             Err(error) => {
                 self.state().closed.insert(id, remembered);

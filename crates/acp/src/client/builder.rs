@@ -175,7 +175,8 @@ impl<H: Handler> Client<H> {
             None => transport,
         };
         let (peer, connection) = Connection::open(transport, self.limits);
-        let service = Arc::new(Desk { handler: Arc::new(self.handler), state: Arc::clone(&desk) });
+        let service =
+            Arc::new(Desk { handler: Arc::new(self.handler), state: Arc::clone(&desk), mailbox: Arc::default() });
         let ending = Ending {
             desk: Arc::clone(&desk),
             peer: peer.clone(),

@@ -3,6 +3,7 @@
 use super::handler::Handler;
 use super::lane::{Budget, Lane};
 use crate::error::{Error, Result};
+use crate::mailbox::Mailbox;
 use crate::wire;
 use std::collections::HashMap;
 use std::future::Future;
@@ -24,6 +25,7 @@ const STRANGERS: usize = 64;
 pub(crate) struct Desk<H> {
     pub(crate) handler: Arc<H>,
     pub(crate) state: Arc<DeskState>,
+    pub(crate) mailbox: Arc<Mailbox>,
 }
 
 /// What the desk, the sessions and the handle share.
@@ -156,11 +158,11 @@ impl<H: Handler> Service for Desk<H> {
             ClientCall::Update(notification) => self.state.update(notification, bytes),
             ClientCall::ElicitationComplete(complete) => {
                 let handler = Arc::clone(&self.handler);
-                tokio::spawn(async move { handler.elicitation_complete(complete.elicitation_id).await });
+                self.mailbox.put(bytes, async move { handler.elicitation_complete(complete.elicitation_id).await });
             }
             ClientCall::Extension { method, params } => {
                 let handler = Arc::clone(&self.handler);
-                tokio::spawn(async move { handler.extension_notification(method.into(), params).await });
+                self.mailbox.put(bytes, async move { handler.extension_notification(method.into(), params).await });
             }
             _ => tracing::debug!("a request without an id"),
         }
@@ -175,7 +177,7 @@ impl<H: Handler> Service for Desk<H> {
 
     fn pause(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
         if !self.state.budget.is_spent() {
-            return None;
+            return self.mailbox.pause();
         }
         let budget = Arc::clone(&self.state.budget);
         Some(Box::pin(async move { budget.freed().await }))

@@ -1,0 +1,126 @@
+//! Notifications for user code: heard one at a time, in the order they came. While too many are unheard, the reader waits.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The reader waits while this many bytes are unheard.
+const LIMIT: usize = 1024 * 1024;
+/// What a small notification counts at least, so that many empty ones are bounded too.
+const LEAST: usize = 256;
+/// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+#[derive(Default)]
+pub(crate) struct Mailbox {
+    queue: Mutex<Queue>,
+    heard: Notify,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<(usize, Work)>,
+    bytes: usize,
+    /// A task works on it.
+    busy: bool,
+}
+
+impl Mailbox {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts one behind the others; it came as so many bytes.
+    pub(crate) fn put(self: &Arc<Self>, bytes: usize, work: impl Future<Output = ()> + Send + 'static) {
+        let bytes = bytes.max(LEAST);
+        let mut queue = self.queue();
+        queue.bytes += bytes;
+        queue.waiting.push_back((bytes, Box::pin(work)));
+        if !std::mem::replace(&mut queue.busy, true) {
+            drop(queue);
+            let mailbox = Arc::clone(self);
+            tokio::spawn(async move { while mailbox.hear().await {} });
+        }
+    }
+
+    /// Works on the next one; false if there is none.
+    async fn hear(&self) -> bool {
+        let next = {
+            let mut queue = self.queue();
+            let next = queue.waiting.pop_front();
+            queue.busy = next.is_some();
+            next
+        };
+        let Some((bytes, work)) = next else { return false };
+        // In a task of its own: a panic ends this one and not those behind it.
+        let mut task = tokio::spawn(work);
+        if tokio::time::timeout(PATIENCE, &mut task).await.is_err() {
+            task.abort();
+            tracing::warn!("the handler of a notification took too long and was dropped");
+        }
+        self.queue().bytes -= bytes;
+        self.heard.notify_waiters();
+        true
+    }
+
+    /// Something to wait for before more is read, if too much is unheard.
+    pub(crate) fn pause(self: &Arc<Self>) -> Option<Work> {
+        if self.queue().bytes < LIMIT {
+            return None;
+        }
+        let mailbox = Arc::clone(self);
+        Some(Box::pin(async move {
+            loop {
+                let heard = mailbox.heard.notified();
+                tokio::pin!(heard);
+                heard.as_mut().enable();
+                if mailbox.queue().bytes < LIMIT {
+                    return;
+                }
+                heard.await;
+            }
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn heard_in_order_one_at_a_time_whatever_panics() {
+        let mailbox = Arc::new(Mailbox::default());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..100 {
+            let heard = Arc::clone(&heard);
+            mailbox.put(0, async move {
+                tokio::task::yield_now().await;
+                heard.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                assert!(number % 10 != 3, "a handler's own fault");
+            });
+        }
+        assert!(mailbox.pause().is_none());
+        mailbox.put(LIMIT, async {});
+        let pause = mailbox.pause();
+        assert!(pause.is_some(), "a megabyte is unheard");
+        if let Some(pause) = pause {
+            pause.await;
+        }
+        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        assert_eq!(heard, (0..100).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_that_hangs_is_dropped() {
+        let mailbox = Arc::new(Mailbox::default());
+        mailbox.put(LIMIT, std::future::pending());
+        if let Some(pause) = mailbox.pause() {
+            pause.await;
+        }
+        assert!(mailbox.pause().is_none());
+    }
+}

@@ -4,7 +4,7 @@ use super::About;
 use super::client::ClientHandle;
 use super::erased::{AnyAgent, Work};
 use super::outlet::{Hello, Stoppable, reply};
-use super::slot::{Prompt, Slot};
+use super::slot::{Place, Prompt, Slot};
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::options::set_value;
@@ -393,10 +393,11 @@ fn refused(refusal: &Refusal) -> Error {
 }
 
 pub(super) fn slot_info(slot: &Slot) -> SessionInfo {
+    let Place { cwd, additional_directories } = slot.place().clone();
     SessionInfo {
         session_id: slot.outlet.id.clone(),
-        cwd: slot.cwd.clone(),
-        additional_directories: slot.additional_directories.clone(),
+        cwd,
+        additional_directories,
         title: slot.outlet.lock().title.clone(),
         ..SessionInfo::default()
     }

@@ -5,13 +5,17 @@ use crate::error::{Error, Result};
 use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
     ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate, ConfigValue, ContentBlock, Dialect,
     Gates, Implementation, Items, Message, MessageKind, Notice, Patch, Projector, SessionId, SessionInfoUpdate,
     SessionNotification, Severity, State, StateUpdate, TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
 };
+
+/// How often older dialects, which must be told all of it each time, hear of growing tool content.
+const OFTEN: Duration = Duration::from_millis(50);
 
 /// What was agreed at `initialize`.
 #[derive(Debug, Clone)]
@@ -26,10 +30,13 @@ pub(crate) struct Outlet {
     pub(crate) peer: Peer,
     pub(crate) hello: Arc<Hello>,
     inner: Mutex<Inner>,
+    me: Weak<Self>,
 }
 
 pub(crate) struct Inner {
     projector: Projector,
+    /// A task will tell what the projector keeps back.
+    flushing: bool,
     /// Updates that wait until the client knows the session.
     held: Option<Vec<Update>>,
     /// What was said, if the engine remembers it.
@@ -58,6 +65,7 @@ impl Outlet {
     pub(crate) fn new(id: SessionId, peer: Peer, hello: Arc<Hello>, remember: bool) -> Arc<Self> {
         let inner = Inner {
             projector: projector(&hello),
+            flushing: false,
             held: None,
             history: remember.then(|| Box::new(Transcript::new(Dialect::V2))),
             turn: None,
@@ -68,7 +76,7 @@ impl Outlet {
             title: None,
             closed: false,
         };
-        Arc::new(Self { id, peer, hello, inner: Mutex::new(inner) })
+        Arc::new_cyclic(|me| Self { id, peer, hello, inner: Mutex::new(inner), me: me.clone() })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -108,14 +116,32 @@ impl Outlet {
         }
         inner.note(&update);
         let mut result = Ok(());
-        inner.projector.update(update, &mut |update| {
-            let notification = SessionNotification { session_id: self.id.clone(), update, meta: None };
-            let sent = self.peer.notify_now("session/update", wire::write(&notification, self.hello.dialect));
-            if sent.is_err() {
-                result = Err(Error::from(tieline_rpc::Closed));
-            }
-        });
+        inner.projector.update(update, &mut |update| result = self.tell(update));
+        if inner.projector.is_stale() && !std::mem::replace(&mut inner.flushing, true) {
+            let outlet = Weak::clone(&self.me);
+            tokio::spawn(async move {
+                tokio::time::sleep(OFTEN).await;
+                if let Some(outlet) = outlet.upgrade() {
+                    outlet.peer.room().await;
+                    let mut inner = outlet.lock();
+                    inner.flushing = false;
+                    outlet.flush(&mut inner);
+                }
+            });
+        }
         result
+    }
+
+    fn tell(&self, update: Update) -> Result<()> {
+        let notification = SessionNotification { session_id: self.id.clone(), update, meta: None };
+        Ok(self.peer.notify_now("session/update", wire::write(&notification, self.hello.dialect))?)
+    }
+
+    /// Tells what the projector kept back.
+    fn flush(&self, inner: &mut Inner) {
+        if !inner.closed {
+            inner.projector.flush(&mut |update| drop(self.tell(update)));
+        }
     }
 
     /// Whether what is sent now is an earlier conversation.
@@ -191,6 +217,7 @@ impl Outlet {
         for call in std::mem::take(&mut inner.open_calls) {
             let _ = self.put(&mut inner, ToolCallUpdate::new(call).status(status.clone()).into());
         }
+        self.flush(&mut inner);
         inner.turn = None;
         inner.asking = 0;
         inner.stoppable.clear();
@@ -341,7 +368,7 @@ impl Inner {
 fn projector(hello: &Hello) -> Projector {
     let can = &hello.capabilities;
     let gates = Gates { boolean_options: can.boolean_options, notices: can.notices, compaction: can.compaction };
-    Projector::new(hello.dialect).with_gates(gates)
+    Projector::new(hello.dialect).with_gates(gates).throttled()
 }
 
 /// The way to tell the client something about a session, in or outside a turn. Clones share the session.

@@ -3,7 +3,7 @@
 use super::desk::{Inner, Remembered, slot_info};
 use super::erased::AnySession;
 use super::outlet::{Hello, Outlet, SessionHandle, reply};
-use super::slot::Slot;
+use super::slot::{Place, Slot};
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::wire;
@@ -123,10 +123,13 @@ impl Inner {
         let Ready { outlet, opened, setting, live } = ready;
         let dialect = outlet.dialect();
         outlet.set_up(opened.options.clone(), opened.commands.clone());
-        if live.is_none() {
-            let Setting { cwd, additional_directories, .. } = setting;
-            let slot = Slot::new(Arc::clone(&outlet), opened.session, cwd, additional_directories, self.grace);
-            self.state().sessions.insert(outlet.id.clone(), slot);
+        let place = Place { cwd: setting.cwd, additional_directories: setting.additional_directories };
+        match live {
+            Some(slot) => *slot.place() = place,
+            None => {
+                let slot = Slot::new(Arc::clone(&outlet), opened.session, place, self.grace);
+                self.state().sessions.insert(outlet.id.clone(), slot);
+            }
         }
         let setup = SessionSetup {
             session_id: new.then(|| outlet.id.clone()),

@@ -23,14 +23,20 @@ const QUEUE: usize = 64;
 pub(crate) struct Slot {
     pub(crate) outlet: Arc<Outlet>,
     pub(crate) session: Arc<dyn AnySession>,
-    pub(crate) cwd: String,
-    pub(crate) additional_directories: Vec<String>,
+    place: Mutex<Place>,
     turns: Mutex<Turns>,
     idle: Notify,
     /// Options are changed one at a time.
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// A handler that ignores a cancel is dropped after this time.
     grace: Duration,
+}
+
+/// Where a session works.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) cwd: String,
+    pub(crate) additional_directories: Vec<String>,
 }
 
 #[derive(Default)]
@@ -49,15 +55,13 @@ pub(crate) struct Prompt {
 }
 
 impl Slot {
-    pub(crate) fn new(
-        outlet: Arc<Outlet>,
-        session: Arc<dyn AnySession>,
-        cwd: String,
-        additional_directories: Vec<String>,
-        grace: Duration,
-    ) -> Arc<Self> {
+    pub(crate) fn new(outlet: Arc<Outlet>, session: Arc<dyn AnySession>, place: Place, grace: Duration) -> Arc<Self> {
         let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
-        Arc::new(Self { outlet, session, cwd, additional_directories, turns, idle, changing, grace })
+        Arc::new(Self { outlet, session, place: Mutex::new(place), turns, idle, changing, grace })
+    }
+
+    pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {

@@ -38,6 +38,15 @@ pub struct Mark {
     noted: usize,
 }
 
+/// Which of the two names of a renamed key is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Names {
+    /// The one it has now.
+    New,
+    /// The one it had before.
+    Old,
+}
+
 /// A cursor over one JSON text.
 #[derive(Debug)]
 pub struct Reader<'a> {
@@ -45,6 +54,7 @@ pub struct Reader<'a> {
     pos: usize,
     depth: u16,
     deviations: Option<Vec<Deviation>>,
+    names: Option<Names>,
 }
 
 /// The inside of an array or object: knows whether a comma is due.
@@ -57,12 +67,26 @@ pub struct Sequence {
 impl<'a> Reader<'a> {
     /// Starts at the beginning of `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, pos: 0, depth: 0, deviations: None }
+        Self { text, pos: 0, depth: 0, deviations: None, names: None }
     }
 
     /// Starts a reader that remembers everything it forgives; ask with [`Self::deviations`].
     pub fn strict(text: &'a str) -> Self {
         Self { deviations: Some(Vec::new()), ..Self::new(text) }
+    }
+
+    /// Minds the names of renamed keys too. Without this both are right.
+    #[must_use]
+    pub fn minding(mut self, names: Names) -> Self {
+        self.names = Some(names);
+        self
+    }
+
+    /// Notes it if a renamed key has the other one of its names.
+    pub fn renamed(&mut self, key: &str, names: Names) {
+        if self.names.is_some_and(|right| right != names) {
+            self.forgive(Error::data("a name of another dialect").inside(key));
+        }
     }
 
     /// What was forgiven so far (always empty unless made by [`Self::strict`]).

@@ -3,7 +3,7 @@
 use crate::{Dialect, Dialects};
 use std::collections::BTreeMap;
 use std::num::{NonZeroU16, NonZeroU32};
-use tieline_json::{Error, Kind, Raw, Reader, Sequence, write_f64, write_i64, write_raw, write_str, write_u64};
+use tieline_json::{Error, Kind, Names, Raw, Reader, Sequence, write_f64, write_i64, write_raw, write_str, write_u64};
 
 /// Something that can be read from JSON. Reading takes the union of all dialects.
 pub trait Decode: Sized {
@@ -136,9 +136,12 @@ pub fn from_json<T: Decode>(text: &str) -> Result<T, Error> {
     Ok(value)
 }
 
-/// Reads `text` and also says everything that leniency forgave.
-pub fn from_json_strict<T: Decode>(text: &str) -> Result<(T, Vec<Error>), Error> {
+/// Reads `text` and also says everything that leniency forgave; with a dialect also names that are not of that dialect.
+pub fn from_json_strict<T: Decode>(text: &str, dialect: Option<Dialect>) -> Result<(T, Vec<Error>), Error> {
     let mut json = Reader::strict(text);
+    if let Some(dialect) = dialect {
+        json = json.minding(if dialect == Dialect::V2 { Names::New } else { Names::Old });
+    }
     let value = T::decode(&mut json)?;
     json.end()?;
     Ok((value, json.deviations().iter().map(|deviation| deviation.0.clone()).collect()))

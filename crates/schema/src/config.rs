@@ -3,7 +3,7 @@
 use crate::codec::read;
 use crate::macros::{open_enum, record};
 use crate::{Decode, Dialect, Encode, Meta, Record, Unknown, Writer, union};
-use tieline_json::{Error, Kind, Raw, Reader, write_str};
+use tieline_json::{Error, Kind, Names, Raw, Reader, write_str};
 
 /// One option of a session, with its present value.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,8 +159,14 @@ impl Decode for ConfigOption {
         let mut object = json.object()?;
         while let Some(key) = object.key(json)? {
             match &*key {
-                "configId" => id = Some(read::strict(json, "configId")?),
-                "id" if id.is_none() => id = Some(read::strict(json, "id")?),
+                "configId" => {
+                    json.renamed("configId", Names::New);
+                    id = Some(read::strict(json, "configId")?);
+                }
+                "id" if id.is_none() => {
+                    json.renamed("id", Names::Old);
+                    id = Some(read::strict(json, "id")?);
+                }
                 "name" => name = Some(read::strict(json, "name")?),
                 "description" => description = read::lenient(json, "description")?,
                 "category" => category = read::lenient(json, "category")?,

@@ -54,8 +54,12 @@ macro_rules! record {
                 while let Some(key) = fields.key(json)? {
                     match &*key {
                         $(
-                            $key => $field = Some($crate::macros::record!(@read $mode json $key)),
+                            $key => {
+                                $( let _ = $old; json.renamed($key, tieline_json::Names::New); )?
+                                $field = Some($crate::macros::record!(@read $mode json $key));
+                            }
                             $( $old if $field.is_none() => {
+                                json.renamed($old, tieline_json::Names::Old);
                                 $field = Some($crate::macros::record!(@read $mode json $old));
                             } )?
                         )*

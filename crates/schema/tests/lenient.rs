@@ -8,7 +8,7 @@ const V2: Dialect = Dialect::V2;
 /// Reads with leniency and lists what was forgiven.
 #[track_caller]
 fn forgiven(update: &str, expect: &str, deviations: &[&str]) {
-    let (update, found) = from_json_strict::<Update>(&update.replace('\'', "\"")).unwrap();
+    let (update, found) = from_json_strict::<Update>(&update.replace('\'', "\""), None).unwrap();
     assert_eq!(to_json(&update, V2).replace('"', "'"), expect);
     let found: Vec<_> = found.iter().map(ToString::to_string).collect();
     assert_eq!(found, deviations);
@@ -84,11 +84,11 @@ fn v1_rpc_08_lists_that_must_be_there() {
     ] {
         for value in ["null", "7", "{}"] {
             let json = format!("{{\"sessionUpdate\":\"{update}\",\"{list}\":{value}}}");
-            let (_, found) = from_json_strict::<Update>(&json).unwrap();
+            let (_, found) = from_json_strict::<Update>(&json, None).unwrap();
             assert_eq!(found[0].to_string(), format!("{list}: expected an array"), "{json}");
         }
         let json = format!("{{\"sessionUpdate\":\"{update}\",\"{list}\":[7]}}");
-        let (_, found) = from_json_strict::<Update>(&json).unwrap();
+        let (_, found) = from_json_strict::<Update>(&json, None).unwrap();
         assert_eq!(found[0].to_string(), format!("{list}.0: expected an object"));
         let missing = from_json::<Update>(&format!("{{\"sessionUpdate\":\"{update}\"}}")).unwrap_err();
         assert_eq!(missing.to_string(), format!("missing field `{list}`"));
@@ -189,5 +189,31 @@ fn v2_tool_18_broken_known_variants_fail() {
         ("{'sessionUpdate':'current_mode_update'}", "missing field `currentModeId`"),
     ] {
         assert_eq!(from_json::<Update>(&update.replace('\'', "\"")).unwrap_err().to_string(), what, "{update}");
+    }
+}
+
+/// Both names of a renamed key are read everywhere; strict reading says which one is not of the dialect.
+#[test]
+fn v1_strict_names_of_another_dialect_are_reported() {
+    let options = |key: &str| {
+        format!(
+            r#"{{"sessionUpdate":"config_option_update","configOptions":[{{"type":"boolean","{key}":"b","name":"B","currentValue":true}}]}}"#
+        )
+    };
+    let plan =
+        |key: &str| format!(r#"{{"sessionUpdate":"plan_update","plan":{{"type":"items","{key}":"p","entries":[]}}}}"#);
+    for (text, old, new) in [
+        (options("id"), None, Some("configOptions.0.id: a name of another dialect")),
+        (options("configId"), Some("configOptions.0.configId: a name of another dialect"), None),
+        (plan("id"), None, Some("plan.id: a name of another dialect")),
+        (plan("planId"), Some("plan.planId: a name of another dialect"), None),
+    ] {
+        for (dialect, expected) in
+            [(None, None), (Some(Dialect::V1), old), (Some(Dialect::V2Seed), old), (Some(Dialect::V2), new)]
+        {
+            let (_, found) = from_json_strict::<Update>(&text, dialect).unwrap();
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{dialect:?}: {text}");
+        }
     }
 }

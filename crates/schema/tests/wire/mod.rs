@@ -41,7 +41,7 @@ pub fn refuse<T: Decode + std::fmt::Debug>(text: &str, path: &str) {
 /// Expects that a strict reader notes exactly these places.
 #[track_caller]
 pub fn deviates<T: Decode>(text: &str, paths: &[&str]) {
-    let (_, deviations) = from_json_strict::<T>(text).unwrap_or_else(|error| panic!("{error} in {text}"));
+    let (_, deviations) = from_json_strict::<T>(text, None).unwrap_or_else(|error| panic!("{error} in {text}"));
     let found: Vec<String> = deviations.iter().map(tieline_schema::Error::path).collect();
     assert_eq!(found, paths, "{text}");
 }

@@ -1,0 +1,64 @@
+//! What can go wrong with an answer.
+
+use std::time::Duration;
+
+/// Something that goes wrong. `after` counts pieces of content, so that it means the same in each format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The bytes come in odd splits: inside characters, inside lines, inside line ends.
+    Split,
+    /// The connection is closed in the middle of a line, after so many pieces of content.
+    Cut {
+        /// How many whole pieces come before.
+        after: usize,
+    },
+    /// Nothing comes for a while.
+    Stall {
+        /// How many pieces come before.
+        after: usize,
+        /// How long; `None` is until the client goes away (an hour at most).
+        time: Option<Duration>,
+    },
+    /// Nothing at all comes for a while, not even the head of the answer.
+    Slow(Duration),
+    /// The request is answered with an error in the vendor's shape.
+    Status {
+        /// The HTTP status: 400, 401, 403, 404 (unknown model), 413, 429, 500, 503, 529 …
+        code: u16,
+        /// Seconds, for the `Retry-After` header.
+        retry_after: Option<u64>,
+    },
+    /// The conversation does not fit, told in the vendor's shape.
+    Overflow,
+    /// The stream starts well and then carries the vendor's error for this status.
+    StreamError {
+        /// How many pieces come before.
+        after: usize,
+        /// The HTTP status that the error stands for: 500, 529 …
+        code: u16,
+    },
+    /// One event of the stream is not JSON; the rest follows.
+    Malformed {
+        /// How many pieces come before.
+        after: usize,
+    },
+    /// The stream ends in good order, but without its closing events.
+    Unfinished,
+    /// Comments (and Anthropic's pings) between the events.
+    KeepAlive,
+}
+
+/// A fault and when it happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) fault: Fault,
+    /// Only at so many first attempts; `None` is always.
+    pub(crate) first: Option<u32>,
+}
+
+impl Planned {
+    pub(crate) fn happens(&self, attempt: u32) -> bool {
+        self.first.is_none_or(|first| attempt < first)
+    }
+}

@@ -1,0 +1,43 @@
+//! A scripted local server that speaks the wire formats of the model providers.
+//!
+//! Tests of a provider use it as the other side, and real agents run offline on it: they are given its address in place of the
+//! provider's. It listens on 127.0.0.1 only.
+//!
+//! ```
+//! use tieline_model_server::{Answer, Call, ModelServer, Script};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let script = Script::new(vec![
+//!     Answer::new().think("I need a file.").and(Call::write("notes.txt", "hello")),
+//!     Answer::text("Done: {result}"),
+//! ]);
+//! let server = ModelServer::start(script).await?;
+//! println!("OPENAI_BASE_URL={}/v1", server.url());
+//! assert!(server.requests().is_empty());
+//! # Ok(())
+//! # }
+//! ```
+
+mod body;
+mod builtin;
+mod call;
+mod choose;
+mod directive;
+mod fault;
+mod file;
+mod play;
+mod sample;
+mod script;
+mod server;
+mod service;
+mod talk;
+mod wire;
+
+pub use builtin::{builtin, builtins};
+pub use call::Call;
+pub use fault::Fault;
+pub use file::BadScript;
+pub use script::{Answer, Script, Stop, Usage};
+pub use server::{ModelServer, Recorded};
+pub use talk::Format;

@@ -1,0 +1,121 @@
+//! The wire formats: one file for each, with how a request is read and how an answer is written.
+
+pub(crate) mod chat;
+pub(crate) mod error;
+pub(crate) mod gemini;
+pub(crate) mod lists;
+pub(crate) mod messages;
+pub(crate) mod responses;
+
+use crate::script::{Stop, Usage};
+use crate::talk::{Asked, Format};
+use serde_json::Value;
+
+/// An answer, ready to be written in any format.
+#[derive(Debug, Clone)]
+pub(crate) struct Reply {
+    pub(crate) serial: u64,
+    pub(crate) model: String,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) usage: Usage,
+    pub(crate) stop: Stop,
+    /// How many characters come at once.
+    pub(crate) chunk: usize,
+    /// See [`Asked::extra`].
+    pub(crate) extra: bool,
+    pub(crate) reasoning_field: String,
+}
+
+impl Reply {
+    pub(crate) fn calls(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Call { .. }))
+    }
+
+    /// All texts as one.
+    pub(crate) fn text(&self) -> String {
+        self.parts
+            .iter()
+            .filter_map(|part| if let Part::Text(text) = part { Some(text.as_str()) } else { None })
+            .collect()
+    }
+}
+
+/// A part of an answer.
+#[derive(Debug, Clone)]
+pub(crate) enum Part {
+    Thought(String),
+    Text(String),
+    Call { id: String, name: String, arguments: String, free: bool },
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    pub(crate) name: Option<&'static str>,
+    pub(crate) data: String,
+    /// It carries a piece of the content.
+    pub(crate) content: bool,
+}
+
+impl Event {
+    /// An event whose name is also the `type` in its data.
+    pub(crate) fn typed(name: &'static str, data: Value) -> Self {
+        Self { name: Some(name), data: data.to_string(), content: false }
+    }
+
+    pub(crate) fn data(data: &Value) -> Self {
+        Self { name: None, data: data.to_string(), content: false }
+    }
+
+    pub(crate) fn content(mut self) -> Self {
+        self.content = true;
+        self
+    }
+}
+
+/// The answer as a stream of events.
+pub(crate) fn events(asked: &Asked, reply: &Reply) -> Vec<Event> {
+    match asked.format {
+        Format::Chat => chat::events(reply),
+        Format::Responses => responses::events(reply),
+        Format::Messages => messages::events(reply),
+        Format::Gemini | Format::Other => gemini::events(reply),
+    }
+}
+
+/// The answer in one piece.
+pub(crate) fn whole(asked: &Asked, reply: &Reply) -> Value {
+    match asked.format {
+        Format::Chat => chat::whole(reply),
+        Format::Responses => responses::whole(reply),
+        Format::Messages => messages::whole(reply),
+        Format::Gemini | Format::Other => gemini::whole(reply),
+    }
+}
+
+/// A text in pieces of so many characters; one empty piece if it is empty.
+pub(crate) fn pieces(text: &str, size: usize) -> Vec<&str> {
+    let mut starts: Vec<_> = text.char_indices().map(|(at, _)| at).step_by(size.max(1)).collect();
+    starts.push(text.len());
+    match starts.len() {
+        1 => vec![""],
+        _ => starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect(),
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_between_characters() {
+        assert_eq!(pieces("aüb🦀c", 2), ["aü", "b🦀", "c"]);
+        assert_eq!(pieces("", 2), [""]);
+        assert_eq!(pieces("abc", 9), ["abc"]);
+    }
+}

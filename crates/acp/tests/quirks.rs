@@ -366,3 +366,32 @@ async fn v1_cancel_03_a_question_that_crosses_the_cancel_is_answered_cancelled()
     let id = wire.ask("session/request_permission", params).await;
     assert_eq!(wire.answer(id).await.0["result"]["outcome"]["outcome"], "cancelled");
 }
+
+/// Gemini CLI cannot make a file if reading the missing one fails; everybody else is told the truth.
+#[tokio::test]
+async fn a_missing_file_is_an_empty_one_for_gemini() {
+    struct NoFiles;
+    impl tieline::client::Handler for NoFiles {
+        async fn read_text_file(&self, request: tieline::schema::ReadTextFileRequest) -> tieline::Result<String> {
+            match request.path.as_str() {
+                "/missing" => Err(Error::not_found(&request.path)),
+                _ => Err(Error::internal("broken")),
+            }
+        }
+    }
+    for (name, path, expect) in [
+        ("gemini-cli", "/missing", json!({"content": ""})),
+        ("gemini-cli", "/broken", json!(-32603)),
+        ("other", "/missing", json!(-32002)),
+    ] {
+        let (mut wire, transport) = wire();
+        let client = Client::default().offer(|can| can.fs_read = true).handler(NoFiles);
+        let connecting = tokio::spawn(client.protocol(Protocol::Only(Dialect::V1)).connect(transport));
+        let (request, _) = wire.request("initialize").await;
+        let info = json!({"name": name, "version": "0.61.0"});
+        wire.reply(&request, json!({"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {}})).await;
+        let _agent = connecting.await.unwrap().unwrap();
+        let answer = wire.call("fs/read_text_file", json!({"sessionId": "s", "path": path})).await;
+        assert_eq!(answer.get("result").unwrap_or(&answer["error"]["code"]), &expect, "{name} {path}");
+    }
+}

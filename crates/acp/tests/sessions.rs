@@ -68,9 +68,15 @@ impl Agent for Full {
 }
 
 impl Session for Conversation {
+    async fn accept(&self, _: &str, prompt: &[ContentBlock]) -> Result<()> {
+        if prompt[0].as_text() == Some("refuse") { Err(Error::AuthRequired) } else { Ok(()) }
+    }
+
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         match prompt[0].as_text().unwrap_or_default() {
             "wait" => turn.cancelled().await,
+            "login" => return Err(Error::AuthRequired),
+            "log in with these words" => return Err(Error::wire(-32000, "The key has expired.")),
             "mode" => turn.session().set_option("mode", ConfigValue::Id("code".into())).await?,
             "notice" => turn.session().notice(Severity::Warning, "Careful").await?,
             text => {
@@ -410,6 +416,35 @@ async fn v1_auth_02_03_05_08_v2_auth_02_03_04_08_login_and_logout() {
         assert_eq!(wire.code(login, json!({"methodId": "unknown"})).await, -32602, "V1-AUTH-02");
         assert_eq!(wire.result(login, json!({"methodId": "key"})).await, json!({}), "V1-AUTH-05");
         setup(&mut wire).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_that_needs_a_login_says_how() {
+    in_every_dialect(|dialect| async move {
+        let (mut wire, _) = connect(dialect).await;
+        let session = wire.new_session().await;
+        for (text, message) in [
+            ("refuse", "Authentication required"),
+            ("login", "Authentication required"),
+            ("log in with these words", "The key has expired."),
+        ] {
+            let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+            let mut error = wire.call("session/prompt", prompt).await["error"].clone();
+            if dialect == Dialect::V2 && text != "refuse" {
+                error = loop {
+                    let update = wire.get().await["params"]["update"].clone();
+                    if update["state"] == "idle" {
+                        break update["error"].clone();
+                    }
+                };
+            }
+            assert_eq!((&error["code"], &error["message"]), (&json!(-32000), &json!(message)), "{dialect}: {text}");
+            assert_eq!(error["data"]["reason"], "auth_required", "{dialect}: {text}");
+            let id = if dialect == Dialect::V2 { "methodId" } else { "id" };
+            assert_eq!(error["data"]["authMethods"][0][id], "key", "{dialect}: {text}: {error}");
+        }
     })
     .await;
 }

@@ -1,30 +1,41 @@
 //! `tieline agent`: the built-in coding agent on standard input and output.
 
-use clap::Args;
+use crate::login;
+use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use tieline::Protocol;
 use tieline::agent::Server;
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, scenarios};
-use tieline_coder::{Coder, Keep, Settings, mode_named};
+use tieline_coder::model::{choose, provider};
+use tieline_coder::{Coder, Keep, KeepFor, Settings, config_folder, mode_named};
 use tieline_host::sandbox::Level;
 
 const IN_ZED: &str = r#"In Zed, for example:
 
   "agent_servers": { "Tieline": { "command": "tieline", "args": ["agent"] } }"#;
 
-/// The coding agent, for any ACP client; needs no key and no network
+/// The coding agent, for any ACP client; with the model of your choice, or without a key and a network
 ///
 /// Clients start it and talk to it over standard input and output. Nothing else is ever printed there.
 #[derive(Args)]
-#[command(after_help = IN_ZED)]
+#[command(after_help = IN_ZED, subcommand_value_name = "ACTION")]
 pub struct Arguments {
-    /// Who answers: `offline` follows plain instructions and is no language model
-    #[arg(long, value_name = "NAME", default_value = "offline", value_parser = ["offline"])]
-    model: String,
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// Who answers: PROVIDER/MODEL (see `tieline models`), or `offline`, which follows plain instructions and is no language
+    /// model; also from `TIELINE_MODEL` or your config.toml [default: offline]
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    model: Option<String>,
+
+    /// Reach the provider at this address instead
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
 
     /// Play a scenario instead: the name of one that ships inside, a TOML file, or `list`
     #[arg(long, value_name = "NAME|FILE|list")]
@@ -50,9 +61,51 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     store: Option<PathBuf>,
 
+    /// Give each MCP server so many seconds to start
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    mcp_timeout: u64,
+
+    /// Give each call of an MCP tool so many seconds to answer or to report progress
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    mcp_call_timeout: u64,
+
+    /// Remove sessions that were not used for N days; 0 keeps them for ever [default: 365, or `keep_days` in config.toml]
+    #[arg(long, value_name = "N", conflicts_with = "no_store")]
+    keep_days: Option<u64>,
+
+    /// Keep only the N sessions used last; 0 keeps all [default: 5000, or `keep_count` in config.toml]
+    #[arg(long, value_name = "N", conflicts_with = "no_store")]
+    keep_count: Option<usize>,
+
     /// Speak only this version of the protocol: auto, 1, 2 or 2-seed
     #[arg(long, default_value = "auto")]
     protocol: Protocol,
+}
+
+/// What else it can do.
+#[derive(Subcommand)]
+enum Action {
+    /// Ask for the key of a provider in this terminal, and store it for you alone
+    Login(login::Arguments),
+    /// Forget the stored key of a provider
+    Logout {
+        /// Which provider; by default the one of your model
+        provider: Option<String>,
+    },
+}
+
+/// The user's settings for models.
+pub fn settings() -> Result<provider::Settings, String> {
+    match tieline_coder::config_folder() {
+        Some(folder) => provider::Settings::load(&folder.join("config.toml")),
+        None => Ok(provider::Settings::default()),
+    }
+}
+
+/// Who should answer, as typed or as set elsewhere.
+pub fn wanted(typed: Option<String>, settings: &provider::Settings) -> String {
+    let set = || std::env::var("TIELINE_MODEL").ok().filter(|name| !name.is_empty());
+    typed.or_else(set).or_else(|| settings.models.default.clone()).unwrap_or_else(|| "offline".into())
 }
 
 /// Serves until the client goes away.
@@ -60,7 +113,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
     if arguments.script.as_deref() == Some("list") {
         return list();
     }
-    match serve(arguments) {
+    let (model, base_url) = (arguments.model.clone(), arguments.base_url.clone());
+    let done = match arguments.action {
+        Some(Action::Login(login)) => login::log_in(login, model, base_url.as_deref()),
+        Some(Action::Logout { provider }) => login::log_out(provider, model),
+        None => serve(arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err((code, why)) => {
             let _ = writeln!(std::io::stderr(), "tieline agent: {why}");
@@ -72,22 +131,41 @@ pub fn run(arguments: Arguments) -> ExitCode {
 fn serve(arguments: Arguments) -> Result<(), (u8, String)> {
     let mut settings = match &arguments.script {
         Some(name) => Settings::new(script(name).map_err(|why| (2, why))?),
-        None => Settings::new(Offline::new()),
+        None => chosen(arguments.model, arguments.base_url.as_deref()).map_err(|why| (2, why))?,
     };
     settings.mode = mode_named(&arguments.mode).ok_or((2, format!("there is no mode `{}`", arguments.mode)))?;
     settings.max_requests = arguments.max_requests;
     settings.sandbox = arguments.sandbox;
+    settings.mcp.start = Duration::from_secs(arguments.mcp_timeout);
+    settings.mcp.call = Duration::from_secs(arguments.mcp_call_timeout);
     settings.keep = match (arguments.no_store, arguments.store) {
         (true, _) => Keep::Nothing,
         (false, Some(path)) => Keep::At(path),
         (false, None) => Keep::Default,
     };
+    let mut keep_for = KeepFor::load(config_folder().as_deref()).map_err(|why| (2, why))?;
+    keep_for.days = arguments.keep_days.unwrap_or(keep_for.days);
+    keep_for.count = arguments.keep_count.unwrap_or(keep_for.count);
+    settings.keep_for = keep_for;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| (1, error.to_string()))?;
     let served = runtime.block_on(Server::new(Coder::new(settings)).protocol(arguments.protocol).serve_stdio());
     // Work that blocks must not keep us here.
-    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    runtime.shutdown_timeout(Duration::from_millis(200));
     served.map_err(|error| (1, error.to_string()))
+}
+
+/// The settings for the model that the user wants.
+fn chosen(model: Option<String>, base_url: Option<&str>) -> Result<Settings, String> {
+    let config = settings()?;
+    let http = choose::http(&config);
+    let chosen = choose::choose(&wanted(model, &config), base_url, &config, &http)?;
+    let mut settings = Settings::new(Offline::new());
+    settings.models = chosen.models;
+    settings.provider = chosen.provider;
+    settings.http = http;
+    settings.thought_level = config.models.thought_level;
+    Ok(settings)
 }
 
 /// A scenario by its name, or from a file.

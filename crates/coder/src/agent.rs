@@ -2,17 +2,18 @@
 
 use crate::commands;
 use crate::history;
-use crate::model::Model;
-use crate::permission::mode_id;
+use crate::http::Http;
+use crate::mcp;
+use crate::model::provider::Provider;
+use crate::model::{Model, ModelError};
 use crate::report::store_failed;
-use crate::session::{Conversation, Past};
+use crate::retention::KeepFor;
+use crate::session::{Conversation, Past, Place};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tieline::agent::{About, Agent, Opened, Opening, Resuming, SessionHandle};
-use tieline::schema::{
-    ConfigCategory, Items, ListRequest, ListResponse, Message, SelectOption, SelectOptions, SessionInfo,
-};
-use tieline::{ConfigOption, Error, MessageKind, Patch, Result, SessionId, Severity, Update};
+use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
+use tieline::{Error, MessageKind, Patch, Result, SessionId, Severity, Update};
 use tieline_host::files::Hash;
 use tieline_host::rules::Mode;
 use tieline_host::sandbox::Level;
@@ -46,8 +47,18 @@ pub struct Settings {
     pub sandbox: Level,
     /// Where sessions are kept.
     pub keep: Keep,
+    /// For how long they are kept there.
+    pub keep_for: KeepFor,
     /// The folder of the user's own rules.
     pub rules: Option<PathBuf>,
+    /// The way to the network.
+    pub http: Http,
+    /// How long MCP servers may take.
+    pub mcp: mcp::Limits,
+    /// Whose models they are; it is who users log in to.
+    pub provider: Option<Arc<Provider>>,
+    /// How hard a model should think: a value of its `thought_level` option.
+    pub thought_level: Option<String>,
 }
 
 impl Settings {
@@ -59,13 +70,18 @@ impl Settings {
             max_requests: 50,
             sandbox: Level::Workspace,
             keep: Keep::Default,
+            keep_for: KeepFor::default(),
             rules: config_folder(),
+            http: Http::default(),
+            mcp: mcp::Limits::default(),
+            provider: None,
+            thought_level: None,
         }
     }
 }
 
-/// `$XDG_CONFIG_HOME/tieline`, or below `~/.config`.
-fn config_folder() -> Option<PathBuf> {
+/// The folder of the user's configuration: `$XDG_CONFIG_HOME/tieline`, or below `~/.config`.
+pub fn config_folder() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(base.join("tieline"))
@@ -80,16 +96,12 @@ pub struct Coder {
 impl Coder {
     /// An agent with these settings.
     pub fn new(settings: Settings) -> Self {
-        // Ready when the first session wants them, and `initialize` does not wait.
-        std::thread::spawn(|| {
-            std::sync::LazyLock::force(&crate::permission::PROTECTED);
-        });
         Self { settings: Arc::new(settings), store: OnceCell::new() }
     }
 
     /// The store, opened on first use; `None` if nothing is to be kept.
     async fn store(&self) -> Result<Option<&Store>> {
-        let keep = self.settings.keep.clone();
+        let (keep, keep_for) = (self.settings.keep.clone(), self.settings.keep_for);
         if keep == Keep::Nothing {
             return Ok(None);
         }
@@ -98,39 +110,28 @@ impl Coder {
                 Keep::At(path) => Store::open(path),
                 _ => Store::open_default(),
             };
-            tokio::task::spawn_blocking(open).await.map_err(Error::internal)?.map_err(|error| {
+            let store = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?.map_err(|error| {
                 Error::wire(-32603, format!("{error} (to work without a store, start the agent with --no-store)"))
-            })
+            })?;
+            clear_out(&store, keep_for).await;
+            Ok(store)
         };
         self.store.get_or_try_init(open).await.map(Some)
     }
 
     /// What a session may be told when it is opened, new or again.
-    async fn ready(&self, session: Conversation, servers: usize) -> Result<Opened<Conversation>> {
-        if servers > 0 {
-            let words = "MCP servers are not supported yet; the session works without them.";
-            session.handle().notice(Severity::Warning, words).await?;
-        }
-        let options = self.options(&session);
+    async fn ready(&self, session: Conversation) -> Result<Opened<Conversation>> {
+        let options = session.options();
         let commands = commands::advertised(&session).await;
         Ok(Opened::new(session).options(options).commands(commands))
     }
 
-    fn options(&self, session: &Conversation) -> Vec<ConfigOption> {
-        let choice = |value: &str, name: &str, meaning: &str| SelectOption {
-            value: value.into(),
-            name: name.into(),
-            description: (!meaning.is_empty()).then(|| meaning.into()),
-            ..SelectOption::default()
-        };
-        let ways = crate::permission::MODES.iter().map(|(id, name, meaning)| choice(id, name, meaning)).collect();
-        let now = mode_id(session.mode());
-        let mut mode = ConfigOption::select("mode", "Mode", now, SelectOptions::Flat(ways));
-        mode.category = Some(ConfigCategory::Mode);
-        let known = self.settings.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
-        let mut model = ConfigOption::select("model", "Model", session.model().id(), SelectOptions::Flat(known));
-        model.category = Some(ConfigCategory::Model);
-        vec![mode, model]
+    /// Refuses a session while the model that would answer can't be asked. The engine adds the ways to log in.
+    fn check_login(&self) -> Result<()> {
+        match self.settings.models.first().map(|model| model.ready()) {
+            Some(Err(error)) => Err(login_failed(error)),
+            _ => Ok(()),
+        }
     }
 
     fn snapshots(store: &Store, id: &SessionId) -> PathBuf {
@@ -151,11 +152,16 @@ impl Agent for Coder {
         let kept = self.settings.keep != Keep::Nothing;
         let can = &mut about.capabilities;
         (can.load, can.list, can.resume, can.delete) = (kept, kept, kept, kept);
+        can.logout = self.settings.provider.is_some();
+        about.auth_methods = self.settings.provider.as_ref().map_or_else(Vec::new, |provider| provider.auth_methods());
+        let can = &mut about.capabilities;
         (can.close, can.additional_directories, can.image, can.embedded_context) = (true, true, true, true);
+        (can.mcp_stdio, can.mcp_http, can.mcp_sse) = (true, true, true);
         about
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
+        self.check_login()?;
         let id = opening.session.id().clone();
         let store = self.store().await?;
         let mut past = Past::default();
@@ -170,12 +176,12 @@ impl Agent for Coder {
             past.log = Some(Arc::new(store.create(new).await.map_err(store_failed)?));
             past.kept = Some((store.clone(), Self::snapshots(store, &id)));
         }
-        let roots = (opening.cwd, opening.additional_directories);
-        let session = Conversation::new(Arc::clone(&self.settings), opening.session, roots, past).await?;
-        self.ready(session, opening.mcp_servers.len()).await
+        let place = Place { cwd: opening.cwd, more: opening.additional_directories, servers: opening.mcp_servers };
+        self.ready(Conversation::new(Arc::clone(&self.settings), opening.session, place, past).await?).await
     }
 
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Conversation>> {
+        self.check_login()?;
         let id = resuming.session.id().clone();
         let Some(store) = self.store().await? else { return Err(Error::unknown_session(&id)) };
         let known = store.session(&id).await.map_err(store_failed)?;
@@ -201,11 +207,22 @@ impl Agent for Coder {
         }
         history::mend(&mut past.messages);
         if let Some(damage) = opened.damage {
-            resuming.session.notice(Severity::Warning, format!("A part of this session is lost: {damage}")).await?;
+            warn(&resuming.session, format!("A part of this session is lost: {damage}")).await?;
         }
-        let roots = (resuming.cwd, resuming.additional_directories);
-        let session = Conversation::new(Arc::clone(&self.settings), resuming.session, roots, past).await?;
-        self.ready(session, resuming.mcp_servers.len()).await
+        let place = Place { cwd: resuming.cwd, more: resuming.additional_directories, servers: resuming.mcp_servers };
+        self.ready(Conversation::new(Arc::clone(&self.settings), resuming.session, place, past).await?).await
+    }
+
+    async fn login(&self, _: String) -> Result<()> {
+        let Some(provider) = self.settings.provider.clone() else { return Ok(()) };
+        let done = tokio::task::spawn_blocking(move || provider.log_in()).await.map_err(Error::internal)?;
+        done.map_err(login_failed)
+    }
+
+    async fn logout(&self) -> Result<()> {
+        let Some(provider) = self.settings.provider.clone() else { return Ok(()) };
+        let done = tokio::task::spawn_blocking(move || provider.log_out()).await.map_err(Error::internal)?;
+        done.map_err(|why| Error::wire(-32603, why))
     }
 
     async fn list(&self, request: ListRequest) -> Result<Option<ListResponse>> {
@@ -226,6 +243,11 @@ impl Agent for Coder {
 
     async fn delete(&self, id: SessionId) -> Result<()> {
         let Some(store) = self.store().await? else { return Ok(()) };
+        // A session of another agent is none of ours.
+        let ours = store.session(&id).await.map(|known| known.agent == NAME);
+        if matches!(ours, Ok(false)) {
+            return Ok(());
+        }
         match store.delete(&id).await {
             Ok(()) => {
                 let folder = Self::snapshots(store, &id);
@@ -236,6 +258,37 @@ impl Agent for Coder {
             Err(error) => Err(store_failed(error)),
         }
     }
+}
+
+/// What the client is told when nobody is logged in.
+fn login_failed(error: ModelError) -> Error {
+    match error {
+        ModelError::LoginNeeded(why) => Error::wire(-32000, why),
+        error => Error::wire(-32603, error.to_string()),
+    }
+}
+
+/// Removes the sessions that are not to be kept any longer, and the old contents of files that go with them.
+async fn clear_out(store: &Store, keep_for: KeepFor) {
+    match store.retain(keep_for.retention(NAME)).await {
+        Ok(gone) if gone.is_empty() => {}
+        Ok(gone) => {
+            tracing::info!(count = gone.len(), "old sessions were removed");
+            let folders: Vec<PathBuf> = gone.iter().map(|id| Coder::snapshots(store, id)).collect();
+            let remove = move || folders.into_iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+            let _ = tokio::task::spawn_blocking(remove).await;
+        }
+        // What can't be removed now can be next time.
+        Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
+    }
+}
+
+/// Tells what must not be missed: as a notice where the client shows such, in plain words elsewhere.
+async fn warn(session: &SessionHandle, words: String) -> Result<()> {
+    if session.client().capabilities().notices {
+        return session.notice(Severity::Warning, words).await;
+    }
+    session.update(Update::text(MessageKind::Agent, Some(format!("warning-{}", session.id())), words)).await
 }
 
 /// Sends what happened earlier.

@@ -1,6 +1,7 @@
 //! Slash commands that the agent carries out itself, and those that a project brings as files.
 
 use crate::history;
+use crate::mcp::tool_name;
 use crate::model::Message;
 use crate::report::Teller;
 use crate::session::Conversation;
@@ -23,6 +24,8 @@ pub enum Typed {
     Ours((String, String)),
     /// A command of the project: what it stands for.
     Project(String),
+    /// A tool of an MCP server: its name for models, and its arguments.
+    Call(String, String),
     /// Something for the model.
     Not,
 }
@@ -33,6 +36,7 @@ fn ours() -> Vec<Command> {
         Command::new("diff", "Shows what the last turn that changed files did to them."),
         Command::new("compact", "Shortens the conversation to a summary."),
         Command::new("rules", "Lists the permission rules; `remove N` removes one.").with_input("remove N"),
+        Command::new("mcp", "Lists the MCP servers and their tools, or calls a tool.").with_input("SERVER TOOL {json}"),
         Command::new("help", "Says what can be typed here."),
     ]
 }
@@ -126,6 +130,12 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
     let Some(text) = prompt.first().and_then(ContentBlock::as_text) else { return Typed::Not };
     let Some(line) = text.trim().strip_prefix('/') else { return Typed::Not };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    if name == "mcp"
+        && let Some((server, rest)) = word(rest.trim())
+        && let Some((tool, arguments)) = word(rest)
+    {
+        return Typed::Call(tool_name(server, tool), arguments.to_owned());
+    }
     if ours().iter().any(|command| command.name == name) {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
@@ -133,6 +143,15 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
         Some(project) => Typed::Project(project.with(rest.trim())),
         None => Typed::Not,
     }
+}
+
+/// The first word, in quotes if it has spaces, and what follows; `None` if there is none.
+fn word(text: &str) -> Option<(&str, &str)> {
+    let (word, rest) = match text.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?,
+        None => text.split_once(char::is_whitespace).unwrap_or((text, "")),
+    };
+    (!word.is_empty()).then(|| (word, rest.trim_start()))
 }
 
 /// Carries one of our commands out. `None` if the model has something to say about it, too.
@@ -146,7 +165,9 @@ pub async fn carry_out(
         "undo" => undo(session).await,
         "diff" => diff(session).await,
         "rules" => rules(session, &rest),
-        "compact" if compact(teller, messages).await? => "The conversation was shortened to a summary.".into(),
+        "mcp" if rest.is_empty() => session.servers().describe(),
+        "mcp" => "Type `/mcp` for a list, or `/mcp SERVER TOOL {json}` to call a tool.".into(),
+        "compact" if compact(teller, messages, false).await? => "The conversation was shortened to a summary.".into(),
         "compact" => "The conversation is short already.".into(),
         _ => {
             teller.say(MessageKind::Agent, help(session).await).await?;
@@ -252,6 +273,20 @@ mod tests {
     use super::*;
     use crate::model::offline::Offline;
     use crate::model::{Event, Request};
+
+    #[test]
+    fn words_with_and_without_quotes() {
+        for (text, expect) in [
+            ("a b {\"c\": 1}", Some(("a", "b {\"c\": 1}"))),
+            ("\"a b\" c", Some(("a b", "c"))),
+            ("a", Some(("a", ""))),
+            ("", None),
+            ("\"\" a", None),
+            ("\"a", None),
+        ] {
+            assert_eq!(word(text), expect);
+        }
+    }
 
     #[test]
     fn the_offline_model_knows_its_commands() {

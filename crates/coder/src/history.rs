@@ -9,6 +9,8 @@ use tieline_host::store::{Event, Stored};
 
 /// The name under which a compaction is stored.
 const COMPACTION: &str = "compaction";
+/// A result that is longer, in bytes, is cut when the conversation does not fit.
+const LONG: usize = 8 * 1024;
 /// So many messages at the end stay as they are.
 const KEPT: usize = 6;
 
@@ -23,6 +25,8 @@ enum Line {
         text: String,
         thought: String,
         calls: Vec<ToolRequest>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept: Option<Raw>,
     },
     Results {
         results: Vec<LineResult>,
@@ -55,8 +59,8 @@ pub fn user_event(content: &[ContentBlock], same: bool) -> Vec<Event> {
 pub fn event(message: &Message) -> Vec<Event> {
     let line = match message {
         Message::User(content) => Line::User { content: Some(write(content)) },
-        Message::Assistant { text, thought, calls } => {
-            Line::Assistant { text: text.clone(), thought: thought.clone(), calls: calls.clone() }
+        Message::Assistant { text, thought, calls, kept } => {
+            Line::Assistant { text: text.clone(), thought: thought.clone(), calls: calls.clone(), kept: kept.clone() }
         }
         Message::Results(results) => {
             let result = |result: &ToolResult| LineResult {
@@ -71,9 +75,10 @@ pub fn event(message: &Message) -> Vec<Event> {
     Raw::of(&line).map(Event::Model).into_iter().collect()
 }
 
-/// The event that says that all messages before are replaced by a summary and the last `kept` ones.
-pub fn compaction_event(summary: &str, kept: usize) -> Vec<Event> {
-    let body = serde_json::json!({ "summary": summary, "kept": kept });
+/// The event that says that all messages before are replaced by a summary and the last `kept` ones, and long results are cut
+/// if they have to be.
+pub fn compaction_event(summary: Option<&str>, kept: usize, trimmed: bool) -> Vec<Event> {
+    let body = serde_json::json!({ "summary": summary, "kept": kept, "trimmed": trimmed });
     vec![Event::Other { kind: COMPACTION.into(), body: body.into() }]
 }
 
@@ -86,7 +91,9 @@ pub fn take(messages: &mut Vec<Message>, prompt: &mut Vec<ContentBlock>, stored:
                 mend(messages);
                 messages.push(Message::User(content.map_or_else(|| prompt.clone(), read)));
             }
-            Ok(Line::Assistant { text, thought, calls }) => messages.push(Message::Assistant { text, thought, calls }),
+            Ok(Line::Assistant { text, thought, calls, kept }) => {
+                messages.push(Message::Assistant { text, thought, calls, kept });
+            }
             Ok(Line::Results { results }) => {
                 let result = |line: LineResult| ToolResult {
                     id: line.id,
@@ -101,7 +108,12 @@ pub fn take(messages: &mut Vec<Message>, prompt: &mut Vec<ContentBlock>, stored:
         Event::Other { kind, body } if kind == COMPACTION => {
             let body: serde_json::Value = body.parse().unwrap_or_default();
             let kept = body["kept"].as_u64().and_then(|kept| usize::try_from(kept).ok()).unwrap_or(0);
-            replace(messages, body["summary"].as_str().unwrap_or_default(), kept);
+            if let Some(summary) = body["summary"].as_str() {
+                replace(messages, summary, kept);
+            }
+            if body["trimmed"] == true {
+                trim(messages);
+            }
         }
         _ => {}
     }
@@ -131,7 +143,7 @@ pub fn tokens(messages: &[Message]) -> u64 {
         .iter()
         .map(|message| match message {
             Message::User(content) => blocks(content),
-            Message::Assistant { text, thought, calls } => {
+            Message::Assistant { text, thought, calls, .. } => {
                 text.len() + thought.len() + calls.iter().map(|call| call.arguments.len() + 16).sum::<usize>()
             }
             Message::Results(results) => results.iter().map(|result| blocks(&result.content)).sum(),
@@ -157,7 +169,7 @@ pub fn text_of(block: &ContentBlock) -> &str {
 pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
     // A kept part must not begin with results whose calls are gone.
     let start = (messages.len().saturating_sub(KEPT)..messages.len())
-        .find(|&at| matches!(messages[at], Message::User(_)))
+        .find(|&at| !matches!(messages[at], Message::Results(_)))
         .unwrap_or(messages.len());
     if start < 2 {
         return None;
@@ -191,8 +203,47 @@ pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
 /// Puts a summary in place of all but the last messages.
 pub fn replace(messages: &mut Vec<Message>, summary: &str, kept: usize) {
     let start = messages.len().saturating_sub(kept);
-    let noted = Message::Assistant { text: "Noted.".into(), thought: String::new(), calls: Vec::new() };
-    messages.splice(..start, [Message::User(vec![summary.into()]), noted]);
+    let summary = Message::User(vec![summary.into()]);
+    // The sides take turns, and the model has the last word in no request.
+    if !matches!(messages.get(start), Some(Message::User(_))) {
+        messages.splice(..start, [summary]);
+        return;
+    }
+    let noted = Message::Assistant { text: "Noted.".into(), thought: String::new(), calls: Vec::new(), kept: None };
+    messages.splice(..start, [summary, noted]);
+}
+
+/// Cuts the middle out of long results and drops their pictures. False if there was nothing to cut.
+pub fn trim(messages: &mut [Message]) -> bool {
+    let mut cut = false;
+    for message in messages {
+        let Message::Results(results) = message else { continue };
+        for block in results.iter_mut().flat_map(|result| &mut result.content) {
+            match block {
+                ContentBlock::Text(text) if text.text.len() > LONG => {
+                    text.text = middle_cut(&text.text);
+                    cut = true;
+                }
+                ContentBlock::Image(_) => {
+                    *block = "(a picture that did not fit)".into();
+                    cut = true;
+                }
+                _ => {}
+            }
+        }
+    }
+    cut
+}
+
+fn middle_cut(text: &str) -> String {
+    let (mut head, mut tail) = (LONG / 2, text.len() - LONG / 4);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n(… cut to fit …)\n{}", &text[..head], &text[tail..])
 }
 
 /// The beginning of a text, on one line.

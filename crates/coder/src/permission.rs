@@ -2,24 +2,22 @@
 
 use crate::report::Call;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tieline::agent::{Ask, Decision as Answer};
-use tieline::{PermissionOption, PermissionOptionKind, Raw, Result, ToolCallUpdate};
-use tieline_host::files::Hash;
+use tieline::{PermissionOption, PermissionOptionKind, Raw, Result};
+use tieline_host::files::{Files, Hash, Window};
 use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
 use tieline_host::store::Event;
 
 /// The modes: id, name, what they mean.
 pub const MODES: [(&str, &str, &str); 4] = [
     ("ask", "Ask", "Reads freely; asks before every change and command."),
-    ("plan", "Plan", "Changes nothing; asks before every command."),
+    ("plan", "Plan", "Changes nothing; asks before every command; no MCP tools without a rule."),
     ("edit", "Edit", "Changes files in the workspace freely; asks before commands."),
     ("auto", "Auto", "Also runs commands that the sandbox holds in the workspace."),
 ];
-
-/// The rules that are built in. They take a while to make, so they are made once.
-pub static PROTECTED: LazyLock<Config> = LazyLock::new(Config::protected);
 
 /// The mode of this id.
 pub fn mode_named(id: &str) -> Option<Mode> {
@@ -41,6 +39,9 @@ pub fn mode_id(mode: Mode) -> &'static str {
         Mode::Auto => "auto",
     }
 }
+
+/// The lock on a file of rules is waited for no longer.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The rules of a session and its mode.
 pub struct Permissions {
@@ -78,11 +79,45 @@ fn load(path: &Path) -> std::result::Result<Config, String> {
     }
 }
 
+/// Changes rules in a file as they are there now: other sessions add theirs.
+fn rewrite(path: &Path, change: impl Fn(&mut Config)) -> std::result::Result<Config, String> {
+    let text = |error: std::io::Error| error.to_string();
+    std::fs::create_dir_all(path.parent().ok_or("no folder")?).map_err(text)?;
+    let guard = std::fs::File::create(path.with_extension("lock")).map_err(text)?;
+    let until = std::time::Instant::now() + PATIENCE;
+    while guard.try_lock().is_err() {
+        if std::time::Instant::now() > until {
+            return Err("another process holds the lock on the rules".into());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let mut config = load(path)?;
+    change(&mut config);
+    let fresh = path.with_extension("new");
+    let mut file = std::fs::File::create(&fresh).map_err(text)?;
+    file.write_all(config.to_toml().map_err(|error| error.to_string())?.as_bytes()).map_err(text)?;
+    file.sync_all().map_err(text)?;
+    std::fs::rename(&fresh, path).map_err(text)?;
+    Ok(config)
+}
+
+/// The rules of a project. Its file is opened like any other of the project: a link leads nowhere else, nothing waits.
+fn of_project(files: &Files) -> std::result::Result<Config, String> {
+    use tieline_host::roots::Error;
+    let name = ".tieline/rules.toml";
+    let text = files.roots().resolve(name).and_then(|place| files.read_text(&place, &Window::ALL));
+    match text {
+        Ok(text) => Config::parse(&text.text).map_err(|error| format!("{name}: {error}")),
+        // A folder that is not there yet has no rules.
+        Err(Error::NotFound(_) | Error::NotDirectory(_)) => Ok(Config::default()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 impl Permissions {
     /// The rules for a folder. `home` is the user's configuration folder, if there is one.
-    pub fn load(mode: Mode, cwd: &Path, home: Option<&Path>) -> std::result::Result<Self, String> {
-        let mut fixed = PROTECTED.clone();
-        fixed = fixed.and(load(&cwd.join(".tieline/rules.toml"))?.without_allow());
+    pub fn load(mode: Mode, files: &Files, cwd: &Path, home: Option<&Path>) -> std::result::Result<Self, String> {
+        let mut fixed = Config::protected().and(of_project(files)?.without_allow());
         let mut learned = Config::default();
         let mut file = None;
         if let Some(home) = home {
@@ -132,7 +167,8 @@ impl Permissions {
         let rules: Option<Vec<Rule>> = actions.iter().map(Rule::narrowest).collect();
         let rules = rules.filter(|rules| !rules.is_empty());
         let options = options(rules.as_deref());
-        let ask = Ask::about(ToolCallUpdate::new(call.id())).options(options);
+        // Whole, not only its id: some clients show and judge nothing but what the question itself says.
+        let ask = Ask::about(call.announced().clone()).options(options);
         let ask = match note {
             Some(note) => ask.description(note),
             None => ask,
@@ -146,7 +182,11 @@ impl Permissions {
             && let Some(rules) = rules
         {
             let decision = if answer.is_allowed() { Decision::Allow } else { Decision::Deny };
-            self.learn(decision, rules);
+            self.change(|learned| {
+                for rule in &rules {
+                    learned.add(decision, rule.clone());
+                }
+            });
         }
         let reason = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok());
         let reason = reason.and_then(|meta| meta.get("reason")?.as_str().map(str::to_owned));
@@ -158,28 +198,19 @@ impl Permissions {
         Ok(Verdict::Refused(format!("The user rejected this call.{why}")))
     }
 
-    /// Remembers rules for this folder, in the session and in the file.
-    fn learn(&self, decision: Decision, rules: Vec<Rule>) {
+    /// Changes the rules of this folder, in the file and in the session; if the file can't be, then only in the session.
+    fn change(&self, change: impl Fn(&mut Config)) {
         let mut learned = lock(&self.learned);
-        for rule in rules {
-            learned.add(decision, rule);
+        match self.file.as_deref().map(|path| rewrite(path, &change)) {
+            Some(Ok(config)) => *learned = config,
+            failed => {
+                if let Some(Err(error)) = failed {
+                    tracing::warn!(%error, "rules could not be saved");
+                }
+                change(&mut learned);
+            }
         }
-        self.save(&learned);
-    }
-
-    /// Takes changed rules into use and keeps them for later; the session has them in any case.
-    fn save(&self, learned: &Config) -> bool {
         *lock(&self.rules) = Arc::new(Rules::new(self.fixed.clone().and(learned.clone())));
-        let Some(path) = &self.file else { return false };
-        let write = || -> std::result::Result<(), String> {
-            let text = learned.to_toml().map_err(|error| error.to_string())?;
-            let folder = path.parent().ok_or("no folder")?;
-            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-            let fresh = path.with_extension(format!("{}.new", std::process::id()));
-            std::fs::write(&fresh, text).map_err(|error| error.to_string())?;
-            std::fs::rename(&fresh, path).map_err(|error| error.to_string())
-        };
-        write().inspect_err(|error| tracing::warn!(%error, "rules could not be saved")).is_ok()
     }
 
     /// The rules in words; those of this folder have numbers.
@@ -211,12 +242,12 @@ impl Permissions {
 
     /// Removes a remembered rule by its number.
     pub fn forget(&self, number: usize) -> std::result::Result<String, String> {
-        let mut learned = lock(&self.learned);
-        let rows = numbered(&learned);
+        let rows = numbered(&lock(&self.learned));
         let row = number.checked_sub(1).and_then(|at| rows.get(at)).cloned();
         let (decision, rule) = row.ok_or_else(|| format!("There is no rule {number}."))?;
-        learned.remove(decision, &rule);
-        self.save(&learned);
+        self.change(|learned| {
+            learned.remove(decision, &rule);
+        });
         Ok(format!("Removed: {} `{rule}`.", word(decision)))
     }
 }

@@ -125,7 +125,7 @@ impl Teller {
         }
         let builder = if stoppable { builder.stoppable() } else { builder };
         let tool = builder.start().await?;
-        Ok(Arc::new(Call { teller: Arc::clone(self), tool, id }))
+        Ok(Arc::new(Call { teller: Arc::clone(self), tool, id, announced: update }))
     }
 
     /// What has to be written down for the calls that a cancel cut off. The client is told by the engine.
@@ -140,12 +140,18 @@ pub struct Call {
     teller: Arc<Teller>,
     tool: ToolCall,
     id: String,
+    announced: ToolCallUpdate,
 }
 
 impl Call {
     /// Its id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// All that was said when it was announced, with the change that it would make.
+    pub fn announced(&self) -> &ToolCallUpdate {
+        &self.announced
     }
 
     /// The call as the engine knows it.

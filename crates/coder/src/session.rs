@@ -3,8 +3,9 @@
 use crate::agent::Settings;
 use crate::commands::{self, Typed};
 use crate::history;
-use crate::model::{Message, Model};
-use crate::permission::{Permissions, mode_id, mode_named};
+use crate::mcp::Servers;
+use crate::model::{Message, Model, ToolRequest};
+use crate::permission::{self, Permissions, mode_id, mode_named};
 use crate::prompt;
 use crate::report::{Teller, store_failed};
 use crate::tools::{Commands, Scene};
@@ -13,7 +14,8 @@ use crate::workspace::{Seen, Workspace};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tieline::agent::{Session, SessionHandle, Turn};
-use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, Raw, Result, StopReason};
+use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
+use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Raw, Result, StopReason};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
 use tieline_host::rules::Mode;
@@ -38,6 +40,16 @@ pub struct Past {
     pub options: Option<Raw>,
 }
 
+/// Where a session works, and with which MCP servers.
+pub struct Place {
+    /// The working directory.
+    pub cwd: String,
+    /// More folders.
+    pub more: Vec<String>,
+    /// The servers to connect to.
+    pub servers: Vec<McpServer>,
+}
+
 /// One conversation.
 pub struct Conversation {
     settings: Arc<Settings>,
@@ -49,7 +61,9 @@ pub struct Conversation {
     snapshots: Option<Arc<Snapshots>>,
     permissions: Arc<Permissions>,
     commands: Arc<Commands>,
+    servers: Arc<Servers>,
     model: Mutex<Arc<dyn Model>>,
+    thought_level: Mutex<Option<String>>,
     state: tokio::sync::Mutex<State>,
 }
 
@@ -57,6 +71,12 @@ struct State {
     messages: Vec<Message>,
     titled: bool,
     cost: f64,
+}
+
+/// A word with a capital letter.
+fn title(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,11 +88,11 @@ impl Conversation {
     pub async fn new(
         settings: Arc<Settings>,
         handle: SessionHandle,
-        (cwd, more): (String, Vec<String>),
+        Place { cwd, more, servers }: Place,
         past: Past,
     ) -> Result<Self> {
         let roots = Roots::new(&cwd, &more).map_err(Error::invalid_params)?;
-        let folders = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
+        let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
         let (store, snapshots) = match past.kept {
             Some((store, folder)) => {
                 let open = move || Snapshots::open(folder, SNAPSHOTS);
@@ -81,24 +101,30 @@ impl Conversation {
             }
             None => (None, None),
         };
-        let permissions = Permissions::load(settings.mode, Path::new(&cwd), settings.rules.as_deref())
+        let files = Files::new(roots);
+        let permissions = Permissions::load(settings.mode, &files, Path::new(&cwd), settings.rules.as_deref())
             .map_err(|why| Error::wire(-32603, format!("The rules can't be read: {why}")))?;
         let model = settings.models.first().cloned().ok_or_else(|| Error::internal("no model"))?;
+        let thought_level = Mutex::new(settings.thought_level.clone());
+        // Last of all, so that nothing is started for a session that can't be opened.
+        let servers = Arc::new(Servers::start(servers, folders.clone(), &handle, &settings).await);
         let session = Self {
+            servers,
             commands: Arc::new(Commands::new(settings.sandbox, folders)),
             settings,
             handle,
             store,
             log: Mutex::new(past.log),
-            files: Files::new(roots),
+            files,
             seen: Seen::default(),
             snapshots,
             permissions: Arc::new(permissions),
             model: Mutex::new(model),
+            thought_level,
             state: tokio::sync::Mutex::new(State { messages: past.messages, titled: past.titled, cost: 0.0 }),
         };
         if let Some(options) = past.options.and_then(|raw| raw.parse::<serde_json::Value>().ok()) {
-            for id in ["mode", "model"] {
+            for id in ["mode", "model", "thought_level"] {
                 let _ = session.choose(id, options[id].as_str().unwrap_or_default());
             }
         }
@@ -125,6 +151,11 @@ impl Conversation {
         &self.permissions
     }
 
+    /// The MCP servers.
+    pub fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
     /// The mode that is on.
     pub fn mode(&self) -> Mode {
         self.permissions.mode()
@@ -135,6 +166,12 @@ impl Conversation {
         Arc::clone(&lock(&self.model))
     }
 
+    /// How hard it should think, if it was told and can be.
+    pub fn thought_level(&self) -> Option<String> {
+        let levels = self.model().thought_levels();
+        lock(&self.thought_level).clone().filter(|level| levels.contains(&level.as_str()))
+    }
+
     /// Changes an option; false if there is no such value.
     fn choose(&self, id: &str, value: &str) -> bool {
         match id {
@@ -143,13 +180,46 @@ impl Conversation {
                 let found = self.settings.models.iter().find(|model| model.id() == value);
                 found.map(|model| *lock(&self.model) = Arc::clone(model)).is_some()
             }
+            "thought_level" if self.model().thought_levels().contains(&value) => {
+                *lock(&self.thought_level) = Some(value.to_owned());
+                true
+            }
             _ => false,
         }
     }
 
+    /// The options as they are now.
+    pub fn options(&self) -> Vec<ConfigOption> {
+        let choice = |value: &str, name: &str, meaning: &str| SelectOption {
+            value: value.into(),
+            name: name.into(),
+            description: (!meaning.is_empty()).then(|| meaning.into()),
+            ..SelectOption::default()
+        };
+        let select = |id: &str, name: &str, now: &str, choices, category| {
+            let mut option = ConfigOption::select(id, name, now, SelectOptions::Flat(choices));
+            option.category = Some(category);
+            option
+        };
+        let ways = permission::MODES.iter().map(|(id, name, meaning)| choice(id, name, meaning)).collect();
+        let mode = select("mode", "Mode", mode_id(self.mode()), ways, ConfigCategory::Mode);
+        let known = self.settings.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
+        let model = self.model();
+        let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
+        if let [usual, ..] = model.thought_levels() {
+            let levels = model.thought_levels().iter().map(|level| choice(level, &title(level), "")).collect();
+            let now = self.thought_level();
+            let now = now.as_deref().unwrap_or(usual);
+            options.push(select("thought_level", "Thinking", now, levels, ConfigCategory::ThoughtLevel));
+        }
+        options
+    }
+
     async fn save_options(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
-        let options = serde_json::json!({ "mode": mode_id(self.mode()), "model": self.model().id() });
+        let level = self.thought_level();
+        let options =
+            serde_json::json!({ "mode": mode_id(self.mode()), "model": self.model().id(), "thought_level": level });
         store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
     }
 
@@ -169,7 +239,13 @@ impl Conversation {
 
     async fn work(&self, teller: &Arc<Teller>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         let turn = &teller.turn;
+        turn.unless_cancelled(self.servers.settle()).await?;
+        if let Some(news) = self.servers.news() {
+            teller.say(MessageKind::Agent, news).await?;
+            teller.end_message();
+        }
         let mut content = prompt.clone();
+        let mut typed_call = None;
         match commands::typed(self, &prompt).await {
             Typed::Ours(command) => {
                 let done = commands::carry_out(self, teller, &mut state.messages, command);
@@ -178,6 +254,10 @@ impl Conversation {
                 }
             }
             Typed::Project(text) => content[0] = text.into(),
+            Typed::Call(name, arguments) => {
+                let id = teller.new_id("typed");
+                typed_call = Some(ToolRequest { id, name, arguments });
+            }
             Typed::Not => {}
         }
         self.entitle(&prompt, &mut state.titled).await?;
@@ -185,16 +265,19 @@ impl Conversation {
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
         let workspace = Workspace::new(self.files.clone(), Arc::clone(&self.seen), turn.client(), recorder);
-        let system = prompt::system(&workspace, self.mode()).await;
+        let system = prompt::system(&workspace, self.mode()).await + &self.servers.instructions();
         let scene = Arc::new(Scene {
             teller: Arc::clone(teller),
             workspace,
             permissions: Arc::clone(&self.permissions),
             commands: Arc::clone(&self.commands),
+            http: self.settings.http.clone(),
+            servers: Arc::clone(&self.servers),
         });
         let mut work = Work {
             scene,
             model: self.model(),
+            thought_level: self.thought_level(),
             system,
             messages: &mut state.messages,
             answer: Answer::default(),
@@ -202,7 +285,11 @@ impl Conversation {
             max_requests: self.settings.max_requests,
             cost: &mut state.cost,
         };
-        let result = turn.unless_cancelled(work.go()).await.and_then(|result| result);
+        let result = match typed_call {
+            Some(call) => turn.unless_cancelled(work.carry_out(call)).await,
+            None => turn.unless_cancelled(work.go()).await,
+        };
+        let result = result.and_then(|result| result);
         work.close().await?;
         result
     }
@@ -245,7 +332,8 @@ impl Session for Conversation {
             return Err(Error::invalid_params("no such option or value"));
         }
         self.save_options().await?;
-        Ok(None)
+        // Another model may think in other ways, or not at all.
+        Ok((id == "model").then(|| self.options()))
     }
 
     async fn close(&self) {

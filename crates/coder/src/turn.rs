@@ -19,6 +19,8 @@ pub struct Work<'a> {
     pub scene: Arc<Scene>,
     /// Who answers.
     pub model: Arc<dyn Model>,
+    /// How hard it should think.
+    pub thought_level: Option<String>,
     /// Who it is and how it should work.
     pub system: String,
     /// The conversation; it grows.
@@ -39,6 +41,7 @@ pub struct Answer {
     text: String,
     thought: String,
     calls: Vec<ToolRequest>,
+    kept: Option<Raw>,
 }
 
 impl Work<'_> {
@@ -68,6 +71,21 @@ impl Work<'_> {
         Ok(StopReason::MaxTurnRequests)
     }
 
+    /// Carries out one call that the user typed, as if the model had wanted it, and says what came of it.
+    pub async fn carry_out(&mut self, call: ToolRequest) -> Result<StopReason> {
+        self.answer.calls.push(call.clone());
+        self.keep_answer().await?;
+        let results = self.run(vec![call]).await?;
+        let said: Vec<&str> = results.iter().flat_map(|result| &result.content).map(history::text_of).collect();
+        let said = said.join("\n");
+        self.push(Message::Results(results)).await?;
+        self.teller().say(MessageKind::Agent, said.clone()).await?;
+        self.teller().end_message();
+        self.answer.text = said;
+        self.keep_answer().await?;
+        Ok(StopReason::EndTurn)
+    }
+
     /// Leaves a conversation that the next turn can go on with, however this one ended.
     pub async fn close(&mut self) -> Result<()> {
         self.keep_answer().await?;
@@ -85,11 +103,11 @@ impl Work<'_> {
     }
 
     async fn keep_answer(&mut self) -> Result<()> {
-        let Answer { text, thought, calls } = std::mem::take(&mut self.answer);
+        let Answer { text, thought, calls, kept } = std::mem::take(&mut self.answer);
         if text.is_empty() && thought.is_empty() && calls.is_empty() {
             return Ok(());
         }
-        self.push(Message::Assistant { text, thought, calls }).await
+        self.push(Message::Assistant { text, thought, calls, kept }).await
     }
 
     /// Asks the model and passes on what it says as it comes.
@@ -103,10 +121,8 @@ impl Work<'_> {
                     self.answer = Answer::default();
                     self.shorten(true).await?;
                 }
-                Err(ModelError::LoginNeeded(why)) => {
-                    tracing::warn!(%why, "the model wants a login");
-                    return Err(Error::AuthRequired);
-                }
+                // The engine adds the ways to log in.
+                Err(ModelError::LoginNeeded(why)) => return Err(Error::wire(-32000, why)),
                 Err(error) => return Err(Error::wire(-32603, error.to_string())),
             }
         }
@@ -116,7 +132,8 @@ impl Work<'_> {
         let request = Request {
             system: self.system.clone(),
             messages: self.messages.clone(),
-            tools: tools::specs(),
+            tools: [tools::specs(), self.scene.servers.specs()].concat(),
+            thought_level: self.thought_level.clone(),
             ..Request::default()
         };
         let mut reply = self.model.reply(request);
@@ -132,6 +149,7 @@ impl Work<'_> {
                     self.teller().say(MessageKind::Thought, text).await?;
                 }
                 Some(Ok(Event::Call(call))) => self.answer.calls.push(call),
+                Some(Ok(Event::Keep(raw))) => self.answer.kept = Some(raw),
                 Some(Ok(Event::Usage(usage))) => {
                     cost = usage.cost.unwrap_or(cost);
                     let sum = *self.cost + cost;
@@ -166,7 +184,7 @@ impl Work<'_> {
         let size = self.model.context_size();
         let full = size > 0 && history::tokens(self.messages) > size / 5 * 4;
         if full || must {
-            compact(&self.scene.teller, self.messages).await?;
+            compact(&self.scene.teller, self.messages, must).await?;
         }
         Ok(())
     }
@@ -192,10 +210,14 @@ impl Work<'_> {
     }
 }
 
-/// Shortens a conversation and says so. False if it is short enough.
-pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>) -> Result<bool> {
+/// Shortens a conversation and says so; with `trimmed` long results are cut, too. False if it is short enough.
+pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, trimmed: bool) -> Result<bool> {
     use tieline::schema::{CompactionStatus, CompactionUpdate};
-    let Some((summary, kept)) = history::digest(messages) else { return Ok(false) };
+    let digest = history::digest(messages);
+    let trimmed = trimmed && history::trim(messages);
+    if digest.is_none() && !trimmed {
+        return Ok(false);
+    }
     let compaction_id = teller.new_id("compaction");
     let update = |status, summary| CompactionUpdate {
         compaction_id: compaction_id.clone(),
@@ -204,21 +226,28 @@ pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>) -> Resul
         ..CompactionUpdate::default()
     };
     teller.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
-    teller.note(history::compaction_event(&summary, kept)).await?;
-    history::replace(messages, &summary, kept);
-    let summary = Patch::Set(Items(vec![summary.into()]));
-    teller.update(tieline::Update::Compaction(update(CompactionStatus::Completed, summary))).await?;
+    let (summary, kept) = digest.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
+    teller.note(history::compaction_event(summary.as_deref(), kept, trimmed)).await?;
+    let told = match summary {
+        Some(summary) => {
+            history::replace(messages, &summary, kept);
+            summary
+        }
+        None => "Long results of tools were cut.".into(),
+    };
+    let told = Patch::Set(Items(vec![told.into()]));
+    teller.update(tieline::Update::Compaction(update(CompactionStatus::Completed, told))).await?;
     Ok(true)
 }
 
 /// One call from the model's words to the result it is told.
 async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResult> {
     let output = match prepare(scene, &request).await {
-        Ok((tool, input, prepared)) => perform(scene, &request, tool, input, prepared).await?,
-        Err((tool, why)) => {
+        Ok(ready) => perform(scene, &request, ready).await?,
+        Err((kind, why)) => {
             // What can't even begin is reported too, so that the user sees what the model tried.
             let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(request.name.clone());
-            update = update.kind(tool.map_or(ToolKind::Unspecified, Tool::kind));
+            update = update.kind(kind);
             update.name = Patch::Set(request.name.clone());
             // What is no JSON that everybody can read is shown as text.
             let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
@@ -230,22 +259,35 @@ async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResul
     Ok(ToolResult { id: request.id, name: request.name, content: output.content, is_error: output.failed })
 }
 
-type Ready = (&'static dyn Tool, Value, Prepared);
+/// A call that is ready to run, with what the client is told about it.
+struct Ready {
+    kind: ToolKind,
+    stoppable: bool,
+    input: Value,
+    prepared: Prepared,
+}
 
-async fn prepare(
-    scene: &Arc<Scene>,
-    request: &ToolRequest,
-) -> std::result::Result<Ready, (Option<&'static dyn Tool>, String)> {
-    let Some(tool) = tools::find(&request.name) else {
-        let known: Vec<&str> = tools::all().iter().map(|tool| tool.name()).collect();
-        return Err((None, format!("There is no tool `{}`. There are: {}.", request.name, known.join(", "))));
-    };
+async fn prepare(scene: &Arc<Scene>, request: &ToolRequest) -> std::result::Result<Ready, (ToolKind, String)> {
+    let own = tools::find(&request.name);
+    let (kind, stoppable) = own.map_or((ToolKind::Unspecified, true), |tool| (tool.kind(), tool.stoppable()));
     let text = if request.arguments.trim().is_empty() { "{}" } else { &request.arguments };
-    let input: Value = serde_json::from_str(text)
-        .map_err(|error| (Some(tool), format!("The arguments of `{}` are no JSON: {error}", request.name)))?;
-    match tool.prepare(input.clone(), Arc::clone(scene)).await {
-        Ok(prepared) => Ok((tool, input, prepared)),
-        Err(why) => Err((Some(tool), why)),
+    let input = serde_json::from_str::<Value>(text)
+        .map_err(|error| format!("The arguments of `{}` are no JSON: {error}", request.name));
+    let prepared = match (own, input) {
+        (Some(_), Err(why)) => Err(why),
+        (Some(tool), Ok(input)) => tool.prepare(input.clone(), Arc::clone(scene)).await.map(|ready| (input, ready)),
+        (None, input) => match scene.servers.find(&request.name) {
+            Some(tool) => input.and_then(|input| Ok((input.clone(), tool.prepare(input)?))),
+            None => {
+                let all = [tools::specs(), scene.servers.specs()].concat();
+                let known: Vec<&str> = all.iter().map(|tool| tool.name.as_str()).collect();
+                Err(format!("There is no tool `{}`. There are: {}.", request.name, known.join(", ")))
+            }
+        },
+    };
+    match prepared {
+        Ok((input, prepared)) => Ok(Ready { kind, stoppable, input, prepared }),
+        Err(why) => Err((kind, why)),
     }
 }
 
@@ -253,18 +295,16 @@ async fn prepare(
 async fn perform(
     scene: &Arc<Scene>,
     request: &ToolRequest,
-    tool: &'static dyn Tool,
-    input: Value,
-    prepared: Prepared,
+    Ready { kind, stoppable, input, prepared }: Ready,
 ) -> Result<Output> {
-    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(prepared.title).kind(tool.kind());
+    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(prepared.title).kind(kind);
     update.name = Patch::Set(request.name.clone());
     update.locations = Patch::Set(Items(prepared.locations));
     update.raw_input = Patch::Set(input.into());
     if !prepared.content.is_empty() {
         update = update.content(prepared.content);
     }
-    let call = scene.teller.call(update, tool.stoppable()).await?;
+    let call = scene.teller.call(update, stoppable).await?;
     match scene.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
         Verdict::Allowed => {}
         Verdict::Refused(why) => return finish(&call, request, Output::error(why)).await,

@@ -26,9 +26,16 @@ pub struct Workspace {
 pub struct Now {
     /// Its text; `None` if there is no such file.
     pub text: Option<String>,
-    /// Which version is on the disk, if the text is from there.
+    /// Which version is on the disk.
     version: Option<Version>,
     from_client: bool,
+}
+
+impl Now {
+    /// Which version is on the disk; `None` if there is no file.
+    pub fn version(&self) -> Option<Version> {
+        self.version
+    }
 }
 
 impl Workspace {
@@ -77,8 +84,8 @@ impl Workspace {
             let path = place.real_path();
             let Some(path) = path.to_str() else { return Err("its path is no text".into()) };
             match self.client.read_text_file(path, None, None).await {
-                Ok(text) => return Ok(Now { text: Some(text), version: None, from_client: true }),
-                Err(error) if is_missing(&error) => return Ok(Now { text: None, version: None, from_client: true }),
+                Ok(text) => return self.of_client(place, Some(text)).await,
+                Err(error) if is_missing(&error) => return self.of_client(place, None).await,
                 // An editor that can't show a file may still leave it to us.
                 Err(error) => tracing::debug!(%error, "the client did not read a file"),
             }
@@ -90,6 +97,17 @@ impl Workspace {
             Err(error) => Err(error.to_string()),
         })
         .await
+    }
+
+    /// What the client says is in a file, with the version that is on the disk.
+    async fn of_client(&self, place: &Place, text: Option<String>) -> Result<Now, String> {
+        Ok(Now { text, version: self.version(place).await?, from_client: true })
+    }
+
+    /// Which version is on the disk; `None` if there is no file.
+    pub async fn version(&self, place: &Place) -> Result<Option<Version>, String> {
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || files.version(&place).map_err(|error| error.to_string())).await
     }
 
     /// The bytes of a file on the disk.
@@ -123,21 +141,17 @@ impl Workspace {
     /// Writes a whole file, if it still is what `before` says.
     pub async fn write(&self, place: &Place, before: &Now, text: &str) -> Result<(), String> {
         let path = place.real_path();
-        if self.client.capabilities().fs_write {
+        let by_client = self.client.capabilities().fs_write;
+        if (by_client || before.from_client) && self.now(place).await?.text != before.text {
+            return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
+        }
+        if by_client {
             let Some(name) = path.to_str() else { return Err("its path is no text".into()) };
-            let again = self.now(place).await?;
-            if again.text != before.text {
-                return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
-            }
             self.record(place, true).await?;
             self.client.write_text_file(name, text).await.map_err(|error| error.to_string())?;
             self.record(place, false).await?;
         } else {
-            let expect = match (&before.version, &before.text, before.from_client) {
-                (Some(version), ..) => Expect::Version(*version),
-                (None, None, false) => Expect::New,
-                _ => Expect::Any,
-            };
+            let expect = expect(before.version);
             let (files, target, bytes) = (self.files.clone(), place.clone(), text.as_bytes().to_vec());
             let how = Write::expecting(expect).with_parents();
             blocking(move || files.write(&target, &bytes, &how).map(drop).map_err(|error| error.to_string())).await?;
@@ -146,10 +160,10 @@ impl Workspace {
         Ok(())
     }
 
-    /// Deletes a file, if it still is what `before` says.
-    pub async fn delete(&self, place: &Place) -> Result<(), String> {
+    /// Deletes a file, if it still is this version.
+    pub async fn delete(&self, place: &Place, version: Option<Version>) -> Result<(), String> {
         let (files, target) = (self.files.clone(), place.clone());
-        blocking(move || files.delete(&target, Expect::Any).map_err(|error| error.to_string())).await?;
+        blocking(move || files.delete(&target, expect(version)).map_err(|error| error.to_string())).await?;
         self.seen().remove(&place.real_path());
         Ok(())
     }
@@ -174,8 +188,16 @@ impl Workspace {
     }
 }
 
+fn expect(version: Option<Version>) -> Expect {
+    version.map_or(Expect::New, Expect::Version)
+}
+
 /// True if the client says that there is no such file: by code, or by text as some clients do.
 fn is_missing(error: &Error) -> bool {
+    if error.code() == Some(-32601) {
+        // It is the method that was not found.
+        return false;
+    }
     let text = error.to_string().to_lowercase();
     error.code() == Some(-32002) || ["not found", "enoent", "no such file"].iter().any(|words| text.contains(words))
 }

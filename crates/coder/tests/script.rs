@@ -135,6 +135,7 @@ async fn there_is_a_scenario_for_every_kind_of_update() {
                 Event::Thought(_) => "thought",
                 Event::Call(_) => "call",
                 Event::Usage(_) => "usage",
+                Event::Keep(_) => "keep",
                 Event::Finish(_) => "finish",
                 Event::Report(report) => kind(&report),
             });

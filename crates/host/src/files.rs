@@ -125,6 +125,12 @@ impl Files {
         self
     }
 
+    /// The same, below other roots.
+    #[must_use]
+    pub fn in_roots(&self, roots: Roots) -> Self {
+        Self { roots, ..self.clone() }
+    }
+
     /// The roots.
     pub fn roots(&self) -> &Roots {
         &self.roots

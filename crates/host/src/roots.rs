@@ -335,6 +335,18 @@ impl Place {
         Ok(Dir { handle: handle.map_err(|error| self.error("opening", error))?, place: self.clone() })
     }
 
+    /// A plain name in this directory. If it is a link, it stands for itself.
+    #[must_use]
+    pub fn join(&self, name: &OsStr) -> Self {
+        Self { relative: self.relative.join(name), ..self.clone() }
+    }
+
+    /// The directory that holds it; `None` for the root itself.
+    #[must_use]
+    pub fn parent_folder(&self) -> Option<Self> {
+        self.parent().ok().map(|(parent, _)| parent)
+    }
+
     /// The directory that holds it, and its name in there.
     pub(crate) fn parent(&self) -> Result<(Self, &OsStr)> {
         match (self.relative.parent(), self.relative.file_name()) {

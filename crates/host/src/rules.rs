@@ -14,7 +14,7 @@ mod shell;
 
 pub use action::{Action, Host, Location};
 pub use config::{BadConfig, Config};
-pub(crate) use hidden::hidden;
+pub use hidden::hidden;
 pub use rule::{BadRule, Rule};
 pub use shell::CommandLine;
 
@@ -36,7 +36,7 @@ pub enum Decision {
 pub enum Mode {
     /// Reads in the workspace; asks for everything else.
     Ask,
-    /// Changes no file, whatever the rules allow; asks before each command and tool.
+    /// Changes no file, whatever the rules allow; asks before each command; calls MCP tools only where a rule allows it.
     Plan,
     /// Also changes files in the workspace.
     Edit,
@@ -58,6 +58,10 @@ impl Mode {
             Action::Execute { .. } => self == Self::Auto,
             _ => matches!(self, Self::Edit | Self::Auto),
         };
+        // What a tool of a server does nobody knows, whatever the server says about it.
+        if self == Self::Plan && matches!(action, Action::Mcp { .. }) {
+            return Decision::Deny;
+        }
         if inside && free { Decision::Allow } else { Decision::Ask }.max(self.at_least(action))
     }
 
@@ -65,7 +69,7 @@ impl Mode {
     fn at_least(self, action: &Action) -> Decision {
         match (self, action) {
             (Self::Plan, Action::Write(_) | Action::Delete(_) | Action::Move { .. }) => Decision::Deny,
-            (Self::Plan, Action::Execute { .. } | Action::Mcp { .. }) => Decision::Ask,
+            (Self::Plan, Action::Execute { .. }) => Decision::Ask,
             _ => Decision::Allow,
         }
     }
@@ -126,9 +130,13 @@ impl Rules {
 
     /// Decides for a mode: by the rules, otherwise by the mode's default, and never more loosely than the mode allows.
     pub fn decide(&self, action: &Action, mode: Mode) -> Verdict {
-        let verdict = self.decide_or(action, mode.default_for(action));
-        if verdict.decision < mode.at_least(action) {
-            return Verdict { decision: mode.at_least(action), because: Because::Mode };
+        let default = mode.default_for(action);
+        let verdict = self.decide_or(action, default);
+        // A rule that asks holds back; only one that allows loosens what the mode refuses.
+        let allow: Vec<&Rule> = self.config.allow.iter().collect();
+        let least = if default == Decision::Deny && !allowed(&allow, action) { default } else { mode.at_least(action) };
+        if verdict.decision < least || (least == Decision::Deny && verdict.because == Because::Default) {
+            return Verdict { decision: least, because: Because::Mode };
         }
         verdict
     }

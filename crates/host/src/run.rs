@@ -19,15 +19,18 @@ mod background;
 mod environment;
 mod output;
 mod running;
+mod tty;
 
 pub use background::{Background, Entry};
-pub use environment::is_secret;
+pub use environment::{base_environment, is_secret};
 pub use output::Output;
 pub use running::{End, Outcome, Running, Stopped, View};
+pub use tty::Size;
 
 use crate::sandbox::{Level, Policy, link};
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -71,6 +74,7 @@ pub struct Request {
     keep: usize,
     time: Option<Duration>,
     grace: Duration,
+    tty: Option<Size>,
 }
 
 impl Request {
@@ -90,6 +94,7 @@ impl Request {
             keep: KEEP,
             time: None,
             grace: Duration::from_millis(300),
+            tty: None,
         }
     }
 
@@ -142,6 +147,13 @@ impl Request {
         self
     }
 
+    /// Gives it a terminal of this size: what it reads, what it writes, and what controls it. Nothing is ever typed there.
+    #[must_use]
+    pub fn tty(mut self, size: Size) -> Self {
+        self.tty = Some(size);
+        self
+    }
+
     /// The command in one line, for people.
     pub fn line(&self) -> String {
         match &self.words[..] {
@@ -159,7 +171,7 @@ impl Request {
         if self.words.first().is_none_or(|program| program.is_empty()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "can't run nothing"));
         }
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = tty::open(self.tty)?;
         let request = self.clone();
         let launched = tokio::task::spawn_blocking(move || request.launch(writer));
         let launched = launched.await.map_err(io::Error::other)??;
@@ -172,11 +184,12 @@ impl Request {
             .and_then(|launched| Running::attend(launched, reader, &self))
     }
 
-    fn launch(&self, output: io::PipeWriter) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
+    fn launch(&self, output: OwnedFd) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
         let mut setup = self.policy.setup()?;
         setup.words.clone_from(&self.words);
         setup.folder = std::path::absolute(&self.folder)?;
         setup.limits = [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default);
+        setup.tty = self.tty.is_some();
         setup.env = environment::allowed(std::env::vars_os(), &self.pass);
         if self.policy.level() != Level::Off
             && let Some(temp) = setup.temps().into_iter().next()
@@ -188,6 +201,6 @@ impl Request {
             setup.env.retain(|(other, _)| other != name);
             setup.env.push((name.clone(), value.clone()));
         }
-        Ok(link::launch(&setup, output.into()))
+        Ok(link::launch(&setup, output))
     }
 }

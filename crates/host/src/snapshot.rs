@@ -133,11 +133,25 @@ impl Snapshots {
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, turn: &str, change: &Change<'_>) -> Result<()> {
+    /// `ours`: what is there now came about through the turn.
+    fn record(&self, turn: &str, changes: &[Change<'_>], ours: bool) -> Result<()> {
+        let mut index = self.lock();
+        let mut dropped = false;
+        for change in changes {
+            dropped |= self.note(&mut index, turn, change, ours)?;
+        }
+        self.disk.save(&index)?;
+        if dropped {
+            self.disk.tidy(&index);
+        }
+        Ok(())
+    }
+
+    /// Adds a change to the index; true if old contents were dropped for it.
+    fn note(&self, index: &mut Index, turn: &str, change: &Change<'_>, ours: bool) -> Result<bool> {
         let root = change.place.root();
         let root = Name(root.real_path().unwrap_or(root.given_path()).to_path_buf());
         let path = Name(change.place.relative().to_path_buf());
-        let mut index = self.lock();
         let mut dropped = false;
         let count: usize = index.turns.iter().map(|turn| turn.entries.len()).sum();
         if count >= MAX_ENTRIES
@@ -149,6 +163,7 @@ impl Snapshots {
         let at = index.turn(turn);
         let directories = change.directories.iter().cloned().map(Name);
         if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.root == root && entry.path == path) {
+            entry.mixed |= !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
             entry.prior = Some(entry.after);
             entry.after = change.after;
             entry.undone = false;
@@ -176,19 +191,16 @@ impl Snapshots {
                 kept,
                 directories: directories.collect(),
                 undone: false,
+                mixed: false,
             });
         }
-        self.disk.save(&index)?;
-        if dropped {
-            self.disk.tidy(&index);
-        }
-        Ok(())
+        Ok(dropped)
     }
 }
 
 impl Journal for Recorder {
     fn changing(&self, change: &Change<'_>) -> Result<()> {
-        self.snapshots.record(&self.turn, change)
+        self.snapshots.record(&self.turn, std::slice::from_ref(change), false)
     }
 }
 
@@ -198,21 +210,27 @@ impl Recorder {
         &self.turn
     }
 
+    /// Notes changes that something else has made already, all in one step.
+    pub fn made(&self, changes: &[Change<'_>]) -> Result<()> {
+        self.snapshots.record(&self.turn, changes, true)
+    }
+
     /// Notes what a file is before something else than [`Files`] changes it, such as the client or a command.
     pub fn before(&self, files: &Files, place: &Place) -> Result<()> {
-        self.note(files, place)
+        self.note(files, place, false)
     }
 
     /// Notes what the file is after that.
     pub fn after(&self, files: &Files, place: &Place) -> Result<()> {
-        self.note(files, place)
+        self.note(files, place, true)
     }
 
-    fn note(&self, files: &Files, place: &Place) -> Result<()> {
+    fn note(&self, files: &Files, place: &Place, ours: bool) -> Result<()> {
         let found = files.look(place)?;
         let now = Found::state_of(found.as_ref());
         let content = found.as_ref().and_then(|found| found.content.as_deref());
-        self.changing(&Change { place, before: now, content, after: now, directories: &[] })
+        let change = Change { place, before: now, content, after: now, directories: &[] };
+        self.snapshots.record(&self.turn, &[change], ours)
     }
 }
 

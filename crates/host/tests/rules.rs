@@ -342,10 +342,17 @@ fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
         (run("x"), [Ask, Ask, Ask, Allow]),
         (unsafe_run, [Ask, Ask, Ask, Ask]),
         (Action::Fetch(Host::of_url("https://a.b").unwrap()), [Ask, Ask, Ask, Ask]),
-        (Action::Mcp { server: "a".into(), tool: "b".into() }, [Ask, Ask, Ask, Ask]),
+        (Action::Mcp { server: "a".into(), tool: "b".into() }, [Ask, Deny, Ask, Ask]),
     ] {
         let got = [Mode::Ask, Mode::Plan, Mode::Edit, Mode::Auto].map(|mode| none.decide(&action, mode).decision);
         assert_eq!(got, expect, "{action:?}");
+    }
+    // In plan mode a rule lets an MCP tool through; one that asks does not.
+    let tool = Action::Mcp { server: "a".into(), tool: "b".into() };
+    for (allow, ask, expect) in
+        [(&["mcp a/b"][..], &[][..], Allow), (&[], &["mcp a/b"], Deny), (&["mcp a/*"], &["mcp */b"], Ask)]
+    {
+        assert_eq!(rules(allow, ask, &[]).decide(&tool, Mode::Plan).decision, expect);
     }
     // What can't be checked against a rule that holds back is asked.
     let verdict = rules(&[], &[], &["run git push"]).decide(&run("$x push"), Mode::Auto);
@@ -398,4 +405,23 @@ fn narrowest_rules_are_shown_as_they_are() {
         assert_eq!(Rule::narrowest(&action).unwrap().text(), expect);
     }
     assert_eq!(Rule::narrowest(&Action::Read(inside("../x"))), None);
+}
+
+#[test]
+fn a_path_that_nothing_has_is_no_rule() {
+    for text in ["read ~/.ssh/**", "write src//x", "move ~ => a"] {
+        assert!(text.parse::<Rule>().is_err(), "{text}");
+    }
+    for text in ["read /etc/", "read src/", "read a~", "read **/~x"] {
+        assert!(text.parse::<Rule>().is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_forbidden_command_is_found_behind_any_sign() {
+    let rules = Rules::new(Config::parse("deny = [\"run rm *\"]").unwrap());
+    for line in ["sh -c 'true&&rm'", "sh -c 'true|rm'", "bash -c '(rm)'", "sh -c '`rm`'", "env sh -c 'true;rm'"] {
+        let action = Action::Execute { command: CommandLine::parse(line), sandboxed: true };
+        assert_eq!(rules.decide(&action, Mode::Auto).decision, Decision::Deny, "{line}");
+    }
 }

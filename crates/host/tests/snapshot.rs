@@ -279,3 +279,27 @@ fn a_damaged_index_is_put_aside() {
     assert!(matches!(world.undo("t", true).refused[0].why, Why::NotKept));
     assert_eq!(fs::metadata(&world.store).unwrap().permissions().mode() & 0o077, 0);
 }
+
+#[test]
+fn what_others_wrote_between_two_changes_of_a_turn_is_not_undone() {
+    let world = World::new(1 << 20);
+    world.put("a", "first");
+    world.write("t", "a", "by the turn");
+    world.put("a", "by the turn, and by the user");
+    world.write("t", "a", "by the turn, and by the user, and by the turn");
+    let done = world.snapshots.undo(&world.files, "t", false);
+    assert!(matches!(done.refused[..], [tieline_host::snapshot::Refused { why: Why::ChangedSince, .. }]), "{done:?}");
+    assert_eq!(world.get("a").as_deref(), Some("by the turn, and by the user, and by the turn"));
+    assert_eq!(world.snapshots.undo(&world.files, "t", true).restored.len(), 1, "unless it must be");
+    assert_eq!(world.get("a").as_deref(), Some("first"));
+    // A client that writes for us is no other.
+    let recorder = world.snapshots.begin("c");
+    let place = world.files.roots().resolve("a").unwrap();
+    for text in ["by the client", "and again"] {
+        recorder.before(&world.files, &place).unwrap();
+        world.put("a", text);
+        recorder.after(&world.files, &place).unwrap();
+    }
+    assert_eq!(world.snapshots.undo(&world.files, "c", false).restored.len(), 1);
+    assert_eq!(world.get("a").as_deref(), Some("first"));
+}

@@ -36,3 +36,5 @@ pub use outbox::Closed;
 pub use peer::{Batch, Peer, Pending};
 pub use spec::{Guard, Ladder, Spec};
 pub use transport::{DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Tap, Transport, join};
+#[cfg(target_os = "linux")]
+pub use tree::Tree;

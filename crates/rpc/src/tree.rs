@@ -6,14 +6,15 @@ use std::collections::HashMap;
 use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-/// A tree that forks faster than we can look is killed as it is after this many looks.
-const LOOKS: usize = 8;
+/// A tree that does not come to rest by then is killed as it is. One that sits in the kernel can't be stopped at once.
+const REST: Duration = Duration::from_millis(250);
 
 /// A root process and what is known to descend from it.
 ///
 /// Who was seen once stays known, also when its parent has died since and the link between them is gone.
-pub(crate) struct Tree {
+pub struct Tree {
     child: Option<Child>,
     root: Pid,
     /// The root is a guardian: it is left alone, because it ends by itself when nothing is below it.
@@ -48,9 +49,10 @@ impl Tree {
         Self { child: Some(child), ..Self::from(root, spare_root) }
     }
 
-    /// The tree below this process.
+    /// The tree below this process, which stays out of it. Nobody gets lost if orphans come back to this process
+    /// (`PR_SET_CHILD_SUBREAPER`, or process 1 of a namespace).
     #[cfg(target_os = "linux")]
-    pub(crate) fn below_me() -> Self {
+    pub fn below_me() -> Self {
         Self::from(rustix::process::getpid(), true)
     }
 
@@ -101,7 +103,7 @@ impl Tree {
     }
 
     /// Asks every member to end, each of them once: to many programs a second SIGTERM means "at once".
-    pub(crate) fn ask_to_end(&mut self) {
+    pub fn ask_to_end(&mut self) {
         for process in self.look() {
             if let Some(member) = self.known.get_mut(&process.pid)
                 && !std::mem::replace(&mut member.told, true)
@@ -115,19 +117,28 @@ impl Tree {
     }
 
     /// Kills every member. They are stopped first, so that none of them can slip away by forking.
-    pub(crate) fn kill(&mut self) {
-        for _ in 0..LOOKS {
+    pub fn kill(&mut self) {
+        let start = Instant::now();
+        // Who is in the middle of a fork when it is told to stop still gets its child. So we look on until everybody
+        // stands still and one more look finds nobody new.
+        let mut still = false;
+        while start.elapsed() < REST {
+            let members = self.look();
             let mut news = false;
-            for process in self.look() {
+            for process in &members {
                 if let Some(member) = self.known.get_mut(&process.pid)
                     && !std::mem::replace(&mut member.frozen, true)
                 {
                     news = true;
-                    send(&process, Signal::STOP);
+                    send(process, Signal::STOP);
                 }
             }
-            if !news {
+            if still && !news {
                 break;
+            }
+            still = !news && members.iter().all(|process| process.dead || table::stands_still(process.pid));
+            if !still && !news {
+                std::thread::sleep(Duration::from_millis(1));
             }
         }
         for process in self.look() {
@@ -145,10 +156,14 @@ impl Tree {
         }
     }
 
+    /// How many members live.
+    pub fn count(&mut self) -> usize {
+        self.look().iter().filter(|process| !process.dead).count()
+    }
+
     /// True while a member lives.
     pub(crate) fn lives(&mut self) -> bool {
-        let found = self.look().iter().any(|process| !process.dead);
-        found || (self.blind && test_kill_process_group(self.root).is_ok())
+        self.count() > 0 || (self.blind && test_kill_process_group(self.root).is_ok())
     }
 }
 
@@ -202,6 +217,21 @@ mod table {
         entry_of(pid)
     }
 
+    /// True if no thread of a process runs: they are stopped, or have ended.
+    pub(super) fn stands_still(pid: i32) -> bool {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+        threads.flatten().all(|thread| match std::fs::read(thread.path().join("stat")) {
+            Ok(bytes) => state(&bytes).is_none_or(|state| matches!(state, b'T' | b't' | b'Z' | b'X' | b'x')),
+            Err(_) => true,
+        })
+    }
+
+    /// The state is the letter after the name, which stands in brackets.
+    fn state(bytes: &[u8]) -> Option<u8> {
+        let end = bytes.iter().rposition(|byte| *byte == b')')?;
+        bytes.get(end + 2).copied()
+    }
+
     fn entry_of(pid: i32) -> Option<Process> {
         let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         parse(pid, &bytes)
@@ -231,6 +261,7 @@ mod table {
             let process = super::parse(42, line).expect("readable");
             assert_eq!((process.parent, process.group, process.session, process.start), (7, 8, 9, 12345));
             assert!(!process.dead);
+            assert_eq!(super::state(line), Some(b'R'));
             assert!(super::parse(42, b"42 (cut off").is_none());
         }
     }
@@ -247,5 +278,9 @@ mod table {
 
     pub(super) fn entry(_: i32) -> Option<Process> {
         None
+    }
+
+    pub(super) fn stands_still(_: i32) -> bool {
+        true
     }
 }

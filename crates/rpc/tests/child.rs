@@ -182,14 +182,13 @@ async fn p1_the_whole_family_is_gone_after_drop() {
     let family = pids(&mut reader, 3).await;
     let (watch, start) = (child.watch(), Instant::now());
     drop(child);
-    assert!(start.elapsed() < SECOND / 2, "{:?}", start.elapsed());
+    assert!(start.elapsed() < 5 * SECOND, "{:?}", start.elapsed());
     gone(&family, SECOND);
     reaped(watch.id(), SECOND);
     assert_eq!(watch.exit().await.status, Status::Signal(9));
 }
 
 #[tokio::test]
-#[ignore = "without a guardian a tree that forks all the time sometimes leaves one behind; not understood yet"]
 async fn p1_a_tree_that_keeps_forking_does_not_escape() {
     let sleep = format!("sleep 1000.125{}", std::process::id());
     let script = format!("echo ready; f() {{ while :; do setsid {sleep} & sleep 0.005; done; }}; f & f & f");

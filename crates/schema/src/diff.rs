@@ -112,6 +112,22 @@ impl Diff {
         Self { texts: Some(DiffTexts { path: path.into(), old, new: new.into() }), ..Self::default() }
     }
 
+    /// The diff of a text file that is deleted.
+    pub fn deleted(path: impl Into<String>, old: impl Into<String>) -> Self {
+        let path = path.into();
+        let texts = DiffTexts { path: path.clone(), old: Some(old.into()), new: String::new() };
+        let (operation, file_type) = (Operation::Delete, Some(FileType::Text));
+        let change = FileChange { operation, path, file_type, ..FileChange::default() };
+        Self { texts: Some(texts), changes: vec![Change::File(change)], ..Self::default() }
+    }
+
+    /// The diff of a file that is moved and stays as it is.
+    pub fn moved(from: impl Into<String>, to: impl Into<String>) -> Self {
+        let (old_path, path) = (Some(from.into()), to.into());
+        let change = FileChange { operation: Operation::Move, old_path, path, ..FileChange::default() };
+        Self { changes: vec![Change::File(change)], ..Self::default() }
+    }
+
     /// The old and new text, if the diff holds them.
     pub fn texts(&self) -> Option<&DiffTexts> {
         self.texts.as_ref()
@@ -188,7 +204,8 @@ impl Diff {
             return self.patch.clone();
         }
         let texts = self.texts.as_ref()?;
-        let text = patch::write(&texts.path, texts.old.as_deref(), &texts.new)?;
+        let gone = matches!(&self.changes[..], [Change::File(file)] if file.operation == Operation::Delete);
+        let text = patch::write(&texts.path, texts.old.as_deref(), (!gone).then_some(&texts.new))?;
         Some(DiffPatch { format: PatchFormat::Git, text, meta: None })
     }
 

@@ -9,8 +9,8 @@ const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
 /// A patch with one hunk, from the first to the last line that differs. Paths are absolute and have no prefix. `None` if
 /// nothing differs.
-pub(crate) fn write(path: &str, old: Option<&str>, new: &str) -> Option<String> {
-    if old == Some(new) {
+pub(crate) fn write(path: &str, old: Option<&str>, new: Option<&str>) -> Option<String> {
+    if old == new {
         return None;
     }
     let quoted = quote(path);
@@ -18,15 +18,19 @@ pub(crate) fn write(path: &str, old: Option<&str>, new: &str) -> Option<String> 
     if old.is_none() {
         out.push_str("new file mode 100644\n");
     }
+    if new.is_none() {
+        out.push_str("deleted file mode 100644\n");
+    }
     let before: Vec<&str> = old.unwrap_or_default().split_inclusive('\n').collect();
-    let after: Vec<&str> = new.split_inclusive('\n').collect();
+    let after: Vec<&str> = new.unwrap_or_default().split_inclusive('\n').collect();
     if before.is_empty() && after.is_empty() {
         return Some(out);
     }
     // Git ends a name that has spaces with a tab, so that nothing behind it is read as part of it.
     let name = if path.contains(' ') { format!("{quoted}\t") } else { quoted.into_owned() };
     let old_name = if old.is_some() { &name } else { "/dev/null" };
-    let _ = write!(out, "--- {old_name}\n+++ {name}\n");
+    let new_name = if new.is_some() { &name } else { "/dev/null" };
+    let _ = write!(out, "--- {old_name}\n+++ {new_name}\n");
 
     let head = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
     let shorter = before.len().min(after.len()) - head;
@@ -233,13 +237,13 @@ mod tests {
         let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
         let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9\n";
         let want = "diff --git /p /p\n--- /p\n+++ /p\n@@ -2,7 +2,7 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n";
-        assert_eq!(write("/p", Some(old), new).as_deref(), Some(want));
+        assert_eq!(write("/p", Some(old), Some(new)).as_deref(), Some(want));
         let want = "diff --git /p /p\nnew file mode 100644\n--- /dev/null\n+++ /p\n@@ -0,0 +1,1 @@\n+hi\n\\ No newline at end of file\n";
-        assert_eq!(write("/p", None, "hi").as_deref(), Some(want));
-        assert_eq!(write("/p", None, "").as_deref(), Some("diff --git /p /p\nnew file mode 100644\n"));
-        assert_eq!(write("/p", Some("x"), "x"), None);
+        assert_eq!(write("/p", None, Some("hi")).as_deref(), Some(want));
+        assert_eq!(write("/p", None, Some("")).as_deref(), Some("diff --git /p /p\nnew file mode 100644\n"));
+        assert_eq!(write("/p", Some("x"), Some("x")), None);
         let want = "diff --git /a b /a b\n--- /a b\t\n+++ /a b\t\n@@ -1,1 +0,0 @@\n-x\n";
-        assert_eq!(write("/a b", Some("x\n"), "").as_deref(), Some(want));
+        assert_eq!(write("/a b", Some("x\n"), Some("")).as_deref(), Some(want));
     }
 
     #[test]
@@ -254,7 +258,7 @@ mod tests {
         #[test]
         fn a_small_text_comes_back_whole(old in "[ab\\-+@\n]{0,6}", new in "[ab\\-+@ \\\\\n]{0,6}", name in "/[a-z ä\"]{1,5}[a-z]") {
             // Up to three lines around a change are shown, so texts this small are shown whole when all lines differ or fit.
-            let Some(text) = write(&name, Some(&old), &new) else { return Ok(()) };
+            let Some(text) = write(&name, Some(&old), Some(&new)) else { return Ok(()) };
             let sections = parse(&text);
             prop_assert_eq!(sections.len(), 1);
             prop_assert_eq!(&sections[0].path, &name);

@@ -160,6 +160,16 @@ fn v2_tool_13_and_14_diffs() {
         &line("Changed files in a way this client does not know."),
     ];
     check(&many, V1, &holding(&want.join(",")));
+    // The same from code: a file that goes, and one that moves.
+    for (old, lines) in [("x\n", "--- \"/a\\tb\"\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n"), ("", "")] {
+        let gone = Diff::deleted("/a\tb", old);
+        let head = "diff --git \"/a\\tb\" \"/a\\tb\"\ndeleted file mode 100644\n";
+        assert_eq!(gone.patch().unwrap().text, format!("{head}{lines}"));
+        assert!(to_json(&ToolCallContent::Diff(gone.clone()), V2).contains("\"operation\":\"delete\""));
+        assert!(to_json(&ToolCallContent::Diff(gone), V1).contains("\"newText\":\"\""));
+    }
+    let moved = ToolCallContent::Diff(Diff::moved("/a", "/b"));
+    assert!(to_json(&moved, V2).contains(r#""changes":[{"operation":"move","oldPath":"/a","path":"/b"}]"#));
 }
 
 #[test]

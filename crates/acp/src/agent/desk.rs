@@ -187,19 +187,23 @@ impl Inner {
         }
         let chosen = choose(&request, self.protocol).map_err(|refusal| refused(&refusal))?;
         let dialect = chosen.dialect;
-        let capabilities = request.capabilities;
+        let mut capabilities = request.capabilities;
+        if dialect == Dialect::V2 {
+            // A client that speaks several versions offers these too, but current v2 has no words to ask for them.
+            (capabilities.fs_read, capabilities.fs_write, capabilities.terminal) = (false, false, false);
+        }
         let mut auth_methods = self.about.auth_methods.clone();
         auth_methods.retain(|method| capabilities.terminal_auth || !matches!(method, AuthMethod::Terminal(_)));
         let answer = InitializeResponse {
             protocol_version: chosen.version,
             info: Some(self.about.info.clone()),
             capabilities: self.about.capabilities.clone(),
-            auth_methods,
+            auth_methods: auth_methods.clone(),
             keys: HelloKeys { old_capabilities: chosen.legacy_keys, ..HelloKeys::default() },
             ..InitializeResponse::default()
         };
         self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
-        state.hello = Some(Arc::new(Hello { dialect, capabilities, info: request.info }));
+        state.hello = Some(Arc::new(Hello { dialect, capabilities, info: request.info, auth_methods }));
         Ok((answer, dialect))
     }
 
@@ -276,7 +280,7 @@ impl Inner {
                 Err(error) => Err(error),
             },
             AgentCall::Extension { method, params } => {
-                let client = ClientHandle::new(self.peer.clone(), hello, None);
+                let client = ClientHandle::new(self.peer.clone(), Arc::clone(&hello), None);
                 match self.agent.extension(method.into(), params, client).await {
                     Ok(raw) => return responder.reply(wire::write(&raw, dialect)).await,
                     Err(error) => Err(error),
@@ -298,17 +302,8 @@ impl Inner {
         };
         match result {
             Ok(()) => responder.reply(wire::write(&done, dialect)).await,
-            Err(error) => responder.fail(&self.with_login(error, dialect)).await,
+            Err(error) => responder.fail(&hello.to_wire(&error)).await,
         }
-    }
-
-    /// Adds the ways to log in to an error that asks for it.
-    pub(super) fn with_login(&self, error: Error, dialect: Dialect) -> tieline_rpc::Error {
-        let mut wire = error.to_wire();
-        if error == Error::AuthRequired {
-            wire.data = ErrorData::AuthRequired(&self.about.auth_methods).to_raw(dialect);
-        }
-        wire
     }
 
     async fn login(&self, method_id: String) -> Result<()> {

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
-    ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate, ConfigValue, ContentBlock, Dialect,
-    Gates, Implementation, Items, Message, MessageKind, Notice, Patch, Projector, SessionId, SessionInfoUpdate,
-    SessionNotification, Severity, State, StateUpdate, TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
+    AuthMethod, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate, ConfigValue,
+    ContentBlock, Dialect, ErrorCode, ErrorData, Gates, Implementation, Items, Message, MessageKind, Notice, Patch,
+    Projector, SessionId, SessionInfoUpdate, SessionNotification, Severity, State, StateUpdate, TextChunk,
+    ToolCallStatus, ToolCallUpdate, Transcript, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -23,6 +24,19 @@ pub(crate) struct Hello {
     pub(crate) dialect: Dialect,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
+    /// The ways to log in that the client was told.
+    pub(crate) auth_methods: Vec<AuthMethod>,
+}
+
+impl Hello {
+    /// What the client is told of an error. One that asks for a login says how.
+    pub(crate) fn to_wire(&self, error: &Error) -> tieline_rpc::Error {
+        let mut wire = error.to_wire();
+        if *error == Error::AuthRequired || (wire.code == ErrorCode::AUTH_REQUIRED.0 && wire.data.is_none()) {
+            wire.data = ErrorData::AuthRequired(&self.auth_methods).to_raw(self.dialect);
+        }
+        wire
+    }
 }
 
 pub(crate) struct Outlet {

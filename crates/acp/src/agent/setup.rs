@@ -86,7 +86,7 @@ impl Inner {
     pub(super) async fn open(self: Arc<Self>, request: NewSessionRequest, hello: Arc<Hello>, responder: Responder) {
         match self.opened_by_agent(request, &hello).await {
             Ok(ready) => self.ready(ready, true, responder),
-            Err(error) => self.refuse(error, &hello, responder).await,
+            Err(error) => refuse(error, &hello, responder).await,
         }
     }
 
@@ -94,13 +94,8 @@ impl Inner {
     pub(super) async fn resume(self: Arc<Self>, request: ResumeRequest, hello: Arc<Hello>, responder: Responder) {
         match self.resumed(request, &hello).await {
             Ok(ready) => self.ready(ready, false, responder),
-            Err(error) => self.refuse(error, &hello, responder).await,
+            Err(error) => refuse(error, &hello, responder).await,
         }
-    }
-
-    async fn refuse(&self, error: Error, hello: &Hello, responder: Responder) {
-        let error = self.with_login(error, hello.dialect);
-        Box::pin(responder.fail(&error)).await;
     }
 
     fn outlet(&self, id: SessionId, hello: &Arc<Hello>) -> Arc<Outlet> {
@@ -273,4 +268,9 @@ impl Inner {
         self.state().closed.remove(&id);
         self.agent.delete(id).await
     }
+}
+
+async fn refuse(error: Error, hello: &Hello, responder: Responder) {
+    let error = hello.to_wire(&error);
+    Box::pin(responder.fail(&error)).await;
 }

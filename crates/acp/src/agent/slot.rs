@@ -165,7 +165,7 @@ impl Slot {
                 if cancel.is_cancelled() && dialect != Dialect::V2 {
                     reply(responder, &PromptResponse::ended(StopReason::Cancelled), dialect);
                 } else {
-                    responder.fail(&error.to_wire()).await;
+                    responder.fail(&outlet.hello.to_wire(&error)).await;
                 }
                 return next;
             }
@@ -193,7 +193,7 @@ impl Slot {
         let idle = match &result {
             Ok(reason) => State::idle(reason.clone()),
             Err(error) => {
-                let wire = error.to_wire();
+                let wire = outlet.hello.to_wire(error);
                 let error = Failure { code: wire.code, message: wire.message, data: wire.data, meta: None };
                 State::Idle { stop_reason: Some(StopReason::Error), error: Some(error) }
             }
@@ -202,7 +202,7 @@ impl Slot {
         let answer = responder.map(|responder| {
             move || match result {
                 Ok(reason) => reply(responder, &PromptResponse::ended(reason), dialect),
-                Err(error) => responder.fail_now(&error.to_wire()),
+                Err(error) => responder.fail_now(&outlet.hello.to_wire(&error)),
             }
         });
         let mut next = None;

@@ -274,6 +274,9 @@ impl Hello<'_> {
                 if let Settled::Dialect(dialect) = settled {
                     let _ = desk.dialect.set(dialect);
                 }
+                if let Some(info) = &answer.info {
+                    let _ = desk.agent.set(info.name.clone());
+                }
                 Ok((answer, settled))
             })
             .await;

@@ -1,7 +1,8 @@
 //! The client's engine: updates go to their session's lane, requests are checked and go to the handler.
 
+use super::budget::Budget;
 use super::handler::Handler;
-use super::lane::{Budget, Lane};
+use super::lane::Lane;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::wire;
@@ -19,6 +20,13 @@ use tieline_schema::{
 };
 use tracing::Instrument;
 
+/// Gemini CLI (0.61.0) reads a file before it writes it, and its SDK hides from it what an error says: whatever we answer, it
+/// gives up and cannot make a file. It can if a missing file is an empty one.
+const MISSING_IS_EMPTY: &str = "gemini-cli";
+
+/// The code for a file that is not there.
+const NOT_FOUND: i64 = -32002;
+
 /// So many sessions that nobody opened here are kept in mind while one is being opened.
 const STRANGERS: usize = 64;
 
@@ -34,6 +42,8 @@ pub(crate) struct DeskState {
     budget: Arc<Budget>,
     capabilities: ClientCapabilities,
     pub(crate) dialect: OnceLock<Dialect>,
+    /// The agent's name for itself.
+    pub(crate) agent: OnceLock<String>,
     /// How many sessions are being opened: only then may updates come for one that is not known yet.
     expecting: AtomicUsize,
 }
@@ -57,6 +67,7 @@ impl DeskState {
             budget: Budget::new(budget),
             capabilities,
             dialect: OnceLock::new(),
+            agent: OnceLock::new(),
             expecting: AtomicUsize::new(0),
         })
     }
@@ -143,12 +154,15 @@ impl<H: Handler> Service for Desk<H> {
         }
         let dialect = self.state.dialect.get().copied().unwrap_or(Dialect::V1);
         let handler = Arc::clone(&self.handler);
+        let lenient = self.state.agent.get().is_some_and(|name| name == MISSING_IS_EMPTY);
         match call {
             // The question is registered on the reader: a cancel that comes later finds it.
             ClientCall::Permission(request) => self.permission(request, responder, dialect),
             call => {
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
-                tokio::spawn(async move { serve(&*handler, call, responder, dialect).await }.instrument(span));
+                tokio::spawn(
+                    async move { serve(&*handler, call, responder, (dialect, lenient)).await }.instrument(span),
+                );
             }
         }
     }
@@ -226,13 +240,16 @@ impl<H: Handler> Desk<H> {
         }
     }
 
-    fn permission(&self, request: PermissionRequest, responder: Responder, dialect: Dialect) {
+    fn permission(&self, mut request: PermissionRequest, responder: Responder, dialect: Dialect) {
         let lane = self.state.find(&request.session_id);
         if let (Some(lane), Some(PermissionSubject::ToolCall(_))) = (&lane, &request.subject) {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
             let weight = encode(&update, Dialect::V2).len();
             lane.push(update, weight);
+        }
+        if let (Some(lane), Some(PermissionSubject::ToolCall(subject))) = (&lane, &mut request.subject) {
+            lane.fill_in(&mut subject.tool_call);
         }
         let ask = Asking::new(lane);
         let withdrawn = responder.cancel().clone();
@@ -273,12 +290,12 @@ impl Drop for Asking {
 }
 
 /// Runs a handler, unless the agent withdraws the request first, and answers.
-async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, dialect: Dialect) {
+async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, how: (Dialect, bool)) {
     let withdrawn = responder.cancel().clone();
     let answer = tokio::select! {
         biased;
         () = withdrawn.cancelled() => Err(Error::Cancelled),
-        answer = handle(handler, call, dialect) => answer,
+        answer = handle(handler, call, how) => answer,
     };
     match answer {
         Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
@@ -286,11 +303,14 @@ async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, 
     }
 }
 
-async fn handle<H: Handler>(handler: &H, call: ClientCall, dialect: Dialect) -> Result<Vec<u8>> {
+async fn handle<H: Handler>(handler: &H, call: ClientCall, (dialect, lenient): (Dialect, bool)) -> Result<Vec<u8>> {
     let done = |()| encode(&Done::default(), dialect);
     match call {
         ClientCall::ReadTextFile(request) => {
-            let content = handler.read_text_file(request).await?;
+            let content = match handler.read_text_file(request).await {
+                Err(error) if lenient && error.to_wire().code == NOT_FOUND => String::new(),
+                read => read?,
+            };
             Ok(encode(&ReadTextFileResponse { content, meta: None }, dialect))
         }
         ClientCall::WriteTextFile(request) => {

@@ -1,115 +1,19 @@
 //! What came for one session and is not read yet: updates and ends of turns in their order, within one byte budget.
 
+use super::budget::Budget;
+use super::calls::Calls;
+use super::turn_state::{Abandoned, TurnState};
 use crate::error::{Error, Result};
 use crate::options::set_value;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tieline_rpc::Cancel;
 use tieline_schema::{
-    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, PromptResponse, State, StateUpdate, StopReason, Update,
-    mode_option,
+    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, PromptResponse, State, StateUpdate, StopReason,
+    ToolCallUpdate, Update, mode_option,
 };
 use tokio::sync::Notify;
-
-/// How many unread bytes all sessions of a connection may have together.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    used: AtomicUsize,
-    limit: usize,
-    freed: Notify,
-}
-
-impl Budget {
-    pub(crate) fn new(limit: usize) -> Arc<Self> {
-        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Notify::new() })
-    }
-
-    fn take(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn give(&self, bytes: usize) {
-        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
-        if before >= self.limit && before - bytes < self.limit {
-            self.freed.notify_waiters();
-        }
-    }
-
-    fn is_tight(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= self.limit / 2
-    }
-
-    pub(crate) fn is_spent(&self) -> bool {
-        self.used.load(Ordering::Relaxed) >= self.limit
-    }
-
-    pub(crate) async fn freed(&self) {
-        loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
-            if !self.is_spent() {
-                return;
-            }
-            freed.await;
-        }
-    }
-}
-
-/// The far end of one prompt.
-#[derive(Debug, Default)]
-pub(crate) struct TurnState {
-    result: Mutex<Option<Result<StopReason>>>,
-    message_id: OnceLock<String>,
-    /// The request that carried the prompt.
-    request: OnceLock<u64>,
-    ended: AtomicBool,
-}
-
-impl TurnState {
-    /// The id that the agent gave the prompt.
-    pub(crate) fn message_id(&self) -> Option<&str> {
-        self.message_id.get().map(String::as_str)
-    }
-
-    pub(crate) fn result(&self) -> Option<Result<StopReason>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn sent_as(&self, request: u64) {
-        let _ = self.request.set(request);
-    }
-
-    pub(crate) fn request(&self) -> Option<u64> {
-        self.request.get().copied()
-    }
-
-    fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
-    /// Ended as far as its reader is concerned.
-    pub(crate) fn detached() -> Arc<Self> {
-        let result = Mutex::new(Some(Err(Error::TurnOver)));
-        Arc::new(Self { result, ended: AtomicBool::new(true), ..Self::default() })
-    }
-
-    fn finish(&self, result: Result<StopReason>) {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(result);
-        self.ended.store(true, Ordering::Release);
-    }
-}
-
-/// What became of a turn that nobody reads any more.
-pub(crate) enum Abandoned {
-    /// It has ended already.
-    Over,
-    /// The session works on it.
-    Running,
-    /// Another turn is before it.
-    Waiting,
-}
 
 #[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
 enum Item {
@@ -140,6 +44,7 @@ struct Inner {
     options: Vec<ConfigOption>,
     commands: Vec<Command>,
     closed: Option<Error>,
+    calls: Calls,
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an independent fact about the turn")]
@@ -387,6 +292,11 @@ impl Lane {
         cancel
     }
 
+    /// Fills in what a question leaves out about a call.
+    pub(crate) fn fill_in(&self, call: &mut ToolCallUpdate) {
+        self.lock().calls.fill(call);
+    }
+
     pub(crate) fn asked(&self) {
         // Flags that only we hold are done with; those that were raised too.
         self.lock().asks.retain(|ask| !ask.is_cancelled());
@@ -464,6 +374,7 @@ impl Inner {
             }
             Update::State(_) => {}
             _ => {
+                self.calls.note(update);
                 if let Some(turn) = self.turns.front_mut() {
                     turn.worked = true;
                 }

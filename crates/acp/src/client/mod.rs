@@ -13,13 +13,16 @@
 //! # }
 //! ```
 
+mod budget;
 mod builder;
+mod calls;
 mod desk;
 mod handle;
 mod handler;
 mod lane;
 mod session;
 mod turn;
+mod turn_state;
 
 pub use builder::{Client, connect, spawn};
 pub use handle::AgentHandle;

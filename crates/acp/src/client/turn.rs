@@ -1,7 +1,8 @@
 //! One prompt, seen from the client: its updates, and how it ended.
 
-use super::lane::{Abandoned, Lane, TurnState};
+use super::lane::Lane;
 use super::session::Core;
+use super::turn_state::{Abandoned, TurnState};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use tieline_schema::{ContentBlock, MessageKind, StopReason, Update};

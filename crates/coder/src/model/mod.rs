@@ -3,7 +3,9 @@
 //! A model is one small trait, so that the offline interpreter, a script and a provider on the network all drive the same
 //! turn loop.
 
+pub mod choose;
 pub mod offline;
+pub mod provider;
 pub mod script;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,16 @@ pub trait Model: Send + Sync + 'static {
 
     /// How many tokens fit into its context; 0 if it has no such limit.
     fn context_size(&self) -> u64;
+
+    /// The values of the `thought_level` option that it takes; none if it does not think.
+    fn thought_levels(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Whether it could be asked now, or what the user has to do first.
+    fn ready(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
 
     /// Starts an answer. Work ends when the reply is dropped.
     fn reply(&self, request: Request) -> Reply;
@@ -55,6 +67,8 @@ pub enum Message {
         thought: String,
         /// What it wanted done, in order.
         calls: Vec<ToolRequest>,
+        /// What the model wants to see again and only it understands, such as signatures of its thoughts.
+        kept: Option<Raw>,
     },
     /// What came of it, in the order of the calls.
     Results(Vec<ToolResult>),
@@ -106,13 +120,15 @@ pub enum Event {
     Call(ToolRequest),
     /// How much was used so far.
     Usage(Usage),
-    /// Something that is no model output. Only scripted models send it.
+    /// Something to give back to the model with this answer. The last one counts.
+    Keep(Raw),
+    /// Something that is no model output. Only scripted models send it, but for notices.
     Report(Report),
     /// The answer is complete. Nothing comes after it.
     Finish(Finish),
 }
 
-/// Things a scripted model can make the agent report.
+/// Things a model can make the agent report.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Report {
     /// The session has a new title.

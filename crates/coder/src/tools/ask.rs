@@ -42,7 +42,7 @@ impl Tool for Ask {
             }
             let title = format!("Ask: {}", crate::history::cut(&question, 80));
             Ok(Prepared::new(title, move |_| async move {
-                let choices = (!options.is_empty()).then_some(options);
+                let choices = (!options.is_empty()).then(|| options.clone());
                 let field = TextField { title: Some("Answer".into()), choices, ..TextField::default() };
                 let form = FormSchema {
                     properties: vec![("answer".into(), FormField::Text(field))],
@@ -52,6 +52,10 @@ impl Tool for Ask {
                 match scene.teller.turn.client().elicit(question, ElicitMode::Form(form)).await {
                     Ok(answer) => match answer.action {
                         ElicitAction::Accept(values) => match values.get("answer") {
+                            // Clients may send what was not to choose.
+                            Some(ElicitValue::Text(text)) if !options.is_empty() && !options.contains(text) => {
+                                Output::error("The answer is none of the options.")
+                            }
                             Some(ElicitValue::Text(text)) => Output::text(text.clone()).raw(json!({ "answer": text })),
                             _ => Output::error("The answer is empty."),
                         },

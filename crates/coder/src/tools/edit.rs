@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
 
+/// No text becomes longer, in bytes.
+const LONGEST: usize = 16 << 20;
+
 pub struct Edit;
 
 #[derive(Deserialize)]
@@ -68,7 +71,12 @@ fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {
         if edit.old == edit.new {
             return Err(format!("edit {number}: `old` and `new` are the same; nothing was changed"));
         }
-        match text.matches(&edit.old).count() {
+        let count = text.matches(&edit.old).count();
+        // Edits can breed: each may make more of what the next one replaces.
+        if text.len() - count * edit.old.len() + count.saturating_mul(edit.new.len()) > LONGEST {
+            return Err(format!("edit {number}: the text would become too long; nothing was changed"));
+        }
+        match count {
             0 => return Err(format!("edit {number}: {}; nothing was changed", miss(&text, &edit.old))),
             1 => text = text.replacen(&edit.old, &edit.new, 1),
             _ if edit.all => text = text.replace(&edit.old, &edit.new),

@@ -1,7 +1,10 @@
 //! `fetch`: a page or file from the web, up to a size.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
-use crate::workspace::blocking;
+use super::{Boxed, Output, Prepared, Scene, Tool, arguments, html, object};
+use crate::http::http::header::{CONTENT_TYPE, LOCATION};
+use crate::http::{Bytes, Http, Request};
+use crate::permission::Verdict;
+use crate::report::Call;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -10,9 +13,11 @@ use tieline::ToolKind;
 use tieline_host::rules::{Action, Host};
 
 /// As much as is read, in bytes.
-const MOST: u64 = 1 << 20;
+const MOST: usize = 1 << 20;
 /// As much as the model is told, in characters.
 const TOLD: usize = 40_000;
+/// So many redirections are followed.
+const HOPS: usize = 5;
 const TIME: Duration = Duration::from_secs(30);
 
 pub struct Fetch;
@@ -28,7 +33,7 @@ impl Tool for Fetch {
     }
 
     fn description(&self) -> &'static str {
-        "Gets a text from an http or https address, up to 1 MiB. Does not follow redirections; it tells where they lead."
+        "Gets a text from an http or https address, up to 1 MiB. Web pages come as plain text."
     }
 
     fn schema(&self) -> Value {
@@ -39,46 +44,98 @@ impl Tool for Fetch {
         ToolKind::Fetch
     }
 
-    fn prepare(&self, input: Value, _: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { url } = arguments(input)?;
-            let host = Host::of_url(&url).ok_or("The address is not a plain http or https address.")?;
+            let host = host_of(&url)?;
             let title = format!("Fetch {url}");
             let mut prepared =
-                Prepared::new(title, move |_| async move { Output::of(blocking(move || get(&url)).await) });
+                Prepared::new(title, move |call| async move { Output::of(get(&scene, &call, url).await) });
             prepared.actions.push(Action::Fetch(host));
             Ok(prepared)
         })
     }
 }
 
-fn get(url: &str) -> Result<Output, String> {
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .timeout_global(Some(TIME))
-        .max_redirects(0)
-        .http_status_as_error(false)
-        .user_agent(concat!("tieline/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .into();
-    let mut answer = agent.get(url).call().map_err(|error| error.to_string())?;
-    let status = answer.status().as_u16();
-    let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let kind = header("content-type").unwrap_or_default();
-    if let Some(target) = header("location").filter(|_| (300..400).contains(&status)) {
-        return Ok(Output::text(format!("It leads elsewhere ({status}): {target}")).raw(json!({ "status": status })));
+fn host_of(url: &str) -> Result<Host, String> {
+    Host::of_url(url).ok_or_else(|| "The address is not a plain http or https address.".into())
+}
+
+/// Gets an address and where it leads to. Another server is another question for the rules.
+async fn get(scene: &Scene, call: &Call, mut url: String) -> Result<Output, String> {
+    for _ in 0..=HOPS {
+        // The user may take longer to answer a question than a server to answer us.
+        let step = tokio::time::timeout(TIME, one(&scene.http, &url)).await;
+        match step.map_err(|_| format!("It took more than {} s.", TIME.as_secs()))?? {
+            Step::Done(output) => return Ok(output),
+            Step::On(next) => {
+                let host = host_of(&next)?;
+                if host != host_of(&url)? {
+                    let note = format!("{url} leads to {next}");
+                    match scene.permissions.check(call, &[Action::Fetch(host)], Some(&note)).await {
+                        Ok(Verdict::Allowed) => {}
+                        Ok(Verdict::Refused(why)) => return Err(format!("{note}. {why}")),
+                        Ok(Verdict::Cancelled) | Err(_) => return Err(format!("{note}. That was not allowed.")),
+                    }
+                }
+                url = next;
+            }
+        }
     }
-    let bytes = answer.body_mut().with_config().limit(MOST).read_to_vec().map_err(|error| error.to_string())?;
+    Err(format!("It leads on more than {HOPS} times."))
+}
+
+enum Step {
+    Done(Output),
+    On(String),
+}
+
+async fn one(http: &Http, url: &str) -> Result<Step, String> {
+    let plain = url.split('#').next().unwrap_or_default();
+    let request = Request::get(plain)
+        .header("accept", "text/html, text/*;q=0.9, */*;q=0.5")
+        .body(Bytes::new())
+        .map_err(|error| format!("The address is not right: {error}"))?;
+    let mut answer = http.send(request).await.map_err(|error| error.to_string())?;
+    let status = answer.status();
+    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let kind = header(CONTENT_TYPE).unwrap_or_default();
+    if let Some(target) = header(LOCATION).filter(|_| status.is_redirection()) {
+        return joined(plain, &target).map(Step::On);
+    }
+    let bytes = answer.body_mut().bytes(MOST).await.map_err(|error| error.to_string())?;
     let size = bytes.len();
     let Ok(text) = String::from_utf8(bytes) else {
         return Err(format!("It is no text ({kind}, {size} bytes)."));
     };
+    let text = if html::is_page(&kind, &text) { html::text_of(&text) } else { text };
     let mut told: String = text.chars().take(TOLD).collect();
     if told.len() < text.len() {
         told.push_str("\n(cut here)");
     }
-    let mut output = Output::text(told).raw(json!({ "status": status, "type": kind, "bytes": size }));
-    output.failed = status >= 400;
-    Ok(output)
+    let raw = json!({ "status": status.as_u16(), "type": kind, "bytes": size, "url": url });
+    let mut output = Output::text(told).raw(raw);
+    output.failed = status.is_client_error() || status.is_server_error();
+    Ok(Step::Done(output))
+}
+
+/// Where a redirection leads, seen from the address that sent it.
+fn joined(from: &str, target: &str) -> Result<String, String> {
+    if target.contains("://") {
+        return Ok(target.to_owned());
+    }
+    let (scheme, rest) = from.split_once("://").ok_or("The address is not right.")?;
+    if let Some(other) = target.strip_prefix("//") {
+        return Ok(format!("{scheme}://{other}"));
+    }
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    let path = path.split('?').next().unwrap_or_default();
+    let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
+    match target.as_bytes().first() {
+        Some(b'/') => Ok(format!("{scheme}://{authority}{target}")),
+        Some(b'?') => Ok(format!("{scheme}://{authority}{path}{target}")),
+        _ => Ok(format!("{scheme}://{authority}{folder}{target}")),
+    }
 }
 
 #[cfg(test)]
@@ -95,17 +152,41 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(answer.as_bytes());
         });
-        format!("http://{address}/")
+        format!("http://{address}/a/b?c")
+    }
+
+    async fn page(answer: &'static str) -> Result<Output, String> {
+        match one(&Http::default(), &serve(answer)).await? {
+            Step::Done(output) => Ok(output),
+            Step::On(next) => Err(format!("to {next}")),
+        }
+    }
+
+    #[tokio::test]
+    async fn answers() {
+        let said = page("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await.unwrap();
+        assert_eq!((said.content[0].as_text(), said.failed), (Some("hi"), false));
+        let said =
+            page("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 9\r\n\r\n<p>hi</p>").await.unwrap();
+        assert_eq!(said.content[0].as_text(), Some("hi\n"));
+        let moved = page("HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n").await;
+        assert_eq!(moved.err().as_deref(), Some("to http://elsewhere/"));
+        assert!(page("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await.unwrap().failed);
+        assert!(page("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\r").await.is_err());
+        let large = "HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n";
+        assert!(page(large).await.is_err());
+        let Err(why) = one(&Http::default(), "http://127.0.0.1:1/").await else { panic!("an answer") };
+        assert!(why.starts_with("127.0.0.1:1: can't connect"), "{why}");
     }
 
     #[test]
-    fn answers() {
-        let page = get(&serve("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi")).unwrap();
-        assert_eq!((page.content[0].as_text(), page.failed), (Some("hi"), false));
-        let moved = get(&serve("HTTP/1.1 302 Found\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n"));
-        assert!(moved.unwrap().content[0].as_text().unwrap().contains("http://elsewhere/"));
-        assert!(get(&serve("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")).unwrap().failed);
-        assert!(get(&serve("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n\r")).is_err());
-        assert!(get("http://127.0.0.1:1/").is_err());
+    fn redirections_are_joined() {
+        let check = |target: &str, expect: &str| assert_eq!(joined("https://h:1/a/b?c", target).unwrap(), expect);
+        check("http://x/y", "http://x/y");
+        check("//x/y", "https://x/y");
+        check("/y", "https://h:1/y");
+        check("y", "https://h:1/a/y");
+        check("?y", "https://h:1/a/b?y");
+        assert_eq!(joined("https://h", "y").unwrap(), "https://h/y");
     }
 }

@@ -1,6 +1,7 @@
 //! `grep`: lines of files that match a regular expression.
 
-use super::find::{Stop, matcher, walk};
+use super::find::matcher;
+use super::walk::{Stop, walk};
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object, shown};
 use crate::workspace::blocking;
 use grep_regex::RegexMatcherBuilder;
@@ -72,16 +73,16 @@ impl Tool for Grep {
                     let (mut text, mut count, mut files) = (String::new(), 0, 0);
                     let mut searcher =
                         SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
-                    for path in walk(&target, glob.as_ref(), &flag) {
+                    for file in walk(scene.workspace.files(), &target, glob.as_ref(), &flag) {
                         if count >= MOST || flag.load(Ordering::Relaxed) {
                             break;
                         }
-                        // Opened through the roots, so that nothing leads out of them; and rules may hide a file.
-                        let Ok(file) = scene.workspace.roots().resolve(&path) else { continue };
+                        // Rules may hide a file.
                         if scene.permissions.decide(&Action::Read(file.location())).decision != Decision::Allow {
                             continue;
                         }
                         let Ok(bytes) = scene.workspace.files().read_bytes(&file) else { continue };
+                        let path = file.real_path();
                         let name = roots::shown(path.strip_prefix(&cwd).unwrap_or(&path));
                         let before = count;
                         let sink = sinks::Lossy(|number, line| {

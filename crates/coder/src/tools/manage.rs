@@ -47,11 +47,12 @@ impl Tool for Move {
             let (source, target) = (from.clone(), to.clone());
             let mut prepared = Prepared::new(title, move |_| async move {
                 match scene.workspace.rename(&source, &target).await {
-                    Ok(()) => Output::text(format!("Moved {} to {}.", shown(&source), shown(&target)))
+                    Ok(()) => Output::quiet(format!("Moved {} to {}.", shown(&source), shown(&target)))
                         .raw(json!({ "from": full(&source), "to": full(&target) })),
                     Err(why) => Output::error(why),
                 }
             });
+            prepared.content.push(ToolCallContent::Diff(Diff::moved(full(&from), full(&to))));
             prepared.locations.push(Location::new(full(&from), 0));
             Ok(prepared.at(&to, 0, action))
         })
@@ -79,12 +80,13 @@ impl Tool for Delete {
         Box::pin(async move {
             let input: DeleteInput = arguments(input)?;
             let place = scene.workspace.entry(&input.path)?;
+            let version = scene.workspace.version(&place).await?;
             // What is no text is deleted without a diff.
             let old = scene.workspace.now(&place).await.ok().and_then(|now| now.text);
             let action = Action::Delete(place.location());
             let target = place.clone();
             let mut prepared = Prepared::new(format!("Delete {}", shown(&place)), move |_| async move {
-                match scene.workspace.delete(&target).await {
+                match scene.workspace.delete(&target, version).await {
                     Ok(()) => {
                         Output::quiet(format!("Deleted {}.", shown(&target))).raw(json!({ "deleted": full(&target) }))
                     }
@@ -92,7 +94,7 @@ impl Tool for Delete {
                 }
             });
             if let Some(old) = old {
-                prepared.content.push(ToolCallContent::Diff(Diff::of(full(&place), Some(old), "")));
+                prepared.content.push(ToolCallContent::Diff(Diff::deleted(full(&place), old)));
             }
             Ok(prepared.at(&place, 0, action))
         })

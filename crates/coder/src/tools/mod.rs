@@ -5,6 +5,7 @@ mod edit;
 mod fetch;
 mod find;
 mod grep;
+mod html;
 mod list;
 mod manage;
 mod mode;
@@ -13,8 +14,11 @@ mod read;
 mod run;
 mod todo;
 mod unified;
+mod walk;
 mod write;
 
+use crate::http::Http;
+use crate::mcp::Servers;
 use crate::model::ToolSpec;
 use crate::permission::Permissions;
 use crate::report::{Call, Teller};
@@ -70,6 +74,10 @@ pub struct Scene {
     pub(crate) permissions: Arc<Permissions>,
     /// The commands.
     pub(crate) commands: Arc<Commands>,
+    /// The way to the network.
+    pub(crate) http: Http,
+    /// The MCP servers.
+    pub(crate) servers: Arc<Servers>,
 }
 
 /// What a call does once it may.

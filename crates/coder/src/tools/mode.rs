@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::agent::{Ask, Decision};
-use tieline::{ConfigValue, PermissionOptionKind, ToolCallUpdate, ToolKind};
+use tieline::{ConfigValue, PermissionOptionKind, ToolKind};
 use tieline_host::rules::Mode;
 
 pub struct SwitchMode;
@@ -51,7 +51,7 @@ async fn switch(scene: &Scene, call: &Call, wanted: Mode) -> Result<Output, Stri
     }
     let id = crate::permission::mode_id(wanted);
     let meaning = MODES.iter().find(|(mode, ..)| *mode == id).map_or("", |(_, _, meaning)| meaning);
-    let mut ask = Ask::about(ToolCallUpdate::new(call.id())).description(meaning);
+    let mut ask = Ask::about(call.announced().clone()).description(meaning);
     if now == Mode::Plan && wanted != Mode::Ask {
         ask = ask
             .option(id, &format!("Yes, go on in mode {id}"), PermissionOptionKind::AllowAlways)

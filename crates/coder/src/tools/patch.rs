@@ -51,7 +51,7 @@ impl Tool for Patch {
                 };
                 let after = section.apply(&text).map_err(|why| format!("{path}: {why}; nothing was changed"))?;
                 if section.new.is_none() {
-                    removed.push((place, text));
+                    removed.push((place, text, now.version()));
                 } else if written
                     .iter()
                     .any(|(other, ..): &(tieline_host::roots::Place, _, _)| full(other) == full(&place))
@@ -64,13 +64,13 @@ impl Tool for Patch {
             let names: Vec<String> = written
                 .iter()
                 .map(|(place, ..)| shown(place))
-                .chain(removed.iter().map(|(place, _)| shown(place)))
+                .chain(removed.iter().map(|(place, ..)| shown(place)))
                 .collect();
             let title = format!("Patch {}", names.join(", "));
-            let gone: Vec<_> = removed.iter().map(|(place, _)| place.clone()).collect();
+            let gone: Vec<_> = removed.iter().map(|(place, _, version)| (place.clone(), *version)).collect();
             let mut prepared = change(title, Arc::clone(&scene), written);
-            for (place, text) in removed {
-                prepared.content.push(ToolCallContent::Diff(Diff::of(full(&place), Some(text), "")));
+            for (place, text, _) in removed {
+                prepared.content.push(ToolCallContent::Diff(Diff::deleted(full(&place), text)));
                 let action = Action::Delete(place.location());
                 prepared = prepared.at(&place, 0, action);
             }
@@ -81,8 +81,8 @@ impl Tool for Patch {
                     if output.failed {
                         return output;
                     }
-                    for place in gone {
-                        if let Err(why) = scene.workspace.delete(&place).await {
+                    for (place, version) in gone {
+                        if let Err(why) = scene.workspace.delete(&place, version).await {
                             return Output::error(format!("{}: {why}", shown(&place)));
                         }
                     }

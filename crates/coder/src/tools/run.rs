@@ -6,7 +6,7 @@ use crate::report::Call;
 use crate::workspace::blocking;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
@@ -25,6 +25,8 @@ const TOLD: usize = 32 * 1024;
 const OFTEN: Duration = Duration::from_millis(100);
 /// So much of a running command's output is shown to a client without terminals.
 const TAIL: usize = 16 * 1024;
+/// So many bytes of a command are in its title.
+const LONGEST_TITLE: usize = 4 * 1024;
 
 /// How the commands of a session run.
 pub struct Commands {
@@ -68,7 +70,16 @@ struct Input {
 
 #[derive(Deserialize)]
 struct Id {
+    #[serde(deserialize_with = "number")]
     id: u32,
+}
+
+/// A number; models also write it in quotes.
+fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    let value = Value::deserialize(from)?;
+    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+    let number = number.and_then(|number| u32::try_from(number).ok());
+    number.ok_or_else(|| serde::de::Error::custom("`id` is the number that `run` gave"))
 }
 
 impl Tool for Run {
@@ -122,17 +133,27 @@ impl Tool for Run {
             };
             let sandboxed = policy.as_ref().is_some_and(|policy| policy.level() != Level::Off);
             let action = Action::Execute { command: CommandLine::parse(&input.command), sandboxed };
-            let title = format!("Run `{}`", cut(&input.command, 120));
+            let title = format!("Run `{}`", visible(&input.command));
             let command = input.command;
             let mut prepared = Prepared::new(title, move |call| async move {
                 let done = match policy {
                     None => in_their_terminal(&scene, &call, command, time).await,
                     Some(policy) => {
+                        // A command works by names, so a name that means another folder by now is refused.
+                        if let Some(root) = scene
+                            .workspace
+                            .roots()
+                            .list()
+                            .find(|root| root.real_path().is_some() && !root.still_there())
+                        {
+                            let path = tieline_host::roots::shown(root.given_path());
+                            return Output::error(format!("{path} is gone or was replaced; nothing was run"));
+                        }
                         let request = Request::shell(command, scene.workspace.cwd(), &policy);
                         if input.background {
                             in_background(&scene, request).await
                         } else {
-                            here(&call, request.timeout(time)).await
+                            here(&scene, &call, request.timeout(time)).await
                         }
                     }
                 };
@@ -143,6 +164,15 @@ impl Tool for Run {
             Ok(prepared)
         })
     }
+}
+
+/// The command as the user is asked about it: each character can be seen, and if it is cut, it says so.
+fn visible(command: &str) -> String {
+    let (start, rest) = command.split_at(command.floor_char_boundary(LONGEST_TITLE));
+    let line = start.replace('\n', "⏎").replace('\t', " ");
+    // It is no path, so a backslash is one.
+    let line = tieline_host::roots::shown(Path::new(&line)).replace("\\\\", "\\");
+    if rest.is_empty() { line } else { format!("{line}… [{} more bytes]", rest.len()) }
 }
 
 async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Duration) -> Result<Output, String> {
@@ -182,10 +212,10 @@ async fn in_background(scene: &Scene, request: Request) -> Result<Output, String
 }
 
 /// Runs a command here and shows its output as it comes.
-async fn here(call: &Call, request: Request) -> Result<Output, String> {
+async fn here(scene: &Scene, call: &Call, request: Request) -> Result<Output, String> {
     let line = request.line();
     let running = request.start().await.map_err(|error| error.to_string())?;
-    let screen = Screen::open(call, &line).await.map_err(|error| error.to_string())?;
+    let screen = Screen::open(call, &line, scene.workspace.cwd()).await.map_err(|error| error.to_string())?;
     let (mut seen, mut stop) = (0, false);
     loop {
         tokio::select! {
@@ -224,7 +254,7 @@ fn stopped(output: &str, shown: Option<Vec<ToolCallContent>>) -> Output {
 struct Screen(Option<String>);
 
 impl Screen {
-    async fn open(call: &Call, line: &str) -> tieline::Result<Self> {
+    async fn open(call: &Call, line: &str, cwd: PathBuf) -> tieline::Result<Self> {
         if call.teller().turn.dialect() != Dialect::V2 {
             return Ok(Self(None));
         }
@@ -232,6 +262,7 @@ impl Screen {
         let update = TerminalUpdate {
             terminal_id: terminal_id.clone(),
             command: Patch::Set(line.to_owned()),
+            cwd: Patch::Set(cwd.to_string_lossy().into_owned()),
             ..TerminalUpdate::default()
         };
         call.teller().update(Update::Terminal(Box::new(update))).await?;

@@ -76,7 +76,7 @@ impl Talk {
                 Event::Text(text) => said.push_str(&text),
                 Event::Call(call) => calls.push(call),
                 Event::Usage(_) | Event::Finish(_) => {}
-                Event::Thought(_) | Event::Report(_) => panic!("it does not think"),
+                Event::Thought(_) | Event::Keep(_) | Event::Report(_) => panic!("it does not think"),
             }
         }
         if !said.is_empty() {
@@ -85,7 +85,7 @@ impl Talk {
         let results: Vec<ToolResult> = calls.iter().map(|call| self.play(call, trace)).collect();
         let goes_on = !calls.is_empty();
         assert!(goes_on || !said.is_empty(), "the last answer says something");
-        self.messages.push(Message::Assistant { text: said, thought: String::new(), calls });
+        self.messages.push(Message::Assistant { text: said, thought: String::new(), calls, kept: None });
         if goes_on {
             self.messages.push(Message::Results(results));
         }

@@ -73,7 +73,7 @@ pub async fn play(
                         Event::Finish(Finish::Refusal) => break "refusal".to_owned(),
                         Event::Report(Report::Stop(reason)) => break format!("stop {reason}"),
                         Event::Report(Report::Fail { code, message }) => break format!("fail {code} {message}"),
-                        Event::Thought(_) | Event::Usage(_) | Event::Report(_) => {}
+                        Event::Thought(_) | Event::Usage(_) | Event::Keep(_) | Event::Report(_) => {}
                     }
                 }
             }
@@ -86,7 +86,7 @@ pub async fn play(
             played.end = end;
             return played;
         }
-        messages.push(Message::Assistant { text, thought: String::new(), calls: calls.clone() });
+        messages.push(Message::Assistant { text, thought: String::new(), calls: calls.clone(), kept: None });
         if calls.is_empty() {
             played.end = end;
             return played;

@@ -23,6 +23,7 @@ async fn the_puppet_says_and_calls() {
         ("/say hi", "hi"),
         ("read a\nresult\nsay .", "read gave this."),
         ("pause 10\nsay x", "x"),
+        ("told", "\n{\"type\":\"text\",\"text\":\"told\"}"),
     ];
     for (prompt, expected) in texts {
         let played = puppet(prompt).await;
@@ -36,6 +37,8 @@ async fn the_puppet_says_and_calls() {
         ("run printf 'a\\n'", "run", r#"{"command":"printf 'a\\n'"}"#),
         ("mcp files list {\"a\": 1}", "mcp__files__list", "{\"a\": 1}"),
         ("mcp files list", "mcp__files__list", "{}"),
+        ("call output {\"id\": 1}", "output", "{\"id\": 1}"),
+        ("call list", "list", "{}"),
     ];
     for (prompt, name, arguments) in calls {
         assert_eq!(puppet(prompt).await.calls(), [(name, arguments)], "{prompt}");

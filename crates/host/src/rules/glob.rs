@@ -17,7 +17,16 @@ impl PathGlob {
         if text.split('/').any(|part| part == ".." || part == ".") {
             return Err("a path pattern has no `.` or `..` in it".to_owned());
         }
-        GlobBuilder::new(text).build().map_err(|error| error.to_string())?;
+        // A rule that can never match is worse than none.
+        if text == "~" || text.starts_with("~/") {
+            return Err("`~` is not understood; write the whole path".to_owned());
+        }
+        if text.contains("//") {
+            return Err("a path pattern has no `//` in it".to_owned());
+        }
+        if plainly(text, Path::new("")).is_none() {
+            GlobBuilder::new(text).build().map_err(|error| error.to_string())?;
+        }
         Ok(Self { text: text.to_owned(), exact: OnceLock::new(), wide: OnceLock::new() })
     }
 
@@ -28,6 +37,7 @@ impl PathGlob {
             return None;
         }
         let text = globset::escape(path.to_str()?).replace('\\', "[\\]");
+        let text = text.strip_prefix('~').map_or(text.clone(), |rest| format!("[~]{rest}"));
         // A space at either end would be lost.
         let text = text.strip_prefix(' ').map_or(text.clone(), |rest| format!("[ ]{rest}"));
         Some(text.strip_suffix(' ').map_or(text.clone(), |rest| format!("{rest}[ ]")))
@@ -46,18 +56,33 @@ impl PathGlob {
 
     /// In any case of letters, everything below too, and relative patterns in any root or from the top.
     pub(super) fn holds(&self, location: &Location) -> bool {
-        let wide = self.wide.get_or_init(|| {
-            let base = self.text.trim_end_matches('/');
-            compile(&[base, &format!("{base}/**")], true)
-        });
-        // What can't be made ready holds everything.
-        let matches = |path: &Path| wide.as_ref().is_none_or(|glob| glob.is_match(path));
+        let base = self.text.trim_end_matches('/');
+        let compiled = |path: &Path| {
+            let wide = self.wide.get_or_init(|| compile(&[base, &format!("{base}/**")], true));
+            // What can't be made ready holds everything.
+            wide.as_ref().is_none_or(|glob| glob.is_match(path))
+        };
+        let matches = |path: &Path| plainly(base, path).unwrap_or_else(|| compiled(path));
         let absolute = location.absolute();
         if self.text.starts_with('/') {
             return matches(absolute);
         }
         location.relative().is_some_and(matches) || matches(absolute.strip_prefix("/").unwrap_or(absolute))
     }
+}
+
+/// What the wide meaning of a pattern of plain names, perhaps below `**/`, says about a path; `None` for other patterns.
+/// The rules that are built in are all like this, and to compile them takes longer than all else before a first write.
+fn plainly(pattern: &str, path: &Path) -> Option<bool> {
+    let (anywhere, names) = pattern.strip_prefix("**/").map_or((false, pattern), |names| (true, names));
+    if names.is_empty() || !names.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte)) {
+        return None;
+    }
+    let wanted: Vec<&[u8]> = names.split('/').map(str::as_bytes).collect();
+    let parts: Vec<&[u8]> = path.as_os_str().as_encoded_bytes().split(|&byte| byte == b'/').collect();
+    let same = |run: &[&[u8]]| run.iter().zip(&wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
+    let mut runs = parts.windows(wanted.len()).take(if anywhere { usize::MAX } else { 1 });
+    Some(runs.any(same))
 }
 
 fn compile(patterns: &[&str], caseless: bool) -> Option<GlobSet> {
@@ -68,4 +93,45 @@ fn compile(patterns: &[&str], caseless: bool) -> Option<GlobSet> {
         set.add(glob.build().ok()?);
     }
     set.build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names_mean_what_the_compiled_pattern_means() {
+        let paths = [
+            "a",
+            "A",
+            "a/b",
+            "a/B/c",
+            "x/a/b",
+            "x/a/b/c",
+            "x/ab",
+            "ab",
+            "a-b",
+            "x/.git",
+            "x/.GIT/hooks/y",
+            ".git",
+            "/a/b",
+            "/x/a/b/c",
+            "b/a",
+            "x",
+            "a/x/b",
+            ".github/workflows/x.yml",
+            ".github",
+            "aab",
+            "x/a.b",
+        ];
+        for pattern in ["a", "a/b", "**/a", "**/a/b", "**/.git", "**/.github/workflows", "/a", "/a/b", "a.b", "x/a"] {
+            let compiled = compile(&[pattern, &format!("{pattern}/**")], true).unwrap_or_default();
+            for path in paths.map(Path::new) {
+                assert_eq!(plainly(pattern, path), Some(compiled.is_match(path)), "{pattern} {path:?}");
+            }
+        }
+        for pattern in ["*.rs", "**", "a?", "[a]", "{a,b}", "**/ä", "a b", "", "a/**/b"] {
+            assert_eq!(plainly(pattern, Path::new("a")), None, "{pattern}");
+        }
+    }
 }

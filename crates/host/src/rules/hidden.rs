@@ -1,7 +1,7 @@
 //! Tells characters that a reader can't see from those that one can.
 
 /// Whether a character is invisible, changes the direction of text, or looks like a plain space without being one.
-pub(crate) fn hidden(c: char) -> bool {
+pub fn hidden(c: char) -> bool {
     c.is_control()
         || (c != ' ' && c.is_whitespace())
         || matches!(u32::from(c),

@@ -243,7 +243,7 @@ fn holds_line(wanted: &[Word], line: &CommandLine, depth: usize) -> bool {
                 && ((1..words.len()).any(|at| begins(&words[at..]))
                     || depth < 4
                         && words.iter().any(|word| {
-                            word.text.contains([' ', '\t', '\n', ';'])
+                            word.text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>'])
                                 && holds_line(wanted, &CommandLine::parse(&word.text), depth + 1)
                         }))
     })

@@ -84,6 +84,11 @@ pub(super) fn allowed(ours: impl Iterator<Item = (OsString, OsString)>, pass: &[
     ours.filter(|(name, _)| named(name) && !is_secret(name)).collect()
 }
 
+/// The variables of ours that any program gets which the user wants started: those of the short list.
+pub fn base_environment() -> Vec<(OsString, OsString)> {
+    allowed(std::env::vars_os(), &[])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::sandbox::temp::Temp;
 use crate::sandbox::wire::{Exit, HEAD, Tag, frame, head};
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
@@ -126,11 +127,12 @@ impl std::ops::Deref for Running {
 }
 
 impl Running {
-    pub(super) fn attend(launched: Launched, output: io::PipeReader, request: &Request) -> io::Result<Self> {
+    pub(super) fn attend(launched: Launched, output: OwnedFd, request: &Request) -> io::Result<Self> {
         let Launched { talk, launcher, group } = launched;
         talk.set_nonblocking(true)?;
         let (talk, wishes) = UnixStream::from_std(talk)?.into_split();
-        let output = Receiver::from_owned_fd(output.into())?;
+        // Not checked to be a pipe, because a terminal is as good.
+        let output = Receiver::from_owned_fd_unchecked(output)?;
         let shared = Arc::new(Shared {
             line: request.line(),
             started: Instant::now(),

@@ -10,7 +10,7 @@
 
 use super::wire::{Setup, Tag, Trouble, receive, send};
 use super::{Level, confine, filter, mounts, namespaces, supervisor};
-use rustix::process::{Signal, set_parent_process_death_signal, setsid};
+use rustix::process::{Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 use rustix::thread::set_no_new_privs;
 use std::ffi::OsStr;
 use std::io;
@@ -127,6 +127,11 @@ fn last(talk: &UnixStream) -> io::Result<i32> {
     let setup = Setup::decode(&expect(talk, Tag::Setup)?)?;
     // A session of its own, so that it has no hold on our terminal.
     setsid()?;
+    if setup.tty {
+        let output = io::stdout();
+        told(talk, "its terminal", ioctl_tiocsctty(&output).map_err(io::Error::from))?;
+        rustix::stdio::dup2_stdin(&output)?;
+    }
     told(talk, "limits", confine::limit(&setup))?;
     let mut version = 0;
     if setup.level != Level::Off {

@@ -91,6 +91,9 @@ pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Vec<
     if let Some(home) = &home {
         named.extend(IN_HOME.iter().map(|path| home.join(path)));
     }
+    // Our own keys and sessions, wherever they are.
+    let base = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    named.extend(["XDG_STATE_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(base).map(|base| base.join("tieline")));
     named.extend(other_homes(home.as_deref()));
     let mut all: BTreeSet<PathBuf> = named.iter().chain(more).filter_map(|path| path.canonicalize().ok()).collect();
     all.retain(|path| !show.contains(path) && !keep.contains(&&**path) && path != Path::new("/"));

@@ -5,14 +5,13 @@ use super::wire::{Exit, Setup, Tag, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process_group, pidfd_open, pidfd_send_signal,
+    DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getpid, kill_process_group, pidfd_open,
     set_child_subreaper, set_dumpable_behavior, wait,
 };
-use std::collections::HashMap;
-use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use tieline_rpc::Tree;
 
 /// Orphans are reaped this often, if nothing else happens.
 const REAP: Duration = Duration::from_millis(500);
@@ -159,7 +158,7 @@ fn settle(owner: &UnixStream, reach: Reach, until: Option<Instant>) -> u32 {
         if Instant::now() > until || said {
             return match reach {
                 Reach::Namespace { sees: false } => 1,
-                _ => below().values().filter(|process| !process.dead).count() as u32,
+                _ => u32::try_from(Tree::below_me().count()).unwrap_or(u32::MAX),
             };
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -168,13 +167,11 @@ fn settle(owner: &UnixStream, reach: Reach, until: Option<Instant>) -> u32 {
 }
 
 fn ask_to_end(reach: Reach, command: Pid) {
-    let _ = kill_process_group(command, Signal::TERM);
-    if !matches!(reach, Reach::Namespace { sees: false }) {
-        for (pid, process) in below() {
-            if process.group != command.as_raw_pid() {
-                send_signal(pid, &process, Signal::TERM);
-            }
+    match reach {
+        Reach::Namespace { sees: false } => {
+            let _ = kill_process_group(command, Signal::TERM);
         }
+        _ => Tree::below_me().ask_to_end(),
     }
 }
 
@@ -182,7 +179,7 @@ fn ask_to_end(reach: Reach, command: Pid) {
 fn kill(reach: Reach, command: Pid) {
     let _ = kill_process_group(command, Signal::KILL);
     if matches!(reach, Reach::Tree) {
-        kill_below();
+        Tree::below_me().kill();
     }
 }
 
@@ -191,97 +188,8 @@ fn end(reach: Reach) {
     if matches!(reach, Reach::Tree) {
         let start = Instant::now();
         while reap_others() && start.elapsed() < GIVE_UP {
-            kill_below();
+            Tree::below_me().kill();
             std::thread::sleep(Duration::from_millis(2));
         }
-    }
-}
-
-/// Kills everybody below us. They are stopped first, so that none can slip away by forking.
-fn kill_below() {
-    let mut frozen: HashMap<i32, u64> = HashMap::new();
-    for _ in 0..8 {
-        let news: Vec<_> =
-            below().into_iter().filter(|(pid, process)| frozen.get(pid) != Some(&process.start)).collect();
-        for (pid, process) in &news {
-            send_signal(*pid, process, Signal::STOP);
-            frozen.insert(*pid, process.start);
-        }
-        if news.is_empty() {
-            break;
-        }
-    }
-    for (pid, process) in below() {
-        send_signal(pid, &process, Signal::KILL);
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Process {
-    parent: i32,
-    group: i32,
-    /// When it started, which tells it from a later process with the same number.
-    start: u64,
-    dead: bool,
-}
-
-/// Everybody below us. Nobody gets lost: who has no parent any more is our child.
-fn below() -> HashMap<i32, Process> {
-    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut all: HashMap<i32, Process> = numbers
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid| Some((pid, look(pid)?)))
-        .collect();
-    let mut found = HashMap::new();
-    let mut parents = vec![getpid().as_raw_pid()];
-    while let Some(parent) = parents.pop() {
-        for (pid, process) in all.extract_if(|_, process| process.parent == parent) {
-            parents.push(pid);
-            found.insert(pid, process);
-        }
-    }
-    found
-}
-
-fn look(pid: i32) -> Option<Process> {
-    parse(&fs::read(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// The name stands in brackets and may hold anything, brackets too.
-fn parse(bytes: &[u8]) -> Option<Process> {
-    let end = bytes.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(bytes.get(end + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    Some(Process {
-        dead: matches!(*fields.first()?, "Z" | "X" | "x"),
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        start: fields.get(19)?.parse().ok()?,
-    })
-}
-
-/// Sends a signal to exactly this process, never to a later one with the same number.
-fn send_signal(pid: i32, process: &Process, signal: Signal) {
-    let Some(pid) = Pid::from_raw(pid) else { return };
-    let handle = pidfd_open(pid, PidfdFlags::empty());
-    if look(pid.as_raw_pid()).is_none_or(|now| now.start != process.start) {
-        return;
-    }
-    let _ = match handle {
-        Ok(handle) => pidfd_send_signal(handle, signal),
-        // An old kernel, or a filter that knows no such call.
-        Err(_) => rustix::process::kill_process(pid, signal),
-    };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_names_do_not_confuse_the_reader() {
-        let line = b"42 (a) S 1 (b\n) R 7 8 9 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 12345 1 2\n";
-        assert_eq!(parse(line), Some(Process { parent: 7, group: 8, start: 12345, dead: false }));
-        assert_eq!(parse(b"42 (cut off"), None);
     }
 }

@@ -95,6 +95,8 @@ pub(crate) struct Setup {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Processes, bytes of a file, bytes of memory. Zero: no limit.
     pub(crate) limits: [u64; 3],
+    /// Its output is a terminal, which is also what it reads from and what controls it.
+    pub(crate) tty: bool,
 }
 
 impl Setup {
@@ -106,6 +108,7 @@ impl Setup {
             self.plan.seccomp,
             self.plan.unix_sockets,
             self.network == Network::On,
+            self.tty,
         ];
         out.bytes(&flags.map(u8::from));
         out.bytes(&[self.level as u8]);
@@ -132,8 +135,8 @@ impl Setup {
 
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
         let mut from = Reader(bytes);
-        let flags: [u8; 5] = from.bytes()?.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
-        let [namespaces, landlock, seccomp, unix_sockets, network] = flags.map(|flag| flag == 1);
+        let flags: [u8; 6] = from.bytes()?.try_into().map_err(|_| io::ErrorKind::InvalidData)?;
+        let [namespaces, landlock, seccomp, unix_sockets, network, tty] = flags.map(|flag| flag == 1);
         let level = match from.bytes()? {
             [0] => Level::ReadOnly,
             [1] => Level::Workspace,
@@ -157,6 +160,7 @@ impl Setup {
                 std::iter::from_fn(|| Some((flat.next()?, flat.next()?))).collect()
             },
             limits: [from.number()?, from.number()?, from.number()?],
+            tty,
         })
     }
 
@@ -315,6 +319,7 @@ mod tests {
             words: vec!["sh".into(), "-c".into(), "".into()],
             env: vec![("A".into(), "".into()), ("B".into(), "x=y".into())],
             limits: [1, 2, 3],
+            tty: true,
         };
         let bytes = setup.encode();
         assert_eq!(Setup::decode(&bytes).unwrap(), setup);

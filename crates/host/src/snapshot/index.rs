@@ -42,6 +42,9 @@ pub(super) struct Entry {
     /// Directories made for it, relative to the root.
     pub(super) directories: Vec<Name>,
     pub(super) undone: bool,
+    /// Somebody else changed it between two changes of the turn.
+    #[serde(default)]
+    pub(super) mixed: bool,
 }
 
 impl Entry {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     files::{Expect, Files, Found, State, Version, Write},
-    roots::{Error, shown},
+    roots::{Error, Place, shown},
 };
 use std::{
     fmt,
@@ -42,7 +42,7 @@ pub struct Refused {
 pub enum Why {
     /// Nothing is known about it in that turn.
     NotRecorded,
-    /// It changed again since the turn.
+    /// Somebody else changed it since the turn, or during it.
     ChangedSince,
     /// The old content was dropped for want of room.
     NotKept,
@@ -76,9 +76,16 @@ impl From<Error> for Why {
     }
 }
 
+/// A file that may be put back: where it is, what is there now, what was there before.
+struct Seen {
+    place: Place,
+    version: Option<Version>,
+    content: Vec<u8>,
+}
+
 impl Snapshots {
-    /// Puts back every file that the turn changed. A file that changed again since is left alone and named, unless
-    /// `force`. The undo is itself recorded and can be undone.
+    /// Puts back every file that the turn changed. A file that somebody else changed since, or in between, is left alone
+    /// and named, unless `force`. The undo is itself recorded and can be undone.
     pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, force: bool) -> Undone {
         self.put_back(files, turn, None, force)
     }
@@ -86,6 +93,19 @@ impl Snapshots {
     /// Puts back one file.
     pub fn undo_file(self: &Arc<Self>, files: &Files, turn: &str, path: &Path, force: bool) -> Undone {
         self.put_back(files, turn, Some(path), force)
+    }
+
+    /// What an undo of the turn, or of one file in it, would do now. Changes nothing.
+    pub fn preview(&self, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
+        let (mut done, entries) = self.wanted(turn, only);
+        for entry in entries.iter().rev() {
+            let path = entry.full_path();
+            match self.look_at(files, entry, force) {
+                Ok(_) => done.restored.push(path),
+                Err(why) => done.refused.push(Refused { path, why }),
+            }
+        }
+        done
     }
 
     /// The places in which a text file differs from what it was before the turn.
@@ -115,15 +135,7 @@ impl Snapshots {
     }
 
     fn put_back(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
-        let entries: Vec<Entry> = {
-            let index = self.lock();
-            let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
-            entries.filter(|entry| entry.in_effect() && only.is_none_or(|path| entry.is(path))).cloned().collect()
-        };
-        let mut done = Undone::default();
-        if let (Some(path), true) = (only, entries.is_empty()) {
-            done.refused.push(Refused { path: path.to_path_buf(), why: Why::NotRecorded });
-        }
+        let (mut done, entries) = self.wanted(turn, only);
         let undo = self.undo_turn(turn);
         let recorded = files.clone().with_journal(self.begin(&*undo));
         for entry in entries.iter().rev() {
@@ -149,17 +161,40 @@ impl Snapshots {
         done
     }
 
-    fn restore(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<(), Why> {
+    /// The files of a turn that an undo is about.
+    fn wanted(&self, turn: &str, only: Option<&Path>) -> (Undone, Vec<Entry>) {
+        let entries: Vec<Entry> = {
+            let index = self.lock();
+            let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
+            entries.filter(|entry| entry.in_effect() && only.is_none_or(|path| entry.is(path))).cloned().collect()
+        };
+        let mut done = Undone::default();
+        if let (Some(path), true) = (only, entries.is_empty()) {
+            done.refused.push(Refused { path: path.to_path_buf(), why: Why::NotRecorded });
+        }
+        (done, entries)
+    }
+
+    /// Where a file is and which version of it, if it may be put back; no place if it is as it was.
+    fn look_at(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
         let place = place_of(files, &entry.full_path())?;
         let found = files.look(&place)?;
         let now = Found::state_of(found.as_ref());
-        let version = found.as_ref().map(|found| found.version);
         if entry.before.same_content(&now) {
-            return Ok(());
+            return Ok(None);
         }
-        if !force && !entry.ours(&now) {
+        if !force && (entry.mixed || !entry.ours(&now)) {
             return Err(Why::ChangedSince);
         }
+        let content = match entry.before {
+            State::Missing => Vec::new(),
+            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?,
+        };
+        Ok(Some(Seen { place, version: found.map(|found| found.version), content }))
+    }
+
+    fn restore(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<(), Why> {
+        let Some(Seen { place, version, content }) = self.look_at(files, entry, force)? else { return Ok(()) };
         match entry.before {
             State::Missing => {
                 files.delete(&place, expect(version))?;
@@ -170,8 +205,7 @@ impl Snapshots {
                     }
                 }
             }
-            State::File { hash, mode, .. } => {
-                let content = self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?;
+            State::File { mode, .. } => {
                 files.write(&place, &content, &how(version, Some(mode)))?;
             }
         }

@@ -10,6 +10,8 @@ use tieline_schema::{Raw, SessionId};
 /// How long the store is kept. What is not limited is kept; what is open is always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Retention {
+    /// Only sessions of this agent are looked at; `None` is all.
+    pub agent: Option<&'static str>,
     /// Sessions that were not used for longer than this are deleted.
     pub max_age: Option<Duration>,
     /// Only this many are kept: those used last.
@@ -173,6 +175,9 @@ fn retain(db: &Connection, keep: Retention, now: Time) -> Result<Vec<SessionId>>
     let read = |row: &Row<'_>| Ok((session::key(row)?, session::read(row)?));
     for row in find.query_map([], read)?.collect::<rusqlite::Result<Vec<_>>>()? {
         let (key, session) = row;
+        if keep.agent.is_some_and(|agent| agent != session.agent) {
+            continue;
+        }
         count += 1;
         bytes = bytes.saturating_add(session.bytes);
         let old = oldest.is_some_and(|oldest| session.updated < oldest);

@@ -54,6 +54,12 @@ impl Store {
         self.read(move |db| session::find(db, &id, session::read)).await
     }
 
+    /// Sessions whose id is, begins or ends with `part`, those used last first. One whose id it is stands alone.
+    pub async fn matching(&self, part: &str, limit: usize) -> Result<Vec<Session>> {
+        let part = part.to_owned();
+        self.read(move |db| matching(db, &part, limit.clamp(1, MOST))).await
+    }
+
     /// Sessions in whose title or turns all words of `text` are found, the last one as a beginning; the best first.
     /// If no words are, the text itself is looked for. What is said in a turn can be found when the turn has ended.
     pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>> {
@@ -94,6 +100,20 @@ fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
         page.sessions.push(session::read(row)?);
     }
     Ok(page)
+}
+
+fn matching(db: &Connection, part: &str, limit: usize) -> Result<Vec<Session>> {
+    match session::find(db, &part.into(), session::read) {
+        Ok(whole) => return Ok(vec![whole]),
+        Err(Error::NotFound(_)) if part.is_empty() => return Ok(Vec::new()),
+        Err(Error::NotFound(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut find = db.prepare_cached(&session::select(
+        "WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 ORDER BY touched DESC LIMIT ?2",
+    ))?;
+    let rows = find.query_map(rusqlite::params![part, i64::try_from(limit).unwrap_or(i64::MAX)], session::read)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 fn base36(number: i64) -> String {

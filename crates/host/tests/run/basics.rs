@@ -5,7 +5,7 @@ use crate::ways::{each, names, run, way};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tieline_host::run::{End, Limits, Request};
+use tieline_host::run::{End, Limits, Request, Size};
 use tieline_host::sandbox::Network;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -18,6 +18,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("what_cannot_be_started_is_named", what_cannot_be_started_is_named),
     ("limits_hold", limits_hold),
     ("it_has_no_terminal_and_no_input", it_has_no_terminal_and_no_input),
+    ("it_can_have_a_terminal_of_its_own", it_can_have_a_terminal_of_its_own),
     ("many_at_once", many_at_once),
 ];
 
@@ -167,6 +168,27 @@ fn it_has_no_terminal_and_no_input() {
         assert_eq!(lines[0], "0", "{way}: {output}");
         let ids: Vec<&str> = lines[1].split_ascii_whitespace().collect();
         assert_eq!(ids[0], ids[1], "{way}: a session of its own");
+    });
+}
+
+fn it_can_have_a_terminal_of_its_own() {
+    let size = Size { columns: 97, rows: 31 };
+    each(async |way, root, policy| {
+        let check = async |line: &str, expect: End, text: &str| {
+            let (outcome, output) = run(Request::shell(line, root, &policy).tty(size)).await;
+            assert_eq!((outcome.end, &*output), (expect, text), "{way}: {line}");
+        };
+        check("test -t 0 && test -t 1 && test -t 2 && stty size", End::Code(0), "31 97\r\n").await;
+        check("echo out; echo err >&2; exit 4", End::Code(4), "out\r\nerr\r\n").await;
+        // It controls its command, and nobody else's does.
+        check("test \"$(ps -o sid= -p $$ | tr -d ' ')\" = $$ && exec 3<>/dev/tty && test -t 3", End::Code(0), "").await;
+        check("kill -9 $$", End::Signal(9), "").await;
+        // What is left in the background goes, and does not hold up the end.
+        let mark = crate::harness::unique();
+        let line = format!("(sleep 600; echo {mark}) & disown; echo started");
+        let (outcome, output) = run(Request::shell(line, root, &policy).tty(size)).await;
+        assert_eq!((outcome.end, &*output), (End::Code(0), "started\r\n"), "{way}");
+        assert!(crate::harness::processes_with(&mark).is_empty(), "{way}");
     });
 }
 

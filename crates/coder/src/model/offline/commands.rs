@@ -23,7 +23,7 @@ pub const USAGE: &[(&str, &str)] = &[
 ];
 
 /// Commands that the agent carries out before any model is asked.
-pub const BEFORE: &[&str] = &["undo", "diff", "compact", "rules"];
+pub const BEFORE: &[&str] = &["undo", "diff", "compact", "rules", "mcp"];
 
 /// Why a prompt that looks like commands can't be worked off.
 #[derive(Debug, Clone, PartialEq, Eq)]

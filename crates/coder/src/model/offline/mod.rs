@@ -108,7 +108,7 @@ fn each_text(messages: &[Message], see: &mut impl FnMut(&str)) {
     for message in messages {
         match message {
             Message::User(blocks) => blocks.iter().for_each(|block| see(block_text(block))),
-            Message::Assistant { text, thought, calls } => {
+            Message::Assistant { text, thought, calls, .. } => {
                 see(text);
                 see(thought);
                 for call in calls {

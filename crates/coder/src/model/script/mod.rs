@@ -163,7 +163,7 @@ impl Model for Script {
         let view = View::of(&request.messages);
         let steps = self.next(&view);
         let first_call = self.number_calls(&request.messages, &steps);
-        let performance = Performance { steps, facts: Facts::of(&view), first_call };
+        let performance = Performance { steps, facts: Facts::of(&view, &request), first_call };
         Reply::start(|out| performance.run(out))
     }
 }

@@ -3,9 +3,11 @@
 use super::pick::View;
 use super::scenario::text_of;
 use super::step::{Arguments, Flood, Say, Step};
-use crate::model::{Event, Finish, ModelError, ToolRequest};
+use crate::model::{Event, Finish, Message, ModelError, Request, ToolRequest};
 use serde_json::Value;
 use std::sync::Arc;
+use tieline::schema::to_json;
+use tieline::{ContentBlock, Dialect};
 use tokio::sync::mpsc::{Sender, error::SendError};
 use tokio::time::sleep;
 
@@ -104,15 +106,24 @@ pub(super) struct Facts {
     pub(super) prompt: String,
     /// What the last tools gave back.
     pub(super) result: String,
+    /// What the model was told: the words before the conversation and its last message.
+    pub(super) told: String,
 }
 
 impl Facts {
-    pub(super) fn of(view: &View<'_>) -> Self {
+    pub(super) fn of(view: &View<'_>, request: &Request) -> Self {
         let result = view.results().iter().map(text_of).collect::<Vec<_>>().join("\n");
-        Self { prompt: view.prompt().to_owned(), result }
+        let last: Vec<&ContentBlock> = match request.messages.last() {
+            Some(Message::User(content)) => content.iter().collect(),
+            Some(Message::Results(results)) => results.iter().flat_map(|result| &result.content).collect(),
+            _ => Vec::new(),
+        };
+        let blocks = last.into_iter().map(|block| to_json(block, Dialect::V2));
+        let told = std::iter::once(request.system.clone()).chain(blocks).collect::<Vec<_>>().join("\n");
+        Self { prompt: view.prompt().to_owned(), result, told }
     }
 
-    /// Fills in `{prompt}`, `{result}` and `{after WORDS}`: the word behind these words in the result.
+    /// Fills in `{prompt}`, `{result}`, `{told}` and `{after WORDS}`: the word behind these words in the result.
     pub(super) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -135,6 +146,7 @@ impl Facts {
         match name {
             "prompt" => Some(&self.prompt),
             "result" => Some(&self.result),
+            "told" => Some(&self.told),
             other => {
                 let behind = self.result.split_once(other.strip_prefix("after ")?).map_or("", |(_, behind)| behind);
                 let part_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';

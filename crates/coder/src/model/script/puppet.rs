@@ -4,6 +4,7 @@ use super::step::{Arguments, Call, Flood, Say, Step};
 use crate::model::{Finish, Report};
 use serde_json::{Value, json};
 use std::time::Duration;
+use tieline::schema::from_json;
 use tieline::{PlanEntry, PlanStatus};
 
 /// The directives: name, what follows it, what it does.
@@ -15,7 +16,10 @@ pub(super) const DIRECTIVES: &[(&str, &str, &str)] = &[
     ("write", "PATH TEXT", "writes a file"),
     ("run", "COMMAND", "runs a command"),
     ("mcp", "SERVER TOOL JSON", "calls a tool of an MCP server"),
+    ("call", "TOOL JSON", "calls any tool"),
+    ("update", "JSON", "sends any update"),
     ("result", "", "says what the last tool gave back"),
+    ("told", "", "says what the model was told"),
     ("wait", "", "works until it is cancelled"),
     ("pause", "MS", "waits so many milliseconds"),
     ("flood", "N SIZE", "says N pieces of SIZE bytes"),
@@ -83,15 +87,21 @@ fn steps(name: &str, rest: &str) -> Option<Vec<Step>> {
         }
         "run" => call("run", json!({ "command": needed(rest)? })),
         "mcp" => {
-            let (server, rest) = first_word(rest);
+            let (server, rest) = path_and_rest(rest)?;
             let (tool, arguments) = first_word(rest);
-            let name = format!("mcp__{}__{}", needed(server)?, needed(tool)?);
+            let name = crate::mcp::tool_name(&needed(server)?, &needed(tool)?);
             // Arguments that are no JSON go as they are: models do that too.
             let arguments = if arguments.is_empty() { "{}" } else { arguments };
             Step::Call(Call { id: None, name, arguments: Arguments::Raw(arguments.to_owned()) })
         }
-        "result" if rest.is_empty() => {
-            Step::Say(Say { text: "{result}".into(), times: 1, fill: true, ..Say::default() })
+        "call" => {
+            let (tool, arguments) = first_word(rest);
+            let arguments = if arguments.is_empty() { "{}" } else { arguments }.to_owned();
+            Step::Call(Call { id: None, name: needed(tool)?, arguments: Arguments::Raw(arguments) })
+        }
+        "update" => Step::Report(Report::Update(Box::new(from_json(rest).ok()?))),
+        "result" | "told" if rest.is_empty() => {
+            Step::Say(Say { text: format!("{{{name}}}"), times: 1, fill: true, ..Say::default() })
         }
         "wait" if rest.is_empty() => Step::Stall,
         "pause" => Step::Pause(Duration::from_millis(rest.parse().ok()?)),

@@ -1,0 +1,50 @@
+//! The byte budget that the unread updates of a connection share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::Notify;
+
+/// How many unread bytes all sessions of a connection may have together.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    used: AtomicUsize,
+    limit: usize,
+    freed: Notify,
+}
+
+impl Budget {
+    pub(crate) fn new(limit: usize) -> Arc<Self> {
+        Arc::new(Self { used: AtomicUsize::new(0), limit, freed: Notify::new() })
+    }
+
+    pub(super) fn take(&self, bytes: usize) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn give(&self, bytes: usize) {
+        let before = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        if before >= self.limit && before - bytes < self.limit {
+            self.freed.notify_waiters();
+        }
+    }
+
+    pub(super) fn is_tight(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit / 2
+    }
+
+    pub(crate) fn is_spent(&self) -> bool {
+        self.used.load(Ordering::Relaxed) >= self.limit
+    }
+
+    pub(crate) async fn freed(&self) {
+        loop {
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if !self.is_spent() {
+                return;
+            }
+            freed.await;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How one prompt ended, as far as is known: what its turn and its session's lane share.
+
+use crate::error::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tieline_schema::StopReason;
+
+/// The far end of one prompt.
+#[derive(Debug, Default)]
+pub(crate) struct TurnState {
+    result: Mutex<Option<Result<StopReason>>>,
+    pub(super) message_id: OnceLock<String>,
+    /// The request that carried the prompt.
+    request: OnceLock<u64>,
+    ended: AtomicBool,
+}
+
+impl TurnState {
+    /// The id that the agent gave the prompt.
+    pub(crate) fn message_id(&self) -> Option<&str> {
+        self.message_id.get().map(String::as_str)
+    }
+
+    pub(crate) fn result(&self) -> Option<Result<StopReason>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn sent_as(&self, request: u64) {
+        let _ = self.request.set(request);
+    }
+
+    pub(crate) fn request(&self) -> Option<u64> {
+        self.request.get().copied()
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// Ended as far as its reader is concerned.
+    pub(crate) fn detached() -> Arc<Self> {
+        let result = Mutex::new(Some(Err(Error::TurnOver)));
+        Arc::new(Self { result, ended: AtomicBool::new(true), ..Self::default() })
+    }
+
+    pub(super) fn finish(&self, result: Result<StopReason>) {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(result);
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+/// What became of a turn that nobody reads any more.
+pub(crate) enum Abandoned {
+    /// It has ended already.
+    Over,
+    /// The session works on it.
+    Running,
+    /// Another turn is before it.
+    Waiting,
+}

@@ -1,0 +1,205 @@
+//! `tieline agents`: the agents that are known here, and how they come and go.
+
+use crate::shared::{CONFIG, Failed, USAGE, WRONG, bad_config, finish, load_config, note, table};
+use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tieline::Protocol;
+use tieline_client::agents::{self, AgentSpec, BUILT_IN, KNOWN, NewAgent, find_program, resolve};
+use tieline_client::config::{Config, Sources, Value};
+use tieline_client::sanitize;
+
+/// Agents by name: list, add, remove, find, import
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Those of your configuration, the built-in one, and well-known ones
+    List,
+    /// Give an agent a name: tieline agents add mine -- my-agent --acp
+    Add {
+        /// Its name
+        name: String,
+        /// Set a variable for it
+        #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+        env: Vec<(String, String)>,
+        /// Set a variable for it to one of yours, taken when it is started
+        #[arg(long, value_name = "NAME=VARIABLE", value_parser = variable)]
+        env_from: Vec<(String, String)>,
+        /// Start it in this folder
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        /// Ask for this version of the protocol: auto, 1, 2 or 2-seed
+        #[arg(long)]
+        protocol: Option<Protocol>,
+        /// Replace one of the same name
+        #[arg(long)]
+        replace: bool,
+        /// The program and its arguments, after `--`
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<String>,
+    },
+    /// Take an agent out of your configuration
+    Remove {
+        /// Its name
+        name: String,
+    },
+    /// What a name starts, and where that comes from
+    Which {
+        /// Its name
+        name: String,
+    },
+    /// Add agents from the ACP registry's JSON, from Zed's settings or from acpx's configuration
+    Import {
+        /// The file, such as ~/.config/zed/settings.json
+        file: PathBuf,
+        /// Only these
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+        /// Replace those of the same names
+        #[arg(long)]
+        replace: bool,
+        /// Only say what would be added
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// Does what was asked.
+pub fn run(arguments: Arguments) -> ExitCode {
+    finish("agents", work(arguments.command))
+}
+
+fn work(command: Command) -> Result<String, Failed> {
+    let (sources, config) = load_config()?;
+    match command {
+        Command::List => Ok(list(&config)),
+        Command::Add { name, env, env_from, cwd, protocol, replace, command } => {
+            let plain = env.into_iter().map(|(name, value)| (name, Value::Plain(value)));
+            let taken = env_from.into_iter().map(|(name, from)| (name, Value::Env(from)));
+            let env = plain.chain(taken).collect::<BTreeMap<_, _>>();
+            let cwd = cwd.map(std::path::absolute).transpose().map_err(|error| (USAGE, error.to_string()))?;
+            let agent = NewAgent { name: name.clone(), command, env, cwd, protocol, replace };
+            if find_program(OsStr::new(&agent.command[0]), agent.cwd.as_deref()).is_none() {
+                note(format_args!(
+                    "there is no program `{}` now; added all the same",
+                    sanitize::line(&agent.command[0])
+                ));
+            }
+            let path = agents::add(&sources, &[agent]).map_err(bad_config)?;
+            note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
+            Ok(String::new())
+        }
+        Command::Remove { name } => {
+            let path = agents::remove(&sources, &name).map_err(bad_config)?;
+            note(format_args!("removed {name} from {}", path.display()));
+            Ok(String::new())
+        }
+        Command::Which { name } => which(&config, &name),
+        Command::Import { file, only, replace, dry_run } => import(&sources, &config, &file, &only, replace, dry_run),
+    }
+}
+
+fn words(spec: &AgentSpec) -> String {
+    sanitize::line(&spec.command.join(" "))
+}
+
+fn list(config: &Config) -> String {
+    let mut rows = vec![["NAME", "COMMAND", "FROM"].map(str::to_owned).to_vec()];
+    rows.push(vec![BUILT_IN.into(), "tieline agent".into(), "built in".into()]);
+    for name in config.agents.keys() {
+        if let Ok(spec) = resolve(config, name) {
+            rows.push(vec![name.clone(), words(&spec), spec.origin.to_string()]);
+        }
+    }
+    for known in KNOWN.iter().filter(|known| !config.agents.contains_key(known.name)) {
+        let there = find_program(OsStr::new(known.command[0]), None).is_some();
+        let from = if there { "on PATH".to_owned() } else { format!("not installed: {}", known.install) };
+        rows.push(vec![known.name.into(), known.command.join(" "), from]);
+    }
+    let mut text = table(&rows);
+    if let Some(agent) = &config.agent {
+        let _ = writeln!(text, "\nUsed unless another is named: {agent}");
+    }
+    text
+}
+
+fn which(config: &Config, name: &str) -> Result<String, Failed> {
+    let spec = resolve(config, name).map_err(|error| (WRONG, error.to_string()))?;
+    let program = find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref());
+    let mut rows = vec![
+        vec!["command".to_owned(), words(&spec)],
+        vec!["from".into(), spec.origin.to_string()],
+        vec!["protocol".into(), spec.protocol_or_default().to_string()],
+    ];
+    rows.extend(spec.cwd.as_ref().map(|cwd| vec!["folder".to_owned(), tieline_host::roots::shown(cwd)]));
+    rows.extend(spec.env.iter().map(|(name, value)| vec!["variable".to_owned(), format!("{name} = {value}")]));
+    match program {
+        Some(path) => rows.insert(0, vec!["program".into(), tieline_host::roots::shown(&path)]),
+        None => {
+            return Err((
+                7,
+                format!("`{}` can't be found; type: tieline doctor {name}", sanitize::line(&spec.command[0])),
+            ));
+        }
+    }
+    Ok(table(&rows))
+}
+
+fn import(
+    sources: &Sources,
+    config: &Config,
+    file: &std::path::Path,
+    only: &[String],
+    replace: bool,
+    dry_run: bool,
+) -> Result<String, Failed> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| (USAGE, format!("{shown}: {error}")))?;
+    let mut found = agents::import(&text).map_err(|error| (CONFIG, format!("{shown}: {error}")))?;
+    if !only.is_empty() {
+        if let Some(missing) = only.iter().find(|name| found.agents.iter().all(|agent| agent.name != **name)) {
+            let why = found.skipped.iter().find(|(name, _)| name == missing).map(|(_, why)| format!(": {why}"));
+            return Err((USAGE, format!("{shown} has no agent `{missing}` to add{}", why.unwrap_or_default())));
+        }
+        found.agents.retain(|agent| only.contains(&agent.name));
+        found.skipped.clear();
+    }
+    for (name, why) in &found.skipped {
+        note(format_args!("left out {}: {}", sanitize::line(name), sanitize::line(why)));
+    }
+    found.agents.iter_mut().for_each(|agent| agent.replace = replace);
+    let (known, new): (Vec<_>, Vec<_>) = found
+        .agents
+        .into_iter()
+        .partition(|agent| !replace && config.agents.contains_key(&agent.name) || agent.name == BUILT_IN);
+    for agent in &known {
+        note(format_args!("left out {}: there is one already; --replace replaces it", agent.name));
+    }
+    if new.iter().any(|agent| matches!(agent.command[0].as_str(), "npx" | "uvx")) {
+        note("some start through npx or uvx, which download the package when they are first started");
+    }
+    let mut out = String::new();
+    for agent in &new {
+        let verb = if dry_run { "would add" } else { "added" };
+        let _ = writeln!(out, "{verb} {}: {}", agent.name, sanitize::line(&agent.command.join(" ")));
+    }
+    if !dry_run && !new.is_empty() {
+        agents::add(sources, &new).map_err(bad_config)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,88 @@
+//! `tieline config`: what counts here and where it comes from, where the files are, and which project is trusted.
+
+use crate::shared::{Failed, bad_config, finish, here, load_config, note};
+use clap::{Args, Subcommand};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use tieline_client::config::{Sources, schema};
+use tieline_client::{export, sanitize};
+
+/// The configuration: what counts here, where it comes from, and which project is trusted
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Every value that counts here; secrets are not shown
+    Show {
+        /// Also where each comes from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// The files that are looked at, in their order
+    Path,
+    /// The JSON Schema of a file, for editors
+    Schema,
+    /// Let this project's files add commands, MCP servers and allow-rules, until they change
+    Trust {
+        /// No more
+        #[arg(long)]
+        remove: bool,
+    },
+}
+
+/// Does what was asked.
+pub fn run(arguments: Arguments) -> ExitCode {
+    finish("config", work(arguments.command))
+}
+
+fn work(command: Command) -> Result<String, Failed> {
+    match command {
+        Command::Show { origin } => show(origin),
+        Command::Path => paths(),
+        Command::Schema => Ok(export::json_text(&schema()) + "\n"),
+        Command::Trust { remove } => trust(remove),
+    }
+}
+
+fn show(origin: bool) -> Result<String, Failed> {
+    let (_, config) = load_config()?;
+    let mut out = String::new();
+    for (key, value, from) in config.shown() {
+        let from = if origin { format!("  # {from}") } else { String::new() };
+        let _ = writeln!(out, "{}", sanitize::line(&format!("{key} = {value}{from}")));
+    }
+    if out.is_empty() {
+        note("nothing is configured here; `tieline config path` says where the files would be");
+    }
+    Ok(out)
+}
+
+fn paths() -> Result<String, Failed> {
+    let sources = Sources::of(&here()?);
+    let mut out = String::new();
+    for path in sources.user.iter().cloned().chain(sources.project_files()) {
+        let there = if path.exists() { "" } else { "  (not there)" };
+        let _ = writeln!(out, "{}{there}", tieline_host::roots::shown(&path));
+    }
+    if sources.user.is_none() {
+        note("there is no place for your own file: neither XDG_CONFIG_HOME nor HOME is set to an absolute path");
+    }
+    Ok(out)
+}
+
+fn trust(remove: bool) -> Result<String, Failed> {
+    let sources = Sources::of(&here()?);
+    let done = if remove { sources.distrust() } else { sources.trust() }.map_err(bad_config)?;
+    let verb = if remove { "no longer trusted" } else { "trusted until it changes" };
+    for path in &done {
+        note(format_args!("{verb}: {}", tieline_host::roots::shown(path)));
+    }
+    if done.is_empty() {
+        note("nothing here was trusted");
+    }
+    Ok(String::new())
+}

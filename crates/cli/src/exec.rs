@@ -1,0 +1,138 @@
+//! `tieline exec`: one turn without a screen, for scripts and for people in a hurry.
+
+mod arguments;
+mod ask;
+mod frames;
+mod json;
+mod log;
+mod mcp;
+mod outlet;
+mod prepare;
+mod signals;
+mod style;
+mod text;
+
+pub use arguments::Arguments;
+
+use arguments::Format;
+use outlet::{Outlet, To};
+use prepare::{Prepared, prepare};
+use std::process::ExitCode;
+use std::time::Duration;
+use style::Style;
+use tieline_client::config::{Config, Flags, Sources};
+use tieline_client::run::{self, Ending, Event, Failure, Gone, Outcome, Phase, Progress, Stop, Warnings, Watch};
+use tokio::sync::mpsc;
+
+/// How long the last words may take when we were told to stop.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// One of the formats.
+enum Out {
+    Text(Box<text::Text>),
+    Once(json::Once),
+    Stream(json::Stream),
+    Acp(frames::Acp),
+}
+
+impl Watch for Out {
+    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+        match self {
+            Self::Text(text) => text.see(event).await,
+            Self::Once(once) => once.see(event).await,
+            Self::Stream(stream) => stream.see(event).await,
+            Self::Acp(acp) => acp.see(event).await,
+        }
+    }
+
+    fn hear(&self, progress: Progress) {
+        match self {
+            Self::Text(text) => text.hear(progress),
+            Self::Once(once) => once.hear(progress),
+            Self::Stream(stream) => stream.hear(progress),
+            Self::Acp(acp) => acp.hear(progress),
+        }
+    }
+}
+
+impl Out {
+    fn new(format: Format, outlet: Outlet, style: Style, agent: &str, cwd: &str) -> Self {
+        match format {
+            Format::Text | Format::Quiet => {
+                Self::Text(Box::new(text::Text::new(outlet, style, format == Format::Quiet)))
+            }
+            Format::Json => Self::Once(json::Once { outlet }),
+            Format::StreamJson => Self::Stream(json::Stream::new(outlet, agent, cwd)),
+            Format::Acp => Self::Acp(frames::Acp { outlet }),
+        }
+    }
+
+    /// The one closing object, event or word.
+    fn end(&self, outcome: &Outcome) {
+        match self {
+            Self::Text(text) => text.end(outcome),
+            Self::Once(once) => json::object(&once.outlet, outcome),
+            Self::Stream(stream) => stream.end(outcome),
+            Self::Acp(acp) => acp.end(outcome),
+        }
+    }
+}
+
+/// Runs one turn.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok((runtime, outlet)) = runtime.and_then(|runtime| Ok((runtime, Outlet::start()?))) else {
+        return ExitCode::FAILURE;
+    };
+    let ending = runtime.block_on(turn(arguments, outlet));
+    // Work that blocks must not keep us here.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    ExitCode::from(ending.code())
+}
+
+async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
+    let mut stops = match signals::listen() {
+        Ok(stops) => stops,
+        Err(error) => {
+            outlet.push(To::Err, format!("tieline exec: signals can't be heard: {error}\n"));
+            let _ = outlet.written().await;
+            return Ending::Failed;
+        }
+    };
+    let style = Style::detect();
+    let warnings = Warnings::default();
+    log::listen(warnings.clone());
+    let (label, cwd) = (arguments.label(), arguments.folder());
+    let config = Config::load(&Sources::of(&cwd), &Flags::default());
+    let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
+    let out = Out::new(format, outlet.clone(), style, &label, &cwd.to_string_lossy());
+    let prepared = match &config {
+        Ok(config) => prepare(&arguments, config, format, &outlet, style, &warnings).await,
+        Err(error) => Err(Failure::new(Ending::Config, Phase::Find, error.to_string())),
+    };
+    let outcome = match prepared {
+        Ok(Prepared { plan, parts }) => {
+            let services = parts.handler.clone();
+            if let Out::Text(text) = &out {
+                text.serve(&services);
+            }
+            let outcome = run::run(plan, parts, &out, &mut stops).await;
+            services.end();
+            outcome
+        }
+        Err(failure) => Outcome::not_begun(failure, label, cwd),
+    };
+    out.end(&outcome);
+    last_words(&outlet, &outcome, &mut stops).await;
+    outcome.ending
+}
+
+/// Waits until everything is written. Whoever was told to stop does not wait for ever for a reader.
+async fn last_words(outlet: &Outlet, outcome: &Outcome, stops: &mut mpsc::Receiver<Stop>) {
+    let stopped = matches!(outcome.ending, Ending::Interrupted | Ending::Terminated | Ending::TimedOut);
+    tokio::select! {
+        _ = outlet.written() => {}
+        _ = stops.recv() => {}
+        () = tokio::time::sleep(LAST_WORDS), if stopped => {}
+    }
+}

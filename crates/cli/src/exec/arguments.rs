@@ -1,0 +1,258 @@
+//! The command line of `tieline exec`.
+
+use clap::{ArgGroup, Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+use tieline::Protocol;
+use tieline_rpc::framing::Framing;
+
+const EXAMPLES: &str = "Examples:
+  tieline exec \"list the files\"                          the built-in agent, no key, no network
+  tieline exec --agent codex \"why does the build fail?\"  an agent of your configuration
+  tieline exec \"fix the typo\" --allow-edits -- my-agent --acp
+  git diff | tieline exec -F json - | jq -r .text        the prompt from standard input
+  tieline exec -c \"and now the tests\"                    goes on with the last session here
+
+Exit codes:
+  0 done   1 agent or protocol error   2 usage   3 time-out   4 no such session
+  5 every permission refused   6 login needed   7 agent not started   8 context lost
+  10 the model refused   11 token or turn limit   14 configuration   130 interrupted   143 terminated";
+
+/// One turn with an agent, for scripts: ask, read the answer, exit
+///
+/// Without --agent or a command after `--`, the built-in agent answers. Reading files of the project is allowed; everything
+/// else is asked on a terminal, and refused where nobody can answer.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES, group = ArgGroup::new("policy"))]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub struct Arguments {
+    /// What to say; `-` reads it from standard input
+    #[arg(value_name = "PROMPT|-")]
+    pub prompt: Option<String>,
+
+    /// The agent: a name (see `tieline agents list`) or one quoted command line
+    #[arg(long, short, value_name = "NAME|COMMAND", help_heading = "Agent", conflicts_with = "command")]
+    pub agent: Option<String>,
+
+    /// The agent as a command with its arguments
+    #[arg(last = true, value_name = "COMMAND", help_heading = "Agent")]
+    pub command: Vec<String>,
+
+    /// A variable for the agent; can be given again
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = "Agent")]
+    pub env: Vec<(String, String)>,
+
+    /// How to log in, if the agent wants that: the id of one of its methods
+    #[arg(long, value_name = "METHOD", help_heading = "Agent")]
+    pub login: Option<String>,
+
+    /// The version of the protocol: auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    #[arg(long, value_name = "VERSION", help_heading = "Agent")]
+    pub protocol: Option<Protocol>,
+
+    /// How messages are framed: lines or content-length [default: lines]
+    #[arg(long, value_name = "FRAMING", value_parser = framing, help_heading = "Agent")]
+    pub framing: Option<Framing>,
+
+    /// The folder to work in
+    #[arg(long, short = 'C', value_name = "DIR", help_heading = "Session")]
+    pub cwd: Option<PathBuf>,
+
+    /// Another folder that the agent may use; can be given again
+    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    pub add_dir: Vec<PathBuf>,
+
+    /// A session by a name of yours; begun if there is none
+    #[arg(long, short, value_name = "NAME", help_heading = "Session", conflicts_with_all = ["resume", "go_on"])]
+    pub session: Option<String>,
+
+    /// Goes on with the last session of this agent in this folder
+    #[arg(long = "continue", short = 'c', help_heading = "Session", conflicts_with = "resume")]
+    pub go_on: bool,
+
+    /// Goes on with a session: its id, enough of it, or `last`
+    #[arg(long, short, value_name = "ID", help_heading = "Session")]
+    pub resume: Option<String>,
+
+    /// If the agent has lost the session: fail (exit code 8), or go on in a new one
+    #[arg(long, value_name = "WHAT", default_value = "fail", help_heading = "Session")]
+    pub on_lost: OnLost,
+
+    /// Adds a file to the prompt; can be given again
+    #[arg(long, short, value_name = "FILE", help_heading = "Prompt")]
+    pub file: Vec<PathBuf>,
+
+    /// Adds a picture (PNG, JPEG, GIF, WebP); can be given again
+    #[arg(long, short, value_name = "FILE", help_heading = "Prompt")]
+    pub image: Vec<PathBuf>,
+
+    /// Switches to a mode first
+    #[arg(long, value_name = "MODE", help_heading = "Prompt")]
+    pub mode: Option<String>,
+
+    /// Switches to a model first
+    #[arg(long, short, value_name = "MODEL", help_heading = "Prompt")]
+    pub model: Option<String>,
+
+    /// Sets an option of the session first; can be given again
+    #[arg(long, short, value_name = "ID=VALUE", value_parser = pair, help_heading = "Prompt")]
+    pub option: Vec<(String, String)>,
+
+    /// MCP servers for the agent, from a file like `.mcp.json`; can be given again
+    #[arg(long, value_name = "FILE", help_heading = "Prompt")]
+    pub mcp_config: Vec<PathBuf>,
+
+    /// Asks about everything, reading too
+    #[arg(long, group = "policy", help_heading = "Permission")]
+    pub ask: bool,
+
+    /// Allows reading in the project (the default)
+    #[arg(long, group = "policy", help_heading = "Permission", alias = "approve-reads")]
+    pub allow_reads: bool,
+
+    /// Allows changing files in the project, too
+    #[arg(long, group = "policy", help_heading = "Permission", alias = "approve-edits")]
+    pub allow_edits: bool,
+
+    /// Allows everything that no rule forbids
+    #[arg(long, group = "policy", help_heading = "Permission", alias = "approve-all")]
+    pub allow_all: bool,
+
+    /// Refuses everything
+    #[arg(long, group = "policy", help_heading = "Permission")]
+    pub deny_all: bool,
+
+    /// Allows what fits a rule, such as `run cargo test *`; can be given again
+    #[arg(long, value_name = "RULE", help_heading = "Permission")]
+    pub allow: Vec<String>,
+
+    /// Forbids what fits a rule, such as `write **/.env`; can be given again
+    #[arg(long, value_name = "RULE", help_heading = "Permission")]
+    pub deny: Vec<String>,
+
+    /// Where nobody can be asked: deny, or fail (end the turn)
+    #[arg(long, value_name = "WHAT", default_value = "deny", help_heading = "Permission")]
+    pub on_ask: OnAsk,
+
+    /// Does not offer to read and write files for the agent
+    #[arg(long, help_heading = "Permission")]
+    pub no_fs: bool,
+
+    /// Does not offer to run commands for the agent
+    #[arg(long, help_heading = "Permission")]
+    pub no_terminal: bool,
+
+    /// Ends the run after this long, such as 90, 90s, 5m or 1h
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    pub timeout: Option<Duration>,
+
+    /// How long the agent may take until it has the prompt
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration, help_heading = "Limits")]
+    pub start_timeout: Duration,
+
+    /// text, quiet (the last message only), json (one object), stream-json (events) or acp (frames) [default: text]
+    #[arg(long, short = 'F', value_name = "FORMAT", alias = "output-format", help_heading = "Output")]
+    pub format: Option<Format>,
+
+    /// The same as --format quiet
+    #[arg(long, short, help_heading = "Output", conflicts_with_all = ["format", "verbose"])]
+    pub quiet: bool,
+
+    /// Shows what the agent writes on its standard error
+    #[arg(long, short, help_heading = "Output")]
+    pub verbose: bool,
+
+    /// Writes every frame into a file (JSON lines: time, direction, frame); secrets are hidden
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+
+    /// Keeps no record of the session
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["session", "go_on", "resume"])]
+    pub no_record: bool,
+}
+
+/// How the output looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// Only the last message.
+    Quiet,
+    /// One object.
+    Json,
+    /// One event per line.
+    StreamJson,
+    /// Frames as on the wire.
+    Acp,
+}
+
+/// What to do if the agent has lost the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// End with exit code 8.
+    Fail,
+    /// Go on in a new session.
+    New,
+}
+
+/// What to do where nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnAsk {
+    /// Refuse and go on.
+    Deny,
+    /// Refuse and end.
+    Fail,
+}
+
+impl Arguments {
+    /// The format: the flag, or what the configuration says.
+    pub fn format(&self, configured: Option<&str>) -> Format {
+        let usual = configured.and_then(|name| Format::from_str(name, false).ok()).unwrap_or(Format::Text);
+        if self.quiet { Format::Quiet } else { self.format.unwrap_or(usual) }
+    }
+
+    /// What the user calls the agent.
+    pub fn label(&self) -> String {
+        let named = self.agent.clone().or_else(|| self.command.first().cloned());
+        named.unwrap_or_else(|| tieline_client::agents::BUILT_IN.to_owned())
+    }
+
+    /// The folder to work in, as far as it can be told.
+    pub fn folder(&self) -> PathBuf {
+        let here = std::env::current_dir().unwrap_or_default();
+        self.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd))
+    }
+}
+
+/// `NAME=VALUE`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".into()),
+    }
+}
+
+fn framing(text: &str) -> Result<Framing, String> {
+    match text {
+        "lines" => Ok(Framing::Lines),
+        "content-length" => Ok(Framing::Headers),
+        _ => Err("use lines or content-length".into()),
+    }
+}
+
+/// `90`, `90s`, `1.5m`, `2h`, `500ms`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err("use a number with ms, s, m or h behind it, such as 90s".into()),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(number) if number > 0.0 && number * seconds <= 31_536_000.0 => Ok(Duration::from_secs_f64(number * seconds)),
+        _ => Err("use a number with ms, s, m or h behind it, such as 90s".into()),
+    }
+}

@@ -1,0 +1,323 @@
+//! The output for programs: one object at the end (`json`), or one event per line and the same object last (`stream-json`).
+
+use super::outlet::{Outlet, To};
+use serde_json::{Map, Value, json};
+use std::cell::Cell;
+use std::fmt::Write as _;
+use tieline_client::permission::Ruling;
+use tieline_client::run::{Ending, Event, Gone, News, Outcome, Progress, Watch, When};
+use tieline_client::services;
+use tieline_host::store::Time;
+use tieline_schema::{ContentBlock, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json};
+
+/// Text is written in pieces of this size.
+const PIECE: usize = 64 * 1024;
+
+/// Prints nothing before the end.
+pub struct Once {
+    /// Where it goes.
+    pub outlet: Outlet,
+}
+
+impl Watch for Once {
+    async fn see(&self, _: Event<'_>) -> Result<(), Gone> {
+        self.outlet.room().await
+    }
+
+    fn hear(&self, _: Progress) {}
+}
+
+/// Prints events as they come.
+pub struct Stream {
+    outlet: Outlet,
+    number: Cell<u64>,
+}
+
+impl Stream {
+    /// Begins the stream.
+    pub fn new(outlet: Outlet, agent: &str, cwd: &str) -> Self {
+        let stream = Self { outlet, number: Cell::new(0) };
+        stream.event("start", json!({"agent": agent, "cwd": cwd, "tieline": env!("CARGO_PKG_VERSION")}));
+        stream
+    }
+
+    fn head(&self, kind: &str) -> Value {
+        let number = self.number.get();
+        self.number.set(number + 1);
+        json!({"v": 1, "seq": number, "ts": Time::now().to_string(), "type": kind})
+    }
+
+    fn event(&self, kind: &str, body: Value) {
+        let mut event = self.head(kind);
+        if let (Value::Object(event), Value::Object(body)) = (&mut event, body) {
+            event.extend(body);
+        }
+        self.outlet.push(To::Out, line(&event));
+    }
+
+    fn text(&self, kind: &str, fresh: bool, text: &str) {
+        let mut rest = text;
+        let mut fresh = fresh;
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+            self.event(kind, json!({"text": piece, "new_message": std::mem::take(&mut fresh)}));
+            rest = after;
+        }
+    }
+
+    /// The last event.
+    pub fn end(&self, outcome: &Outcome) {
+        let head = self.head("end");
+        write_outcome(&self.outlet, head, outcome);
+    }
+}
+
+impl Watch for Stream {
+    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+        match event {
+            Event::Agent(agent) => {
+                self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
+            }
+            Event::Session(session) => self.event("session", session_value(session)),
+            Event::Said { kind, news } => {
+                let name = if kind == MessageKind::Thought { "thought" } else { "text" };
+                let (fresh, text) = match news {
+                    News::More(text) => (false, text),
+                    News::Fresh(text) => (true, text),
+                    News::Instead(text) => {
+                        self.event("replace", json!({"of": name}));
+                        (true, text)
+                    }
+                    News::Nothing => return Ok(()),
+                };
+                // A huge message is not held a second time.
+                let (mut rest, mut fresh) = (text, fresh);
+                while !rest.is_empty() {
+                    let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+                    self.text(name, std::mem::take(&mut fresh), piece);
+                    rest = after;
+                    self.outlet.room().await?;
+                }
+            }
+            Event::Update { update, tool, when } => self.update(update, tool, when),
+            Event::Note(note) => self.note(note),
+            Event::Warning(warning) => self.event("warning", json!({"message": warning})),
+        }
+        self.outlet.room().await
+    }
+
+    fn hear(&self, progress: Progress) {
+        match progress {
+            Progress::Phase(phase) => self.event("phase", json!({"phase": phase.name()})),
+            Progress::Cancelling(ending) => self.event("cancel", json!({"step": "asked", "why": ending.name()})),
+            Progress::Ending => self.event("cancel", json!({"step": "ending"})),
+            Progress::Killing => self.event("cancel", json!({"step": "killing"})),
+            Progress::Waiting(..) => {}
+        }
+    }
+}
+
+impl Stream {
+    fn update(&self, update: &Update, tool: Option<&ToolCallItem>, when: When) {
+        let (kind, mut body) = match (update, tool) {
+            (_, Some(tool)) => ("tool", tool_value(tool)),
+            (Update::Plan(update), _) => match &update.plan {
+                Plan::Items(plan) => {
+                    let entries: Vec<Value> = plan
+                        .entries
+                        .iter()
+                        .map(|entry| {
+                            json!({"content": entry.content, "priority": entry.priority.to_string(),
+                                "status": entry.status.to_string()})
+                        })
+                        .collect();
+                    ("plan", json!({"plan": plan.plan_id, "entries": entries}))
+                }
+                Plan::Other { .. } => ("update", raw(update_json(&Update::Plan(update.clone())))),
+            },
+            (Update::Usage(usage), _) => ("usage", json!({"used": usage.used, "size": usage.size})),
+            (Update::Notice(notice), _) => (
+                "notice",
+                json!({"severity": notice.severity.to_string(), "title": notice.title,
+                    "description": notice.description}),
+            ),
+            (Update::Other(unknown), _) => {
+                let mut body = raw(value(unknown.raw.get()));
+                body["unknown"] = (*unknown.tag).into();
+                ("update", body)
+            }
+            (other, _) => ("update", raw(update_json(other))),
+        };
+        match when {
+            When::Turn => {}
+            When::Before => body["when"] = "before".into(),
+            When::Late => body["when"] = "late".into(),
+        }
+        self.event(kind, body);
+    }
+
+    fn note(&self, note: &services::Event) {
+        use services::Event as Done;
+        match note {
+            Done::Decided(record) => {
+                let answer = match record.ruling {
+                    Ruling::Allowed => "allowed",
+                    Ruling::Refused => "denied",
+                    Ruling::Cancelled => "cancelled",
+                };
+                let by = record.by.to_string();
+                self.event(
+                    "permission",
+                    json!({"method": record.method, "about": record.facts, "answer": answer, "by": by,
+                        "option": record.option, "note": record.note}),
+                );
+            }
+            Done::Read { path, bytes, .. } => {
+                self.event("read", json!({"path": path.to_string_lossy(), "bytes": bytes}));
+            }
+            Done::Wrote { path, bytes, created, .. } => {
+                self.event("wrote", json!({"path": path.to_string_lossy(), "bytes": bytes, "created": created}));
+            }
+            Done::TerminalStarted { terminal, line, folder, .. } => self
+                .event("command", json!({"terminal": terminal, "command": line, "folder": folder.to_string_lossy()})),
+            Done::TerminalEnded { terminal, exit, leftovers, .. } => self.event(
+                "command_end",
+                json!({"terminal": terminal, "exit_code": exit.exit_code, "signal": exit.signal,
+                    "leftovers": leftovers}),
+            ),
+            Done::Elicited { mode, action, .. } => self.event("elicitation", json!({"mode": mode, "action": action})),
+            Done::Notice { text, .. } => self.event("notice", json!({"severity": "info", "title": text})),
+            _ => {}
+        }
+    }
+}
+
+/// The one object of `json`.
+pub fn object(outlet: &Outlet, outcome: &Outcome) {
+    write_outcome(outlet, json!({"v": 1}), outcome);
+}
+
+/// Writes the closing object; the text is copied piece by piece, however long it is.
+fn write_outcome(outlet: &Outlet, mut head: Value, outcome: &Outcome) {
+    if let Value::Object(head) = &mut head {
+        head.extend(outcome_value(outcome));
+    }
+    let mut open = harmless(&head.to_string());
+    open.pop();
+    outlet.push(To::Out, open + ",\"text\":\"");
+    let _ = outcome.said.all(|piece| {
+        let quoted = harmless(&Value::from(piece).to_string());
+        outlet.push(To::Out, &quoted.as_bytes()[1..quoted.len() - 1]);
+        Ok(())
+    });
+    outlet.push(To::Out, "\"}\n");
+}
+
+pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
+    let mut map = Map::new();
+    let mut put = |key: &str, value: Value| drop(map.insert(key.to_owned(), value));
+    put("status", outcome.ending.name().into());
+    put("exit_code", outcome.ending.code().into());
+    put("stop_reason", outcome.stop.as_ref().map(ToString::to_string).into());
+    put("session", session_value(&outcome.session));
+    let agent = &outcome.agent;
+    put(
+        "agent",
+        json!({"label": agent.label, "name": agent.name, "version": agent.version, "protocol": agent.protocol}),
+    );
+    put("usage", outcome.usage.map(|(used, size)| json!({"used": used, "size": size})).into());
+    put("cost", outcome.cost.as_ref().map(|cost| json!({"amount": cost.amount, "currency": cost.currency})).into());
+    put("changed_files", outcome.changed.iter().map(|file| Value::from(&*file.path)).collect());
+    let untold = outcome.changed.iter().filter(|file| !file.told);
+    put("unasked_files", untold.map(|file| Value::from(&*file.path)).collect());
+    let permissions = outcome.permissions;
+    put(
+        "permissions",
+        json!({"allowed": permissions.allowed, "denied": permissions.denied, "cancelled": permissions.cancelled}),
+    );
+    put("warnings", outcome.warnings.iter().map(|warning| Value::from(&**warning)).collect());
+    put("duration_ms", (outcome.took.as_millis() as u64).into());
+    if let Some(failure) = &outcome.failure {
+        let logins: Vec<Value> = failure
+            .logins
+            .iter()
+            .map(|method| json!({"id": method.id(), "name": method.name(), "kind": method.kind()}))
+            .collect();
+        put(
+            "error",
+            json!({"code": failure.ending.name(), "phase": failure.phase.name(), "message": failure.message,
+                "rpc_code": failure.rpc_code, "exit": failure.exit, "stderr_tail": failure.stderr,
+                "hint": failure.hint, "login_methods": logins}),
+        );
+    } else if outcome.ending == Ending::Denied {
+        put(
+            "error",
+            json!({"code": "denied", "phase": "turn", "message": "every permission that was asked for was refused",
+                "hint": "allow more with --allow-edits, --allow-all or --allow RULE"}),
+        );
+    }
+    map
+}
+
+fn session_value(session: &tieline_client::run::SessionFacts) -> Value {
+    json!({"id": session.id, "agent_session": session.agent_id, "cwd": session.cwd.to_string_lossy(),
+        "resumed": session.resumed})
+}
+
+fn tool_value(tool: &ToolCallItem) -> Value {
+    let content: Vec<Value> = tool
+        .content
+        .iter()
+        .map(|content| match content {
+            ToolCallContent::Content(content) => match &content.content {
+                ContentBlock::Text(text) => json!({"type": "text", "text": text.text}),
+                other => json!({"type": other.tag()}),
+            },
+            ToolCallContent::Diff(diff) => json!({"type": "diff", "files": diff.paths().collect::<Vec<_>>(),
+                "patch": diff.patch().map(|patch| patch.text)}),
+            ToolCallContent::Terminal(terminal) => json!({"type": "terminal", "terminal": terminal.terminal_id}),
+            ToolCallContent::Other(unknown) => json!({"type": unknown.tag}),
+        })
+        .collect();
+    let files: Vec<&str> = tool.locations.iter().map(|location| location.path.as_str()).collect();
+    json!({"id": tool.id, "title": tool.title, "kind": tool.kind.to_string(), "status": tool.status.to_string(),
+        "content": content, "files": files})
+}
+
+fn update_json(update: &Update) -> Value {
+    value(&to_json(update, Dialect::V2))
+}
+
+fn value(json: &str) -> Value {
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+fn raw(value: Value) -> Value {
+    json!({"update": value})
+}
+
+fn line(event: &Value) -> String {
+    let mut line = harmless(&event.to_string());
+    line.push('\n');
+    line
+}
+
+/// JSON whose strings have nothing in them that a terminal would obey: the same value, written with escapes.
+pub fn harmless(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let mut start = 0;
+    for (at, char) in json.char_indices() {
+        if obeyed(char) {
+            out.push_str(&json[start..at]);
+            let _ = write!(out, "\\u{:04x}", char as u32);
+            start = at + char.len_utf8();
+        }
+    }
+    out.push_str(&json[start..]);
+    out
+}
+
+/// Characters that change how a terminal shows what follows.
+fn obeyed(char: char) -> bool {
+    matches!(char, '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

@@ -1,0 +1,330 @@
+//! From the command line to a plan: configuration, agent, prompt, rules, journal. What is wrong is found before an agent starts.
+
+use super::arguments::{Arguments, Format, OnAsk, OnLost};
+use super::ask::Person;
+use super::frames;
+use super::outlet::{Outlet, To};
+use super::style::Style;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tieline_client::agents::{self, AgentSpec, BUILT_IN};
+use tieline_client::config::Config;
+use tieline_client::journal::{Entry, Journal, Recording};
+use tieline_client::login::{Chooser, Launch};
+use tieline_client::permission::{self, Headless, Policy};
+use tieline_client::run::{Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
+use tieline_client::services::Services;
+use tieline_client::{sanitize, terminal};
+use tieline_host::rules::{Decision, Rule};
+use tieline_host::store::Claim;
+use tieline_schema::{ClientCapabilities, McpServer};
+
+/// The longest prompt.
+const PROMPT: u64 = 16 * 1024 * 1024;
+
+/// All that a run needs.
+pub struct Prepared {
+    pub plan: Plan,
+    pub parts: Parts<Services>,
+}
+
+type Result<T> = std::result::Result<T, Box<Failure>>;
+
+/// The command line makes no sense.
+fn usage(why: impl Into<String>) -> Box<Failure> {
+    Failure::new(Ending::Usage, Phase::Find, why)
+}
+
+fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
+    Failure::new(Ending::Config, Phase::Find, error.to_string())
+}
+
+/// Prepares a run.
+pub async fn prepare(
+    arguments: &Arguments,
+    config: &Config,
+    format: Format,
+    outlet: &Outlet,
+    style: Style,
+    warnings: &Warnings,
+) -> Result<Prepared> {
+    config.held_back.iter().for_each(|held| warnings.push(held.to_string()));
+    let prompt = prompt(arguments)?;
+    let journal = journal(arguments, warnings)?;
+    let entry = entry(arguments, config, journal.as_ref()).await?;
+    if let (Some(journal), None) = (&journal, &entry)
+        && let Err(error) = journal.tidy(config.retention).await
+    {
+        warnings.push(format!("old sessions were not removed: {error}"));
+    }
+    let cwd = folder(arguments, entry.as_ref())?;
+    let (mut agent, by_command) = agent(arguments, config, entry.as_ref())?;
+    if agent.is_built_in() && journal.is_none() {
+        // Where we find no place to keep something, it would find none either.
+        agent.command.push("--no-store".to_owned());
+    }
+    let roots = arguments.add_dir.iter().map(|dir| real(dir)).collect::<Result<Vec<PathBuf>>>()?;
+    let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
+    for file in &arguments.mcp_config {
+        mcp.extend(servers(file)?);
+    }
+    let mut trace = Frames::new(warnings.clone());
+    if let Some(path) = &arguments.trace {
+        trace = trace.trace(path).map_err(|error| usage(format!("--trace {}: {error}", path.display())))?;
+    }
+    if format == Format::Acp {
+        let outlet = outlet.clone();
+        trace = trace.show(move |_, json| frames::frame(&outlet, json));
+    }
+    let recording = match (&journal, &entry) {
+        (Some(journal), Some(entry)) => Some(reopen(journal, entry).await?),
+        _ => None,
+    };
+    let people = matches!(format, Format::Text | Format::Quiet);
+    let person = if people { Person::find(outlet.clone(), style) } else { None };
+    let notes = Notes::default();
+    let services = services(arguments, config, &cwd, &roots, person.clone(), &notes)?;
+    let mut offer = ClientCapabilities::default();
+    services.offer(&mut offer);
+    let launch = Launch {
+        env: arguments.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        folder: Some(cwd.clone()),
+        ..Launch::new(&agent.command[0], &agent.command[1..])
+    };
+    let lines = outlet.clone();
+    let plan = Plan {
+        protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
+        framing: arguments.framing.unwrap_or(agent.framing),
+        agent,
+        env: arguments.env.clone(),
+        on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
+            Arc::new(move |line| lines.push(To::Err, format!("agent: {}\n", sanitize::line(line))))
+        }),
+        cwd,
+        roots,
+        mcp,
+        prompt,
+        mode: arguments.mode.clone(),
+        model: arguments.model.clone(),
+        options: arguments.option.clone(),
+        login: arguments.login.clone(),
+        offer,
+        start_limit: arguments.start_timeout,
+        limit: arguments.timeout,
+        journal,
+        recording,
+        name: arguments.session.clone(),
+        new_if_lost: arguments.on_lost == OnLost::New,
+        by_command,
+        launch: person.is_some().then_some(launch),
+    };
+    let chooser = person.map(|person| person as Arc<dyn Chooser>);
+    Ok(Prepared {
+        plan,
+        parts: Parts { handler: services, notes, frames: Arc::new(trace), warnings: warnings.clone(), chooser },
+    })
+}
+
+/// What to say.
+fn prompt(arguments: &Arguments) -> Result<Vec<Part>> {
+    let text = match arguments.prompt.as_deref() {
+        Some("-") => read_all()?,
+        None if !std::io::stdin().is_terminal() => read_all()?,
+        Some(text) => text.to_owned(),
+        None => {
+            return Err(
+                usage("there is no prompt").hint("tieline exec \"what to do\", or - to read it from standard input")
+            );
+        }
+    };
+    let mut parts = Vec::new();
+    if !text.trim().is_empty() {
+        parts.push(Part::Text(text));
+    }
+    for path in &arguments.file {
+        let part = Part::file(path).map_err(|error| usage(format!("--file {}: {error}", path.display())))?;
+        parts.push(part);
+    }
+    for path in &arguments.image {
+        let part = Part::image(path).map_err(|error| usage(format!("--image {}: {error}", path.display())))?;
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return Err(usage("the prompt is empty").hint("tieline exec \"what to do\""));
+    }
+    Ok(parts)
+}
+
+fn read_all() -> Result<String> {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(PROMPT + 1).read_to_end(&mut bytes);
+    read.map_err(|error| usage(format!("the prompt can't be read from standard input: {error}")))?;
+    if bytes.len() as u64 > PROMPT {
+        return Err(usage("the prompt on standard input is longer than 16 MiB").hint("give long texts with --file"));
+    }
+    String::from_utf8(bytes).map_err(|_| usage("the prompt on standard input is not UTF-8 text"))
+}
+
+/// Where sessions are kept. Without a place for them there is no record, unless one is needed.
+fn journal(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Journal>> {
+    if arguments.no_record {
+        return Ok(None);
+    }
+    match Journal::open_default() {
+        Ok(journal) => Ok(Some(journal)),
+        Err(error) if arguments.resume.is_some() || arguments.go_on || arguments.session.is_some() => {
+            Err(config_error(&error))
+        }
+        Err(error) => {
+            warnings.push(format!("the session is not recorded: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// The session to go on with.
+async fn entry(arguments: &Arguments, config: &Config, journal: Option<&Journal>) -> Result<Option<Entry>> {
+    let Some(journal) = journal else { return Ok(None) };
+    let missing = |why: String| {
+        Failure::new(Ending::NoSuchSession, Phase::Session, why).hint("`tieline sessions list` shows those there are")
+    };
+    let journal_error = |error: tieline_client::journal::Error| {
+        if error.is_no_session() { missing(error.to_string()) } else { config_error(&error) }
+    };
+    if let Some(id) = &arguments.resume {
+        return journal.find(id).await.map(Some).map_err(journal_error);
+    }
+    if !arguments.go_on && arguments.session.is_none() {
+        return Ok(None);
+    }
+    let cwd = folder(arguments, None)?;
+    let (agent, _) = agent(arguments, config, None)?;
+    if let Some(name) = &arguments.session {
+        return journal.named(&agent.name, &cwd, name).await.map_err(journal_error);
+    }
+    let last = journal.last(Some(&agent.name), Some(&cwd)).await.map_err(journal_error)?;
+    match last {
+        Some(entry) => Ok(Some(entry)),
+        None => Err(missing(format!("there is no session with {} in {} yet", agent.name, cwd.display()))),
+    }
+}
+
+async fn reopen(journal: &Journal, entry: &Entry) -> Result<Recording> {
+    let opened = journal.reopen(&entry.id, Claim::IfFree).await;
+    opened.map_err(|error| Failure::new(Ending::Failed, Phase::Session, error.to_string()))
+}
+
+/// The folder to work in.
+fn folder(arguments: &Arguments, entry: Option<&Entry>) -> Result<PathBuf> {
+    match (&arguments.cwd, entry) {
+        (Some(cwd), _) => real(cwd),
+        (None, Some(entry)) => real(Path::new(&entry.cwd)),
+        (None, None) => {
+            std::env::current_dir().map_err(|error| usage(format!("the current folder can't be found: {error}")))
+        }
+    }
+}
+
+fn real(folder: &Path) -> Result<PathBuf> {
+    match folder.canonicalize() {
+        Ok(path) if path.is_dir() => Ok(path),
+        Ok(_) => Err(usage(format!("`{}` is not a folder", folder.display()))),
+        Err(error) => Err(usage(format!("the folder `{}` can't be used: {error}", folder.display()))),
+    }
+}
+
+/// The agent, and whether it is known by its command only.
+fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Result<(AgentSpec, bool)> {
+    let not_found =
+        |error: tieline_client::config::Error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string());
+    if !arguments.command.is_empty() {
+        return AgentSpec::from_words(arguments.command.clone())
+            .map(|spec| (spec, true))
+            .map_err(|error| usage(error.to_string()));
+    }
+    let name = match (&arguments.agent, entry) {
+        (Some(name), _) => name.as_str(),
+        (None, Some(entry)) if !entry.command.is_empty() => {
+            return AgentSpec::from_words(entry.command.clone()).map(|spec| (spec, true)).map_err(not_found);
+        }
+        (None, Some(entry)) => &entry.agent,
+        (None, None) => config.agent.as_deref().unwrap_or(BUILT_IN),
+    };
+    if !agents::is_name(name.strip_prefix('@').unwrap_or(name)) {
+        let words = agents::split_line(name).map_err(|error| usage(error.to_string()))?;
+        return AgentSpec::from_words(words).map(|spec| (spec, true)).map_err(|error| usage(error.to_string()));
+    }
+    match agents::resolve(config, name) {
+        Ok(spec) => Ok((spec, false)),
+        // A program that nobody gave a name.
+        Err(_) if agents::find_program(name.as_ref(), None).is_some() => {
+            AgentSpec::from_words(vec![name.to_owned()]).map(|spec| (spec, true)).map_err(not_found)
+        }
+        Err(error) => Err(not_found(error)),
+    }
+}
+
+/// MCP servers from a file as other tools have it.
+fn servers(path: &Path) -> Result<Vec<McpServer>> {
+    let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    super::mcp::servers(&text).map_err(|why| wrong(&why))
+}
+
+fn services(
+    arguments: &Arguments,
+    config: &Config,
+    cwd: &Path,
+    roots: &[PathBuf],
+    person: Option<Arc<Person>>,
+    notes: &Notes,
+) -> Result<Services> {
+    let mut rules = config.permissions.rules.clone();
+    for (texts, decision, flag) in
+        [(&arguments.allow, Decision::Allow, "--allow"), (&arguments.deny, Decision::Deny, "--deny")]
+    {
+        for text in texts {
+            let rule: Rule = text.parse().map_err(|error| usage(format!("{flag} {text}: {error}")))?;
+            rules.add(decision, rule);
+        }
+    }
+    let builder = Services::builder(cwd, roots).map_err(|error| usage(error.to_string()))?;
+    let size = super::ask::terminal_size().unwrap_or_default();
+    let mut builder = builder
+        .policy(policy(arguments, config)?)
+        .rules(rules)
+        .files(!arguments.no_fs)
+        .terminals(!arguments.no_terminal)
+        .terminal_settings(terminal::Settings { size, ..terminal::Settings::default() })
+        .terminal_login(person.is_some())
+        .observer(Arc::new(notes.clone()));
+    builder = match person {
+        Some(person) => builder.decider(person.clone()).asker(person),
+        None => {
+            let on_ask = match arguments.on_ask {
+                OnAsk::Deny => permission::OnAsk::Deny,
+                OnAsk::Fail => permission::OnAsk::Fail,
+            };
+            builder.decider(Arc::new(Headless { on_ask }))
+        }
+    };
+    Ok(builder.build())
+}
+
+fn policy(arguments: &Arguments, config: &Config) -> Result<Policy> {
+    let flags = [
+        (arguments.ask, Policy::Ask),
+        (arguments.allow_reads, Policy::AllowReads),
+        (arguments.allow_edits, Policy::AllowEdits),
+        (arguments.allow_all, Policy::AllowAll),
+        (arguments.deny_all, Policy::DenyAll),
+    ];
+    if let Some((_, policy)) = flags.into_iter().find(|(on, _)| *on) {
+        return Ok(policy);
+    }
+    match &config.permissions.default {
+        Some(name) => name.parse().map_err(|error: String| config_error(&error)),
+        None => Ok(Policy::default()),
+    }
+}

@@ -1,0 +1,112 @@
+//! `tieline models`: the providers, what one of them offers, and which servers run on this machine.
+
+use crate::agent::settings;
+use clap::Args;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tieline_coder::model::choose;
+use tieline_coder::model::provider::{self, Offered, PRESETS, Provider, Settings};
+
+/// How long a list may take.
+const TIME: Duration = Duration::from_mins(1);
+
+/// The providers, or the models that one of them offers
+///
+/// Without a name: every provider, and whether there is a key for it. With one: its models, as `--model` takes them. Only
+/// what you name is asked, and only `--local` looks for servers on this machine.
+#[derive(Args)]
+pub struct Arguments {
+    /// List the models of this provider
+    provider: Option<String>,
+
+    /// Look for servers on this machine (Ollama, llama.cpp, LM Studio, vLLM) and list their models
+    #[arg(long, conflicts_with = "provider")]
+    local: bool,
+
+    /// Reach the provider at this address instead
+    #[arg(long, value_name = "URL", requires = "provider")]
+    base_url: Option<String>,
+}
+
+/// Lists them.
+pub fn run(arguments: Arguments) -> ExitCode {
+    match text(arguments) {
+        // A reader that goes away has seen enough.
+        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err((code, why)) => {
+            let _ = writeln!(std::io::stderr(), "tieline models: {why}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn text(arguments: Arguments) -> Result<String, (u8, String)> {
+    let wrong = |why| (2, why);
+    let settings = settings().map_err(wrong)?;
+    let http = choose::http(&settings);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| (1, error.to_string()))?;
+    let mut text = String::new();
+    if arguments.local {
+        for (server, found) in runtime.block_on(provider::local(&http, &settings)) {
+            let (title, url) = (&server.title, server.shown_url());
+            match found {
+                Ok(models) => {
+                    let _ = writeln!(text, "{title} at {url}:");
+                    lines(&mut text, &server.name, &models);
+                }
+                Err(_) => {
+                    let _ = writeln!(text, "{title}: nothing at {url}");
+                }
+            }
+        }
+    } else if let Some(name) = arguments.provider {
+        let name = name.split('/').next().unwrap_or_default();
+        let provider = Provider::resolve(name, arguments.base_url.as_deref(), &settings, http).map_err(wrong)?;
+        let listed = runtime.block_on(async { tokio::time::timeout(TIME, provider.list()).await });
+        let models = listed.map_err(|_| (1, format!("{name}: no answer in time")))?;
+        lines(&mut text, name, &models.map_err(|error| (1, error.to_string()))?);
+    } else {
+        providers(&mut text, &settings, &http).map_err(wrong)?;
+    }
+    runtime.shutdown_timeout(Duration::from_millis(200));
+    Ok(text)
+}
+
+fn lines(text: &mut String, provider: &str, models: &[Offered]) {
+    let width = models.iter().map(|model| model.name.len()).max().unwrap_or(0) + provider.len() + 1;
+    for model in models {
+        // What a server says must not drive the terminal.
+        let name: String = model.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let name = format!("{provider}/{name}");
+        let _ = match model.context {
+            0 => writeln!(text, "{name}"),
+            context => writeln!(text, "{name:width$}  {context} tokens"),
+        };
+    }
+}
+
+fn providers(text: &mut String, settings: &Settings, http: &tieline_coder::http::Http) -> Result<(), String> {
+    let own = settings.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
+    let rows = PRESETS.iter().map(|preset| (preset.name, preset.example)).chain(own.map(|name| (name, "MODEL")));
+    for (name, example) in rows {
+        let provider = Provider::resolve(name, None, settings, http.clone())?;
+        let state = match (provider.key_env(), provider.ready()) {
+            (None, _) => "no key needed".to_owned(),
+            (Some(_), Ok(())) => "ready".to_owned(),
+            (Some(env), Err(_)) => format!("no key: `tieline agent login {name}`, or set {env}"),
+        };
+        let _ = writeln!(
+            text,
+            "{name:12}  {:26}  {state}\n{:12}  tieline agent --model {name}/{example}",
+            provider.title, ""
+        );
+    }
+    text.push_str("\nTheir models: `tieline models NAME`. Servers on this machine: `tieline models --local`.\n");
+    Ok(())
+}

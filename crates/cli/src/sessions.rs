@@ -1,0 +1,236 @@
+//! `tieline sessions`: what was said with every agent, from the journal.
+
+use crate::shared::{
+    Failed, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal, table,
+};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tieline_client::export::{self, export};
+use tieline_client::journal::{Entry, Query};
+use tieline_client::sanitize;
+use tieline_host::store::State;
+
+/// Sessions with every agent: list, read, search, export, delete
+///
+/// Every session is written down, whatever the agent: what you said, what it did, what was decided, which files changed.
+/// A session is named by its id, by enough of the beginning or end of it, or by `last`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Those used last, newest first
+    List {
+        /// Only those of this agent
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
+        /// Only those of the current folder
+        #[arg(long)]
+        here: bool,
+        /// At most N
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// How to print
+        #[arg(long, short = 'F', value_enum, default_value = "table")]
+        format: Form,
+    },
+    /// Read one
+    Show {
+        /// The session; without it the last one of this folder
+        session: Option<String>,
+        /// Only this turn
+        #[arg(long, value_name = "N")]
+        turn: Option<u64>,
+        /// How to print
+        #[arg(long, short = 'F', value_enum, default_value = "markdown")]
+        format: Export,
+    },
+    /// Find words in what was said; all of them must be there
+    Search {
+        /// The words; the last one may be the beginning of one
+        #[arg(required = true)]
+        words: Vec<String>,
+        /// At most N places
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// How to print
+        #[arg(long, short = 'F', value_enum, default_value = "table")]
+        format: Form,
+    },
+    /// Write one out: Markdown, JSON, or one HTML file that needs nothing else
+    Export {
+        /// The session; without it the last one of this folder
+        session: Option<String>,
+        /// The form; without it the ending of the file decides
+        #[arg(long, short = 'F', value_enum)]
+        format: Option<Export>,
+        /// Where to write it, instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Delete some, with what is kept to undo them
+    Delete {
+        /// The sessions
+        #[arg(required = true)]
+        sessions: Vec<String>,
+    },
+    /// Delete what `[sessions]` in the configuration says is too old or too much
+    Prune,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    Table,
+    Json,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Export {
+    Markdown,
+    Json,
+    Html,
+}
+
+impl From<Export> for export::Format {
+    fn from(form: Export) -> Self {
+        match form {
+            Export::Markdown => Self::Markdown,
+            Export::Json => Self::Json,
+            Export::Html => Self::Html,
+        }
+    }
+}
+
+/// Does what was asked.
+pub fn run(arguments: Arguments) -> ExitCode {
+    finish("sessions", block_on(work(arguments.command)))
+}
+
+async fn work(command: Command) -> Result<String, Failed> {
+    match command {
+        Command::List { agent, here: only_here, limit, format } => list(agent, only_here, limit, format).await,
+        Command::Show { session, turn, format } => {
+            let journal = open_journal()?;
+            let entry = find_session(&journal, session.as_deref()).await?;
+            let mut story = journal.story(&entry.id).await.map_err(bad_journal)?;
+            if let Some(turn) = turn {
+                story.turns.retain(|known| known.number == turn);
+                if story.turns.is_empty() {
+                    return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
+                }
+            }
+            Ok(export(&story, format.into()))
+        }
+        Command::Search { words, limit, format } => search(&words.join(" "), limit, format).await,
+        Command::Export { session, format, output } => write_out(session, format, output).await,
+        Command::Delete { sessions } => {
+            let journal = open_journal()?;
+            // All are found before one is deleted.
+            let mut found = Vec::new();
+            for session in &sessions {
+                found.push(journal.find(session).await.map_err(bad_journal)?);
+            }
+            for entry in &found {
+                journal.delete(&entry.id).await.map_err(bad_journal)?;
+                note(format_args!("deleted {}", entry.id));
+            }
+            Ok(String::new())
+        }
+        Command::Prune => {
+            let (_, config) = load_config()?;
+            let gone = open_journal()?.retain(config.retention).await.map_err(bad_journal)?;
+            note(format_args!("{} sessions deleted", gone.len()));
+            Ok(if gone.is_empty() { String::new() } else { gone.join("\n") + "\n" })
+        }
+    }
+}
+
+async fn list(agent: Option<String>, only_here: bool, limit: usize, format: Form) -> Result<String, Failed> {
+    let cwd = if only_here { Some(here()?.canonicalize().unwrap_or(here()?)) } else { None };
+    let page = open_journal()?.list(Query { cwd, agent, limit, cursor: None }).await.map_err(bad_journal)?;
+    if format == Form::Json {
+        let sessions: Vec<Value> = page.entries.iter().map(export::entry_to_json).collect();
+        return Ok(export::json_text(&sessions.into()) + "\n");
+    }
+    if page.entries.is_empty() {
+        note("no sessions yet; `tieline exec \"…\"` makes one");
+        return Ok(String::new());
+    }
+    if page.next.is_some() && std::io::stdout().is_terminal() {
+        note("there are more; --limit N shows them");
+    }
+    let head = ["ID", "LAST USED", "AGENT", "TURNS", "TITLE"].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(page.entries.iter().map(row)).collect();
+    Ok(table(&rows))
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let time = entry.updated.to_string();
+    let state = match entry.state {
+        State::Idle => "",
+        State::Running => " (running)",
+        State::Interrupted => " (cut off)",
+    };
+    let title = entry.name.as_ref().or(entry.title.as_ref()).map(|title| sanitize::line(title)).unwrap_or_default();
+    vec![
+        entry.id.clone(),
+        time.get(..16).unwrap_or(&time).replace('T', " "),
+        cut(&sanitize::line(&entry.agent), 20),
+        entry.turns.to_string(),
+        cut(&title, 60) + state,
+    ]
+}
+
+async fn search(text: &str, limit: usize, format: Form) -> Result<String, Failed> {
+    let hits = open_journal()?.search(text, limit).await.map_err(bad_journal)?;
+    if format == Form::Json {
+        let hits: Vec<Value> = hits
+            .iter()
+            .map(|hit| json!({"session": export::entry_to_json(&hit.entry), "turn": hit.turn, "text": hit.snippet}))
+            .collect();
+        return Ok(export::json_text(&hits.into()) + "\n");
+    }
+    if hits.is_empty() {
+        note("nothing found");
+    }
+    let rows: Vec<Vec<String>> = hits
+        .iter()
+        .map(|hit| {
+            let turn = if hit.turn == 0 { "title".to_owned() } else { format!("turn {}", hit.turn) };
+            vec![
+                hit.entry.id.clone(),
+                cut(&sanitize::line(&hit.entry.agent), 20),
+                turn,
+                cut(&sanitize::line(hit.snippet.trim()), 100),
+            ]
+        })
+        .collect();
+    Ok(table(&rows))
+}
+
+async fn write_out(session: Option<String>, format: Option<Export>, output: Option<PathBuf>) -> Result<String, Failed> {
+    let ending = output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+    let format = format.unwrap_or(match ending {
+        Some("html" | "htm") => Export::Html,
+        Some("json") => Export::Json,
+        _ => Export::Markdown,
+    });
+    let journal = open_journal()?;
+    let entry = find_session(&journal, session.as_deref()).await?;
+    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    let text = export(&story, format.into());
+    match output {
+        None => Ok(text),
+        Some(path) => {
+            std::fs::write(&path, text).map_err(|error| (WRONG, format!("{}: {error}", path.display())))?;
+            note(format_args!("session {} written to {}", entry.id, path.display()));
+            Ok(String::new())
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What the sub-commands share: printing to a pipe that may close, failing with a code, the runtime, the journal.
+
+use std::fmt::Display;
+use std::future::Future;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tieline_client::config::{self, Config, Flags, Sources};
+use tieline_client::journal::{self, Entry, Journal};
+
+/// Why a command ends badly: the exit code, and what to say.
+pub type Failed = (u8, String);
+
+/// Something went wrong.
+pub const WRONG: u8 = 1;
+/// The command line makes no sense.
+pub const USAGE: u8 = 2;
+/// There is no such session.
+pub const NO_SESSION: u8 = 4;
+/// The configuration can't be used.
+pub const CONFIG: u8 = 14;
+
+/// Prints the answer of a command, or says why there is none.
+pub fn finish(name: &str, done: Result<String, Failed>) -> ExitCode {
+    match done {
+        Ok(text) => print(&text),
+        Err((code, why)) => {
+            let _ = writeln!(std::io::stderr(), "tieline {name}: {why}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Prints a text. Whoever closes the pipe has read enough.
+pub fn print(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "tieline: can't write the output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says something beside the answer.
+pub fn note(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Runs to the end.
+pub fn block_on<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| (WRONG, error.to_string()))?;
+    let done = runtime.block_on(work);
+    // Work that blocks must not keep us here.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    done
+}
+
+/// The current folder.
+pub fn here() -> Result<PathBuf, Failed> {
+    std::env::current_dir().map_err(|error| (WRONG, format!("the current folder can't be used: {error}")))
+}
+
+/// The configuration that counts here. What does not count yet is said.
+pub fn load_config() -> Result<(Sources, Config), Failed> {
+    let sources = Sources::of(&here()?);
+    let config = Config::load(&sources, &Flags::default()).map_err(bad_config)?;
+    config.held_back.iter().for_each(note);
+    Ok((sources, config))
+}
+
+/// A mistake in the configuration.
+pub fn bad_config(error: config::Error) -> Failed {
+    (CONFIG, error.to_string())
+}
+
+/// Something the journal could not do.
+pub fn bad_journal(error: journal::Error) -> Failed {
+    (if error.is_no_session() { NO_SESSION } else { WRONG }, error.to_string())
+}
+
+/// The journal of the user.
+pub fn open_journal() -> Result<Journal, Failed> {
+    Journal::open_default().map_err(bad_journal)
+}
+
+/// A session by its id, or the last one of the current folder.
+pub async fn find_session(journal: &Journal, id: Option<&str>) -> Result<Entry, Failed> {
+    if let Some(id) = id {
+        return journal.find(id).await.map_err(bad_journal);
+    }
+    let here = here()?;
+    let real = here.canonicalize().unwrap_or_else(|_| here.clone());
+    for folder in [&real, &here] {
+        if let Some(entry) = journal.last(None, Some(folder)).await.map_err(bad_journal)? {
+            return Ok(entry);
+        }
+    }
+    Err((NO_SESSION, "there is no session of this folder; name one, see `tieline sessions list`".into()))
+}
+
+/// True if standard output may be coloured.
+pub fn colours() -> bool {
+    std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The first characters of a text, with a mark if there are more.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Rows in columns; the last column is as long as it is.
+pub fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}

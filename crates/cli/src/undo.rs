@@ -1,0 +1,130 @@
+//! `tieline undo`: puts files back as they were before a turn, by turn, file or place; git is not touched.
+
+use crate::shared::{Failed, USAGE, WRONG, bad_journal, block_on, find_session, finish, here, note, open_journal};
+use clap::Args;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use tieline_client::journal::{Entry, Journal, Recording};
+use tieline_client::undo::{Error, Undo};
+use tieline_host::roots::shown;
+use tieline_host::store::Claim;
+
+/// Put files back as they were before a turn, whatever the agent; git is not touched
+///
+/// A file that changed again since the turn is left alone and named, unless you say --force. An undo can itself be undone:
+/// the line to type is printed.
+#[derive(Args)]
+pub struct Arguments {
+    /// The session; without it the last one of this folder
+    session: Option<String>,
+
+    /// The turn; without it the last one that changed something
+    #[arg(long, value_name = "N")]
+    turn: Option<String>,
+
+    /// Only this file
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Only this place in the file; `tieline diff SESSION FILE --hunks` numbers them
+    #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u32).range(1..))]
+    hunk: Option<u32>,
+
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Also files that changed since
+    #[arg(long)]
+    force: bool,
+}
+
+/// Undoes.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let mut refused = false;
+    let done = block_on(work(arguments, &mut refused));
+    let code = finish("undo", done);
+    if refused { ExitCode::from(WRONG) } else { code }
+}
+
+async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed> {
+    let journal = open_journal()?;
+    let entry = find_session(&journal, arguments.session.as_deref()).await?;
+    let (recording, undo) = open_undo(&journal, &entry).await?;
+    let turn = arguments.turn.or_else(|| undo.last_turn());
+    let turn = turn.ok_or((WRONG, format!("session {} has nothing to undo", entry.id)))?;
+    let known = undo.turns();
+    if !known.contains(&turn) {
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        return Err((WRONG, format!("session {} has no turn {turn} that can be undone; there is: {known}", entry.id)));
+    }
+    let file = arguments.file.as_deref().map(whole_path).transpose()?;
+    let mut out = String::new();
+    if let (Some(number), Some(file)) = (arguments.hunk, &file) {
+        let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
+        let hunk = hunks.get(number as usize - 1);
+        let hunk =
+            hunk.ok_or((USAGE, format!("{} has {} places that differ, no {number}", shown(file), hunks.len())))?;
+        if arguments.dry_run {
+            let _ = writeln!(out, "would take back place {number} in {}", shown(file));
+            return Ok(out);
+        }
+        let again = undo.undo_hunk(&turn, file, hunk, arguments.force).map_err(bad_undo)?;
+        let _ = writeln!(out, "took back place {number} in {}", shown(file));
+        let _ = writeln!(out, "to have it again: tieline undo {} --turn {again}", entry.id);
+        told(&recording, &out).await?;
+        return Ok(out);
+    }
+    let done = if arguments.dry_run {
+        undo.preview(&turn, file.as_deref(), arguments.force)
+    } else {
+        undo.undo(&turn, file.as_deref(), arguments.force)
+    };
+    let verb = if arguments.dry_run { "would put back" } else { "put back" };
+    for path in &done.restored {
+        let _ = writeln!(out, "{verb} {}", shown(path));
+    }
+    if let Some(again) = &done.turn {
+        let _ = writeln!(out, "to have it again: tieline undo {} --turn {again}", entry.id);
+    }
+    for one in &done.refused {
+        *refused = true;
+        note(format_args!("left alone: {one}; look at it with `tieline diff`, or add --force"));
+    }
+    if !arguments.dry_run && !done.restored.is_empty() {
+        told(&recording, &out).await?;
+    }
+    Ok(out)
+}
+
+/// Writes down what was undone.
+async fn told(recording: &Recording, text: &str) -> Result<(), Failed> {
+    recording.notice("info", format!("undo: {}", text.trim_end())).await.map_err(bad_journal)
+}
+
+/// Something that could not be undone.
+pub fn bad_undo(error: Error) -> Failed {
+    (WRONG, error.to_string())
+}
+
+/// Takes the session, so that nobody works in it meanwhile, and finishes a turn that a crash left open.
+pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, Undo), Failed> {
+    let recording = journal.reopen(&entry.id, Claim::IfFree).await.map_err(bad_journal)?;
+    let undo = Undo::open(journal, entry).map_err(bad_undo)?;
+    if let Some((turn, report)) = undo.settle().await.map_err(bad_undo)? {
+        note(format_args!("turn {turn} was cut off; what changed since it began counts as its doing"));
+        recording.changes(&report.changed).await.map_err(bad_journal)?;
+    }
+    Ok((recording, undo))
+}
+
+/// The whole path of a file, whether it is there or not.
+pub fn whole_path(file: &Path) -> Result<PathBuf, Failed> {
+    let path = here()?.join(file);
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    Ok(match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    })
+}

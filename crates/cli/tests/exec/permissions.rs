@@ -1,0 +1,132 @@
+//! Policies, rules and answers: safe where nobody can be asked, by kind and never by name.
+
+use super::harness::{DIALECTS, Place};
+use serde_json::{Value, json};
+
+fn outcome(option: &str) -> Value {
+    json!({"outcome": "selected", "optionId": option})
+}
+
+#[test]
+fn policies() {
+    for (flags, answer, code) in [
+        (&[][..], "no", 5),
+        (&["--allow-reads"], "no", 5),
+        (&["--allow-edits"], "no", 5),
+        (&["--ask"], "no", 5),
+        (&["--deny-all"], "no", 5),
+        (&["--allow-all"], "yes", 0),
+        (&["--approve-all"], "yes", 0),
+        (&["--allow", "run make *"], "yes", 0),
+        (&["--allow", "run make *", "--deny", "run make all"], "no", 5),
+        (&["--allow-all", "--deny", "run make *"], "no", 5),
+        (&["--allow", "run cargo *"], "no", 5),
+    ] {
+        for dialect in DIALECTS {
+            let done = Place::new().agent("ask_once", dialect, flags).run().ends(code);
+            assert_eq!(done.told(), outcome(answer), "{dialect} {flags:?}: {done:#?}");
+        }
+    }
+}
+
+#[test]
+fn options_are_chosen_by_kind_and_never_for_ever() {
+    for dialect in DIALECTS {
+        let done = Place::new().agent("two_allows", dialect, &["--allow-all"]).run().ends(0);
+        assert_eq!(done.told(), outcome("a"));
+        let done = Place::new().agent("two_allows", dialect, &[]).run().ends(5);
+        assert_eq!(done.told(), outcome("z"));
+    }
+}
+
+#[test]
+fn edits_in_the_project_are_allowed_by_allow_edits_only() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        place.write("notes.txt", "old\n");
+        let done = place.agent("ask_edit", dialect, &[]).run().ends(5);
+        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("no"), "old\n".to_owned()));
+        let done = place.agent("ask_edit", dialect, &["--allow-edits"]).run().ends(0);
+        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("yes"), "new\n".to_owned()));
+    }
+}
+
+#[test]
+fn writing_for_the_agent_follows_the_same_rules() {
+    let place = Place::new();
+    let done = place.agent("write_file", "1", &[]).words(&["sub/new.txt"]).run().ends(5);
+    assert_eq!(done.told()["error"]["code"], -32003, "{done:#?}");
+    assert_eq!(place.read("sub/new.txt"), None);
+    let done = place.agent("write_file", "1", &["--allow-edits", "--format", "json"]).words(&["sub/new.txt"]).run();
+    assert_eq!(place.read("sub/new.txt").unwrap(), "written\n");
+    let object = done.ends(0).object();
+    assert_eq!(object["changed_files"], json!([place.project().join("sub/new.txt")]), "{object}");
+    assert_eq!(object["permissions"], json!({"allowed": 1, "denied": 0, "cancelled": 0}));
+    let done = place.agent("write_file", "1", &["--allow-all"]).words(&["/etc/tieline-was-here"]).run();
+    assert_eq!(done.told()["error"]["code"], -32003, "{done:#?}");
+}
+
+#[test]
+fn what_is_not_offered_is_not_served() {
+    let place = Place::new();
+    place.write("a.txt", "hello\n");
+    let path = place.project().join("a.txt").display().to_string();
+    let done = place.agent("read_file", "1", &["--no-fs"]).words(&[&path]).run();
+    assert_eq!(done.told()["error"]["code"], -32601, "{done:#?}");
+    assert_eq!(done.sent("initialize")[0]["params"]["clientCapabilities"]["fs"]["readTextFile"], false, "{done:#?}");
+    let done = place.agent("terminal", "1", &["--no-terminal", "--allow-all"]).words(&[r#"{"command":"true"}"#]).run();
+    assert_eq!(done.told()["error"]["code"], -32601, "{done:#?}");
+    // Forms need a person, so they are not offered to scripts.
+    let done = place.agent("elicit", "1", &[]).run();
+    assert_eq!(done.told()["error"]["code"], -32602, "{done:#?}");
+}
+
+#[test]
+fn what_was_changed_without_asking_is_listed() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        let done = place.agent("unasked", dialect, &[]).run().ends(0);
+        done.err_has("changed without asking").err_has("sneaky.txt");
+        std::fs::remove_file(place.project().join("sneaky.txt")).unwrap();
+        let object = place.agent("unasked", dialect, &["--format", "json"]).run().ends(0).object();
+        assert_eq!(object["unasked_files"], json!([place.project().join("sneaky.txt")]), "{object}");
+        assert_eq!(object["changed_files"], object["unasked_files"]);
+    }
+}
+
+#[test]
+fn the_built_in_agent_asks_like_any_other() {
+    let place = Place::new();
+    place.write("a.txt", "hello\n");
+    place.exec(&["delete a.txt"]).run().ends(5).err_has("refused");
+    assert_eq!(place.read("a.txt").unwrap(), "hello\n");
+    place.exec(&["delete a.txt", "--allow-edits"]).run().ends(0);
+    assert_eq!(place.read("a.txt"), None);
+}
+
+#[test]
+fn the_built_in_agent_writes_and_runs_in_every_protocol() {
+    for protocol in ["auto", "1", "2-seed", "2"] {
+        let place = Place::new();
+        let with = ["--protocol", protocol, "--allow-all"];
+        place.exec(&[&["/write b.txt some text"][..], &with].concat()).run().ends(0);
+        assert_eq!(place.read("b.txt").unwrap().trim_end(), "some text", "{protocol}");
+        place.exec(&[&["/replace some more b.txt"][..], &with].concat()).run().ends(0);
+        assert_eq!(place.read("b.txt").unwrap().trim_end(), "more text", "{protocol}");
+        place.exec(&[&["/run cat b.txt"][..], &with].concat()).run().ends(0).out_has("more text");
+    }
+}
+
+#[test]
+fn rules_of_the_configuration_count_and_a_project_can_only_hold_back() {
+    let place = Place::new();
+    std::fs::create_dir_all(place.path("config").join("tieline")).unwrap();
+    let config = "[permissions]\nallow = [\"run make *\"]\n";
+    std::fs::write(place.path("config").join("tieline/config.toml"), config).unwrap();
+    place.agent("ask_once", "1", &[]).run().ends(0);
+    place.write(".tieline/config.toml", "[permissions]\ndeny = [\"run make *\"]\n");
+    place.agent("ask_once", "1", &[]).run().ends(5);
+    place.write(".tieline/config.toml", "[permissions]\nallow = [\"run make *\"]\ndefault = \"allow-all\"\n");
+    std::fs::remove_file(place.path("config").join("tieline/config.toml")).unwrap();
+    place.agent("ask_once", "1", &[]).run().ends(5).err_has("tieline config trust");
+}

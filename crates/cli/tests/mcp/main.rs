@@ -1,0 +1,10 @@
+//! MCP servers behind the real agent: real servers over every transport, and servers that behave badly.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod hostile;
+mod real;
+mod rules;
+mod servers;

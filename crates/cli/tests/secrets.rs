@@ -1,0 +1,218 @@
+//! Thirty secrets are planted wherever people keep them, and must be found nowhere but with the provider they belong to.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+#[path = "common/server.rs"]
+mod server;
+
+use common::{Client, Place};
+use serde_json::json;
+use server::Models;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use tieline_model_server::{Answer, Call, Script};
+
+/// Variables that hold one.
+const VARIABLES: [&str; 21] = [
+    "MY_SERVICE_KEY",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "OPENROUTER_API_KEY",
+    "XAI_API_KEY",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "GITHUB_TOKEN",
+    "NPM_TOKEN",
+    "HF_TOKEN",
+    "PGPASSWORD",
+    "VAULT_TOKEN",
+    "DATABASE_URL",
+    "SENTRY_DSN",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+];
+
+fn secret(number: usize) -> String {
+    format!("hush{number:02}x{}", "abcdefgh")
+}
+
+/// All of them: 21 in variables, 3 typed keys, a key file, 3 headers, 2 addresses with a password.
+fn secrets() -> Vec<String> {
+    (0..30).map(secret).collect()
+}
+
+/// Plants those that live in files.
+fn plant(place: &Place, base_url: &str) {
+    let folder = |name: &str| place.folder.path().join(name);
+    std::fs::create_dir_all(folder("state/tieline")).unwrap();
+    std::fs::create_dir_all(folder("config/tieline")).unwrap();
+    let keys = format!("mine = '{}'\ngroq = '{}'\nother = '{}'\n", secret(21), secret(22), secret(23));
+    std::fs::write(folder("state/tieline/keys.toml"), keys).unwrap();
+    std::fs::write(folder("key"), secret(24)).unwrap();
+    let config = format!(
+        "[models]\nchoices = ['other/x']\n[providers.mine]\nbase_url = '{}'\nkey_env = 'MY_SERVICE_KEY'\n\
+         headers = {{ x-team = '{}', cookie = '{}' }}\n\
+         [providers.other]\nkey_file = '{}'\nbase_url = 'http://u:{}@127.0.0.1:1/v1'\nheaders = {{ x-other = '{}' }}\n",
+        base_url.replace("://", &format!("://user:{}@", secret(28))),
+        secret(25),
+        secret(26),
+        folder("key").display(),
+        secret(29),
+        secret(27)
+    );
+    std::fs::write(folder("config/tieline/config.toml"), config).unwrap();
+}
+
+fn variables() -> Vec<(&'static str, String)> {
+    let value = |(at, name): (usize, &&'static str)| {
+        let secret = secret(at);
+        let value = match *name {
+            "DATABASE_URL" => format!("postgres://me:{secret}@127.0.0.1/db"),
+            "SENTRY_DSN" => format!("https://{secret}@127.0.0.1/1"),
+            "HTTP_PROXY" | "HTTPS_PROXY" | "ALL_PROXY" => format!("http://me:{secret}@127.0.0.1:9"),
+            _ => secret,
+        };
+        (*name, value)
+    };
+    VARIABLES.iter().enumerate().map(value).collect()
+}
+
+fn start(place: &Place, arguments: &[&str]) -> Client {
+    let variables = variables();
+    let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    variables.push(("RUST_LOG", "trace"));
+    let can = json!({"session": {"notices": {}}});
+    let mut client = Client::start_with(place, "1", arguments, &variables, can);
+    let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": []}));
+    client.session = new["sessionId"].as_str().unwrap().into();
+    client
+}
+
+/// Everything that is kept below a folder, but for the files with the keys themselves.
+fn kept(folder: &Path, all: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let planted = ["state/tieline/keys.toml", "config/tieline/config.toml", "/key"];
+        if planted.iter().any(|end| path.to_str().unwrap().ends_with(end)) {
+            continue;
+        }
+        if path.is_dir() {
+            kept(&path, all);
+        } else {
+            all.push((path.display().to_string(), std::fs::read(&path).unwrap_or_default()));
+        }
+    }
+}
+
+fn check(place: &Place, client: &Client, more: &str) {
+    let mut all = Vec::new();
+    kept(place.folder.path(), &mut all);
+    assert!(all.iter().any(|(path, bytes)| path.contains("store.db") && !bytes.is_empty()), "a store was written");
+    all.push(("what the client was told".into(), format!("{:?} {:?}", client.updates, client.asked).into_bytes()));
+    all.push(("an answer".into(), more.as_bytes().to_vec()));
+    for secret in secrets() {
+        let encoded = tieline::schema::to_base64(secret.as_bytes());
+        for (place, bytes) in &all {
+            let found = |what: &str| bytes.windows(what.len()).any(|part| part == what.as_bytes());
+            assert!(!found(&secret) && !found(encoded.trim_end_matches('=')), "{secret} is in {place}");
+        }
+    }
+}
+
+#[test]
+fn secrets_stay_out_of_children_stores_and_messages() {
+    let look = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ; cat \"$FOLDER\"/state/tieline/* \"$FOLDER\"/config/tieline/*";
+    let place = Place::new();
+    let look = look.replace("$FOLDER", place.folder.path().to_str().unwrap());
+    let answers = vec![Answer::call(Call::run(look)), Answer::text("Seen: {result}")];
+    let models = Models::start(Script::new(answers).directives(false));
+    plant(&place, &models.url("mine"));
+    let mut client = start(&place, &["--model", "mine/x", "--mode", "auto"]);
+    assert_eq!(client.prompt("Look around."), "end_turn");
+    let said = client.said();
+    let ran = place.project().join("env.txt").exists();
+    if ran {
+        assert!(said.contains("PATH="), "{said}");
+    } else {
+        // Without a sandbox commands don't run at all.
+        println!("SKIPPED: no sandbox here, so the command did not run: {said}");
+    }
+    // The provider gets the one key that is its own, and the headers.
+    let asked = models.everything();
+    assert!(asked.contains(&secret(0)) && asked.contains(&secret(25)), "{asked}");
+    for stranger in (1..25).chain([27, 29]).map(secret) {
+        assert!(!asked.contains(&stranger), "{stranger} went to a provider that it does not belong to");
+    }
+    check(&place, &client, &said);
+}
+
+/// A server that says back all it was told, as an error: first one that passes, then one that stays.
+fn echo() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (at, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let count = stream.read(&mut buffer).unwrap_or(0);
+            let head = String::from_utf8_lossy(&buffer[..count]).into_owned();
+            let head = head.split("\r\n\r\n").next().unwrap_or_default().to_owned();
+            let status = if at % 2 == 0 { 500 } else { 400 };
+            let body = json!({"error": {"message": head}}).to_string();
+            let answer = format!(
+                "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+#[test]
+fn errors_and_notices_repeat_no_secret() {
+    let place = Place::new();
+    plant(&place, &echo());
+    let mut client = start(&place, &["--model", "mine/x"]);
+    let end = client.prompt("Hello?");
+    assert!(end.contains("400") && end.contains("***"), "{end}");
+    let notices = client.updates.iter().filter(|update| update["sessionUpdate"] == "notice").count();
+    assert_eq!(notices, 1, "{:?}", client.updates);
+    check(&place, &client, &end);
+}
+
+#[test]
+fn what_is_wrong_with_files_is_told_without_their_text() {
+    let place = Place::new();
+    plant(&place, "http://127.0.0.1:1/v1");
+    let folder = |name: &str| place.folder.path().join(name);
+    for (file, text) in [
+        ("config/tieline/config.toml", format!("[providers.mine]\nkey = '{}'\n", secret(1))),
+        ("config/tieline/config.toml", format!("[providers.mine]\nbase_url = {}\n", secret(2))),
+        ("config/tieline/config.toml", format!("[providers.mine]\nheaders = '{}'\n", secret(3))),
+        ("config/tieline/config.toml", format!("[providers.mine]\nbase_url = 'x://{}@y'\n", secret(4))),
+        (
+            "config/tieline/config.toml",
+            format!("[providers.mine]\nbase_url = 'http://h'\nheaders = {{ a = \"{}\\n\" }}", secret(5)),
+        ),
+    ] {
+        std::fs::write(folder(file), text).unwrap();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tieline"))
+            .args(["agent", "--model", "mine/x"])
+            .env("XDG_CONFIG_HOME", folder("config"))
+            .env("XDG_STATE_HOME", folder("state"))
+            .stdin(std::process::Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && !said.is_empty(), "{file}");
+        assert!(!said.contains("hush"), "{said}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Agents by name: the built-in one, those of the configuration, and well-known ones that are installed.
+
+mod edit;
+mod import;
+mod known;
+mod line;
+
+pub use edit::{NewAgent, add, remove};
+pub use import::{Imported, Source, import};
+pub use known::{KNOWN, Known};
+pub use line::split_line;
+
+use crate::config::{AgentEntry, Config, Error, Origin, Value, did_you_mean, resolve_all};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use tieline::Protocol;
+use tieline::rpc::Spec;
+use tieline::rpc::framing::Framing;
+use tieline::schema::Dialect;
+
+/// The name of the agent inside this program.
+pub const BUILT_IN: &str = "tieline";
+
+/// What is needed to start an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSpec {
+    /// Its name; for a command line the name of the program.
+    pub name: String,
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables on top of ours.
+    pub env: BTreeMap<String, Value>,
+    /// Where it is started; elsewhere the session's folder counts.
+    pub cwd: Option<PathBuf>,
+    /// The version of the protocol to ask for, if someone said so.
+    pub protocol: Option<Protocol>,
+    /// How messages are framed.
+    pub framing: Framing,
+    /// Where its command comes from.
+    pub origin: Origin,
+}
+
+impl AgentSpec {
+    /// The agent inside this program, with more arguments for `tieline agent`.
+    pub fn built_in(arguments: &[String]) -> Result<Self, Error> {
+        let program = std::env::current_exe().map_err(|error| Error::new(format!("can't find myself: {error}")))?;
+        let program = program.into_os_string().into_string();
+        let program = program.map_err(|path| Error::new(format!("my own path is not text: {}", path.display())))?;
+        let mut command = vec![program, "agent".to_owned()];
+        command.extend_from_slice(arguments);
+        Ok(Self { name: BUILT_IN.to_owned(), ..Self::plain(command, Origin::BuiltIn) })
+    }
+
+    /// An agent by its program and arguments.
+    pub fn from_words(words: Vec<String>) -> Result<Self, Error> {
+        match words.first() {
+            Some(program) if !program.is_empty() => Ok(Self::plain(words, Origin::Flag)),
+            _ => Err(Error::new("no command was given; write it after `--`, such as: -- my-agent --acp")),
+        }
+    }
+
+    fn plain(command: Vec<String>, origin: Origin) -> Self {
+        let name = Path::new(&command[0]).file_name().map(|name| name.to_string_lossy().into_owned());
+        Self {
+            name: name.unwrap_or_default(),
+            command,
+            env: BTreeMap::new(),
+            cwd: None,
+            protocol: None,
+            framing: Framing::Lines,
+            origin,
+        }
+    }
+
+    fn of_entry(name: &str, entry: &AgentEntry) -> Self {
+        let origin = entry.origin.clone().unwrap_or(Origin::BuiltIn);
+        Self {
+            name: name.to_owned(),
+            env: entry.env.clone(),
+            cwd: entry.cwd.clone(),
+            protocol: entry.protocol,
+            framing: entry.framing.unwrap_or_default(),
+            ..Self::plain(entry.command.clone(), origin)
+        }
+    }
+
+    /// True for the agent inside this program.
+    pub fn is_built_in(&self) -> bool {
+        self.name == BUILT_IN && self.origin == Origin::BuiltIn
+    }
+
+    /// The version to ask for: what was said, otherwise 1 for the agents of others and the newest for ours.
+    pub fn protocol_or_default(&self) -> Protocol {
+        let usual = if self.is_built_in() { Protocol::Auto } else { Protocol::Only(Dialect::V1) };
+        self.protocol.unwrap_or(usual)
+    }
+
+    /// The child process to start, with its secrets. `folder` is where it runs unless the agent has a place of its own.
+    pub async fn spec(&self, folder: &Path) -> Result<Spec, Error> {
+        let mut words = self.command.iter();
+        let program = words.next().ok_or_else(|| Error::new("the agent has no command"))?;
+        let mut spec = Spec::new(program).args(words).current_dir(self.cwd.as_deref().unwrap_or(folder));
+        for (name, value) in resolve_all(&self.env).await? {
+            spec = spec.env(name, value);
+        }
+        Ok(spec)
+    }
+}
+
+/// True for names that an agent can have.
+pub fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= 64
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+/// Finds an agent by name: the configuration first, then the built-in one, then well-known ones that are installed.
+pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
+    let name = name.strip_prefix('@').unwrap_or(name);
+    if let Some(entry) = config.agents.get(name) {
+        return Ok(AgentSpec::of_entry(name, entry));
+    }
+    if name == BUILT_IN {
+        return AgentSpec::built_in(&[]);
+    }
+    if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
+        if find_program(OsStr::new(known.command[0]), None).is_some() {
+            return Ok(known.spec());
+        }
+        return Err(Error::new(format!(
+            "{} is not installed: there is no `{}` on PATH; type: {}",
+            known.title, known.command[0], known.install
+        )));
+    }
+    let names = config.agents.keys().map(String::as_str).chain([BUILT_IN]).chain(KNOWN.iter().map(|known| known.name));
+    let hint = match did_you_mean(name, names) {
+        hint if hint.is_empty() => "; `tieline agents list` shows those there are".to_owned(),
+        hint => hint,
+    };
+    Err(Error::new(format!("there is no agent {name:?}{hint}")))
+}
+
+/// Where a program is: a path as it stands (relative ones in `folder`), a name on `PATH`. `None` if it can't be run.
+pub fn find_program(program: &OsStr, folder: Option<&Path>) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.is_absolute() {
+        let whole = folder.map_or_else(|| path.to_owned(), |folder| folder.join(path));
+        return is_program(&whole).then_some(whole);
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(path)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let runs = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let runs = true;
+    found.is_file() && runs
+}

@@ -1,0 +1,117 @@
+//! What to type: from what went wrong to a line that mends it.
+
+use crate::agents::{AgentSpec, KNOWN, is_name};
+use crate::{login, sanitize};
+use tieline::Error;
+use tieline::schema::AuthMethod;
+
+/// The agent's command as one would type it.
+fn command(agent: &AgentSpec) -> String {
+    let plain = |word: &String| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c))
+    };
+    let quote = |word: &String| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) };
+    sanitize::line(&agent.command.iter().map(quote).collect::<Vec<_>>().join(" "))
+}
+
+/// The words for a program that is not there.
+pub(super) fn of_missing(agent: &AgentSpec, program: &str) -> (String, String) {
+    let known = KNOWN.iter().find(|known| known.command[0] == program || known.name == agent.name);
+    let path = std::path::Path::new(program);
+    let why = if !program.contains('/') {
+        "is not on PATH"
+    } else if path.is_dir() {
+        "is a folder"
+    } else if path.exists() {
+        "can't be run"
+    } else {
+        "does not exist"
+    };
+    let why = format!("`{}` {why}", sanitize::line(program));
+    let fix = match (known, program) {
+        (Some(known), _) => known.install.to_owned(),
+        (None, "npx" | "npm" | "node") => "install Node.js, and see that `npx --version` works".to_owned(),
+        (None, "uvx" | "uv") => "install uv: python3 -m pip install uv".to_owned(),
+        _ if path.exists() && !path.is_dir() => format!("chmod +x {}", sanitize::line(program)),
+        _ if is_name(&agent.name) => format!(
+            "tieline agents add {} --replace -- /path/to/{}",
+            agent.name,
+            sanitize::line(path.file_name().map_or(program, |name| name.to_str().unwrap_or(program)))
+        ),
+        _ => "give the whole path of the program".to_owned(),
+    };
+    (why, fix)
+}
+
+/// To see for oneself.
+pub(super) fn by_hand(agent: &AgentSpec) -> String {
+    format!("start it by hand and see what it says: {}", command(agent))
+}
+
+/// For an agent that does not speak the protocol.
+pub(super) fn rubbish(agent: &AgentSpec) -> String {
+    let hint = " (perhaps it wants an argument such as --acp or acp)";
+    format!("make it speak ACP on its standard output{hint}; by hand: {}", command(agent))
+}
+
+pub(super) fn newer_node(wants: &str) -> String {
+    format!("install Node.js {wants}; with npm: npm install -g node@latest")
+}
+
+/// For errors of a connection.
+pub(super) fn of_error(agent: &AgentSpec, error: &Error, stderr: &str, ended: bool) -> String {
+    let words = stderr.to_lowercase();
+    let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
+    if ended
+        && (has(&["unsupported engine", "requires node", "node.js version", "node version", "requires node.js"])
+            || (words.contains("syntaxerror") && words.contains("node:")))
+    {
+        return newer_node("22 or newer");
+    }
+    if ended && has(&["cannot find module", "err_module_not_found", "modulenotfounderror", "no module named"]) {
+        return format!("install it again, a part of it is missing; by hand: {}", command(agent));
+    }
+    if ended && has(&["api key", "api_key", "apikey", "not logged in", "unauthorized", "authenticate"]) {
+        return format!("log in or set its key, then try again; by hand: {}", command(agent));
+    }
+    if ended && has(&["eaddrnotavail", "enotfound", "etimedout", "econnrefused", "network"]) {
+        return "see whether the network and the proxy settings are right".to_owned();
+    }
+    match error {
+        Error::Version(_) => format!("tieline doctor {} --protocol auto", agent.name),
+        Error::TimedOut { .. } => format!("give it longer (--timeout 120), or {}", by_hand(agent)),
+        _ => by_hand(agent),
+    }
+}
+
+/// For an agent that wants a login.
+pub(super) fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
+    let terminal = methods.iter().find_map(|method| match method {
+        AuthMethod::Terminal(terminal) => Some(terminal),
+        _ => None,
+    });
+    if let Some(terminal) = terminal {
+        let mut with = agent.clone();
+        with.command.extend(terminal.args.iter().cloned());
+        let mut words: Vec<String> = terminal.env.0.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+        words.push(command(&with));
+        return sanitize::line(&words.join(" "));
+    }
+    let which = if is_name(&agent.name) && agent.origin != crate::config::Origin::Flag {
+        format!("--agent {}", agent.name)
+    } else {
+        format!("--agent \"{}\"", command(agent))
+    };
+    let variables = methods.iter().find_map(|method| match login::Method::of(method).kind {
+        login::Kind::Variables { names, .. } if !names.is_empty() => Some(names),
+        _ => None,
+    });
+    if let Some(names) = variables {
+        let lines: Vec<String> = names.iter().map(|name| format!("export {name}=…")).collect();
+        return sanitize::line(&lines.join("; "));
+    }
+    match methods.first() {
+        Some(method) => sanitize::line(&format!("tieline exec {which} --login {} \"Hello\"", method.id())),
+        None => by_hand(agent),
+    }
+}

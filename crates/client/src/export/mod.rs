@@ -1,0 +1,193 @@
+//! A session as one text: Markdown to read, JSON for programs, or one HTML file that needs nothing else.
+//!
+//! Whatever came from an agent, a file or a tool is made harmless first.
+
+mod html;
+mod json;
+mod markdown;
+
+use crate::journal::{Changed, Decision, HowAsked, HowChanged, Note, Outcome, Story, TurnStory};
+use crate::sanitize;
+use tieline::schema::{ContentBlock, Diff, Item, MessageKind, ResourceContents, ToolCallContent, ToolCallItem};
+
+/// The form of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// To read.
+    Markdown,
+    /// For programs.
+    Json,
+    /// One file for a browser, which asks for nothing from elsewhere.
+    Html,
+}
+
+/// Writes a session out.
+pub fn export(story: &Story, format: Format) -> String {
+    match format {
+        Format::Markdown => markdown::write(story),
+        Format::Json => json::write(story),
+        Format::Html => html::write(story),
+    }
+}
+
+/// A session as JSON.
+pub fn to_json(story: &Story) -> serde_json::Value {
+    json::story(story)
+}
+
+/// What is known of a session as JSON.
+pub fn entry_to_json(entry: &crate::journal::Entry) -> serde_json::Value {
+    json::entry(entry)
+}
+
+/// JSON as text in which nothing hides: characters that drive a terminal or turn the direction of text are escaped.
+pub fn json_text(value: &serde_json::Value) -> String {
+    json::text(value)
+}
+
+/// One thing that happened in a turn.
+enum Part<'a> {
+    Prompt(String, &'a [ContentBlock]),
+    Said { thought: bool, blocks: &'a [ContentBlock] },
+    Tool(&'a ToolCallItem),
+    Note(String),
+    Changes(&'a [Changed]),
+    End(String),
+}
+
+/// All that happened in a turn, in order.
+fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
+    if !turn.prompt.is_empty() {
+        parts.push(Part::Prompt(text_of(&turn.prompt), &turn.prompt));
+    }
+    let mut notes = turn.notes.iter().peekable();
+    for (at, item) in story.items(turn).iter().enumerate() {
+        while let Some((_, note)) = notes.next_if(|(place, _)| *place <= turn.items.start + at) {
+            parts.extend(note_text(note).map(Part::Note));
+        }
+        match item {
+            Item::Message(message) if message.kind == MessageKind::User => {
+                parts.push(Part::Prompt(text_of(&message.content), &message.content));
+            }
+            Item::Message(message) => {
+                parts.push(Part::Said { thought: message.kind == MessageKind::Thought, blocks: &message.content });
+            }
+            Item::ToolCall(call) => parts.push(Part::Tool(call)),
+            Item::Compaction(_) => parts.push(Part::Note("The agent replaced its context by a summary.".into())),
+            Item::Other(unknown) => {
+                parts.push(Part::Note(format!("An update that is not known: {}", sanitize::line(&unknown.tag))));
+            }
+        }
+    }
+    parts.extend(notes.filter_map(|(_, note)| note_text(note)).map(Part::Note));
+    if !turn.changes.is_empty() {
+        parts.push(Part::Changes(&turn.changes));
+    }
+    parts.extend(end_of(turn).map(Part::End));
+    parts
+}
+
+/// How a turn ended, in words; nothing for an end as it should be.
+fn end_of(turn: &TurnStory) -> Option<String> {
+    match (&turn.outcome, &turn.stop) {
+        _ if turn.number == 0 => None,
+        _ if turn.interrupted => Some("The turn was cut off: its process ended in the middle.".into()),
+        (Some(Outcome::Failed { phase, message }), _) => {
+            Some(format!("The turn failed ({}): {}", sanitize::line(phase), sanitize::text(message)))
+        }
+        (Some(Outcome::Interrupted { by }), _) => Some(format!("The turn was ended: {}", sanitize::line(by))),
+        (Some(Outcome::Stopped { reason }), _) if reason == "end_turn" => None,
+        (Some(Outcome::Stopped { reason }), _) => Some(format!("The turn stopped: {}", sanitize::line(reason))),
+        (None, Some(stop)) => Some(format!("The turn stopped: {}", sanitize::line(&stop.to_string()))),
+        (None, None) => Some("The turn has not ended.".into()),
+    }
+}
+
+fn note_text(note: &Note) -> Option<String> {
+    match note {
+        Note::Decision(decision) => Some(decision_text(decision)),
+        Note::Said(said) => Some(sanitize::text(&said.text)),
+        Note::Other(..) => None,
+    }
+}
+
+fn decision_text(decision: &Decision) -> String {
+    let about = if decision.about.is_empty() { vec![decision.title.clone()] } else { decision.about.clone() };
+    let because = if decision.because.is_empty() { &decision.by } else { &decision.because };
+    let line = format!("{}: {} ({because})", decision.decision, about.join(", "));
+    sanitize::line(&line)
+}
+
+/// One line about a changed file; its path is shown from `cwd` if it is below it.
+pub fn changed_text(changed: &Changed, cwd: &str) -> String {
+    let how = match changed.how {
+        HowChanged::Added => "added",
+        HowChanged::Modified => "modified",
+        HowChanged::Deleted => "deleted",
+    };
+    let tool = changed.tool.as_ref().map(|tool| format!(", by {tool:?}")).unwrap_or_default();
+    let asked = if changed.asked == HowAsked::Never { ", nobody was asked" } else { "" };
+    let kept = if changed.kept { "" } else { ", can't be undone" };
+    let path = std::path::Path::new(&changed.path);
+    let path = path.strip_prefix(cwd).unwrap_or(path).display();
+    sanitize::line(&format!("{how} {path}{tool}{asked}{kept}"))
+}
+
+/// All blocks as text.
+fn text_of(blocks: &[ContentBlock]) -> String {
+    let texts: Vec<String> = blocks.iter().map(block_text).collect();
+    texts.join("\n")
+}
+
+/// A block as text, harmless.
+fn block_text(block: &ContentBlock) -> String {
+    let text = match block {
+        ContentBlock::Text(text) => return sanitize::text(&text.text),
+        ContentBlock::Image(image) => format!("[image, {}]", image.mime_type),
+        ContentBlock::Audio(audio) => format!("[sound, {}]", audio.mime_type),
+        ContentBlock::ResourceLink(link) => format!("[{}]({})", link.name, link.uri),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::Text(text) => {
+                return format!("[{}]\n{}", sanitize::line(&text.uri), sanitize::text(&text.text));
+            }
+            ResourceContents::Blob(blob) => format!("[{}]", blob.uri),
+        },
+        ContentBlock::Other(unknown) => format!("[{}]", unknown.tag),
+    };
+    sanitize::line(&text)
+}
+
+/// What a tool brought: text, or a diff.
+enum Brought {
+    Text(String),
+    Diff(String),
+}
+
+fn brought(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
+    let one = |content: &ToolCallContent| match content {
+        ToolCallContent::Content(content) => Some(Brought::Text(block_text(&content.content))),
+        ToolCallContent::Diff(diff) => Some(Brought::Diff(diff_text(diff))),
+        ToolCallContent::Terminal(terminal) => {
+            let found = story.transcript.terminals().iter().find(|known| known.id == terminal.terminal_id)?;
+            Some(Brought::Text(sanitize::text(&String::from_utf8_lossy(found.output()))))
+        }
+        ToolCallContent::Other(unknown) => Some(Brought::Text(format!("[{}]", sanitize::line(&unknown.tag)))),
+    };
+    call.content.iter().filter_map(one).collect()
+}
+
+fn diff_text(diff: &Diff) -> String {
+    let unified = diff.texts().and_then(|texts| {
+        let name = texts.path.trim_start_matches('/');
+        crate::undo::unified(name, texts.old.as_ref().map(String::as_bytes), Some(texts.new.as_bytes()))
+    });
+    let text = unified.or_else(|| diff.patch.as_ref().map(|patch| patch.text.clone()));
+    sanitize::text(&text.unwrap_or_else(|| format!("changed {}", diff.paths().collect::<Vec<_>>().join(", "))))
+}
+
+/// A title for the page or file.
+fn title(story: &Story) -> String {
+    let title = story.entry.name.as_ref().or(story.entry.title.as_ref());
+    title.map_or_else(|| format!("Session {}", story.entry.id), |title| sanitize::line(title))
+}

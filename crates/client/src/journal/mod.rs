@@ -1,0 +1,234 @@
+//! The journal: every session with every agent, under our own ids, in one `SQLite` file that survives `kill -9`.
+//!
+//! It is a [session store](tieline_host::store) of its own, beside that of the built-in agent. What was acknowledged is on
+//! the disk before it is shown; only in a burst of pieces of text the later ones take about 20 ms more, and never longer than
+//! what comes next. One process at a time can go on with a session.
+
+mod entry;
+mod error;
+mod id;
+mod record;
+mod resume;
+mod story;
+
+pub use entry::{Begin, Entry};
+pub use error::{Error, Result};
+pub use record::{Changed, Decision, HowAsked, HowChanged, Outcome, Recording, Said};
+pub use resume::{Taken, Way, take_up, way};
+pub use story::{Note, Story, TurnStory};
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tieline_host::store::{self, Claim, ListQuery, NewSession, Retention, Store};
+
+/// The file name of the journal, beside the store of the built-in agent.
+const FILE: &str = "journal.db";
+/// How many sessions a short id may fit before we stop looking.
+const FITTING: usize = 5;
+
+/// How often old sessions are looked for.
+const DAY: Duration = Duration::from_hours(24);
+
+/// The journal. Cloning it gives another handle on the same one.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    store: Store,
+}
+
+/// Which sessions to list.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// Only those of this folder.
+    pub cwd: Option<PathBuf>,
+    /// Only those of this agent.
+    pub agent: Option<String>,
+    /// How many at most; 0 stands for 50.
+    pub limit: usize,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+}
+
+/// A page of sessions.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The sessions; the one used last comes first.
+    pub entries: Vec<Entry>,
+    /// Where the next page begins.
+    pub next: Option<String>,
+}
+
+/// A place where a text was found.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// The session.
+    pub entry: Entry,
+    /// The turn; 0 if it is in the title.
+    pub turn: u64,
+    /// The text around it, not yet safe to show.
+    pub snippet: String,
+}
+
+impl Journal {
+    /// Where the journal is: `$XDG_STATE_HOME/tieline/journal.db`, or below `~/.local/state`.
+    pub fn default_path() -> Result<PathBuf> {
+        Ok(Store::default_path()?.with_file_name(FILE))
+    }
+
+    /// Opens the journal of the user. Blocks for a few milliseconds.
+    pub fn open_default() -> Result<Self> {
+        Self::open(Self::default_path()?)
+    }
+
+    /// Opens the journal in a file, made if there is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self { store: Store::open(path)? })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    /// Where the old contents of the files that a session changed are kept.
+    pub fn undo_folder(&self, id: &str) -> PathBuf {
+        self.store.path().with_file_name("undo").join(id)
+    }
+
+    /// Begins a session. When this comes back, it is on the disk and ours.
+    pub async fn begin(&self, begin: Begin) -> Result<Recording> {
+        loop {
+            let new = NewSession {
+                id: Some(id::new()?.into()),
+                agent: begin.agent.clone(),
+                cwd: begin.cwd.clone(),
+                directories: begin.directories.clone(),
+                title: begin.name.clone(),
+                options: None,
+                meta: Some(begin.meta()),
+            };
+            match self.store.create(new).await {
+                // Two of the same second with the same chance: once in a life.
+                Err(store::Error::Exists(_)) => {}
+                Err(error) => return Err(error.into()),
+                Ok(log) => {
+                    let entry = self.entry(log.id().as_str()).await?;
+                    if begin.name.is_some() {
+                        self.store.rename(log.id(), begin.name.as_deref()).await?;
+                    }
+                    return Ok(Recording::new(self.clone(), log, entry));
+                }
+            }
+        }
+    }
+
+    /// Goes on with a session. Refused while another process has it, unless it is taken over. A turn that a crash left
+    /// open is closed; [`Recording::interrupted`] says so.
+    pub async fn reopen(&self, id: &str, claim: Claim) -> Result<Recording> {
+        let opened = self.store.open_session(&id.into(), claim).await?;
+        let entry = self.entry(id).await?;
+        let mut recording = Recording::new(self.clone(), opened.log, entry);
+        recording.interrupted = opened.interrupted;
+        Ok(recording)
+    }
+
+    /// A session by its whole id, by enough of its beginning or end, or `last`.
+    pub async fn find(&self, text: &str) -> Result<Entry> {
+        if text == "last" {
+            let page = self.list(Query { limit: 1, ..Query::default() }).await?;
+            return page.entries.into_iter().next().ok_or(Error::Empty);
+        }
+        let fitting = self.store.matching(text, FITTING).await?;
+        match &fitting[..] {
+            [] => Err(Error::NotFound(text.to_owned())),
+            [one] => Ok(Entry::of(one)),
+            many => Err(Error::Ambiguous(text.to_owned(), many.iter().map(|one| one.id.to_string()).collect())),
+        }
+    }
+
+    /// A session by its whole id.
+    pub async fn entry(&self, id: &str) -> Result<Entry> {
+        Ok(Entry::of(&self.store.session(&id.into()).await?))
+    }
+
+    /// The session used last, of an agent and a folder if they are given.
+    pub async fn last(&self, agent: Option<&str>, cwd: Option<&Path>) -> Result<Option<Entry>> {
+        let query = Query { agent: agent.map(str::to_owned), cwd: cwd.map(Path::to_owned), limit: 1, cursor: None };
+        Ok(self.list(query).await?.entries.into_iter().next())
+    }
+
+    /// The session that the user called `name`, with this agent in this folder.
+    pub async fn named(&self, agent: &str, cwd: &Path, name: &str) -> Result<Option<Entry>> {
+        let mut query = Query { agent: Some(agent.to_owned()), cwd: Some(cwd.to_owned()), ..Query::default() };
+        loop {
+            let page = self.list(query.clone()).await?;
+            if let Some(entry) = page.entries.into_iter().find(|entry| entry.name.as_deref() == Some(name)) {
+                return Ok(Some(entry));
+            }
+            match page.next {
+                Some(next) => query.cursor = Some(next),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// A page of sessions.
+    pub async fn list(&self, query: Query) -> Result<Page> {
+        let cwd = query.cwd.map(|cwd| cwd.to_string_lossy().into_owned());
+        let query = ListQuery { cwd, agent: query.agent, cursor: query.cursor, limit: query.limit };
+        let page = self.store.list(query).await?;
+        Ok(Page { entries: page.sessions.iter().map(Entry::of).collect(), next: page.next })
+    }
+
+    /// Sessions in whose title or turns all words of `text` are found, the best first.
+    pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>> {
+        let hits = self.store.search(text, limit).await?;
+        let hit = |hit: store::Hit| Hit { entry: Entry::of(&hit.session), turn: hit.turn, snippet: hit.snippet };
+        Ok(hits.into_iter().map(hit).collect())
+    }
+
+    /// Deletes a session, with what is kept to undo it. Refused while another process has it open.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        self.store.delete(&id.into()).await?;
+        self.forget(&[id.to_owned()]).await;
+        Ok(())
+    }
+
+    /// Deletes what is older or more than wanted. Says which sessions are gone.
+    pub async fn retain(&self, keep: Retention) -> Result<Vec<String>> {
+        if keep == Retention::default() {
+            return Ok(Vec::new());
+        }
+        let gone: Vec<String> = self.store.retain(keep).await?.iter().map(ToString::to_string).collect();
+        self.forget(&gone).await;
+        Ok(gone)
+    }
+
+    /// The same at most once a day; for those who come by often.
+    pub async fn tidy(&self, keep: Retention) -> Result<Vec<String>> {
+        let mark = self.store.path().with_file_name("journal.tidied");
+        let last = std::fs::metadata(&mark).and_then(|mark| mark.modified()).ok();
+        if last.and_then(|last| last.elapsed().ok()).is_some_and(|ago| ago < DAY) {
+            return Ok(Vec::new());
+        }
+        let gone = self.retain(keep).await?;
+        // Without the mark it is only done once more.
+        let _ = std::fs::write(mark, "");
+        Ok(gone)
+    }
+
+    /// All that happened in a session.
+    pub async fn story(&self, id: &str) -> Result<Story> {
+        Story::load(&self.store, self.entry(id).await?).await
+    }
+
+    /// Waits until all that was handed over is on the disk.
+    pub async fn close(self) -> Result<()> {
+        Ok(self.store.close().await?)
+    }
+
+    async fn forget(&self, ids: &[String]) {
+        let folders: Vec<PathBuf> = ids.iter().map(|id| self.undo_folder(id)).collect();
+        let work = move || folders.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+        let _ = tokio::task::spawn_blocking(work).await;
+    }
+}

@@ -1,0 +1,254 @@
+//! A session that is being written down: prompts, updates, decisions and ends, each before it is shown.
+
+use super::{Entry, Journal, Result};
+use serde::{Deserialize, Serialize};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tieline::schema::{ContentBlock, Dialect, Patch, Raw, StopReason, Update};
+use tieline_host::store::{Event, SessionLog};
+
+/// How long a title is that we make from the user's words, in characters.
+const TITLE: usize = 80;
+/// Pieces of text that come faster than this share a write; others are on the disk before they are shown.
+const BURST: Duration = Duration::from_millis(50);
+
+/// What was decided about something the agent asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Decision {
+    /// The tool call it is about; empty if it is about none.
+    #[serde(skip)]
+    pub tool_call_id: String,
+    /// What was asked, in words; from the agent, so not yet safe to show.
+    pub title: String,
+    /// The exact command or the paths that it is about.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<String>,
+    /// `allowed`, `refused` or `cancelled`.
+    pub decision: String,
+    /// The option that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// Who decided: `user`, `rule`, `default` or `flag`.
+    pub by: String,
+    /// Why, such as the text of the rule.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub because: String,
+}
+
+/// Something we said to the user ourselves.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Said {
+    /// `info`, `warning` or `error`.
+    pub severity: String,
+    /// The words.
+    pub text: String,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent said why it stopped.
+    Stopped {
+        /// The reason, in the words of the protocol.
+        reason: String,
+    },
+    /// It failed.
+    Failed {
+        /// What was being done.
+        phase: String,
+        /// What went wrong.
+        message: String,
+    },
+    /// The user or the system ended us, or a time-out did.
+    Interrupted {
+        /// By what.
+        by: String,
+    },
+}
+
+impl From<&StopReason> for Outcome {
+    fn from(reason: &StopReason) -> Self {
+        Self::Stopped { reason: reason.to_string() }
+    }
+}
+
+/// How a file was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HowChanged {
+    /// It is new.
+    Added,
+    /// It has another content.
+    Modified,
+    /// It is gone.
+    Deleted,
+}
+
+/// Whether anyone was asked about a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HowAsked {
+    /// It was asked for, or made through us.
+    Asked,
+    /// Not by name; but a command was allowed in this turn and may have made it.
+    Command,
+    /// Never.
+    Never,
+}
+
+/// A file that a turn changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changed {
+    /// The whole path.
+    pub path: String,
+    /// How.
+    pub how: HowChanged,
+    /// Whether anyone was asked.
+    pub asked: HowAsked,
+    /// The tool call that says it did it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// True if it can be undone.
+    pub kept: bool,
+    /// The difference as a unified diff, if it is text and not too long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+}
+
+/// A session that is being written down. Nobody else can until this is dropped.
+#[derive(Debug)]
+pub struct Recording {
+    journal: Journal,
+    log: SessionLog,
+    entry: Entry,
+    titled: AtomicBool,
+    /// When the last piece of text came.
+    last: Mutex<Option<Instant>>,
+    pub(super) interrupted: bool,
+}
+
+impl Recording {
+    pub(super) fn new(journal: Journal, log: SessionLog, entry: Entry) -> Self {
+        let titled = AtomicBool::new(entry.title.is_some());
+        Self { journal, log, entry, titled, last: Mutex::new(None), interrupted: false }
+    }
+
+    /// Our id of the session.
+    pub fn id(&self) -> &str {
+        &self.entry.id
+    }
+
+    /// The session as it was when it was opened here.
+    pub fn entry(&self) -> &Entry {
+        &self.entry
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// True if a turn was found open when the session was opened again: its process had died.
+    pub fn interrupted(&self) -> bool {
+        self.interrupted
+    }
+
+    /// The number of the turn that runs, or of the last one; 0 before the first.
+    pub async fn turn(&self) -> Result<u64> {
+        Ok(self.journal.entry(self.id()).await?.turns)
+    }
+
+    /// A turn begins with what the user says. To be called before the prompt is sent. Gives the number of the turn.
+    pub async fn prompt(&self, content: &[ContentBlock]) -> Result<u64> {
+        self.log.begin_turn(None, content.to_vec()).await?;
+        if !self.titled.swap(true, Ordering::Relaxed) {
+            let words: String = content.iter().filter_map(ContentBlock::as_text).collect();
+            let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+            let title: String = line.chars().take(TITLE).collect();
+            if !title.is_empty() {
+                self.journal.store.set_title(self.log.id(), Some(&title)).await?;
+            }
+        }
+        self.turn().await
+    }
+
+    /// What the agent reported, before it is shown. It is on the disk when this comes back; only in a burst of pieces of
+    /// text the later ones take about 20 ms more.
+    pub async fn update(&self, update: &Update) -> Result<()> {
+        let dialect = self.entry.protocol.unwrap_or(Dialect::V2);
+        let update = update.clone().heard_from(dialect);
+        if let Update::SessionInfo(info) = &update
+            && let Patch::Set(title) = &info.title
+        {
+            self.titled.store(true, Ordering::Relaxed);
+            self.journal.store.set_title(self.log.id(), Some(title)).await?;
+        }
+        match update {
+            Update::Chunk(_) | Update::TerminalOutput(_) | Update::CompactionSummary(_) if self.is_burst() => {
+                self.log.stream(update).await?;
+            }
+            update => drop(self.log.append(vec![Event::Update(update)]).await?),
+        }
+        Ok(())
+    }
+
+    fn is_burst(&self) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(Instant::now());
+        last.is_some_and(|last| last.elapsed() < BURST)
+    }
+
+    /// What was decided, before the agent is told.
+    pub async fn decision(&self, decision: &Decision) -> Result<()> {
+        let tool_call_id = decision.tool_call_id.clone();
+        self.log.append(vec![Event::Permission { tool_call_id, decision: raw(decision) }]).await?;
+        Ok(())
+    }
+
+    /// What we told the user ourselves.
+    pub async fn notice(&self, severity: &str, text: impl Into<String>) -> Result<()> {
+        self.other("notice", &Said { severity: severity.to_owned(), text: text.into() }).await
+    }
+
+    /// Which files a turn changed.
+    pub async fn changes(&self, changed: &[Changed]) -> Result<()> {
+        self.other("changes", changed).await
+    }
+
+    /// The agent gave the session another id: its old one was lost, and the user said to go on.
+    pub async fn moved(&mut self, agent_session: impl Into<String>) -> Result<()> {
+        self.entry.agent_session = Some(agent_session.into());
+        self.journal.store.set_meta(self.log.id(), Some(self.entry.meta())).await?;
+        self.notice("warning", "the agent had lost this session; it goes on in a new one, without what was said before")
+            .await
+    }
+
+    /// A turn ended. When this comes back, all of it is on the disk.
+    pub async fn end(&self, outcome: &Outcome) -> Result<()> {
+        let stop = match outcome {
+            Outcome::Stopped { reason } => StopReason::from(reason.as_str()),
+            Outcome::Failed { .. } => StopReason::Error,
+            Outcome::Interrupted { .. } => StopReason::Cancelled,
+        };
+        let told = Event::Other { kind: "outcome".to_owned(), body: raw(outcome) };
+        self.log.append(vec![told, Event::TurnEnd { stop, interrupted: false }]).await?;
+        Ok(())
+    }
+
+    /// Lets the session go.
+    pub async fn close(self) -> Result<()> {
+        Ok(self.log.close().await?)
+    }
+
+    async fn other(&self, kind: &str, body: &(impl Serialize + ?Sized)) -> Result<()> {
+        self.log.append(vec![Event::Other { kind: kind.to_owned(), body: raw(body) }]).await?;
+        Ok(())
+    }
+}
+
+fn raw(value: &(impl Serialize + ?Sized)) -> Raw {
+    serde_json::to_value(value).unwrap_or_default().into()
+}

@@ -1,0 +1,62 @@
+//! How a session is taken up again at its agent: resumed or loaded, or its context is lost and that is said.
+
+use super::Entry;
+use tieline::client::{AgentHandle, Session};
+use tieline::schema::{AgentCapabilities, McpServer, Replay, ResumeRequest};
+use tieline::{Error, Result};
+
+/// How an agent takes up a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// Without telling it again.
+    Resume,
+    /// By telling it again.
+    Load,
+}
+
+/// A session that was asked for again.
+#[derive(Debug)]
+pub enum Taken {
+    /// It goes on.
+    Up(Session, Way),
+    /// The agent does not have its context any more, and why. Nothing was started in its place.
+    Lost(String),
+}
+
+/// The ways an agent offers, the best first: we have the conversation in the journal and need not hear it again.
+pub fn way(can: &AgentCapabilities) -> Vec<Way> {
+    [(can.resume, Way::Resume), (can.load, Way::Load)]
+        .into_iter()
+        .filter(|(offered, _)| *offered)
+        .map(|(_, way)| way)
+        .collect()
+}
+
+/// Takes up a session. What a load tells again is dropped: it is in the journal already.
+///
+/// An error is about the connection or the login; the context may still be there then.
+pub async fn take_up(agent: &AgentHandle, entry: &Entry, servers: Vec<McpServer>) -> Result<Taken> {
+    let Some(id) = &entry.agent_session else {
+        return Ok(Taken::Lost("the agent never gave this session an id".into()));
+    };
+    let mut why = "the agent can neither resume nor load sessions".to_owned();
+    for way in way(agent.capabilities()) {
+        let request = ResumeRequest {
+            session_id: id.as_str().into(),
+            cwd: entry.cwd.clone(),
+            additional_directories: entry.directories.clone(),
+            mcp_servers: Some(servers.clone()),
+            replay: if way == Way::Load { Replay::Start } else { Replay::None },
+            ..ResumeRequest::default()
+        };
+        match agent.resume_with(request).await {
+            Ok(session) => {
+                while session.try_next().is_some() {}
+                return Ok(Taken::Up(session, way));
+            }
+            Err(Error::Wire(error)) if error.code != -32000 => why = format!("the agent says: {error}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Taken::Lost(why))
+}

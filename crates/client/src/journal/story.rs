@@ -1,0 +1,117 @@
+//! All that happened in a session, put together from the journal: turns with what was said, done, decided and changed.
+
+use super::{Changed, Decision, Entry, Outcome, Result, Said};
+use std::ops::Range;
+use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
+use tieline_host::store::{Event, Store, Stored, Time};
+
+/// Something beside the conversation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Note {
+    /// What was decided.
+    Decision(Decision),
+    /// What we told the user.
+    Said(Said),
+    /// A line of another kind: its name and what it holds.
+    Other(String, Raw),
+}
+
+/// One turn.
+#[derive(Debug, Clone)]
+pub struct TurnStory {
+    /// Its number, from 1; 0 for what came before the first.
+    pub number: u64,
+    /// When it began.
+    pub began: Time,
+    /// When it ended.
+    pub ended: Option<Time>,
+    /// What the user said.
+    pub prompt: Vec<ContentBlock>,
+    /// Its items in the transcript.
+    pub items: Range<usize>,
+    /// What else happened, each before the item of this place.
+    pub notes: Vec<(usize, Note)>,
+    /// The files it changed.
+    pub changes: Vec<Changed>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// The reason for its end in the words of the protocol.
+    pub stop: Option<StopReason>,
+    /// True if its process died and it was closed later.
+    pub interrupted: bool,
+}
+
+/// A whole session.
+#[derive(Debug, Clone)]
+pub struct Story {
+    /// The session.
+    pub entry: Entry,
+    /// The conversation.
+    pub transcript: Transcript,
+    /// Its turns.
+    pub turns: Vec<TurnStory>,
+    /// What can't be read any more, in words.
+    pub damage: Option<String>,
+}
+
+impl Story {
+    pub(super) async fn load(store: &Store, entry: Entry) -> Result<Self> {
+        let mut replay = store.load(&entry.id.as_str().into());
+        let mut told = Self { entry, transcript: Transcript::new(Dialect::V2), turns: Vec::new(), damage: None };
+        while let Some(page) = replay.next().await? {
+            for stored in page {
+                told.take(stored);
+            }
+        }
+        told.damage = replay.damage().map(ToString::to_string);
+        Ok(told)
+    }
+
+    /// The items of a turn.
+    pub fn items(&self, turn: &TurnStory) -> &[Item] {
+        self.transcript.items().get(turn.items.clone()).unwrap_or_default()
+    }
+
+    fn take(&mut self, stored: Stored) {
+        let place = self.transcript.items().len();
+        if matches!(stored.event, Event::TurnBegin) || self.turns.is_empty() {
+            self.turns.push(TurnStory {
+                number: stored.turn,
+                began: stored.time,
+                ended: None,
+                prompt: Vec::new(),
+                items: place..place,
+                notes: Vec::new(),
+                changes: Vec::new(),
+                outcome: None,
+                stop: None,
+                interrupted: false,
+            });
+        }
+        let Some(turn) = self.turns.last_mut() else { return };
+        match stored.event {
+            Event::Prompt { content, .. } => turn.prompt = content,
+            Event::Update(update) => {
+                self.transcript.apply(&update);
+                turn.items.end = self.transcript.items().len();
+            }
+            Event::Permission { tool_call_id, decision } => {
+                let mut decision: Decision = decision.parse().unwrap_or_default();
+                decision.tool_call_id = tool_call_id;
+                turn.notes.push((place, Note::Decision(decision)));
+            }
+            Event::TurnEnd { stop, interrupted } => {
+                turn.ended = Some(stored.time);
+                turn.stop = Some(stop);
+                turn.interrupted = interrupted;
+            }
+            Event::Other { kind, body } => match kind.as_str() {
+                "changes" => turn.changes.extend(body.parse::<Vec<Changed>>().unwrap_or_default()),
+                "outcome" => turn.outcome = body.parse().ok(),
+                "notice" => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),
+                _ => turn.notes.push((place, Note::Other(kind, body))),
+            },
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! What is about to happen, taken from what the agent says in its fields: kind, paths, diffs, command. Never from titles.
+
+use crate::sanitize;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tieline::schema::{
+    Change, FileChange, Operation, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallUpdate, ToolKind,
+};
+use tieline_host::roots::{Roots, shown};
+use tieline_host::rules::{Action, CommandLine, Host, Location, Rule};
+
+/// So many paths and changes of one call are looked at; a call with more is not understood.
+const MOST: usize = 1000;
+/// So many lines are shown.
+const LINES: usize = 100;
+/// So many bytes of a command are shown; a longer one is not understood.
+const LONGEST: usize = 64 << 10;
+
+/// Keys under which tools are given a path.
+const PATH_KEYS: [&str; 9] = [
+    "file_path",
+    "filePath",
+    "filepath",
+    "path",
+    "abs_path",
+    "absolute_path",
+    "notebook_path",
+    "target_file",
+    "dir_path",
+];
+
+/// What is about to happen.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    actions: Vec<Action>,
+    mentioned: Vec<Location>,
+    understood: bool,
+    /// There is more than was looked at.
+    partial: bool,
+    lines: Vec<String>,
+}
+
+impl Facts {
+    /// One action that is fully known.
+    pub fn one(action: Action) -> Self {
+        Self { actions: vec![action], understood: true, ..Self::default() }.in_words()
+    }
+
+    /// Says the same in words, and is not sure of what is too long to be said.
+    fn in_words(mut self) -> Self {
+        self.partial |= self.actions.iter().any(|action| match action {
+            Action::Execute { command, .. } => command.text().len() > LONGEST,
+            _ => false,
+        });
+        self.lines = self.actions.iter().take(LINES).map(line).collect();
+        if self.actions.len() > LINES {
+            self.lines.push(format!("and {} more", self.actions.len() - LINES));
+        }
+        self
+    }
+
+    /// A command in a folder of the workspace.
+    pub(crate) fn command(command: CommandLine, folder: PathBuf, sandboxed: bool) -> Self {
+        let mut facts = Self::one(Action::Execute { command, sandboxed });
+        facts.lines.push(format!("in {}", shown(&folder)));
+        facts
+    }
+
+    /// What a question of the agent is about.
+    pub fn of_request(request: &PermissionRequest, roots: &Roots) -> Self {
+        match &request.subject {
+            Some(PermissionSubject::Command(command)) => {
+                let mut facts = Self::one(Action::Execute { command: shell_line(&command.command), sandboxed: false });
+                facts.lines.push(format!("in {}", shown(Path::new(&command.cwd))));
+                // A folder outside the workspace is not for a rule that was made with the workspace in mind.
+                facts.understood = locate(&command.cwd, roots).is_inside();
+                facts
+            }
+            Some(PermissionSubject::ToolCall(subject)) => Self::of_call(&subject.tool_call, roots),
+            Some(PermissionSubject::Other(_)) | None => Self::default(),
+        }
+    }
+
+    /// What a tool call does.
+    pub fn of_call(call: &ToolCallUpdate, roots: &Roots) -> Self {
+        let input: Value = call.raw_input.set().and_then(|raw| raw.parse().ok()).unwrap_or_default();
+        let mut facts = Self::default();
+        let mut paths = Vec::new();
+        let mut add = |path: &str| {
+            let location = locate(path, roots);
+            if !paths.contains(&location) {
+                paths.push(location);
+            }
+        };
+        for place in call.locations.set().map(|places| &places.0[..]).unwrap_or_default().iter().take(MOST) {
+            add(&place.path);
+        }
+        PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
+        facts.partial = call.locations.set().is_some_and(|places| places.0.len() > MOST);
+        facts.diffs(call, roots);
+        let changed = facts.actions.len();
+        if let Some(command) = command(&input) {
+            facts.actions.push(Action::Execute { command, sandboxed: false });
+        }
+        if let Some(host) = input.get("url").and_then(Value::as_str).and_then(Host::of_url) {
+            facts.actions.push(Action::Fetch(host));
+        }
+        if let Some((server, tool)) = call.name.set().and_then(|name| mcp(name)) {
+            facts.actions.push(Action::Mcp { server, tool });
+        }
+        facts.by_kind(call.kind.set(), paths, changed);
+        facts.in_words()
+    }
+
+    /// The changes that are shown with it happen, whatever kind it says it is.
+    fn diffs(&mut self, call: &ToolCallUpdate, roots: &Roots) {
+        let contents = call.content.set().map(|items| &items.0[..]).unwrap_or_default();
+        for diff in contents.iter().filter_map(|content| match content {
+            ToolCallContent::Diff(diff) => Some(diff),
+            _ => None,
+        }) {
+            for change in diff.changes() {
+                let Change::File(FileChange { operation, old_path, path, .. }) = &change else {
+                    self.partial = true;
+                    continue;
+                };
+                if self.actions.len() >= MOST {
+                    self.partial = true;
+                    return;
+                }
+                let to = locate(path, roots);
+                self.actions.push(match (operation, old_path) {
+                    (Operation::Delete, _) => Action::Delete(to),
+                    (Operation::Move, Some(from)) => Action::Move { from: locate(from, roots), to },
+                    _ => Action::Write(to),
+                });
+            }
+        }
+    }
+
+    /// `changed`: so many of the actions so far come from diffs.
+    fn by_kind(&mut self, kind: Option<&ToolKind>, paths: Vec<Location>, changed: usize) {
+        let known = |actions: &[Action], path: &Location| {
+            actions[..changed].iter().any(|action| match action {
+                Action::Write(other) | Action::Delete(other) => other == path,
+                Action::Move { from, to } => from == path || to == path,
+                _ => false,
+            })
+        };
+        let has = |actions: &[Action], wanted: fn(&Action) -> bool| actions.iter().any(wanted);
+        match kind {
+            Some(ToolKind::Read | ToolKind::Search) => self.actions.extend(paths.into_iter().map(Action::Read)),
+            Some(ToolKind::Edit) => {
+                let rest: Vec<_> = paths.into_iter().filter(|path| !known(&self.actions, path)).collect();
+                self.actions.extend(rest.into_iter().map(Action::Write));
+            }
+            Some(ToolKind::Delete) => self.actions.extend(paths.into_iter().map(Action::Delete)),
+            Some(ToolKind::Move) => match <[Location; 2]>::try_from(paths) {
+                Ok([from, to]) => self.actions.push(Action::Move { from, to }),
+                Err(paths) => {
+                    // Which way it goes is not said, so all of them change.
+                    self.actions.extend(paths.iter().cloned().map(Action::Delete));
+                    self.actions.extend(paths.into_iter().map(Action::Write));
+                }
+            },
+            _ => self.mentioned = paths,
+        }
+        self.understood = match kind {
+            Some(ToolKind::Execute) => has(&self.actions, |action| matches!(action, Action::Execute { .. })),
+            Some(ToolKind::Fetch) => has(&self.actions, |action| matches!(action, Action::Fetch(_))),
+            Some(ToolKind::SwitchMode) => false,
+            _ => !self.actions.is_empty(),
+        };
+    }
+
+    /// What happens.
+    pub fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    /// Paths that it has to do with, though it does not say how.
+    pub(super) fn mentioned(&self) -> impl Iterator<Item = Action> {
+        self.mentioned.iter().flat_map(|path| [Action::Read(path.clone()), Action::Write(path.clone())])
+    }
+
+    /// Whether it says what it does. If not, only a person can tell.
+    pub fn is_understood(&self) -> bool {
+        self.understood && !self.partial
+    }
+
+    /// The same in words, safe to show.
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+}
+
+/// Where a path leads, with all links followed.
+fn locate(path: &str, roots: &Roots) -> Location {
+    if let Ok(place) = roots.resolve(path) {
+        return place.location();
+    }
+    let mut full = PathBuf::from(path);
+    if full.is_relative()
+        && let Some(cwd) = roots.list().next()
+    {
+        full = cwd.given_path().join(full);
+    }
+    Location::outside(real(&full))
+}
+
+/// The path with the links followed of what is there of it.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let there = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)));
+    let joined = there.and_then(|(part, real)| {
+        let rest = path.strip_prefix(part).ok()?;
+        Some(if rest.as_os_str().is_empty() { real } else { real.join(rest) })
+    });
+    joined.unwrap_or_else(|| path.to_path_buf())
+}
+
+/// The command that a tool was given: a line for a shell, or words.
+fn command(input: &Value) -> Option<CommandLine> {
+    let given = ["command", "cmd", "script"].iter().find_map(|key| input.get(key))?;
+    let texts = |value: &Value| -> Option<Vec<String>> {
+        value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    match (given, input.get("args").and_then(texts).filter(|args| !args.is_empty())) {
+        (Value::String(program), Some(args)) => Some(of_words(std::iter::once(program.clone()).chain(args).collect())),
+        (Value::String(line), None) => Some(shell_line(line)),
+        (words, _) => texts(words).map(of_words),
+    }
+}
+
+fn shell_line(line: &str) -> CommandLine {
+    CommandLine::parse(line)
+}
+
+/// Words for the system. `bash -lc LINE` is that line, if it is the system's shell: one of that name may lie anywhere.
+pub(crate) fn of_words(words: Vec<String>) -> CommandLine {
+    match &words[..] {
+        [shell, option, line]
+            if matches!(shell.rsplit_once('/'), None | Some(("/bin" | "/usr/bin", _)))
+                && matches!(shell.rsplit('/').next(), Some("sh" | "bash" | "zsh" | "dash"))
+                && matches!(&**option, "-c" | "-lc" | "-ec" | "-cl") =>
+        {
+            shell_line(line)
+        }
+        words => CommandLine::from_words(words),
+    }
+}
+
+/// `mcp__SERVER__TOOL`, as several agents name their tools.
+fn mcp(name: &str) -> Option<(String, String)> {
+    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
+    Some((server.to_owned(), tool.to_owned()))
+}
+
+fn line(action: &Action) -> String {
+    let path = |location: &Location| match location.in_cwd() {
+        Some(path) if !path.as_os_str().is_empty() => shown(path),
+        _ => shown(location.absolute()),
+    };
+    match action {
+        Action::Read(at) => format!("read {}", path(at)),
+        Action::Write(at) => format!("write {}", path(at)),
+        Action::Delete(at) => format!("delete {}", path(at)),
+        Action::Move { from, to } => format!("move {} => {}", path(from), path(to)),
+        Action::Execute { command, .. } => {
+            let text = command.text();
+            let shown = &text[..text.floor_char_boundary(LONGEST)];
+            let more = text.len() - shown.len();
+            let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
+            format!("run {}{more}", sanitize::line(shown))
+        }
+        Action::Fetch(_) => Rule::narrowest(action).map_or_else(|| "fetch".into(), |rule| rule.to_string()),
+        Action::Mcp { server, tool } => format!("mcp {}/{}", sanitize::line(server), sanitize::line(tool)),
+    }
+}

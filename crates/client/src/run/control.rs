@@ -1,0 +1,334 @@
+//! Runs the steps, and watches over them: signals, deadlines, the ladder from a polite cancel to a kill, and the end.
+
+use super::attend::Calls;
+use super::drive::Broken;
+use super::keep::Keep;
+use super::record::Record;
+use super::{Ending, Event, Failure, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Stop, Watch, When};
+use crate::undo;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use tieline::client::{AgentHandle, Handler, Session};
+use tieline::rpc::ChildProcess;
+use tieline::schema::StopReason;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How long an agent gets to end a turn that was cancelled.
+const CANCEL: Duration = Duration::from_secs(4);
+/// How long an agent of others may be silent after a turn before we take it that nothing comes any more.
+const QUIET: Duration = Duration::from_millis(25);
+/// Late updates are read at most this long.
+const LATE: Duration = Duration::from_secs(2);
+/// How long an agent gets to end that was made to stop.
+const HURRY: Duration = Duration::from_millis(700);
+/// How long an agent gets to close a session.
+const CLOSE: Duration = Duration::from_secs(1);
+/// How often the age of a wait is told.
+const TICK: Duration = Duration::from_secs(1);
+/// For ever, as far as a timer is concerned.
+const FAR: Duration = Duration::from_hours(24 * 365);
+
+/// What is alive during a run.
+pub(super) struct Live<'w, W> {
+    pub(super) watch: &'w W,
+    pub(super) clock: RefCell<PhaseClock>,
+    pub(super) record: Mutex<Record>,
+    pub(super) keep: Mutex<Keep>,
+    pub(super) child: RefCell<Option<Rc<ChildProcess>>>,
+    pub(super) agent: RefCell<Option<AgentHandle>>,
+    pub(super) session: RefCell<Option<Rc<Session>>>,
+    pub(super) calls: Calls,
+}
+
+impl<W: Watch> Live<'_, W> {
+    pub(super) fn enter(&self, phase: Phase) {
+        self.clock.borrow_mut().enter(phase);
+        self.watch.hear(Progress::Phase(phase));
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.clock.borrow().phase()
+    }
+
+    pub(super) fn child(&self) -> Option<Rc<ChildProcess>> {
+        self.child.borrow().clone()
+    }
+
+    fn session(&self) -> Option<Rc<Session>> {
+        self.session.borrow().clone()
+    }
+}
+
+/// Runs a plan to its end. Whatever happens, one outcome comes back, and nothing that was started is left.
+pub async fn run<H: Handler + Clone, W: Watch>(
+    mut plan: Plan,
+    parts: Parts<H>,
+    watch: &W,
+    stops: &mut mpsc::Receiver<Stop>,
+) -> Outcome {
+    let began = std::time::Instant::now();
+    // The files are looked at while the agent starts.
+    let roots = || std::iter::once(&plan.cwd).chain(&plan.roots).cloned();
+    let scanning = plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), undo::Limits::default()));
+    let live = Live {
+        watch,
+        clock: RefCell::default(),
+        record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
+        keep: Mutex::new(Keep::new(plan.recording.take(), parts.warnings.clone(), scanning)),
+        child: RefCell::default(),
+        agent: RefCell::default(),
+        session: RefCell::default(),
+        calls: Calls::default(),
+    };
+    let (stop, failure) = match live.control(&plan, &parts, stops).await {
+        Ok(stop) => (Some(stop), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    // Who was made to stop gets little time.
+    let hurry = failure.as_ref().is_some_and(|failure| {
+        matches!(
+            failure.ending,
+            Ending::Interrupted | Ending::Terminated | Ending::TimedOut | Ending::OutputClosed | Ending::Denied
+        )
+    });
+    let patience = if hurry { Patience::Little } else { Patience::Usual };
+    live.end(plan.agent.is_built_in(), stop.is_some(), patience, stops).await;
+    while let Some(note) = parts.notes.take() {
+        let _ = live.note(&note).await;
+    }
+    while let Some(warning) = parts.warnings.take() {
+        let _ = watch.see(Event::Warning(&warning)).await;
+    }
+    live.outcome(stop, failure, &parts, began).await
+}
+
+/// How long an agent gets to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    Usual,
+    Little,
+}
+
+impl<W: Watch> Live<'_, W> {
+    async fn control<H: Handler + Clone>(
+        &self,
+        plan: &Plan,
+        parts: &Parts<H>,
+        stops: &mut mpsc::Receiver<Stop>,
+    ) -> Result<StopReason, Box<Failure>> {
+        let drive = self.drive(plan, parts);
+        tokio::pin!(drive);
+        let limit = Instant::now() + plan.limit.unwrap_or(FAR);
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Why we stop, and how long the agent has for it.
+        let mut stopping: Option<(Ending, Instant)> = None;
+        loop {
+            let patience = stopping.map_or(limit, |(_, until)| until);
+            let ending = tokio::select! {
+                biased;
+                driven = &mut drive => return self.settle(driven, stopping.map(|(ending, _)| ending), plan),
+                Some(stop) = stops.recv() => match stop {
+                    Stop::Interrupt => Ending::Interrupted,
+                    Stop::Terminate => Ending::Terminated,
+                },
+                () = sleep_until(patience) => Ending::TimedOut,
+                _ = tick.tick() => {
+                    self.tell_age();
+                    continue;
+                }
+            };
+            match stopping {
+                // The first time, if there is a turn: ask.
+                None if self.phase() == Phase::Turn => {
+                    stopping = Some((ending, Instant::now() + CANCEL));
+                    self.watch.hear(Progress::Cancelling(ending));
+                    // Busy if the output is held up; then nobody looks at it either.
+                    if let Ok(mut record) = self.record.try_lock() {
+                        record.cancelled();
+                    }
+                    if let Some(session) = self.session() {
+                        // An agent that does not read is not waited for.
+                        let _ = timeout(Duration::from_millis(200), session.cancel()).await;
+                    }
+                }
+                // There is nothing to cancel, or the agent did not listen, or the user insists.
+                stopped => {
+                    let ending = stopped.map_or(ending, |(first, _)| first);
+                    if stopped.is_some() {
+                        self.watch.hear(Progress::Ending);
+                        if let Some(child) = self.child() {
+                            child.kill();
+                        }
+                    }
+                    return Err(self.stopped(ending, stopped.is_some(), plan));
+                }
+            }
+        }
+    }
+
+    fn tell_age(&self) {
+        let clock = *self.clock.borrow();
+        self.watch.hear(Progress::Waiting(clock.phase(), clock.age()));
+    }
+
+    /// What came of the steps, given that we may have wanted them to stop.
+    fn settle(
+        &self,
+        driven: Result<StopReason, Broken>,
+        stopping: Option<Ending>,
+        plan: &Plan,
+    ) -> Result<StopReason, Box<Failure>> {
+        match (driven, stopping) {
+            // The agent finished in spite of the cancel, or because of it.
+            (Ok(stop), Some(ending)) => {
+                if let Ok(mut record) = self.record.try_lock() {
+                    record.stop = Some(stop);
+                }
+                Err(self.stopped(ending, false, plan))
+            }
+            (Ok(stop), None) => Ok(stop),
+            (Err(_), Some(ending)) => Err(self.stopped(ending, false, plan)),
+            (Err(Broken::Gone), None) => {
+                Err(Failure::new(Ending::OutputClosed, self.phase(), "nobody reads the output any more"))
+            }
+            (Err(Broken::Failure(failure)), None) => Err(failure),
+        }
+    }
+
+    fn stopped(&self, ending: Ending, deaf: bool, plan: &Plan) -> Box<Failure> {
+        let phase = self.phase();
+        let what = match ending {
+            Ending::TimedOut => {
+                format!("stopped after {} s (--timeout)", plan.limit.unwrap_or_default().as_secs_f32())
+            }
+            Ending::Interrupted => "interrupted".to_owned(),
+            _ => "told to end".to_owned(),
+        };
+        let how = if deaf { "; the agent did not heed the cancel and was killed" } else { "" };
+        let mut failure = Failure::new(ending, phase, format!("{what} while {}{how}", phase.waits_for()));
+        if ending == Ending::TimedOut {
+            failure.stderr = self.last_words();
+        }
+        failure
+    }
+
+    /// Reads what comes late, closes the session, and ends the agent with everything it started.
+    async fn end(&self, own: bool, turned: bool, patience: Patience, stops: &mut mpsc::Receiver<Stop>) {
+        self.enter(Phase::End);
+        let work = async {
+            if turned {
+                self.late(own).await;
+                self.close_session().await;
+            }
+            let Some(child) = self.child() else { return };
+            let agent = self.agent.borrow().clone();
+            let ended = async {
+                let gone = async {
+                    match &agent {
+                        Some(agent) => drop(tokio::join!(agent.peer().close(), child.shutdown())),
+                        None => drop(child.shutdown().await),
+                    }
+                };
+                tokio::pin!(gone);
+                if patience == Patience::Usual {
+                    gone.await;
+                } else if timeout(HURRY, &mut gone).await.is_err() {
+                    child.kill();
+                    gone.await;
+                }
+            };
+            let read = async {
+                while let Some(session) = self.session().filter(|_| turned)
+                    && let Some(update) = session.next().await
+                    && self.take(&update, When::Late).await.is_ok()
+                {}
+            };
+            tokio::join!(ended, async { drop(timeout(LATE, read).await) });
+        };
+        tokio::pin!(work);
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut work => return,
+                Some(_) = stops.recv() => {
+                    self.watch.hear(Progress::Killing);
+                    if let Some(child) = self.child() {
+                        child.kill();
+                    }
+                }
+                _ = tick.tick() => self.tell_age(),
+            }
+        }
+    }
+
+    /// Updates that come behind the end of the turn.
+    async fn late(&self, own: bool) {
+        let Some(session) = self.session() else { return };
+        let until = Instant::now() + LATE;
+        while Instant::now() < until {
+            let next = if own { session.try_next() } else { timeout(QUIET, session.next()).await.ok().flatten() };
+            let Some(update) = next else { return };
+            if self.take(&update, When::Late).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Lets go of the session, so that another process can take it up. That it is closed is not vital.
+    async fn close_session(&self) {
+        let closes = self.agent.borrow().as_ref().is_some_and(|agent| agent.capabilities().close);
+        let session = self.session.take().and_then(Rc::into_inner);
+        if closes && let Some(session) = session {
+            let _ = timeout(CLOSE, session.close()).await;
+        }
+    }
+
+    async fn outcome<H>(
+        self,
+        stop: Option<StopReason>,
+        failure: Option<Box<Failure>>,
+        parts: &Parts<H>,
+        began: std::time::Instant,
+    ) -> Outcome {
+        let mut record = self.record.into_inner();
+        let permissions = parts.notes.permissions();
+        let mut ending = match (&stop, &failure) {
+            (_, Some(failure)) => failure.ending,
+            (Some(stop), None) => Ending::of(stop),
+            (None, None) => Ending::Done,
+        };
+        if ending == Ending::Done && permissions.denied > 0 && permissions.allowed == 0 {
+            ending = Ending::Denied;
+        }
+        if record.said.is_cut() {
+            parts.warnings.push("some of the text could not be kept: there is no room for it on the disk");
+        }
+        let stop = stop.or(record.stop.take());
+        let told = failure.as_ref().map(|failure| (failure.phase.name(), &*failure.message));
+        let mut keep = self.keep.into_inner();
+        let changed = match keep.changes().await {
+            Some(changed) => changed,
+            None => record.changed(),
+        };
+        keep.end(ending, stop.as_ref(), told).await;
+        let usage = record.usage().cloned();
+        Outcome {
+            ending,
+            stop,
+            said: record.said,
+            agent: record.agent,
+            session: record.session,
+            usage: usage.as_ref().map(|usage| (usage.used, usage.size)),
+            cost: usage.and_then(|usage| usage.cost),
+            changed,
+            permissions,
+            warnings: parts.warnings.all(),
+            failure,
+            took: began.elapsed(),
+        }
+    }
+}

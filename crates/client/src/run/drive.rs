@@ -1,0 +1,297 @@
+//! The steps of a run, one after the other, up to the end of the turn.
+
+use super::control::Live;
+use super::launch::{facts, find, greet, last_lines, start};
+use super::session::{Got, login_needed, open, set_up, wants_login};
+use super::{Ending, Event, Failure, Gone, Parts, Phase, Plan, Watch, When};
+use crate::journal::Begin;
+use crate::services;
+use std::rc::Rc;
+use std::time::Duration;
+use tieline::client::{AgentHandle, Handler, Session, Turn};
+use tieline::rpc::Status;
+use tieline::schema::{StopReason, Update};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// An agent's process mostly ends a moment after its output does.
+const MOMENT: Duration = Duration::from_millis(500);
+/// An agent that tells an old session again has done so when it is silent for this long.
+const TOLD: Duration = Duration::from_millis(150);
+
+/// Why a run did not get to the end of its turn.
+pub(super) enum Broken {
+    Failure(Box<Failure>),
+    Gone,
+}
+
+impl From<Box<Failure>> for Broken {
+    fn from(failure: Box<Failure>) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<Gone> for Broken {
+    fn from(_: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+impl<W: Watch> Live<'_, W> {
+    /// Everything up to the end of the turn.
+    pub(super) async fn drive<H: Handler + Clone>(&self, plan: &Plan, parts: &Parts<H>) -> Result<StopReason, Broken> {
+        let deadline = Instant::now() + plan.start_limit;
+        let mut agent = self.reach(plan, parts, deadline).await?;
+        let got = loop {
+            match self.open(plan, parts, &agent, deadline).await? {
+                Got::Session(got) => break got,
+                Got::Reconnect => {
+                    agent = self.reach(plan, parts, Instant::now() + plan.start_limit).await?;
+                }
+            }
+        };
+        let (session, resumed) = got;
+        let session = Rc::new(session);
+        *self.session.borrow_mut() = Some(Rc::clone(&session));
+        self.opened(plan, &agent, &session, resumed).await?;
+        self.enter(Phase::Prompt);
+        timeout_at(deadline, set_up(plan, &session)).await.unwrap_or_else(|_| Err(self.too_slow(plan)))?;
+        let mut prompt = Vec::new();
+        for part in &plan.prompt {
+            let (block, lost) = part.block(agent.capabilities());
+            prompt.push(block);
+            if let Some(lost) = lost {
+                parts.warnings.push(lost);
+            }
+        }
+        // What an old session is told of again is not part of the answer.
+        while let Some(update) =
+            if resumed { timeout(TOLD, session.next()).await.ok().flatten() } else { session.try_next() }
+        {
+            if !resumed {
+                self.take(&update, When::Before).await?;
+            }
+        }
+        self.keep.lock().await.prompt(&prompt).await;
+        let sent = timeout_at(deadline, session.prompt(prompt)).await;
+        let turn = match sent {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(error)) => return Err(self.failed(error).await.into()),
+            Err(_) => return Err(self.too_slow(plan).into()),
+        };
+        self.enter(Phase::Turn);
+        self.turn(turn, parts).await
+    }
+
+    /// From nothing to an agent that has answered.
+    async fn reach<H: Handler + Clone>(
+        &self,
+        plan: &Plan,
+        parts: &Parts<H>,
+        deadline: Instant,
+    ) -> Result<AgentHandle, Broken> {
+        self.enter(Phase::Find);
+        let program = find(&plan.agent)?;
+        self.enter(Phase::Start);
+        let (transport, child) = start(plan, program).await?;
+        *self.child.borrow_mut() = Some(Rc::new(child));
+        self.enter(Phase::Initialize);
+        let watching = self.keep.lock().await.watching();
+        let hello = timeout_at(deadline, greet(plan, parts, (watching, self.calls.clone()), transport)).await;
+        let agent = match hello {
+            Ok(Ok(agent)) => agent,
+            Ok(Err(error)) => return Err(self.failed(error).await.into()),
+            Err(_) => return Err(self.too_slow(plan).into()),
+        };
+        let about = facts(&plan.agent.name, &agent);
+        {
+            let mut record = self.record.lock().await;
+            record.speaks(agent.dialect());
+            self.calls.speaks(agent.dialect());
+            record.agent = about.clone();
+        }
+        *self.agent.borrow_mut() = Some(agent.clone());
+        if !agent.capabilities().additional_directories {
+            for root in &plan.roots {
+                parts.warnings.push(format!("the agent takes no more folders: {} is left out", root.display()));
+            }
+        }
+        self.watch.see(Event::Agent(&about)).await?;
+        Ok(agent)
+    }
+
+    async fn open<H: Handler + Clone>(
+        &self,
+        plan: &Plan,
+        parts: &Parts<H>,
+        agent: &AgentHandle,
+        deadline: Instant,
+    ) -> Result<Got, Box<Failure>> {
+        self.enter(Phase::Session);
+        let keep = self.keep.lock().await;
+        let entry = keep.recording().map(crate::journal::Recording::entry);
+        let mut deadline = deadline;
+        for attempt in 0..2 {
+            let error = match timeout_at(deadline, open(plan, agent, entry)).await {
+                Ok(Ok(opened)) => return opened.map(Got::Session),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(self.too_slow(plan)),
+            };
+            if !wants_login(&error) {
+                return Err(self.failed(error).await);
+            }
+            let login = plan.login(parts.chooser.as_deref());
+            if attempt > 0 || (login.method.is_none() && login.chooser.is_none()) {
+                return Err(login_needed(agent, self.phase(), &error.to_string()));
+            }
+            self.enter(Phase::Login);
+            match login.run(agent).await {
+                Ok(crate::login::Next::Retry) => {}
+                Ok(crate::login::Next::Reconnect) => {
+                    agent.close().await;
+                    if let Some(child) = self.child() {
+                        child.shutdown().await;
+                    }
+                    return Ok(Got::Reconnect);
+                }
+                Err(failed) => {
+                    let mut failure = login_needed(agent, Phase::Login, &error.to_string());
+                    // The methods are told on their own.
+                    failure.message = failed.to_string().lines().take(1).collect();
+                    return Err(failure);
+                }
+            }
+            self.enter(Phase::Session);
+            // The login may have taken a while; that is not the agent's fault.
+            deadline = Instant::now() + plan.start_limit;
+        }
+        Err(login_needed(agent, Phase::Login, "the login did not help"))
+    }
+
+    /// The session is there: it is written down, and told of.
+    async fn opened(&self, plan: &Plan, agent: &AgentHandle, session: &Session, resumed: bool) -> Result<(), Gone> {
+        let begin = Begin {
+            agent: plan.agent.name.clone(),
+            agent_session: Some(session.id().to_string()),
+            cwd: plan.cwd.to_string_lossy().into_owned(),
+            directories: plan.roots.iter().map(|root| root.to_string_lossy().into_owned()).collect(),
+            name: plan.name.clone(),
+            protocol: Some(agent.dialect()),
+            command: if plan.by_command { plan.agent.command.clone() } else { Vec::new() },
+        };
+        let mut keep = self.keep.lock().await;
+        keep.begin(plan.journal.as_ref(), begin).await;
+        let facts = {
+            let mut record = self.record.lock().await;
+            record.session.agent_id = Some(session.id().to_string());
+            record.session.id = keep.id();
+            record.session.resumed = resumed;
+            record.session.clone()
+        };
+        self.watch.see(Event::Session(&facts)).await
+    }
+
+    /// Reads the turn to its end.
+    async fn turn<H>(&self, mut turn: Turn, parts: &Parts<H>) -> Result<StopReason, Broken> {
+        loop {
+            let mut more = true;
+            tokio::select! {
+                biased;
+                // What the agent said before a question comes before what was answered.
+                update = turn.next() => match update {
+                    Some(update) => self.take(&update, When::Turn).await?,
+                    None => more = false,
+                },
+                note = parts.notes.next() => self.note(&note).await?,
+                warning = parts.warnings.next() => self.watch.see(Event::Warning(&warning)).await?,
+            }
+            self.clock.borrow_mut().stir();
+            if let Some(what) = parts.notes.nobody() {
+                let why = format!("nobody could be asked for permission: {what}");
+                let failure = Failure::new(Ending::Denied, Phase::Turn, why);
+                return Err(failure.hint("allow it with --allow RULE, or run in a terminal").into());
+            }
+            if !more {
+                break;
+            }
+        }
+        while let Some(note) = parts.notes.take() {
+            self.note(&note).await?;
+        }
+        match turn.stop() {
+            Ok(reason) => Ok(reason),
+            Err(error) => Err(self.failed(error).await.into()),
+        }
+    }
+
+    /// Takes in an update: written down, then shown.
+    pub(super) async fn take(&self, update: &Update, when: When) -> Result<(), Gone> {
+        self.calls.hear(update);
+        self.keep.lock().await.update(update).await;
+        let mut record = self.record.lock().await;
+        let mut events = Vec::new();
+        record.take(update, when, &mut events);
+        for event in events {
+            self.watch.see(event).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn note(&self, note: &services::Event) -> Result<(), Gone> {
+        if let services::Event::Decided(decided) = note {
+            self.keep.lock().await.decision(decided).await;
+        }
+        self.record.lock().await.note(note);
+        self.watch.see(Event::Note(note)).await
+    }
+
+    pub(super) fn too_slow(&self, plan: &Plan) -> Box<Failure> {
+        let phase = self.phase();
+        let limit = plan.start_limit.as_secs_f32();
+        let why = format!("{} took longer than {limit} s", phase.waits_for());
+        let mut failure = Failure::new(Ending::TimedOut, phase, why);
+        failure.stderr = self.last_words();
+        failure.hint("give it more time with --start-timeout, or look closer with `tieline doctor`")
+    }
+
+    /// The last lines of the agent's standard error.
+    pub(super) fn last_words(&self) -> Vec<String> {
+        self.child().map(|child| last_lines(&child.stderr_tail())).unwrap_or_default()
+    }
+
+    /// What an error means, told with the end of the agent's process if that has ended.
+    pub(super) async fn failed(&self, error: tieline::Error) -> Box<Failure> {
+        let phase = self.phase();
+        let agent = self.agent.borrow().clone();
+        if let (true, Some(agent)) = (wants_login(&error), agent) {
+            return login_needed(&agent, phase, &error.to_string());
+        }
+        let mut failure = Failure::new(Ending::Failed, phase, error.to_string());
+        failure.rpc_code = error.code();
+        match (&error, self.child()) {
+            (tieline::Error::Closed(_), Some(child)) => {
+                if let Ok(reason) = timeout(MOMENT, child.exit()).await {
+                    failure.message = format!("the agent {}", reason.status);
+                    failure.exit = Some(reason.status.to_string());
+                    failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
+                    failure.hint = Some(hint(phase, reason.status).to_owned());
+                }
+            }
+            (tieline::Error::Version(_), _) => {
+                failure.hint = Some("ask for another version with --protocol".to_owned());
+            }
+            _ => {}
+        }
+        failure.stderr = self.last_words();
+        failure
+    }
+}
+
+/// What to do about an agent that ended.
+fn hint(phase: Phase, status: Status) -> &'static str {
+    match (phase, status) {
+        (Phase::Initialize, Status::Code(0)) => "is this program an ACP agent? Some need an argument such as --acp",
+        (Phase::Initialize, _) => "run the command by hand to see what it wants",
+        (_, Status::Signal(9)) => "it was killed; perhaps memory ran out",
+        _ => "start it again with the same command; what was said so far is in the journal",
+    }
+}

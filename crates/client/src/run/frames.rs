@@ -1,0 +1,148 @@
+//! Every frame in both directions: judged, kept in a trace file, shown to whoever wants it; secrets are taken out first.
+
+use super::Warnings;
+use std::borrow::Cow;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use tieline::rpc::Direction;
+use tieline_host::store::Time;
+
+/// What stands in the place of a secret.
+const HIDDEN: &str = "(hidden)";
+
+type Show = Box<dyn Fn(Direction, &str) + Send + Sync>;
+
+/// Looks at frames. To be used as a tap of the connection.
+pub struct Frames {
+    trace: Option<Mutex<File>>,
+    show: Option<Show>,
+    warnings: Warnings,
+}
+
+impl Frames {
+    /// Only judges.
+    pub fn new(warnings: Warnings) -> Self {
+        Self { trace: None, show: None, warnings }
+    }
+
+    /// Also writes every frame into a file, one JSON object per line: `time`, `direction`, `frame`.
+    pub fn trace(mut self, path: &Path) -> std::io::Result<Self> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        self.trace = Some(Mutex::new(options.open(path)?));
+        Ok(self)
+    }
+
+    /// Also shows every frame that is JSON, as one line.
+    #[must_use]
+    pub fn show(mut self, show: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
+        self.show = Some(Box::new(show));
+        self
+    }
+
+    /// Looks at one frame.
+    pub fn see(&self, direction: Direction, frame: &[u8]) {
+        let Some(json) = json(frame) else {
+            if direction == Direction::In {
+                self.warnings.push(format!(
+                    "the agent wrote a line that is no message: {}",
+                    String::from_utf8_lossy(&frame[..frame.len().min(80)])
+                ));
+            }
+            return self.write(direction, "text", &serde_json::Value::from(String::from_utf8_lossy(frame)).to_string());
+        };
+        if self.trace.is_none() && self.show.is_none() {
+            return;
+        }
+        let line = one_line(redact(json));
+        if let Some(show) = &self.show {
+            show(direction, &line);
+        }
+        self.write(direction, "frame", &line);
+    }
+
+    fn write(&self, direction: Direction, key: &str, json: &str) {
+        let Some(trace) = &self.trace else { return };
+        let direction = match direction {
+            Direction::In => "from_agent",
+            Direction::Out => "to_agent",
+        };
+        let head = format!("{{\"time\":\"{}\",\"direction\":\"{direction}\",\"{key}\":", Time::now());
+        let mut file = trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = if json.len() < 1 << 20 {
+            file.write_all(format!("{head}{json}}}\n").as_bytes())
+        } else {
+            // No second copy of a huge message.
+            file.write_all(head.as_bytes())
+                .and_then(|()| file.write_all(json.as_bytes()))
+                .and_then(|()| file.write_all(b"}\n"))
+        };
+        if let Err(error) = written {
+            self.warnings.push(format!("the trace can't be written: {error}"));
+        }
+    }
+}
+
+/// The frame as text if it is one JSON value.
+fn json(frame: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(frame).ok()?;
+    let mut reader = tieline::json::Reader::new(text);
+    (reader.skip().is_ok() && reader.end().is_ok()).then_some(text)
+}
+
+/// Line breaks between the parts of a value become spaces.
+fn one_line(json: Cow<'_, str>) -> Cow<'_, str> {
+    if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ").into() } else { json }
+}
+
+/// The frame without the values of headers and environment variables.
+pub fn redact(json: &str) -> Cow<'_, str> {
+    if !json.contains("\"env\"") && !json.contains("\"headers\"") {
+        return json.into();
+    }
+    let Ok(mut value) = serde_json::from_str(json) else { return json.into() };
+    hide(&mut value, false);
+    value.to_string().into()
+}
+
+fn hide(value: &mut serde_json::Value, secret: bool) {
+    use serde_json::Value;
+    match value {
+        Value::Object(object) => {
+            let named = object.contains_key("name") && object.contains_key("value");
+            for (key, value) in object {
+                match value {
+                    Value::String(text) if secret && (!named || key == "value") => HIDDEN.clone_into(text),
+                    value => hide(value, (secret && !named) || key == "env" || key == "headers"),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(json: &str, expect: &str) {
+        let (one, other): (serde_json::Value, serde_json::Value) =
+            (serde_json::from_str(&redact(json)).unwrap_or_default(), serde_json::from_str(expect).unwrap_or_default());
+        assert_eq!(one, other);
+    }
+
+    #[test]
+    fn values_of_headers_and_variables_are_hidden() {
+        check(
+            r#"{"a":{"env":[{"name":"K","value":"s3cret"}],"headers":[{"name":"Authorization","value":"Bearer x"}]}}"#,
+            r#"{"a":{"env":[{"name":"K","value":"(hidden)"}],"headers":[{"name":"Authorization","value":"(hidden)"}]}}"#,
+        );
+        check(r#"{"env":{"K":"s3cret"},"args":["x"]}"#, r#"{"env":{"K":"(hidden)"},"args":["x"]}"#);
+        check(r#"{"text":"say \"env\" or not"}"#, r#"{"text":"say \"env\" or not"}"#);
+    }
+}

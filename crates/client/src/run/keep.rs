@@ -1,0 +1,180 @@
+//! The run as it is written into the journal, and what its turn did to files. A journal that fails is told of once and does
+//! not stop the run.
+
+use super::attend::Watching;
+use super::{Changed, Ending, Warnings};
+use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
+use crate::permission::{By, Record, Ruling};
+use crate::undo::{Scanning, Undo};
+use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
+
+/// A longer piece of text is written in parts, so that it is not held several times.
+const PIECE: usize = 64 * 1024;
+
+/// Writes a run down, or does not.
+pub(super) struct Keep {
+    recording: Option<Recording>,
+    warnings: Warnings,
+    /// A turn is open.
+    turn: bool,
+    /// A look at the files that is under way.
+    scanning: Option<Scanning>,
+    watching: Watching,
+}
+
+impl Keep {
+    pub(super) fn new(recording: Option<Recording>, warnings: Warnings, scanning: Option<Scanning>) -> Self {
+        Self { recording, warnings, turn: false, scanning, watching: Watching::default() }
+    }
+
+    /// Where the watch over the turn is.
+    pub(super) fn watching(&self) -> Watching {
+        self.watching.clone()
+    }
+
+    /// Begins a session of ours, or goes on with the one we have.
+    pub(super) async fn begin(&mut self, journal: Option<&Journal>, begin: Begin) {
+        if let Some(recording) = &mut self.recording {
+            if recording.entry().agent_session != begin.agent_session
+                && let Some(id) = begin.agent_session
+            {
+                let moved = recording.moved(id).await;
+                self.check(moved);
+            }
+            return;
+        }
+        let Some(journal) = journal else { return };
+        let opened = journal.begin(begin).await;
+        self.recording = self.check(opened);
+    }
+
+    /// Our id of the session.
+    pub(super) fn id(&self) -> Option<String> {
+        self.recording.as_ref().map(|recording| recording.id().to_owned())
+    }
+
+    pub(super) fn recording(&self) -> Option<&Recording> {
+        self.recording.as_ref()
+    }
+
+    /// The turn begins. When this comes back, the prompt and the state of the files are on the disk.
+    pub(super) async fn prompt(&mut self, prompt: &[ContentBlock]) {
+        let Some(recording) = &self.recording else { return };
+        let begun = recording.prompt(prompt).await;
+        self.turn = begun.is_ok();
+        let Some(turn) = self.check(begun) else { return };
+        if let (Some(recording), Some(scanning)) = (&self.recording, self.scanning.take()) {
+            let watched = async {
+                let undo = Undo::open(recording.journal(), recording.entry())?;
+                // A turn that a crash left open is over now.
+                if let Some((_, report)) = undo.settle().await? {
+                    let _ = recording.changes(&report.changed).await;
+                }
+                undo.watch(turn, scanning).await
+            };
+            match watched.await {
+                Ok(watch) => self.watching.set(Some(watch)),
+                Err(error) => self.warnings.push(format!("changes of files are not watched: {error}")),
+            }
+        }
+    }
+
+    pub(super) async fn update(&mut self, update: &Update) {
+        if let Some(watch) = self.watching.get() {
+            watch.update(update);
+        }
+        let Some(recording) = &self.recording else { return };
+        let done = match update {
+            Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
+                if text.text.len() > PIECE =>
+            {
+                let mut rest = &*text.text;
+                let mut done = Ok(());
+                while done.is_ok() && !rest.is_empty() {
+                    let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+                    done = recording.update(&Update::text(*kind, message_id.clone(), piece)).await;
+                    rest = after;
+                }
+                done
+            }
+            update => recording.update(update).await,
+        };
+        self.check(done);
+    }
+
+    pub(super) async fn decision(&mut self, record: &Record) {
+        let Some(recording) = &self.recording else { return };
+        let decision = match record.ruling {
+            Ruling::Allowed => "allowed",
+            Ruling::Refused => "refused",
+            Ruling::Cancelled => "cancelled",
+        };
+        let by = match record.by {
+            By::Rule(_) | By::Unclear(_) => "rule",
+            By::Decider(_) => "user",
+            _ => "default",
+        };
+        let decision = Decision {
+            title: record.method.to_owned(),
+            about: record.facts.clone(),
+            decision: decision.to_owned(),
+            option: record.option.clone(),
+            by: by.to_owned(),
+            because: record.by.to_string(),
+            ..Decision::default()
+        };
+        let done = recording.decision(&decision).await;
+        self.check(done);
+    }
+
+    /// The files that the turn changed, if that was watched.
+    pub(super) async fn changes(&mut self) -> Option<Vec<Changed>> {
+        let watch = self.watching.get()?;
+        self.watching.set(None);
+        let report = match watch.after().await {
+            Ok(report) => report,
+            Err(error) => {
+                self.warnings.push(format!("it can't be told which files changed: {error}"));
+                return None;
+            }
+        };
+        for uncovered in report.uncovered.iter().take(3) {
+            self.warnings.push(format!("not watched for changes: {uncovered}"));
+        }
+        if let Some(recording) = self.recording.as_ref().filter(|_| !report.changed.is_empty()) {
+            let done = recording.changes(&report.changed).await;
+            self.check(done);
+        }
+        let changed = report.changed.into_iter();
+        Some(changed.map(|file| Changed { path: file.path, told: file.asked != HowAsked::Never }).collect())
+    }
+
+    /// Ends the turn and lets the session go.
+    pub(super) async fn end(&mut self, ending: Ending, stop: Option<&StopReason>, outcome: Option<(&str, &str)>) {
+        let Some(recording) = self.recording.take() else { return };
+        let told = match (stop, outcome) {
+            (Some(stop), None) => stop.into(),
+            (_, Some((phase, message)))
+                if !matches!(ending, Ending::Interrupted | Ending::Terminated | Ending::OutputClosed) =>
+            {
+                journal::Outcome::Failed { phase: phase.to_owned(), message: message.to_owned() }
+            }
+            _ => journal::Outcome::Interrupted { by: ending.name().to_owned() },
+        };
+        if self.turn {
+            let ended = recording.end(&told).await;
+            self.check(ended);
+        }
+        let closed = recording.close().await;
+        self.check(closed);
+    }
+
+    /// The session is written down no further if that failed.
+    fn check<T>(&mut self, done: journal::Result<T>) -> Option<T> {
+        done.inspect_err(|error| {
+            self.recording = None;
+            self.warnings.push(format!("the session is not recorded any further: {error}"));
+        })
+        .ok()
+    }
+}

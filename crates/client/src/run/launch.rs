@@ -1,0 +1,99 @@
+//! From a command to an agent that has answered the hello.
+
+use super::attend::{Attended, Calls, Watching};
+use super::{AgentFacts, Ending, Failure, Parts, Phase, Plan};
+use crate::agents::{AgentSpec, find_program};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tieline::client::{AgentHandle, Client, Handler};
+use tieline::rpc::{ChildProcess, Guard, Ladder, Transport};
+
+/// How long an agent gets to end by itself, and to end when asked.
+const LADDER: Ladder = Ladder { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
+/// How many lines of an agent's standard error are told.
+const LINES: usize = 8;
+
+/// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
+pub(super) fn find(agent: &AgentSpec) -> Result<PathBuf, Box<Failure>> {
+    let program = agent.command.first().map(String::as_str).unwrap_or_default();
+    let Some(found) = find_program(OsStr::new(program), agent.cwd.as_deref()) else {
+        let path = agent.cwd.as_deref().unwrap_or(Path::new("")).join(program);
+        let why = if !program.contains(std::path::is_separator) {
+            "not found on PATH"
+        } else if path.is_dir() {
+            "it is a folder"
+        } else if path.exists() {
+            "it is not executable"
+        } else {
+            "there is no such file"
+        };
+        let failure = Failure::new(Ending::NotStarted, Phase::Find, format!("can't start `{program}`: {why}"));
+        return Err(failure.hint("check the spelling; `tieline agents list` shows the agents that are known here"));
+    };
+    std::path::absolute(&found).map_err(|error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string()))
+}
+
+/// Starts the program.
+pub(super) async fn start(plan: &Plan, program: PathBuf) -> Result<(Transport, ChildProcess), Box<Failure>> {
+    let mut agent = plan.agent.clone();
+    if let Some(first) = agent.command.first_mut() {
+        *first = program.to_string_lossy().into_owned();
+    }
+    let spec = agent.spec(&plan.cwd).await;
+    let mut spec = spec.map_err(|error| Failure::new(Ending::Config, Phase::Start, error.to_string()))?;
+    spec = spec.guard(Guard::IfPossible).ladder(LADDER);
+    for (name, value) in &plan.env {
+        spec = spec.env(name, value);
+    }
+    if let Some(on_stderr) = plan.on_stderr.clone() {
+        spec = spec.on_stderr(move |line| on_stderr(line));
+    }
+    ChildProcess::spawn(&spec).await.map_err(|error| {
+        Failure::new(Ending::NotStarted, Phase::Start, error.to_string())
+            .hint("run the command by hand to see what it says")
+    })
+}
+
+/// Says hello.
+pub(super) async fn greet<H: Handler + Clone>(
+    plan: &Plan,
+    parts: &Parts<H>,
+    (watching, calls): (Watching, Calls),
+    transport: Transport,
+) -> tieline::Result<AgentHandle> {
+    let (offer, frames) = (plan.offer.clone(), Arc::clone(&parts.frames));
+    Client::new("tieline", env!("CARGO_PKG_VERSION"))
+        .handler(Attended { inner: parts.handler.clone(), watching, calls })
+        .offer(|capabilities| *capabilities = offer)
+        .protocol(plan.protocol)
+        .framing(plan.framing)
+        // The run has deadlines of its own.
+        .hello_deadline(plan.start_limit)
+        .set_up_deadline(plan.start_limit)
+        .tap(move |direction, frame| frames.see(direction, frame))
+        .connect(transport)
+        .await
+}
+
+/// Who answered.
+pub(super) fn facts(label: &str, agent: &AgentHandle) -> AgentFacts {
+    AgentFacts {
+        label: label.to_owned(),
+        name: agent.info().map(|info| info.title.clone().unwrap_or_else(|| info.name.clone())),
+        version: agent.info().map(|info| info.version.clone()),
+        protocol: Some(agent.dialect().to_string()),
+    }
+}
+
+/// The last lines of a standard error that say something.
+pub(super) fn last_lines(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| cut(line)).collect()
+}
+
+fn cut(line: &str) -> String {
+    const LENGTH: usize = 500;
+    if line.len() <= LENGTH { line.to_owned() } else { format!("{}…", &line[..line.floor_char_boundary(LENGTH)]) }
+}

@@ -1,0 +1,188 @@
+//! One turn without a screen: the agent is found, started and greeted, a session is opened, a prompt is sent, and whatever
+//! happens there is exactly one [`Outcome`].
+//!
+//! Nothing is printed here. A [`Watch`] sees what comes, in order; it decides what people and programs are shown.
+
+mod attend;
+mod control;
+mod drive;
+mod frames;
+mod keep;
+mod launch;
+mod notes;
+mod outcome;
+mod phase;
+mod prompt;
+mod record;
+mod said;
+mod session;
+mod spill;
+mod warnings;
+
+pub use control::run;
+pub use frames::{Frames, redact};
+pub use notes::Notes;
+pub use outcome::{AgentFacts, Changed, Ending, Failure, Outcome, Permissions, SessionFacts};
+pub use phase::{Phase, PhaseClock};
+pub use prompt::Part;
+pub use said::{News, Said};
+pub use warnings::Warnings;
+
+use crate::agents::AgentSpec;
+use crate::journal::{Journal, Recording};
+use crate::{login, services};
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline::rpc::framing::Framing;
+use tieline::schema::{ClientCapabilities, McpServer, MessageKind, Protocol, ToolCallItem, Update};
+
+/// Takes a line of an agent's standard error.
+pub type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// What to run.
+pub struct Plan {
+    /// The agent.
+    pub agent: AgentSpec,
+    /// Variables for the agent, on top of its own.
+    pub env: Vec<(String, String)>,
+    /// Gets each line of the agent's standard error.
+    pub on_stderr: Option<OnLine>,
+    /// The working directory of the session; an absolute path.
+    pub cwd: PathBuf,
+    /// More directories that the agent may use.
+    pub roots: Vec<PathBuf>,
+    /// MCP servers for the agent.
+    pub mcp: Vec<McpServer>,
+    /// What to say.
+    pub prompt: Vec<Part>,
+    /// The mode to switch to first.
+    pub mode: Option<String>,
+    /// The model to switch to first.
+    pub model: Option<String>,
+    /// Options to set first.
+    pub options: Vec<(String, String)>,
+    /// The way to log in, if that is needed.
+    pub login: Option<String>,
+    /// Which protocol to ask for.
+    pub protocol: Protocol,
+    /// How messages are framed.
+    pub framing: Framing,
+    /// What the agent may ask of us.
+    pub offer: ClientCapabilities,
+    /// How long everything may take up to the prompt.
+    pub start_limit: Duration,
+    /// How long the whole run may take.
+    pub limit: Option<Duration>,
+    /// Where the session is written down.
+    pub journal: Option<Journal>,
+    /// The session to go on with, if it is not a new one.
+    pub recording: Option<Recording>,
+    /// What the user calls the session.
+    pub name: Option<String>,
+    /// True if a session that the agent has lost goes on in a new one.
+    pub new_if_lost: bool,
+    /// True if the agent was given by its command and has no name of its own.
+    pub by_command: bool,
+    /// How the agent is started, for logins in a terminal.
+    pub launch: Option<login::Launch>,
+}
+
+impl Plan {
+    /// How to log in.
+    fn login<'l>(&'l self, chooser: Option<&'l dyn login::Chooser>) -> login::Login<'l> {
+        login::Login { method: self.login.as_deref(), chooser, launch: self.launch.as_ref() }
+    }
+}
+
+/// Who helps a run.
+pub struct Parts<H> {
+    /// Answers the agent's requests.
+    pub handler: H,
+    /// Hears what was decided and done for the agent.
+    pub notes: Notes,
+    /// Sees the frames.
+    pub frames: Arc<Frames>,
+    /// Where warnings go.
+    pub warnings: Warnings,
+    /// Lets a person choose how to log in.
+    pub chooser: Option<Arc<dyn login::Chooser>>,
+}
+
+/// Why a run has to stop early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// The user pressed Ctrl-C.
+    Interrupt,
+    /// We were told to end.
+    Terminate,
+}
+
+/// What comes, in order.
+#[derive(Debug)]
+pub enum Event<'e> {
+    /// The agent answered the hello.
+    Agent(&'e AgentFacts),
+    /// The session is open.
+    Session(&'e SessionFacts),
+    /// The agent said something.
+    Said {
+        /// The agent to the user, or to itself.
+        kind: MessageKind,
+        /// What.
+        news: News<'e>,
+    },
+    /// Any other update.
+    Update {
+        /// The update.
+        update: &'e Update,
+        /// The tool call that it changed, as it is now.
+        tool: Option<&'e ToolCallItem>,
+        /// When it came.
+        when: When,
+    },
+    /// Something was decided or done for the agent.
+    Note(&'e services::Event),
+    /// Something is odd.
+    Warning(&'e str),
+}
+
+/// When an update came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before the prompt.
+    Before,
+    /// In the turn.
+    Turn,
+    /// After the turn had ended.
+    Late,
+}
+
+/// News that can't wait: where the run is, and how it is being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// A phase begins.
+    Phase(Phase),
+    /// Nothing has happened for so long.
+    Waiting(Phase, Duration),
+    /// The agent was asked to stop.
+    Cancelling(Ending),
+    /// The agent did not stop in time (or the user insists), so its process is ended.
+    Ending,
+    /// The process is killed.
+    Killing,
+}
+
+/// Nobody reads the output any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+/// Sees a run.
+pub trait Watch {
+    /// Takes the next event. May wait until there is room for what it makes of it.
+    fn see(&self, event: Event<'_>) -> impl Future<Output = Result<(), Gone>>;
+
+    /// Hears news at once, also while [`Self::see`] waits. Must not wait itself.
+    fn hear(&self, progress: Progress);
+}

@@ -1,0 +1,234 @@
+//! How a run ended: one of a fixed set of endings, each with its exit code, and everything worth telling about it.
+
+use super::Phase;
+use super::said::Said;
+use std::path::PathBuf;
+use std::time::Duration;
+use tieline::schema::{AuthMethod, Cost, StopReason};
+
+/// The kinds of ending. The codes 0 to 5 and 130 mean the same as in acpx.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The turn ended as it should.
+    Done,
+    /// The agent answered with an error, broke the protocol or died.
+    Failed,
+    /// The command line or a file that it names makes no sense.
+    Usage,
+    /// A deadline passed.
+    TimedOut,
+    /// There is no such session.
+    NoSuchSession,
+    /// Permission was asked for and never given.
+    Denied,
+    /// The user has to log in first.
+    LoginNeeded,
+    /// The agent could not be started.
+    NotStarted,
+    /// The agent has lost the conversation.
+    ContextLost,
+    /// The model refused.
+    Refused,
+    /// Stopped at a limit of tokens or requests.
+    Limit,
+    /// The configuration is invalid or not trusted.
+    Config,
+    /// The user interrupted.
+    Interrupted,
+    /// Nobody reads our output any more.
+    OutputClosed,
+    /// We were told to end.
+    Terminated,
+}
+
+impl Ending {
+    /// The exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::TimedOut => 3,
+            Self::NoSuchSession => 4,
+            Self::Denied => 5,
+            Self::LoginNeeded => 6,
+            Self::NotStarted => 7,
+            Self::ContextLost => 8,
+            Self::Refused => 10,
+            Self::Limit => 11,
+            Self::Config => 14,
+            Self::Interrupted => 130,
+            Self::OutputClosed => 141,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// Its name for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Usage => "usage",
+            Self::TimedOut => "timed_out",
+            Self::NoSuchSession => "no_such_session",
+            Self::Denied => "denied",
+            Self::LoginNeeded => "login_needed",
+            Self::NotStarted => "not_started",
+            Self::ContextLost => "context_lost",
+            Self::Refused => "refused",
+            Self::Limit => "limit",
+            Self::Config => "config",
+            Self::Interrupted => "interrupted",
+            Self::OutputClosed => "output_closed",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// How a turn that stopped for `reason` ended.
+    pub fn of(reason: &StopReason) -> Self {
+        match reason {
+            StopReason::Refusal => Self::Refused,
+            StopReason::MaxTokens | StopReason::MaxTurnRequests => Self::Limit,
+            _ => Self::Done,
+        }
+    }
+}
+
+/// What went wrong, and where.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The kind.
+    pub ending: Ending,
+    /// Where.
+    pub phase: Phase,
+    /// What, for people. May quote the agent.
+    pub message: String,
+    /// The code of the agent's error answer.
+    pub rpc_code: Option<i64>,
+    /// How the agent's process ended, if it did by itself.
+    pub exit: Option<String>,
+    /// The last lines that the agent wrote on its standard error.
+    pub stderr: Vec<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The ways to log in.
+    pub logins: Vec<AuthMethod>,
+}
+
+impl Failure {
+    /// A failure with nothing known but where and what.
+    pub fn new(ending: Ending, phase: Phase, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self {
+            ending,
+            phase,
+            message: message.into(),
+            rpc_code: None,
+            exit: None,
+            stderr: Vec::new(),
+            hint: None,
+            logins: Vec::new(),
+        })
+    }
+
+    /// With something to do about it.
+    #[must_use]
+    pub fn hint(mut self: Box<Self>, hint: impl Into<String>) -> Box<Self> {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Who the agent is.
+#[derive(Debug, Clone, Default)]
+pub struct AgentFacts {
+    /// What the user calls it.
+    pub label: String,
+    /// What it calls itself.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+    /// The dialect that was agreed.
+    pub protocol: Option<String>,
+}
+
+/// Which session it was.
+#[derive(Debug, Clone, Default)]
+pub struct SessionFacts {
+    /// Our own id, if the session is recorded.
+    pub id: Option<String>,
+    /// The agent's id.
+    pub agent_id: Option<String>,
+    /// Its working directory.
+    pub cwd: PathBuf,
+    /// True if it was there before.
+    pub resumed: bool,
+}
+
+/// How often permission was asked for, and what came of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Given.
+    pub allowed: u64,
+    /// Not given.
+    pub denied: u64,
+    /// Withdrawn, or the turn was cancelled.
+    pub cancelled: u64,
+}
+
+/// A file that was changed during the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Which.
+    pub path: String,
+    /// False if nobody asked us and no tool call told of it.
+    pub told: bool,
+}
+
+/// Everything about a run that is over.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The kind of ending.
+    pub ending: Ending,
+    /// Why the turn stopped, if it did.
+    pub stop: Option<StopReason>,
+    /// What the agent said.
+    pub said: Said,
+    /// The agent.
+    pub agent: AgentFacts,
+    /// The session.
+    pub session: SessionFacts,
+    /// Tokens in the context, and how many fit.
+    pub usage: Option<(u64, u64)>,
+    /// What the session cost so far.
+    pub cost: Option<Cost>,
+    /// Files that were changed.
+    pub changed: Vec<Changed>,
+    /// Permissions.
+    pub permissions: Permissions,
+    /// What was odd.
+    pub warnings: Vec<String>,
+    /// What went wrong.
+    pub failure: Option<Box<Failure>>,
+    /// From the start of the run.
+    pub took: Duration,
+}
+
+impl Outcome {
+    /// The outcome of a run that never began.
+    pub fn not_begun(failure: Box<Failure>, label: String, cwd: PathBuf) -> Self {
+        Self {
+            ending: failure.ending,
+            stop: None,
+            said: Said::default(),
+            agent: AgentFacts { label, ..AgentFacts::default() },
+            session: SessionFacts { cwd, ..SessionFacts::default() },
+            usage: None,
+            cost: None,
+            changed: Vec::new(),
+            permissions: Permissions::default(),
+            warnings: Vec::new(),
+            failure: Some(failure),
+            took: Duration::ZERO,
+        }
+    }
+}

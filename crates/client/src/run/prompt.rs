@@ -1,0 +1,119 @@
+//! The prompt: words, files and pictures, read before the agent starts and shaped as the agent can take them.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use tieline::schema::{
+    AgentCapabilities, ContentBlock, Image, Resource, ResourceContents, ResourceLink, TextResource, to_base64,
+};
+
+/// A larger file is linked, not embedded: the agent can read it itself.
+const EMBED: u64 = 256 * 1024;
+/// A larger picture is refused.
+const PICTURE: u64 = 20 * 1024 * 1024;
+
+/// One part of a prompt.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// Words.
+    Text(String),
+    /// A file.
+    File {
+        /// Its absolute path.
+        path: PathBuf,
+        /// Its text, if it is text and small enough.
+        text: Option<String>,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// A picture.
+    Image {
+        /// Its absolute path.
+        path: PathBuf,
+        /// Its media type.
+        mime: &'static str,
+        /// The bytes in base64.
+        data: String,
+    },
+}
+
+impl Part {
+    /// Reads a file.
+    pub fn file(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let meta = std::fs::metadata(&path)?;
+        if meta.is_dir() {
+            return Ok(Self::File { path, text: None, size: 0 });
+        }
+        let text = if meta.len() <= EMBED { String::from_utf8(std::fs::read(&path)?).ok() } else { None };
+        Ok(Self::File { path, text: text.filter(|text| !text.contains('\0')), size: meta.len() })
+    }
+
+    /// Reads a picture.
+    pub fn image(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        let size = std::fs::metadata(&path)?.len();
+        if size > PICTURE {
+            return Err(io::Error::other(format!("{size} bytes are too many for a picture ({PICTURE} at most)")));
+        }
+        let bytes = std::fs::read(&path)?;
+        let mime = mime_of(&bytes).ok_or_else(|| io::Error::other("this is no PNG, JPEG, GIF or WebP picture"))?;
+        Ok(Self::Image { path, mime, data: to_base64(&bytes) })
+    }
+
+    /// The block that an agent with these capabilities can take, and what is lost by it.
+    pub fn block(&self, can: &AgentCapabilities) -> (ContentBlock, Option<String>) {
+        match self {
+            Self::Text(text) => (text.clone().into(), None),
+            Self::File { path, text: Some(text), .. } if can.embedded_context => {
+                let text = TextResource { uri: uri(path), text: text.clone(), ..TextResource::default() };
+                let resource = ResourceContents::Text(text);
+                (ContentBlock::Resource(Resource { resource, ..Resource::default() }), None)
+            }
+            Self::File { path, size, .. } => (link(path, *size, None), None),
+            Self::Image { path, mime, data } if can.image => {
+                let image =
+                    Image { data: data.clone(), mime_type: (*mime).into(), uri: Some(uri(path)), ..Image::default() };
+                (ContentBlock::Image(image), None)
+            }
+            Self::Image { path, mime, data } => {
+                let lost = format!("the agent takes no pictures: {} was sent as a link", path.display());
+                (link(path, data.len() as u64 / 4 * 3, Some(mime)), Some(lost))
+            }
+        }
+    }
+}
+
+fn link(path: &Path, size: u64, mime: Option<&str>) -> ContentBlock {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    ContentBlock::ResourceLink(ResourceLink {
+        uri: uri(path),
+        name,
+        size: i64::try_from(size).ok(),
+        mime_type: mime.map(str::to_owned),
+        ..ResourceLink::default()
+    })
+}
+
+/// The `file:` address of an absolute path.
+fn uri(path: &Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in path.to_string_lossy().bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri
+}
+
+fn mime_of(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}

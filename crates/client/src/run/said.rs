@@ -1,0 +1,231 @@
+//! What the agent said in a turn: messages that grow or are replaced, kept without holding them all in memory.
+
+use super::spill::Spill;
+use std::io;
+
+/// How much is read at once.
+const PIECE: usize = 64 * 1024;
+/// More messages than this are told as part of the last one.
+const MESSAGES: usize = 10_000;
+
+/// The agent's messages, in order.
+#[derive(Debug, Default)]
+pub struct Said {
+    store: Spill,
+    messages: Vec<Saying>,
+    /// A chunk without an id goes on with the last message.
+    run: bool,
+    /// Something could not be kept.
+    lost: bool,
+}
+
+#[derive(Debug, Default)]
+struct Saying {
+    id: Option<String>,
+    parts: Vec<(u64, u64)>,
+}
+
+/// What is new for somebody who prints the text as it comes.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News<'t> {
+    /// Goes on where the message ended.
+    More(&'t str),
+    /// Begins another message.
+    Fresh(&'t str),
+    /// The message is another one now; what was printed does not hold.
+    Instead(&'t str),
+    /// Nothing.
+    Nothing,
+}
+
+impl Said {
+    /// Appends to a message.
+    pub fn append<'t>(&mut self, id: Option<&str>, text: &'t str) -> News<'t> {
+        if text.is_empty() {
+            return News::Nothing;
+        }
+        let (at, fresh) = self.place(id);
+        self.add(at, text);
+        self.run = true;
+        if fresh { News::Fresh(text) } else { News::More(text) }
+    }
+
+    /// Sets the whole text of a message.
+    pub fn set<'t>(&mut self, id: &str, text: &'t str) -> News<'t> {
+        let (at, fresh) = self.place(Some(id));
+        self.run = false;
+        let had = self.length(at);
+        if fresh || had == 0 {
+            self.add(at, text);
+            return if text.is_empty() { News::Nothing } else { News::Fresh(text) };
+        }
+        if had <= text.len() as u64 && self.begins(at, text) {
+            let more = &text[had as usize..];
+            self.add(at, more);
+            return if more.is_empty() { News::Nothing } else { News::More(more) };
+        }
+        self.messages[at].parts.clear();
+        self.add(at, text);
+        News::Instead(text)
+    }
+
+    /// Something else came: the next chunk without an id is another message.
+    pub fn interrupt(&mut self) {
+        self.run = false;
+    }
+
+    /// True if nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.messages.iter().all(|message| message.parts.is_empty())
+    }
+
+    /// True if some of it could not be kept (no room on the disk).
+    pub fn is_cut(&self) -> bool {
+        self.lost
+    }
+
+    /// Gives all messages in pieces, an empty line between two. A piece is whole characters.
+    pub fn all(&self, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        let mut first = true;
+        for message in self.messages.iter().filter(|message| !message.parts.is_empty()) {
+            if !std::mem::take(&mut first) {
+                give("\n\n")?;
+            }
+            self.one(message, &mut give)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the last message in pieces.
+    pub fn last(&self, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        match self.messages.iter().rev().find(|message| !message.parts.is_empty()) {
+            Some(message) => self.one(message, &mut give),
+            None => Ok(()),
+        }
+    }
+
+    fn one(&self, message: &Saying, give: &mut impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        let mut buffer = vec![0; PIECE];
+        let mut kept = 0;
+        for &(start, length) in &message.parts {
+            let mut at = start;
+            while at < start + length {
+                let want = (start + length - at).min((PIECE - kept) as u64) as usize;
+                let size = self.store.read(at, &mut buffer[kept..kept + want])?;
+                if size == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                at += size as u64;
+                let filled = kept + size;
+                // A character may go on in the next piece.
+                let whole = match std::str::from_utf8(&buffer[..filled]) {
+                    Ok(_) => filled,
+                    Err(error) => error.valid_up_to(),
+                };
+                give(std::str::from_utf8(&buffer[..whole]).unwrap_or_default())?;
+                buffer.copy_within(whole..filled, 0);
+                kept = filled - whole;
+            }
+        }
+        Ok(())
+    }
+
+    /// The place of a message, and whether it is new.
+    fn place(&mut self, id: Option<&str>) -> (usize, bool) {
+        let known = match id {
+            Some(id) => self.messages.iter().rposition(|message| message.id.as_deref() == Some(id)),
+            None if self.run => self.messages.len().checked_sub(1),
+            None => None,
+        };
+        if let Some(at) = known {
+            return (at, false);
+        }
+        if self.messages.len() >= MESSAGES {
+            return (self.messages.len() - 1, false);
+        }
+        self.messages.push(Saying { id: id.map(str::to_owned), parts: Vec::new() });
+        (self.messages.len() - 1, true)
+    }
+
+    fn add(&mut self, at: usize, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let Ok(start) = self.store.push(text.as_bytes()) else {
+            self.lost = true;
+            return;
+        };
+        let length = text.len() as u64;
+        match self.messages[at].parts.last_mut() {
+            Some((last, size)) if *last + *size == start => *size += length,
+            _ => self.messages[at].parts.push((start, length)),
+        }
+    }
+
+    fn length(&self, at: usize) -> u64 {
+        self.messages[at].parts.iter().map(|(_, length)| length).sum()
+    }
+
+    /// True if `text` begins with what the message says so far.
+    fn begins(&self, at: usize, text: &str) -> bool {
+        let mut rest = text;
+        let compared = self.one(&self.messages[at], &mut |piece| match rest.strip_prefix(piece) {
+            Some(after) => {
+                rest = after;
+                Ok(())
+            }
+            None => Err(io::ErrorKind::InvalidData.into()),
+        });
+        compared.is_ok()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn all(said: &Said) -> String {
+        let mut text = String::new();
+        said.all(|piece| {
+            text.push_str(piece);
+            Ok(())
+        })
+        .unwrap();
+        text
+    }
+
+    #[test]
+    fn messages_grow_and_are_replaced() {
+        let mut said = Said::default();
+        assert_eq!(said.append(None, "one "), News::Fresh("one "));
+        assert_eq!(said.append(None, ""), News::Nothing);
+        assert_eq!(said.append(None, "two"), News::More("two"));
+        said.interrupt();
+        assert_eq!(said.append(None, "three"), News::Fresh("three"));
+        assert_eq!(said.append(Some("a"), "x"), News::Fresh("x"));
+        assert_eq!(said.set("a", "xy"), News::More("y"));
+        assert_eq!(said.set("a", "xy"), News::Nothing);
+        assert_eq!(said.set("a", "z"), News::Instead("z"));
+        assert_eq!(all(&said), "one two\n\nthree\n\nz");
+        let mut last = String::new();
+        said.last(|piece| {
+            last.push_str(piece);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(last, "z");
+    }
+
+    #[test]
+    fn much_text_goes_to_disk_and_comes_back_whole() {
+        let mut said = Said::default();
+        let piece = "é😀a".repeat(30_001);
+        for _ in 0..40 {
+            said.append(Some("m"), &piece);
+            said.append(Some("n"), "-");
+        }
+        assert_eq!(all(&said), format!("{}\n\n{}", piece.repeat(40), "-".repeat(40)));
+        assert!(!said.is_cut() && said.store.len() > 4 << 20);
+    }
+}

@@ -1,0 +1,120 @@
+//! The session of a run: opened, after a login if need be, and set up as the user wants it.
+
+use super::{Ending, Failure, Phase, Plan};
+use crate::journal::{Entry, Taken, take_up};
+use tieline::client::{AgentHandle, Session};
+use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, ConfigValue, NewSessionRequest};
+
+pub(super) use crate::login::is_needed as wants_login;
+
+/// What came of asking for a session.
+pub(super) enum Got {
+    /// A session, and whether it was there before.
+    Session((Session, bool)),
+    /// The agent has to be started anew.
+    Reconnect,
+}
+
+/// Opens the session, or takes up the one that the journal knows. The inner error is for the user, the outer one from the
+/// agent.
+pub(super) async fn open(
+    plan: &Plan,
+    agent: &AgentHandle,
+    entry: Option<&Entry>,
+) -> tieline::Result<Result<(Session, bool), Box<Failure>>> {
+    let Some(entry) = entry else { return fresh(plan, agent).await.map(|session| Ok((session, false))) };
+    match take_up(agent, entry, plan.mcp.clone()).await? {
+        Taken::Up(session, _) => Ok(Ok((session, true))),
+        Taken::Lost(_) if plan.new_if_lost => fresh(plan, agent).await.map(|session| Ok((session, false))),
+        Taken::Lost(why) => {
+            let why = format!("the agent does not have the session {} any more: {why}", entry.id);
+            let failure = Failure::new(Ending::ContextLost, Phase::Session, why);
+            Ok(Err(failure.hint("go on without its context with --on-lost new")))
+        }
+    }
+}
+
+async fn fresh(plan: &Plan, agent: &AgentHandle) -> tieline::Result<Session> {
+    let can = agent.capabilities();
+    let roots = plan.roots.iter().filter(|_| can.additional_directories);
+    let request = NewSessionRequest {
+        cwd: plan.cwd.to_string_lossy().into_owned(),
+        additional_directories: roots.map(|root| root.to_string_lossy().into_owned()).collect(),
+        mcp_servers: Some(plan.mcp.clone()),
+        ..NewSessionRequest::default()
+    };
+    agent.open_with(request).await
+}
+
+/// The failure that says how to log in.
+pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<Failure> {
+    let methods = agent.auth_methods().to_vec();
+    let mut failure = Failure::new(Ending::LoginNeeded, phase, format!("the agent wants you to log in first: {why}"));
+    failure.hint = Some(match methods.first() {
+        Some(first) => format!("log in with one of the methods, for example: --login {}", first.id()),
+        None => "the agent names no way to log in; its own documentation should".into(),
+    });
+    failure.logins = methods;
+    failure
+}
+
+/// Switches mode and model and sets options.
+pub(super) async fn set_up(plan: &Plan, session: &Session) -> Result<(), Box<Failure>> {
+    if let Some(mode) = &plan.mode {
+        let options = session.options();
+        let option = options.iter().find(|option| option.category == Some(ConfigCategory::Mode));
+        set(session, option, "mode", mode).await?;
+    }
+    if let Some(model) = &plan.model {
+        let options = session.options();
+        let option = options.iter().find(|option| option.category == Some(ConfigCategory::Model));
+        set(session, option, "model", model).await?;
+    }
+    for (id, value) in &plan.options {
+        let options = session.options();
+        let option = options.iter().find(|option| option.config_id == *id);
+        if option.is_none() {
+            let known: Vec<&str> = options.iter().map(|option| option.config_id.as_str()).collect();
+            return Err(wrong(format!("the agent has no option `{id}`"), &known));
+        }
+        set(session, option, id, value).await?;
+    }
+    Ok(())
+}
+
+async fn set(session: &Session, option: Option<&ConfigOption>, what: &str, wanted: &str) -> Result<(), Box<Failure>> {
+    let Some(option) = option else { return Err(wrong(format!("this agent offers no {what} to choose"), &[])) };
+    let value = match &option.kind {
+        ConfigKind::Select(select) => {
+            let by_value = select.options.iter().find(|choice| choice.value == wanted);
+            let found = by_value.or_else(|| select.options.iter().find(|choice| choice.name == wanted));
+            let Some(choice) = found else {
+                let known: Vec<&str> = select.options.iter().map(|choice| choice.value.as_str()).collect();
+                return Err(wrong(format!("there is no {what} `{wanted}`"), &known));
+            };
+            ConfigValue::Id(choice.value.clone())
+        }
+        ConfigKind::Boolean(_) => match wanted {
+            "true" | "on" | "yes" => ConfigValue::Bool(true),
+            "false" | "off" | "no" => ConfigValue::Bool(false),
+            _ => return Err(wrong(format!("`{wanted}` is no value for {what}"), &["true", "false"])),
+        },
+        ConfigKind::Other(_) => return Err(wrong(format!("the kind of the option `{what}` is not known here"), &[])),
+    };
+    session.set_option(&option.config_id, value).await.map(drop).map_err(|error| {
+        let mut failure = Failure::new(Ending::Failed, Phase::Prompt, format!("{what} can't be set: {error}"));
+        failure.rpc_code = error.code();
+        failure
+    })
+}
+
+/// What the user asked for is not there; what is there is named.
+fn wrong(message: String, known: &[&str]) -> Box<Failure> {
+    const SHOWN: usize = 20;
+    let failure = Failure::new(Ending::Usage, Phase::Prompt, message);
+    if known.is_empty() {
+        return failure;
+    }
+    let more = if known.len() > SHOWN { format!(" and {} more", known.len() - SHOWN) } else { String::new() };
+    failure.hint(format!("there are: {}{more}", known[..known.len().min(SHOWN)].join(", ")))
+}

@@ -1,0 +1,299 @@
+//! The one sanitiser for everything that is shown: nothing from an agent, a file or a tool ever drives the terminal.
+//!
+//! What comes out holds no control character but tab and line feed. Escape sequences go with their bodies, characters that
+//! are invisible or turn the direction of text become visible as `\u{…}`, a carriage return that overwrites a line becomes
+//! `␍`. What was taken out is counted, so that a mark can be shown. Clean text comes out as it went in.
+
+use std::fmt::{self, Write as _};
+
+/// No sequence is longer, so that one without an end can't swallow everything.
+const LONGEST: u32 = 1 << 20;
+
+/// Text of several lines, made safe.
+pub fn text(input: &str) -> String {
+    let mut sanitizer = Sanitizer::new();
+    let mut out = sanitizer.push(input);
+    sanitizer.finish_into(&mut out);
+    out
+}
+
+/// Text for one line, made safe: line feeds become `⏎`, tabs become spaces.
+pub fn line(input: &str) -> String {
+    let safe = text(input);
+    if safe.contains(['\n', '\t']) { safe.replace('\n', "⏎").replace('\t', " ") } else { safe }
+}
+
+/// What was taken out or made visible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Removed {
+    /// Escape sequences.
+    pub sequences: u64,
+    /// Single control characters.
+    pub controls: u64,
+    /// Characters that can't be seen or turn the direction of text, shown as `\u{…}` now.
+    pub hidden: u64,
+}
+
+impl Removed {
+    /// True if the text was clean.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl fmt::Display for Removed {
+    /// Such as "2 escape sequences removed, 1 hidden character shown".
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.sequences, "escape sequence", "removed"),
+            (self.controls, "control character", "removed"),
+            (self.hidden, "hidden character", "shown"),
+        ];
+        let mut first = true;
+        for (count, what, done) in parts.into_iter().filter(|(count, ..)| *count > 0) {
+            let (comma, s) = (if first { "" } else { ", " }, if count == 1 { "" } else { "s" });
+            write!(f, "{comma}{count} {what}{s} {done}")?;
+            first = false;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Ground,
+    /// A carriage return; what follows tells what it means.
+    Return,
+    /// After ESC.
+    Escape,
+    /// After ESC and an intermediate character: one final character ends it.
+    Intermediate,
+    /// In the parameters of a control sequence: a letter ends it.
+    Parameters,
+    /// In the body of an operating system command or the like: a terminator ends it.
+    Body,
+    /// After ESC in a body.
+    BodyEscape,
+}
+
+/// Makes text safe that comes in pieces. Where the pieces are cut makes no difference.
+#[derive(Debug, Clone, Default)]
+pub struct Sanitizer {
+    state: State,
+    /// How long the sequence is so far.
+    length: u32,
+    /// What stands before, for joiners.
+    before: Option<char>,
+    /// The start of a character that is not complete; for bytes.
+    partial: Vec<u8>,
+    removed: Removed,
+}
+
+impl Sanitizer {
+    /// At the beginning of a text.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was taken out so far.
+    pub fn removed(&self) -> Removed {
+        self.removed
+    }
+
+    /// Takes a piece of text, gives what can be shown of it now.
+    pub fn push(&mut self, input: &str) -> String {
+        let mut out = String::with_capacity(input.len());
+        let mut rest = input;
+        while let Some(c) = rest.chars().next() {
+            // Most text is plain, and goes through in one go.
+            let plain = if self.state == State::Ground { plain(rest) } else { "" };
+            if plain.is_empty() {
+                self.take(c, &mut out);
+                rest = &rest[c.len_utf8()..];
+            } else {
+                out.push_str(plain);
+                self.before = plain.chars().next_back();
+                rest = &rest[plain.len()..];
+            }
+        }
+        out
+    }
+
+    /// Takes a piece of bytes, such as the output of a command. What is no UTF-8 is replaced.
+    pub fn push_bytes(&mut self, input: &[u8]) -> String {
+        let mut bytes = std::mem::take(&mut self.partial);
+        bytes.extend_from_slice(input);
+        let mut out = String::with_capacity(bytes.len());
+        let mut rest = &bytes[..];
+        while let Some(chunk) = rest.utf8_chunks().next() {
+            chunk.valid().chars().for_each(|c| self.take(c, &mut out));
+            let invalid = chunk.invalid();
+            rest = &rest[chunk.valid().len() + invalid.len()..];
+            if rest.is_empty() && !invalid.is_empty() && is_start(invalid) {
+                self.partial = invalid.to_vec();
+                break;
+            }
+            self.bad_bytes(invalid, &mut out);
+        }
+        out
+    }
+
+    /// There is no more. Gives what was held back.
+    pub fn finish(mut self) -> (String, Removed) {
+        let mut out = String::new();
+        self.finish_into(&mut out);
+        (out, self.removed)
+    }
+
+    fn finish_into(&mut self, out: &mut String) {
+        let partial = std::mem::take(&mut self.partial);
+        self.bad_bytes(&partial, out);
+        match self.state {
+            State::Ground => {}
+            State::Return => self.lone_return(out),
+            _ => self.removed.sequences += 1,
+        }
+        self.state = State::Ground;
+    }
+
+    /// A byte of the upper control range means the same alone as in UTF-8.
+    fn bad_bytes(&mut self, bytes: &[u8], out: &mut String) {
+        match bytes {
+            [] => {}
+            [byte @ 0x80..=0x9f] => self.take(char::from(*byte), out),
+            _ => self.take(char::REPLACEMENT_CHARACTER, out),
+        }
+    }
+
+    fn lone_return(&mut self, out: &mut String) {
+        self.removed.controls += 1;
+        self.before = None;
+        out.push('␍');
+        self.state = State::Ground;
+    }
+
+    fn begin(&mut self, state: State) {
+        self.state = state;
+        self.length = 0;
+    }
+
+    fn end(&mut self) {
+        self.removed.sequences += 1;
+        self.state = State::Ground;
+        self.before = None;
+    }
+
+    fn take(&mut self, c: char, out: &mut String) {
+        if self.state == State::Return {
+            match c {
+                '\r' => return,
+                '\n' => self.state = State::Ground,
+                _ => self.lone_return(out),
+            }
+        }
+        if self.state == State::Ground {
+            return self.ground(c, out);
+        }
+        self.length += 1;
+        // In a sequence. A line end, a new sequence or too great a length ends it, whatever it is.
+        match (self.state, c) {
+            (_, '\n') => {
+                self.end();
+                self.ground(c, out);
+            }
+            (_, '\x18' | '\x1a' | '\u{9c}') | (State::Body, '\x07') | (State::BodyEscape, '\\') => self.end(),
+            (State::Body, '\x1b') => self.state = State::BodyEscape,
+            (State::BodyEscape, _) => {
+                // The body was cut off by another sequence.
+                self.end();
+                self.begin(State::Escape);
+                self.take(c, out);
+            }
+            (State::Escape | State::Intermediate | State::Parameters, '\x1b') => {
+                self.end();
+                self.begin(State::Escape);
+            }
+            (State::Escape | State::Intermediate | State::Parameters, '\u{80}'..='\u{9f}') => {
+                self.end();
+                self.ground(c, out);
+            }
+            // Terminals obey single controls in the middle of a sequence.
+            (State::Escape | State::Intermediate | State::Parameters, '\0'..='\x1f' | '\x7f') => {
+                self.removed.controls += 1;
+            }
+            (State::Escape, '[') => self.state = State::Parameters,
+            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => self.state = State::Body,
+            (State::Escape, ' '..='/') => self.state = State::Intermediate,
+            (State::Intermediate, ' '..='/') | (State::Parameters, ' '..='?') => {}
+            (State::Escape | State::Intermediate | State::Parameters, ' '..='~') => self.end(),
+            (State::Escape | State::Intermediate | State::Parameters, _) => {
+                // No part of any sequence; it is text.
+                self.end();
+                self.ground(c, out);
+            }
+            _ => {}
+        }
+        if self.state != State::Ground && self.length > LONGEST {
+            self.end();
+        }
+    }
+
+    fn ground(&mut self, c: char, out: &mut String) {
+        let before = self.before.replace(c);
+        match c {
+            '\n' | '\t' | ' '..='~' => out.push(c),
+            '\r' => self.state = State::Return,
+            '\x1b' => self.begin(State::Escape),
+            '\u{9b}' => self.begin(State::Parameters),
+            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.begin(State::Body),
+            _ if c.is_control() => {
+                self.removed.controls += 1;
+                self.before = None;
+            }
+            _ if is_hidden(c) && !joins(before, c) => {
+                self.removed.hidden += 1;
+                self.before = None;
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+}
+
+/// What a text begins with that needs no second look.
+fn plain(text: &str) -> &str {
+    let end = text.bytes().position(|byte| !matches!(byte, b' '..=b'~' | b'\n' | b'\t'));
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Whether these bytes can be the start of a character.
+fn is_start(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+/// Whether a character can't be seen, or turns the direction of what follows.
+fn is_hidden(c: char) -> bool {
+    matches!(u32::from(c),
+        0xAD | 0x34F | 0x61C | 0x115F | 0x1160 | 0x17B4 | 0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F
+        | 0x2028..=0x202E | 0x2060..=0x206F | 0x3164 | 0xFE00..=0xFE0F | 0xFEFF | 0xFFA0 | 0xFFF0..=0xFFFB
+        | 0x1D173..=0x1D17A | 0xE0000..=0xE0FFF)
+}
+
+/// Joiners and selectors belong to the pictures and scripts that need them.
+fn joins(before: Option<char>, c: char) -> bool {
+    let Some(before) = before else { return false };
+    let picture = matches!(u32::from(before), 0x203C..=0x3299 | 0x1F000..=0x1FAFF) && !is_hidden(before);
+    match u32::from(c) {
+        // As text or as a picture.
+        0xFE0E | 0xFE0F => picture || matches!(before, '0'..='9' | '#' | '*' | '©' | '®'),
+        0x200D => picture || before == '\u{fe0f}' || is_joined_script(before),
+        0x200C => is_joined_script(before),
+        _ => false,
+    }
+}
+
+/// Arabic, Syriac, and the scripts of India.
+fn is_joined_script(c: char) -> bool {
+    matches!(u32::from(c), 0x600..=0x604 | 0x606..=0x61B | 0x61D..=0x85F | 0x8A0..=0xDFF | 0xFB50..=0xFDFF | 0xFE70..=0xFEFC)
+}

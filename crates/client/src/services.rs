@@ -1,0 +1,373 @@
+//! Everything that an agent may ask of a client, answered on this machine: files, terminals, permission, forms.
+
+mod builder;
+mod decide;
+mod event;
+
+pub use builder::Builder;
+pub use event::{Event, Observer};
+
+use crate::elicit::Elicitor;
+use crate::files::{self, Outside, Target, Unsaved};
+use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
+use crate::terminal::{self, Line, Terminals};
+use decide::{Case, Decided};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+use tieline::client::Handler;
+use tieline::schema::{
+    CreateTerminalRequest, Diff, ElicitAction, ElicitRequest, ElicitResponse, ElicitScope, Encode, ExitStatus,
+    PermissionOutcome, PermissionRequest, PermissionSubject, ReadTextFileRequest, SessionId, TerminalOutputResponse,
+    TerminalRequest, ToolCallContent, ToolCallUpdate, ToolKind, WriteTextFileRequest, to_json,
+};
+use tieline::{ClientCapabilities, Dialect, Error, Result};
+use tieline_host::files::{Expect, Files, Hash};
+use tieline_host::roots::{self, Place, Root, Roots};
+use tieline_host::rules::{Action, Location};
+use tieline_host::sandbox::Level;
+
+/// Client services. Clones are the same services.
+#[derive(Clone)]
+pub struct Services {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// The files of sessions that have no roots of their own.
+    files: Files,
+    sessions: Mutex<HashMap<SessionId, Files>>,
+    /// What is on.
+    offers: ClientCapabilities,
+    engine: Engine,
+    outside: Outside,
+    decider: Arc<dyn Decider>,
+    /// Held while a person is asked.
+    asking: tokio::sync::Mutex<()>,
+    elicitor: Elicitor,
+    observers: Vec<Arc<dyn Observer>>,
+    unsaved: Option<Arc<dyn Unsaved>>,
+    terminals: terminal::Shared,
+    agent: Mutex<String>,
+}
+
+impl std::fmt::Debug for Services {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Services")
+            .field("files", &self.inner.files)
+            .field("engine", &self.inner.engine)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Services {
+    /// Services for sessions in a directory and its additional ones; all must be absolute. These are the roots of every
+    /// session that [`Self::add_session`] does not give others.
+    pub fn builder<P: AsRef<Path>>(
+        cwd: impl AsRef<Path>,
+        additional: impl IntoIterator<Item = P>,
+    ) -> roots::Result<Builder> {
+        Roots::new(cwd, additional).map(Builder::new)
+    }
+
+    /// Sets the capabilities that these services stand for.
+    pub fn offer(&self, can: &mut ClientCapabilities) {
+        let offers = &self.inner.offers;
+        can.fs_read = offers.fs_read;
+        can.fs_write = offers.fs_write;
+        can.terminal = offers.terminal;
+        can.terminal_auth = offers.terminal_auth;
+        can.elicit_form = offers.elicit_form;
+        can.elicit_url = offers.elicit_url;
+    }
+
+    /// Says who the agent is, for forms and pages.
+    pub fn agent_is(&self, name: &str) {
+        name.clone_into(&mut self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Gives a session roots of its own. Its files and terminals are confined to these from now on.
+    pub fn add_session<P: AsRef<Path>>(
+        &self,
+        id: SessionId,
+        cwd: impl AsRef<Path>,
+        additional: impl IntoIterator<Item = P>,
+    ) -> roots::Result<()> {
+        let files = self.inner.files.in_roots(Roots::new(cwd, additional)?);
+        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(id, files);
+        Ok(())
+    }
+
+    /// A session is over: its terminals are ended and its roots forgotten.
+    pub fn end_session(&self, id: &SessionId) {
+        self.inner.terminals.end_session(id);
+        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    /// The connection is over: all terminals are ended.
+    pub fn end(&self) {
+        self.inner.terminals.end();
+    }
+
+    /// The terminals, to be shown.
+    pub fn terminals(&self) -> &Terminals {
+        &self.inner.terminals
+    }
+
+    /// The permission engine.
+    pub fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    fn tell(&self, event: &Event) {
+        for observer in &self.inner.observers {
+            observer.event(event);
+        }
+    }
+
+    fn files_of(&self, session: &SessionId) -> Files {
+        let sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.get(session).unwrap_or(&self.inner.files).clone()
+    }
+
+    /// A path that no rule is asked about: it is outside, or nothing that can be used.
+    fn out_of_reach(
+        &self,
+        session: &SessionId,
+        method: &'static str,
+        digest: Hash,
+        error: &roots::Error,
+        path: &str,
+    ) -> Error {
+        if matches!(error, roots::Error::Outside { .. }) {
+            self.tell(&Event::Decided(Record {
+                session: session.as_str().to_owned(),
+                method,
+                facts: vec![error.to_string()],
+                digest,
+                ruling: Ruling::Refused,
+                by: By::Roots,
+                option: None,
+                note: None,
+                learned: Vec::new(),
+                nobody: false,
+                at: SystemTime::now(),
+            }));
+        }
+        files::told(error, path)
+    }
+
+    async fn target(&self, session: &SessionId, method: &'static str, digest: Hash, path: &str) -> Result<Target> {
+        let (files, outside, owned) = (self.files_of(session), self.inner.outside, path.to_owned());
+        let found = blocking(move || Target::find(&files, &owned, outside)).await?;
+        found.map_err(|error| self.out_of_reach(session, method, digest, &error, path))
+    }
+
+    fn case(session: &SessionId, method: &'static str, title: String, digest: Hash) -> Case {
+        let (description, subject, options) = (None, None, Vec::new());
+        Case { session: session.clone(), method, title, description, subject, options, digest }
+    }
+}
+
+/// Runs what may wait for the disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(Error::internal)
+}
+
+fn digest(request: &impl Encode) -> Hash {
+    Hash::of(to_json(request, Dialect::V1).as_bytes())
+}
+
+fn location(target: &Target) -> Location {
+    if target.outside { Location::outside(target.place.real_path()) } else { target.place.location() }
+}
+
+fn refused(decided: &Decided) -> Error {
+    files::denied("refused", &decided.why)
+}
+
+impl Handler for Services {
+    async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
+        let files = self.files_of(&request.session_id);
+        let asked = request.clone();
+        let facts = blocking(move || Facts::of_request(&asked, files.roots())).await.unwrap_or_default();
+        let case = Case {
+            digest: digest(&request),
+            session: request.session_id,
+            method: "session/request_permission",
+            title: request.title,
+            description: request.description,
+            options: request.options,
+            subject: request.subject.clone(),
+        };
+        let call = match request.subject {
+            Some(PermissionSubject::ToolCall(subject)) => Some(subject.tool_call),
+            _ => None,
+        };
+        self.decide(case, &facts, async || call).await.chosen.outcome
+    }
+
+    async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
+        const METHOD: &str = "fs/read_text_file";
+        if !self.inner.offers.fs_read {
+            return Err(Error::method_not_found(METHOD));
+        }
+        let (session, path, digest) = (&request.session_id, &request.path, digest(&request));
+        let target = self.target(session, METHOD, digest, path).await?;
+        let facts = Facts::one(Action::Read(location(&target)));
+        let case = Self::case(session, METHOD, format!("Read {path}"), digest);
+        let decided = self.decide(case, &facts, async || None).await;
+        if !decided.chosen.allows {
+            return Err(refused(&decided));
+        }
+        let real = target.place.real_path();
+        let unsaved = self.inner.unsaved.as_ref().and_then(|unsaved| unsaved.text(&real));
+        let was_unsaved = unsaved.is_some();
+        let text = match unsaved {
+            Some(text) => files::lines_of(&text, request.line, request.limit),
+            None => {
+                let on_disk = blocking(move || target.read(request.line, request.limit)).await?;
+                on_disk.map_err(|error| files::told(&error, path))?
+            }
+        };
+        self.tell(&Event::Read { session: session.clone(), path: real, bytes: text.len(), unsaved: was_unsaved });
+        Ok(text)
+    }
+
+    async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
+        const METHOD: &str = "fs/write_text_file";
+        if !self.inner.offers.fs_write {
+            return Err(Error::method_not_found(METHOD));
+        }
+        let digest = digest(&request);
+        let WriteTextFileRequest { session_id: session, path, content, .. } = request;
+        let target = self.target(&session, METHOD, digest, &path).await?;
+        let facts = Facts::one(Action::Write(location(&target)));
+        let case = Self::case(&session, METHOD, format!("Write {path}"), digest);
+        // Who was shown a change agreed to just that one.
+        let agreed = Arc::new(OnceLock::new());
+        let show = async || {
+            let (target, content, agreed) = (target.clone(), content.clone(), Arc::clone(&agreed));
+            blocking(move || diff(&target, content, &agreed)).await.ok()
+        };
+        let decided = self.decide(case, &facts, show).await;
+        if !decided.chosen.allows {
+            return Err(refused(&decided));
+        }
+        let (real, bytes) = (target.place.real_path(), content.len());
+        let expect = agreed.get().copied().unwrap_or(Expect::Any);
+        let written = blocking(move || target.write(&content, expect)).await?;
+        let written = written.map_err(|error| files::told(&error, &path))?;
+        let (created, hash) = (written.created, written.version.hash);
+        self.tell(&Event::Wrote { session, path: real, bytes, created, hash });
+        Ok(())
+    }
+
+    async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
+        const METHOD: &str = "terminal/create";
+        if !self.inner.offers.terminal {
+            return Err(Error::method_not_found(METHOD));
+        }
+        let (session, digest) = (request.session_id.clone(), digest(&request));
+        let files = self.files_of(&session);
+        let cwd = request.cwd.clone();
+        let found = blocking(move || folder(files.roots(), cwd.as_deref())).await?;
+        let (place, roots) = found.map_err(|error| {
+            self.out_of_reach(&session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
+        })?;
+        let line = Line::of(&request);
+        let command = line.parsed(&request.env);
+        let text = command.text().to_owned();
+        let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
+        let facts = Facts::command(command, place.real_path(), sandboxed);
+        let case = Self::case(&session, METHOD, format!("Run {text}"), digest);
+        let decided = self.decide(case, &facts, async || None).await;
+        if !decided.chosen.allows {
+            return Err(refused(&decided));
+        }
+        let folder = place.real_path();
+        let (terminal, view) = self.inner.terminals.start(&request, &line, folder.clone(), &roots).await?;
+        let (started, id) = (session.clone(), terminal.clone());
+        self.tell(&Event::TerminalStarted { session: started, terminal: id, line: text, folder });
+        let (observers, id) = (self.inner.observers.clone(), terminal.clone());
+        tokio::spawn(async move {
+            let outcome = view.outcome().await;
+            let (exit, leftovers) = (terminal::exit_status(outcome.end), outcome.leftovers);
+            let event = Event::TerminalEnded { session, terminal: id, exit, leftovers };
+            for observer in &observers {
+                observer.event(&event);
+            }
+        });
+        Ok(terminal)
+    }
+
+    async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
+        self.inner.terminals.output(&request.session_id, &request.terminal_id)
+    }
+
+    async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {
+        self.inner.terminals.wait(&request.session_id, &request.terminal_id).await
+    }
+
+    async fn kill_terminal(&self, request: TerminalRequest) -> Result<()> {
+        self.inner.terminals.kill(&request.session_id, &request.terminal_id).await
+    }
+
+    async fn release_terminal(&self, request: TerminalRequest) -> Result<()> {
+        self.inner.terminals.release(&request.session_id, &request.terminal_id)
+    }
+
+    async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
+        let agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A person sees one question at a time, of whatever kind.
+        let turn = self.inner.asking.lock().await;
+        let answer = self.inner.elicitor.answer(&request, &agent).await;
+        drop(turn);
+        let session = match &request.scope {
+            ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
+            ElicitScope::Request(_) => None,
+        };
+        let action = match answer.action {
+            ElicitAction::Accept(_) => "accept",
+            ElicitAction::Decline => "decline",
+            ElicitAction::Cancel | ElicitAction::Other(_) => "cancel",
+        };
+        self.tell(&Event::Elicited { session, mode: request.mode.name().to_owned(), action });
+        Ok(answer)
+    }
+
+    async fn elicitation_complete(&self, elicitation_id: String) {
+        self.inner.elicitor.complete(&elicitation_id);
+    }
+}
+
+/// Where a command runs, and the roots that are there.
+fn folder(roots: &Roots, cwd: Option<&str>) -> roots::Result<(Place, Vec<PathBuf>)> {
+    let first = roots.list().next().map_or(Path::new("/"), Root::given_path);
+    let place = roots.resolve(cwd.map_or(first, Path::new))?;
+    place.open_dir()?;
+    // A command works by names, so a name that means another folder by now is refused.
+    if let Some(root) = roots.list().find(|root| root.real_path().is_some() && !root.still_there()) {
+        return Err(roots::Error::Changed(root.given_path().to_path_buf()));
+    }
+    Ok((place, roots.list().filter_map(|root| root.real_path().map(Path::to_path_buf)).collect()))
+}
+
+/// A change as a tool call, so that a person sees it like any other; `agreed` is what it starts from.
+fn diff(target: &Target, content: String, agreed: &OnceLock<Expect>) -> ToolCallUpdate {
+    let old = match target.whole() {
+        Ok(old) => {
+            let _ = agreed.set(Expect::Version(old.version));
+            Some(old.text)
+        }
+        Err(error) => {
+            let missing = matches!(error, roots::Error::NotFound(_));
+            let _ = agreed.set(if missing { Expect::New } else { Expect::Any });
+            None
+        }
+    };
+    let path = target.place.real_path().to_string_lossy().into_owned();
+    let change = ToolCallContent::Diff(Diff::of(path, old, content));
+    ToolCallUpdate::new("").kind(ToolKind::Edit).content(vec![change])
+}

@@ -1,0 +1,157 @@
+//! How services are put together.
+
+use super::{Inner, Observer, Services};
+use crate::elicit::{Asker, Elicitor};
+use crate::files::{Outside, Unsaved};
+use crate::permission::{Decider, Engine, Headless, Policy};
+use crate::terminal::{Settings, Terminals};
+use std::sync::{Arc, Mutex};
+use tieline::ClientCapabilities;
+use tieline_host::files::{Files, Journal, Limits};
+use tieline_host::roots::Roots;
+use tieline_host::rules::Config;
+
+/// Services to be. See [`Services::builder`].
+#[must_use]
+pub struct Builder {
+    files: Files,
+    offers: ClientCapabilities,
+    policy: Policy,
+    rules: Config,
+    outside: Outside,
+    decider: Arc<dyn Decider>,
+    asker: Option<Arc<dyn Asker>>,
+    observers: Vec<Arc<dyn Observer>>,
+    unsaved: Option<Arc<dyn Unsaved>>,
+    terminals: Settings,
+}
+
+impl Builder {
+    pub(super) fn new(roots: Roots) -> Self {
+        Self {
+            files: Files::new(roots),
+            offers: ClientCapabilities { fs_read: true, fs_write: true, terminal: true, ..Default::default() },
+            policy: Policy::default(),
+            rules: Config::default(),
+            outside: Outside::default(),
+            decider: Arc::new(Headless::default()),
+            asker: None,
+            observers: Vec::new(),
+            unsaved: None,
+            terminals: Settings::default(),
+        }
+    }
+
+    /// Whether files are read and written for the agent.
+    pub fn files(mut self, on: bool) -> Self {
+        (self.offers.fs_read, self.offers.fs_write) = (on, on);
+        self
+    }
+
+    /// Whether files are read for the agent.
+    pub fn reading(mut self, on: bool) -> Self {
+        self.offers.fs_read = on;
+        self
+    }
+
+    /// Whether files are written for the agent.
+    pub fn writing(mut self, on: bool) -> Self {
+        self.offers.fs_write = on;
+        self
+    }
+
+    /// Whether commands are run for the agent.
+    pub fn terminals(mut self, on: bool) -> Self {
+        self.offers.terminal = on;
+        self
+    }
+
+    /// How terminals are made.
+    pub fn terminal_settings(mut self, settings: Settings) -> Self {
+        self.terminals = settings;
+        self
+    }
+
+    /// Whether the agent's own login can be run on the user's terminal.
+    pub fn terminal_login(mut self, on: bool) -> Self {
+        self.offers.terminal_auth = on;
+        self
+    }
+
+    /// What happens where no rule says anything; [`Policy::AllowReads`] unless said.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The rules of the configuration.
+    pub fn rules(mut self, rules: Config) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// What to do about files outside the roots; they are refused unless said.
+    pub fn outside(mut self, outside: Outside) -> Self {
+        self.outside = outside;
+        self
+    }
+
+    /// Who decides what the rules leave open; [`Headless`], which refuses, unless said.
+    pub fn decider(mut self, decider: Arc<dyn Decider>) -> Self {
+        self.decider = decider;
+        self
+    }
+
+    /// Who shows forms and pages. Without one they are not offered, and declined.
+    pub fn asker(mut self, asker: Arc<dyn Asker>) -> Self {
+        self.asker = Some(asker);
+        self
+    }
+
+    /// One more who hears of what is done.
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        self.observers.push(observer);
+        self
+    }
+
+    /// Where text is that is not saved yet.
+    pub fn unsaved(mut self, unsaved: Arc<dyn Unsaved>) -> Self {
+        self.unsaved = Some(unsaved);
+        self
+    }
+
+    /// Who is told of each change of a file before it happens, and can stop it.
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.files = self.files.with_journal(journal);
+        self
+    }
+
+    /// How much is read and written at most.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.files = self.files.with_limits(limits);
+        self
+    }
+
+    /// The services.
+    pub fn build(self) -> Services {
+        let engine = Engine::new(self.policy, self.rules);
+        let asks = self.asker.is_some();
+        let offers = ClientCapabilities { elicit_form: asks, elicit_url: asks, ..self.offers };
+        Services {
+            inner: Arc::new(Inner {
+                files: self.files,
+                sessions: Mutex::default(),
+                offers,
+                engine,
+                outside: self.outside,
+                decider: self.decider,
+                asking: tokio::sync::Mutex::new(()),
+                elicitor: Elicitor::new(self.asker),
+                observers: self.observers,
+                unsaved: self.unsaved,
+                terminals: Arc::new(Terminals::new(self.terminals)),
+                agent: Mutex::new("the agent".into()),
+            }),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A command of `terminal/create`: words for the system, or a line for a shell.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use tieline::schema::{CreateTerminalRequest, EnvVariable};
+use tieline_host::files::Hash;
+use tieline_host::rules::CommandLine;
+use tieline_host::run::is_secret;
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// A program and its arguments.
+    Words(Vec<String>),
+    /// A line for the shell.
+    Shell(String),
+}
+
+impl Line {
+    /// Some agents send a whole shell line as the command and no arguments. That is a line, unless it names a program.
+    pub(crate) fn of(request: &CreateTerminalRequest) -> Self {
+        let command = &request.command;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+        if !request.args.is_empty() || command.chars().all(plain) || is_file(command) {
+            return Self::Words(std::iter::once(command).chain(&request.args).cloned().collect());
+        }
+        Self::Shell(command.clone())
+    }
+
+    /// For the rules, with the variables that are set for it: they can make another command of one.
+    pub(crate) fn parsed(&self, env: &[EnvVariable]) -> CommandLine {
+        let line = match self {
+            Self::Words(words) => crate::permission::of_words(words.clone()),
+            Self::Shell(line) => CommandLine::parse(line),
+        };
+        if env.is_empty() {
+            return line;
+        }
+        let set = |EnvVariable { name, value, .. }: &EnvVariable| {
+            // A secret is told apart, but not told.
+            let value =
+                if is_secret(OsStr::new(name)) { Hash::of(value.as_bytes()).to_string() } else { value.clone() };
+            format!("{name}='{}' ", value.replace('\'', "'\\''"))
+        };
+        CommandLine::parse(&format!("{}{}", env.iter().map(set).collect::<String>(), line.text()))
+    }
+}
+
+fn is_file(command: &str) -> bool {
+    let path = Path::new(command);
+    path.is_absolute() && path.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_words() {
+        for (command, args, shell) in [
+            ("ls", &[][..], false),
+            ("/bin/ls", &[], false),
+            ("ls", &["-l; rm x"], false),
+            ("my program", &["x"], false),
+            ("ls -l", &[], true),
+            ("a|b", &[], true),
+            ("$HOME/x", &[], true),
+        ] {
+            let args = args.iter().map(ToString::to_string).collect();
+            let request = CreateTerminalRequest { command: command.into(), args, ..Default::default() };
+            assert_eq!(matches!(Line::of(&request), Line::Shell(_)), shell, "{command}");
+        }
+    }
+}

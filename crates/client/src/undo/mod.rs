@@ -1,0 +1,190 @@
+//! Undo for any agent: what files were before each turn, what the turn changed, and the way back. Git is not touched.
+//!
+//! Before a turn the folders of the session are looked at ([`scan`]) and what changed since the last look is copied; after
+//! it they are looked at again, and what is different is the turn's doing ([`Watch::after`]). What is not covered (large
+//! files, what `.gitignore` names, more than fits the limits) is said.
+
+mod base;
+mod text;
+mod walk;
+mod watch;
+
+pub(crate) use text::unified;
+pub use tieline_host::snapshot::{Hunk, Undone};
+pub use walk::Limits;
+pub use watch::{Report, Watch};
+
+use crate::journal::{Entry, HowAsked, Journal};
+use base::Base;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tieline_host::files::Files;
+use tieline_host::roots::Roots;
+use tieline_host::snapshot::Snapshots;
+use tokio::task::JoinHandle;
+
+/// How many bytes of old contents are kept for a session.
+const LIMIT: u64 = 256 << 20;
+
+/// Why something could not be undone or watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(pub String);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<tieline_host::roots::Error> for Error {
+    fn from(error: tieline_host::roots::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A look at folders that is under way; it runs beside the start of the agent.
+#[derive(Debug)]
+pub struct Scanning(JoinHandle<Looked>);
+
+#[derive(Debug, Default)]
+struct Looked {
+    bases: Vec<Base>,
+    uncovered: Vec<String>,
+}
+
+/// Looks at the folders of a session, beside everything else. To be called in a tokio runtime.
+pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, limits: Limits) -> Scanning {
+    let state = state(journal);
+    let roots: Vec<PathBuf> = roots.into_iter().collect();
+    Scanning(tokio::task::spawn_blocking(move || {
+        let mut looked = Looked::default();
+        for (at, root) in roots.iter().enumerate() {
+            let inside = |other: &PathBuf| root.starts_with(other) && root != other;
+            if roots.iter().any(inside) || roots[..at].contains(root) {
+                continue;
+            }
+            match Base::take(&state, root, limits) {
+                Ok(base) => looked.bases.push(base),
+                Err(error) => looked.uncovered.push(format!("{}: {error}", tieline_host::roots::shown(root))),
+            }
+        }
+        looked
+    }))
+}
+
+fn state(journal: &Journal) -> PathBuf {
+    journal.path().parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// What a session changed, and the way back. Only the process that has the session open may have it.
+#[derive(Debug, Clone)]
+pub struct Undo {
+    state: PathBuf,
+    folder: PathBuf,
+    snapshots: Arc<Snapshots>,
+    files: Files,
+}
+
+/// A turn that is under way, as it is remembered in case we are killed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Open {
+    turn: u64,
+    /// The folders and the names of the looks at them.
+    roots: Vec<(String, u64)>,
+}
+
+impl Undo {
+    /// Opens what is kept of a session. Blocks for a moment.
+    pub fn open(journal: &Journal, entry: &Entry) -> Result<Self, Error> {
+        let folder = journal.undo_folder(&entry.id);
+        let real = |path: &String| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
+        let roots = Roots::new(real(&entry.cwd), entry.directories.iter().map(real))?;
+        let snapshots = Snapshots::open(&folder, LIMIT)?;
+        Ok(Self { state: state(journal), folder, snapshots, files: Files::new(roots) })
+    }
+
+    /// Watches a turn; to be called before the prompt is sent.
+    pub async fn watch(&self, turn: u64, scanning: Scanning) -> Result<Watch, Error> {
+        let looked = scanning.0.await.map_err(|error| Error(error.to_string()))?;
+        let root = |base: &Base| (base.root.to_string_lossy().into_owned(), base.generation());
+        let open = Open { turn, roots: looked.bases.iter().map(root).collect() };
+        let written = serde_json::to_vec(&open).map_err(std::io::Error::other);
+        let written = written.and_then(|text| std::fs::write(self.marker(), text));
+        written.map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
+        Ok(Watch::new(self.clone(), turn, looked))
+    }
+
+    /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
+    /// number.
+    pub async fn settle(&self) -> Result<Option<(u64, Report)>, Error> {
+        let Ok(text) = std::fs::read(self.marker()) else { return Ok(None) };
+        let Ok(open) = serde_json::from_slice::<Open>(&text) else {
+            let _ = std::fs::remove_file(self.marker());
+            return Ok(None);
+        };
+        let state = self.state.clone();
+        let looked = tokio::task::spawn_blocking(move || {
+            let mut looked = Looked::default();
+            for (root, generation) in open.roots {
+                match Base::last(&state, Path::new(&root), generation) {
+                    Ok(Some(base)) => looked.bases.push(base),
+                    Ok(None) => looked.uncovered.push(format!("{root}: another session worked there since")),
+                    Err(error) => looked.uncovered.push(format!("{root}: {error}")),
+                }
+            }
+            looked
+        });
+        let looked = looked.await.map_err(|error| Error(error.to_string()))?;
+        let mut report = Watch::new(self.clone(), open.turn, looked).after().await?;
+        // Who was asked went with the process.
+        report.changed.iter_mut().for_each(|changed| changed.asked = HowAsked::Command);
+        Ok(Some((open.turn, report)))
+    }
+
+    /// The turns that changed files which can still be undone, oldest first.
+    pub fn turns(&self) -> Vec<String> {
+        let turns = self.snapshots.turns().into_iter().map(|turn| turn.id);
+        turns.filter(|turn| !self.snapshots.changed(turn).is_empty()).collect()
+    }
+
+    /// The turn that an undo is about unless another is named: the last one that is still in effect.
+    pub fn last_turn(&self) -> Option<String> {
+        self.turns().into_iter().rfind(|turn| turn.parse::<u64>().is_ok())
+    }
+
+    /// The files of a turn that can still be undone.
+    pub fn files(&self, turn: &str) -> Vec<PathBuf> {
+        self.snapshots.changed(turn).into_iter().map(|changed| changed.path).collect()
+    }
+
+    /// What an undo would do now.
+    pub fn preview(&self, turn: &str, file: Option<&Path>, force: bool) -> Undone {
+        self.snapshots.preview(&self.files, turn, file, force)
+    }
+
+    /// Puts the files of a turn back, or one of them. A file that changed since is left alone, unless `force`.
+    pub fn undo(&self, turn: &str, file: Option<&Path>, force: bool) -> Undone {
+        match file {
+            Some(file) => self.snapshots.undo_file(&self.files, turn, file, force),
+            None => self.snapshots.undo(&self.files, turn, force),
+        }
+    }
+
+    /// The places in which a file differs from what it was before a turn.
+    pub fn hunks(&self, turn: &str, file: &Path) -> Result<Vec<Hunk>, Error> {
+        self.snapshots.hunks(&self.files, turn, file).map_err(|error| Error(error.to_string()))
+    }
+
+    /// Takes one of them back. Gives the turn under which that is remembered.
+    pub fn undo_hunk(&self, turn: &str, file: &Path, hunk: &Hunk, force: bool) -> Result<String, Error> {
+        self.snapshots.undo_hunk(&self.files, turn, file, hunk, force).map_err(|error| Error(error.to_string()))
+    }
+
+    fn marker(&self) -> PathBuf {
+        self.folder.join("open.json")
+    }
+}

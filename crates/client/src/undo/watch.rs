@@ -1,0 +1,361 @@
+//! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
+
+use super::base::{Base, Before, Difference};
+use super::{Error, Looked, Undo, text};
+use crate::journal::{Changed, HowAsked, HowChanged};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tieline::schema::{
+    Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolKind, Transcript,
+    Update,
+};
+use tieline_host::files::{Change, Hash, State};
+use tieline_host::roots::{Place, Root};
+use tieline_host::snapshot::{Kind, Recorder};
+
+/// How many changed files of one turn are kept.
+const MOST: usize = 2000;
+/// How much text the diffs of one turn may have.
+const DIFFS: usize = 4 << 20;
+
+/// What a turn changed.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The files.
+    pub changed: Vec<Changed>,
+    /// What was not looked at, in words.
+    pub uncovered: Vec<String>,
+}
+
+impl Report {
+    /// The files that nobody was asked about.
+    pub fn unasked(&self) -> impl Iterator<Item = &Changed> {
+        self.changed.iter().filter(|changed| changed.asked == HowAsked::Never)
+    }
+}
+
+/// A turn that is watched. Tell it of updates, questions and writes; [`Watch::after`] says what changed.
+#[derive(Debug)]
+pub struct Watch {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    undo: Undo,
+    recorder: Arc<Recorder>,
+    bases: Vec<Base>,
+    uncovered: Vec<String>,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    /// Only the tool calls.
+    calls: Transcript,
+    /// The calls that were allowed.
+    allowed: BTreeSet<String>,
+    /// Paths that were allowed, or written through us.
+    asked: BTreeSet<PathBuf>,
+    /// True if a command was allowed.
+    command: bool,
+    /// Files that no look covers, remembered one by one.
+    guarded: BTreeSet<PathBuf>,
+}
+
+impl Watch {
+    pub(super) fn new(undo: Undo, turn: u64, looked: Looked) -> Self {
+        let recorder = undo.snapshots.begin(turn.to_string());
+        let told = Told {
+            calls: Transcript::new(Dialect::V2),
+            allowed: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            command: false,
+            guarded: BTreeSet::new(),
+        };
+        let Looked { bases, uncovered } = looked;
+        Self { inner: Arc::new(Inner { undo, recorder, bases, uncovered, told: Mutex::new(told) }) }
+    }
+
+    /// Hears what the agent reports; only tool calls matter.
+    pub fn update(&self, update: &Update) {
+        if matches!(update, Update::ToolCall(_) | Update::ToolCallContent(_)) {
+            self.inner.told().calls.apply(update);
+        }
+    }
+
+    /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
+    pub async fn allowed(&self, request: &PermissionRequest) {
+        let mut paths = Vec::new();
+        {
+            let mut told = self.inner.told();
+            match &request.subject {
+                Some(PermissionSubject::ToolCall(subject)) => {
+                    let id = subject.tool_call.tool_call_id.clone();
+                    told.calls.apply(&Update::ToolCall(Box::new(subject.tool_call.clone())));
+                    let call = told.calls.items().iter().find_map(|item| match item {
+                        Item::ToolCall(call) if call.id == id => Some(call),
+                        _ => None,
+                    });
+                    let runs = call.is_some_and(|call| {
+                        matches!(call.kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_))
+                    });
+                    paths.extend(call.map(|call| paths_of(call)).unwrap_or_default());
+                    told.command |= runs;
+                    told.allowed.insert(id);
+                }
+                Some(PermissionSubject::Command(_)) => told.command = true,
+                _ => {}
+            }
+        }
+        self.guard(paths).await;
+    }
+
+    /// Hears of a command that was allowed in another way, such as a terminal.
+    pub fn command(&self) {
+        self.inner.told().command = true;
+    }
+
+    /// Hears that we write a file for the agent, before we do.
+    pub async fn writing(&self, path: &Path) {
+        let path = real(path);
+        self.inner.told().asked.insert(path.clone());
+        self.guard(vec![path]).await;
+    }
+
+    async fn guard(&self, paths: Vec<PathBuf>) {
+        let inner = Arc::clone(&self.inner);
+        let work = move || paths.into_iter().for_each(|path| inner.guard(&path));
+        let _ = tokio::task::spawn_blocking(work).await;
+    }
+
+    /// Looks again, remembers what was before, and says what changed.
+    pub async fn after(&self) -> Result<Report, Error> {
+        let inner = Arc::clone(&self.inner);
+        let work = tokio::task::spawn_blocking(move || inner.after());
+        work.await.map_err(|error| Error(error.to_string()))?
+    }
+}
+
+/// The path without links, whether the file is there or not.
+fn real(path: &Path) -> PathBuf {
+    let whole = || {
+        let folder = std::fs::canonicalize(path.parent()?).ok()?;
+        Some(folder.join(path.file_name()?))
+    };
+    whole().unwrap_or_else(|| path.to_owned())
+}
+
+/// The files that a call names: where it works, what it changes, what it was given.
+fn paths_of(call: &ToolCallItem) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = call.locations.iter().map(|location| PathBuf::from(&location.path)).collect();
+    for content in &call.content {
+        if let ToolCallContent::Diff(diff) = content {
+            paths.extend(diff.paths().map(PathBuf::from));
+        }
+    }
+    let given =
+        call.raw_input.as_ref().and_then(|raw: &Raw| raw.parse::<serde_json::Map<String, serde_json::Value>>().ok());
+    for (name, value) in given.unwrap_or_default() {
+        let name = name.to_lowercase();
+        if (name.contains("path") || name.contains("file"))
+            && let Some(path) = value.as_str().filter(|path| path.starts_with('/') && path.len() < 4096)
+        {
+            paths.push(path.into());
+        }
+    }
+    paths.iter().map(|path| real(path)).collect()
+}
+
+fn changes_files(call: &ToolCallItem) -> bool {
+    let diff = call.content.iter().any(|content| matches!(content, ToolCallContent::Diff(_)));
+    diff || matches!(call.kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
+}
+
+/// A file before or after a turn.
+#[derive(Debug, PartialEq, Eq)]
+enum Side {
+    /// Not there.
+    Missing,
+    /// There, with a content that is not known.
+    Unknown,
+    /// There, with this content.
+    Known(Vec<u8>),
+}
+
+impl Side {
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Known(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl Inner {
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers one file that no look covers.
+    fn guard(&self, path: &Path) {
+        let covered =
+            |base: &Base| path.strip_prefix(&base.root).ok().and_then(Path::to_str).is_some_and(|name| base.has(name));
+        if self.bases.iter().any(covered) || self.told().guarded.contains(path) {
+            return;
+        }
+        // Outside the roots nothing can be put back.
+        if let Ok(place) = self.undo.files.roots().resolve_entry(path)
+            && self.recorder.before(&self.undo.files, &place).is_ok()
+        {
+            self.told().guarded.insert(path.to_owned());
+        }
+    }
+
+    fn after(&self) -> Result<Report, Error> {
+        let mut report = Report { changed: Vec::new(), uncovered: self.uncovered.clone() };
+        let asked = self.asked();
+        let mut room = DIFFS;
+        for base in &self.bases {
+            report.uncovered.extend(base.uncovered.iter().cloned());
+            let found = base.differences();
+            let kept = self.remember(base, &found)?;
+            for (at, difference) in found.into_iter().enumerate() {
+                let path = base.root.join(&difference.name);
+                let old = match &difference.before {
+                    Before::Was(seen) => base.content(seen).map_or(Side::Unknown, Side::Known),
+                    Before::Unknown => Side::Unknown,
+                    Before::Missing => Side::Missing,
+                };
+                let new = match difference.after {
+                    Some((_, content)) => content.map_or(Side::Unknown, Side::Known),
+                    None => Side::Missing,
+                };
+                let kept = at < kept && old != Side::Unknown;
+                report.changed.push(self.changed(&asked, &path, (&old, &new), kept, &mut room));
+            }
+        }
+        let guarded = self.told().guarded.clone();
+        for path in &guarded {
+            if report.changed.iter().any(|known| Path::new(&known.path) == path) {
+                continue;
+            }
+            if let Ok(place) = self.undo.files.roots().resolve_entry(path) {
+                self.recorder.after(&self.undo.files, &place)?;
+            }
+            let known =
+                self.undo.snapshots.changed(self.recorder.turn()).into_iter().find(|changed| changed.path == *path);
+            if let Some(known) = known {
+                let side = |is: bool| if is { Side::Unknown } else { Side::Missing };
+                let (old, new) = (side(known.kind != Kind::Added), side(known.kind != Kind::Deleted));
+                report.changed.push(self.changed(&asked, path, (&old, &new), known.kept, &mut room));
+            }
+        }
+        report.changed.sort_by(|a, b| a.path.cmp(&b.path));
+        report.uncovered.sort();
+        report.uncovered.dedup();
+        let _ = std::fs::remove_file(self.undo.marker());
+        Ok(report)
+    }
+
+    /// For each path the tool that names it, and whether it was allowed.
+    fn asked(&self) -> BTreeMap<PathBuf, (Option<String>, bool)> {
+        let told = self.told();
+        let mut asked: BTreeMap<PathBuf, (Option<String>, bool)> = BTreeMap::new();
+        for item in told.calls.items() {
+            let Item::ToolCall(call) = item else { continue };
+            let allowed = told.allowed.contains(&call.id);
+            for path in paths_of(call) {
+                let known = asked.entry(path).or_default();
+                known.1 |= allowed;
+                if changes_files(call) {
+                    known.0 = call.title.clone().or_else(|| call.name.clone());
+                }
+            }
+        }
+        for path in &told.asked {
+            asked.entry(path.clone()).or_default().1 = true;
+        }
+        asked
+    }
+
+    /// Writes down what the files were. Gives how many are remembered.
+    fn remember(&self, base: &Base, found: &[Difference]) -> Result<usize, Error> {
+        struct Kept {
+            place: Place,
+            before: State,
+            content: Option<Vec<u8>>,
+            after: State,
+            folders: Vec<PathBuf>,
+        }
+        let mut all = Vec::new();
+        for difference in found.iter().take(MOST) {
+            let place = self.undo.files.roots().resolve_entry(base.root.join(&difference.name))?;
+            let (before, content) = match &difference.before {
+                Before::Missing => (State::Missing, None),
+                Before::Was(seen) => {
+                    let hash = seen.kept.map_or_else(|| Hash::of(b""), |(_, hash)| hash);
+                    let state = State::File { hash, size: seen.facts.size, mode: seen.facts.mode };
+                    (state, base.content(seen))
+                }
+                // Never put back: its old content is not there.
+                Before::Unknown => (State::File { hash: Hash::of(b"?"), size: 1, mode: 0o644 }, None),
+            };
+            let after = match &difference.after {
+                None => State::Missing,
+                Some((facts, Some(content))) => {
+                    State::File { hash: Hash::of(content), size: content.len() as u64, mode: facts.mode }
+                }
+                Some((facts, None)) => State::File { hash: Hash::of(b"?"), size: facts.size, mode: facts.mode },
+            };
+            let is_new = matches!(difference.before, Before::Missing);
+            let folders = if is_new { base.new_folders(&difference.name) } else { Vec::new() };
+            all.push(Kept { place, before, content, after, folders });
+        }
+        let changes: Vec<Change<'_>> = all
+            .iter()
+            .map(|kept| Change {
+                place: &kept.place,
+                before: kept.before,
+                content: kept.content.as_deref(),
+                after: kept.after,
+                directories: &kept.folders,
+            })
+            .collect();
+        if !changes.is_empty() {
+            self.recorder.made(&changes)?;
+        }
+        Ok(all.len())
+    }
+
+    /// One changed file as it is reported.
+    fn changed(
+        &self,
+        asked: &BTreeMap<PathBuf, (Option<String>, bool)>,
+        path: &Path,
+        (old, new): (&Side, &Side),
+        kept: bool,
+        room: &mut usize,
+    ) -> Changed {
+        let (tool, allowed) = asked.get(path).cloned().unwrap_or_default();
+        let how = match (old, new) {
+            (Side::Missing, _) => HowChanged::Added,
+            (_, Side::Missing) => HowChanged::Deleted,
+            _ => HowChanged::Modified,
+        };
+        let mut diff = None;
+        if *old != Side::Unknown && *new != Side::Unknown {
+            let mut roots = self.undo.files.roots().list().filter_map(Root::real_path);
+            let name = roots.find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path).to_string_lossy();
+            diff = text::unified(&name, old.bytes(), new.bytes()).filter(|diff| diff.len() <= *room);
+        }
+        *room -= diff.as_ref().map_or(0, String::len);
+        let asked = match (allowed, self.told().command) {
+            (true, _) => HowAsked::Asked,
+            (false, true) => HowAsked::Command,
+            (false, false) => HowAsked::Never,
+        };
+        Changed { path: path.to_string_lossy().into_owned(), how, asked, tool, kept, diff }
+    }
+}

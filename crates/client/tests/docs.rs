@@ -1,0 +1,18 @@
+//! What the page about the services says can be typed as it stands.
+
+#![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
+
+use tieline_client::permission::Policy;
+use tieline_host::rules::Config;
+
+#[test]
+fn the_rules_and_policies_of_the_page_exist() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/services.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let block = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("rules");
+    let rules = Config::parse(block).unwrap();
+    assert!(!rules.allow.is_empty() && !rules.ask.is_empty() && !rules.deny.is_empty());
+    for policy in Policy::ALL {
+        assert!(text.contains(&format!("| `{policy}`")), "{policy} is not on the page");
+    }
+}

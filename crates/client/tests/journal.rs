@@ -1,0 +1,273 @@
+//! The journal: sessions of any agent under our own ids, found, searched, told again, locked, deleted, exported.
+#![allow(clippy::unwrap_used)]
+
+use tieline::schema::{
+    ContentBlock, Dialect, Diff, Image, MessageKind, Patch, SessionInfoUpdate, StopReason, ToolCallStatus,
+    ToolCallUpdate, ToolKind, Update, to_base64,
+};
+use tieline_client::export::{Format, export};
+use tieline_client::journal::{Begin, Changed, Decision, Error, HowAsked, HowChanged, Journal, Outcome, Query};
+use tieline_host::store::{self, Claim, Retention, State};
+
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(self.folder.path().join("journal.db")).unwrap()
+    }
+}
+
+fn begin(agent: &str, agent_session: &str) -> Begin {
+    Begin {
+        agent: agent.into(),
+        agent_session: Some(agent_session.into()),
+        cwd: "/work".into(),
+        protocol: Some(Dialect::V1),
+        ..Begin::default()
+    }
+}
+
+fn text(words: &str) -> Vec<ContentBlock> {
+    vec![words.into()]
+}
+
+fn chunk(words: &str) -> Update {
+    Update::text(MessageKind::Agent, None, words)
+}
+
+/// A session of one turn.
+async fn one_turn(journal: &Journal, agent: &str, agent_session: &str, prompt: &str, answer: &str) -> String {
+    let recording = journal.begin(begin(agent, agent_session)).await.unwrap();
+    recording.prompt(&text(prompt)).await.unwrap();
+    recording.update(&chunk(answer)).await.unwrap();
+    recording.end(&Outcome::from(&StopReason::EndTurn)).await.unwrap();
+    let id = recording.id().to_owned();
+    recording.close().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn two_agents_with_the_same_id_do_not_clash() {
+    let world = World::new();
+    let journal = world.journal();
+    let one = one_turn(&journal, "a", "s1", "first question", "apples").await;
+    let two = one_turn(&journal, "b", "s1", "second question", "pears").await;
+    assert_ne!(one, two);
+    for (id, agent, words) in [(&one, "a", "apples"), (&two, "b", "pears")] {
+        let story = journal.story(id).await.unwrap();
+        assert_eq!((story.entry.agent.as_str(), story.entry.agent_session.as_deref()), (agent, Some("s1")));
+        assert!(export(&story, Format::Markdown).contains(words));
+    }
+    // The last one is used last, and the search finds what was said and by whom.
+    let page = journal.list(Query::default()).await.unwrap();
+    assert_eq!(page.entries.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two, &one]);
+    assert_eq!(journal.search("pear", 9).await.unwrap()[0].entry.id, two);
+    assert_eq!(journal.search("question first", 9).await.unwrap().iter().filter(|hit| hit.turn == 1).count(), 1);
+    assert!(journal.search("\" OR 1=1 *", 9).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn sessions_are_found_by_a_part_of_their_id() {
+    let world = World::new();
+    let journal = world.journal();
+    assert_eq!(journal.find("last").await.unwrap_err(), Error::Empty);
+    let one = one_turn(&journal, "a", "s1", "x", "y").await;
+    let two = one_turn(&journal, "a", "s2", "x", "y").await;
+    let (time, chance) = one.split_once('-').unwrap();
+    assert_eq!(journal.find(&one).await.unwrap().id, one);
+    assert_eq!(journal.find(&one[..10]).await.unwrap().id, one);
+    assert_eq!(journal.find(chance).await.unwrap().id, one);
+    assert_eq!(journal.find("last").await.unwrap().id, two);
+    let error = journal.find(&time[..3]).await.unwrap_err();
+    assert!(matches!(&error, Error::Ambiguous(_, ids) if ids.len() == 2), "{error}");
+    for text in ["nothing", "", "%", "_______-_____"] {
+        let error = journal.find(text).await.unwrap_err();
+        assert!(error.is_no_session(), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn names_belong_to_an_agent_and_a_folder() {
+    let world = World::new();
+    let journal = world.journal();
+    let named = |agent: &str| Begin { name: Some("api".into()), ..begin(agent, "s") };
+    let one = journal.begin(named("a")).await.unwrap().id().to_owned();
+    let two = journal.begin(named("b")).await.unwrap().id().to_owned();
+    for (agent, cwd, want) in
+        [("a", "/work", Some(&one)), ("b", "/work", Some(&two)), ("a", "/", None), ("c", "/work", None)]
+    {
+        let found = journal.named(agent, cwd.as_ref(), "api").await.unwrap().map(|entry| entry.id);
+        assert_eq!(found.as_ref(), want, "{agent} {cwd}");
+    }
+    // What the user calls it stays, whatever the agent says.
+    let recording = journal.reopen(&one, Claim::TakeOver).await.unwrap();
+    let info = SessionInfoUpdate { title: Patch::Set("something else".into()), ..SessionInfoUpdate::default() };
+    recording.update(&Update::SessionInfo(info)).await.unwrap();
+    assert_eq!(journal.entry(&one).await.unwrap().title.as_deref(), Some("api"));
+}
+
+#[tokio::test]
+async fn titles_come_from_the_first_words_and_then_from_the_agent() {
+    let world = World::new();
+    let journal = world.journal();
+    let recording = journal.begin(begin("a", "s")).await.unwrap();
+    recording.prompt(&text("\n  Why does it fail?  \nBecause")).await.unwrap();
+    assert_eq!(journal.entry(recording.id()).await.unwrap().title.as_deref(), Some("Why does it fail?"));
+    let info = SessionInfoUpdate { title: Patch::Set("The failure".into()), ..SessionInfoUpdate::default() };
+    recording.update(&Update::SessionInfo(info)).await.unwrap();
+    recording.prompt(&text("And now?")).await.unwrap();
+    assert_eq!(journal.entry(recording.id()).await.unwrap().title.as_deref(), Some("The failure"));
+}
+
+#[tokio::test]
+async fn one_at_a_time_goes_on_with_a_session() {
+    let world = World::new();
+    let journal = world.journal();
+    let mut recording = journal.begin(begin("a", "s1")).await.unwrap();
+    let id = recording.id().to_owned();
+    let error = journal.reopen(&id, Claim::IfFree).await.unwrap_err();
+    assert!(matches!(error, Error::Store(store::Error::InUse { .. })), "{error}");
+    recording.prompt(&text("x")).await.unwrap();
+    recording.moved("s2").await.unwrap();
+    // The one that was robbed is told.
+    let other = journal.reopen(&id, Claim::TakeOver).await.unwrap();
+    assert!(other.interrupted());
+    assert_eq!(other.entry().agent_session.as_deref(), Some("s2"));
+    assert!(recording.update(&Update::default()).await.is_err());
+    drop(other);
+    journal.reopen(&id, Claim::IfFree).await.unwrap();
+    let story = journal.story(&id).await.unwrap();
+    assert!(story.turns[0].interrupted && journal.entry(&id).await.unwrap().state == State::Idle);
+}
+
+#[tokio::test]
+async fn the_old_go_and_their_files_with_them() {
+    let world = World::new();
+    let journal = world.journal();
+    let one = one_turn(&journal, "a", "s1", "x", "y").await;
+    let two = one_turn(&journal, "a", "s2", "x", "y").await;
+    std::fs::create_dir_all(journal.undo_folder(&one)).unwrap();
+    assert!(journal.retain(Retention::default()).await.unwrap().is_empty());
+    let keep = Retention { max_count: Some(1), ..Retention::default() };
+    assert_eq!(journal.retain(keep).await.unwrap(), std::slice::from_ref(&one));
+    assert!(!journal.undo_folder(&one).exists());
+    // Those who come by often do it once a day.
+    let three = one_turn(&journal, "a", "s3", "x", "y").await;
+    assert_eq!(journal.tidy(keep).await.unwrap(), std::slice::from_ref(&two));
+    let four = one_turn(&journal, "a", "s4", "x", "y").await;
+    assert!(journal.tidy(keep).await.unwrap().is_empty());
+    assert!(journal.entry(&three).await.is_ok());
+    let two = four;
+    journal.delete(&two).await.unwrap();
+    assert!(journal.delete(&two).await.unwrap_err().is_no_session());
+}
+
+/// A session with everything in it that could hurt.
+async fn hostile(journal: &Journal) -> String {
+    let evil = "<script>alert(1)</script>\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}evil\u{9b}31m</pre>";
+    let recording = journal.begin(begin(evil, "s")).await.unwrap();
+    let picture =
+        |mime: &str| ContentBlock::Image(Image { data: to_base64(b"x"), mime_type: mime.into(), ..Image::default() });
+    let prompt = vec![evil.into(), picture("image/png"), picture("image/svg+xml"), picture("image/png\" onload=\"x")];
+    recording.prompt(&prompt).await.unwrap();
+    recording.update(&chunk(evil)).await.unwrap();
+    let call = ToolCallUpdate::new(evil).title(evil).kind(ToolKind::Edit).status(ToolCallStatus::Completed);
+    recording.update(&Update::ToolCall(Box::new(call))).await.unwrap();
+    let diff = tieline::schema::ToolCallContentChunk {
+        tool_call_id: evil.into(),
+        content: tieline::ToolCallContent::Diff(Diff::of(
+            format!("/{evil}"),
+            Some(format!("{evil}\nold\n")),
+            format!("{evil}\nnew ```\n"),
+        )),
+        meta: None,
+    };
+    recording.update(&Update::ToolCallContent(Box::new(diff))).await.unwrap();
+    let decision = Decision {
+        title: evil.into(),
+        decision: "refused".into(),
+        by: "rule".into(),
+        because: evil.into(),
+        ..Decision::default()
+    };
+    recording.decision(&decision).await.unwrap();
+    recording.notice("warning", evil).await.unwrap();
+    let changed = Changed {
+        path: format!("/{evil}"),
+        how: HowChanged::Added,
+        asked: HowAsked::Never,
+        tool: Some(evil.into()),
+        kept: true,
+        diff: Some(format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+{evil}\n")),
+    };
+    recording.changes(&[changed]).await.unwrap();
+    recording.end(&Outcome::Failed { phase: evil.into(), message: evil.into() }).await.unwrap();
+    recording.id().to_owned()
+}
+
+#[tokio::test]
+async fn nothing_in_an_export_drives_a_terminal_or_a_browser() {
+    let world = World::new();
+    let journal = world.journal();
+    let id = hostile(&journal).await;
+    let story = journal.story(&id).await.unwrap();
+    for format in [Format::Markdown, Format::Json, Format::Html] {
+        let out = export(&story, format);
+        let bad: Vec<char> =
+            out.chars().filter(|c| (c.is_control() && *c != '\n' && *c != '\t') || *c == '\u{202e}').collect();
+        assert!(bad.is_empty(), "{format:?}: {bad:?}");
+    }
+    let html = export(&story, Format::Html);
+    // Only our own tags, and none that runs, loads or leads anywhere.
+    for tag in html.split('<').skip(1).map(|rest| rest.split(['>', ' ', '\n']).next().unwrap().trim_start_matches('/'))
+    {
+        let ours = [
+            "!doctype", "html", "head", "meta", "title", "style", "body", "main", "header", "h1", "h2", "p", "code",
+            "time", "section", "div", "details", "summary", "span", "pre", "img",
+        ];
+        assert!(ours.contains(&tag), "{tag}");
+    }
+    assert_eq!(html.matches("<img ").count(), 1);
+    for part in ["http:", "https:", "url(", "@import", "javascript:", "src=\"//", "href"] {
+        assert!(!html.contains(part), "{part}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    assert!(html.contains("<span class=\"new\">+new ```"), "{html}");
+    let markdown = export(&story, Format::Markdown);
+    assert!(markdown.contains("````diff"), "{markdown}");
+    let json: serde_json::Value = serde_json::from_str(&export(&story, Format::Json)).unwrap();
+    // Programs get what was said as it was said.
+    assert!(json["agent"].as_str().unwrap().contains('\u{202e}'));
+    assert_eq!(json["turnList"][0]["changes"][0]["asked"], "never");
+    assert_eq!(json["turnList"][0]["notes"][0]["decision"], "refused");
+    assert_eq!(json["turnList"][0]["outcome"]["outcome"], "failed");
+}
+
+#[tokio::test]
+async fn the_whole_story_is_told_in_order() {
+    let world = World::new();
+    let journal = world.journal();
+    let recording = journal.begin(begin("a", "s")).await.unwrap();
+    for turn in 1..=2_u64 {
+        assert_eq!(recording.prompt(&text(&format!("question {turn}"))).await.unwrap(), turn);
+        recording.update(&chunk("one ")).await.unwrap();
+        recording.update(&chunk("two")).await.unwrap();
+        let call = ToolCallUpdate::new("t").title("Do it").status(ToolCallStatus::InProgress);
+        recording.update(&Update::ToolCall(Box::new(call))).await.unwrap();
+        recording.update(&chunk("three")).await.unwrap();
+        recording.end(&Outcome::from(&StopReason::EndTurn)).await.unwrap();
+    }
+    let story = journal.story(recording.id()).await.unwrap();
+    assert_eq!(story.turns.len(), 2);
+    let out = export(&story, Format::Markdown);
+    let places: Vec<usize> =
+        ["question 1", "one two", "Do it", "three", "question 2"].iter().map(|part| out.find(part).unwrap()).collect();
+    assert!(places.is_sorted(), "{out}");
+    assert!(!out.contains("stopped"), "{out}");
+}

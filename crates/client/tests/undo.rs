@@ -1,0 +1,311 @@
+//! Undo for any agent: files changed by whatever means in a turn are found, told apart by who was asked, and put back.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tieline::schema::{
+    Diff, Items, Patch, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallContentChunk, ToolCallSubject,
+    ToolCallUpdate, ToolKind, Update,
+};
+use tieline_client::journal::{Begin, Changed, HowAsked, HowChanged, Journal, Recording};
+use tieline_client::undo::{Limits, Report, Undo, Watch, scan};
+
+struct World {
+    _folder: tempfile::TempDir,
+    root: PathBuf,
+    journal: Journal,
+    recording: Recording,
+    undo: Undo,
+    limits: Limits,
+}
+
+impl World {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        let root = top.join("project");
+        std::fs::create_dir(&root).unwrap();
+        let journal = Journal::open(top.join("state/journal.db")).unwrap();
+        let begin = Begin { agent: "a".into(), cwd: root.to_string_lossy().into_owned(), ..Begin::default() };
+        let recording = journal.begin(begin).await.unwrap();
+        let undo = Undo::open(&journal, recording.entry()).unwrap();
+        Self { _folder: folder, root, journal, recording, undo, limits: Limits::default() }
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        let path = self.root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.root.join(name)).ok()
+    }
+
+    async fn watch(&self, turn: u64) -> Watch {
+        self.undo.watch(turn, scan(&self.journal, [self.root.clone()], self.limits)).await.unwrap()
+    }
+
+    fn names(&self, report: &Report) -> Vec<(String, HowChanged, HowAsked, bool)> {
+        let name = |changed: &Changed| {
+            Path::new(&changed.path).strip_prefix(&self.root).unwrap().to_string_lossy().into_owned()
+        };
+        report.changed.iter().map(|changed| (name(changed), changed.how, changed.asked, changed.kept)).collect()
+    }
+}
+
+fn edit(id: &str, path: &Path) -> ToolCallUpdate {
+    let locations = vec![tieline::Location::new(path.to_string_lossy(), 1)];
+    let call = ToolCallUpdate::new(id).title(format!("Edit {id}")).kind(ToolKind::Edit);
+    ToolCallUpdate { locations: Patch::Set(Items(locations)), ..call }
+}
+
+fn request(call: ToolCallUpdate) -> PermissionRequest {
+    let subject = ToolCallSubject { tool_call: call, meta: None };
+    PermissionRequest { subject: Some(PermissionSubject::ToolCall(subject)), ..PermissionRequest::default() }
+}
+
+#[tokio::test]
+async fn a_turn_is_found_and_put_back() {
+    use HowAsked::Never;
+    let world = World::new().await;
+    for (name, text) in [("kept", "same\n"), ("changed", "one\ntwo\n"), ("gone", "bye\n"), ("deep/er", "x\n")] {
+        world.put(name, text);
+    }
+    let watch = world.watch(1).await;
+    world.put("changed", "one\n2\n");
+    world.put("new/folder/file", "hello\n");
+    std::fs::remove_file(world.root.join("gone")).unwrap();
+    // Written anew with the same content: nothing changed.
+    world.put("deep/er", "x\n");
+    let report = watch.after().await.unwrap();
+    let want = [
+        ("changed".to_owned(), HowChanged::Modified, Never, true),
+        ("gone".to_owned(), HowChanged::Deleted, Never, true),
+        ("new/folder/file".to_owned(), HowChanged::Added, Never, true),
+    ];
+    assert_eq!(world.names(&report), want);
+    assert_eq!(report.unasked().count(), 3);
+    assert!(report.uncovered.is_empty(), "{:?}", report.uncovered);
+    let diff = report.changed[0].diff.as_deref().unwrap();
+    assert!(diff.contains("-two\n+2\n"), "{diff}");
+    // First only said, then done.
+    assert_eq!(world.undo.last_turn().as_deref(), Some("1"));
+    assert_eq!(world.undo.preview("1", None, false).restored.len(), 3);
+    assert_eq!(world.get("changed").unwrap(), "one\n2\n");
+    let done = world.undo.undo("1", None, false);
+    assert!(done.refused.is_empty(), "{:?}", done.refused);
+    assert_eq!((world.get("changed").as_deref(), world.get("gone").as_deref()), (Some("one\ntwo\n"), Some("bye\n")));
+    assert!(!world.root.join("new").exists());
+    assert_eq!(world.undo.last_turn(), None);
+    // An undo can be undone.
+    world.undo.undo(&done.turn.unwrap(), None, false);
+    assert_eq!((world.get("changed").as_deref(), world.get("gone")), (Some("one\n2\n"), None));
+    assert_eq!(world.get("new/folder/file").as_deref(), Some("hello\n"));
+}
+
+#[tokio::test]
+async fn what_changed_since_is_left_alone() {
+    let world = World::new().await;
+    world.put("a", "1\n");
+    world.put("b", "1\n");
+    let watch = world.watch(1).await;
+    world.put("a", "2\n");
+    world.put("b", "2\n");
+    watch.after().await.unwrap();
+    world.put("a", "mine\n");
+    let preview = world.undo.preview("1", None, false);
+    assert_eq!((preview.restored.len(), preview.refused.len()), (1, 1));
+    let done = world.undo.undo("1", None, false);
+    assert_eq!((done.restored.len(), done.refused.len()), (1, 1));
+    assert_eq!((world.get("a").as_deref(), world.get("b").as_deref()), (Some("mine\n"), Some("1\n")));
+    let done = world.undo.undo("1", Some(&world.root.join("a")), true);
+    assert!(done.refused.is_empty());
+    assert_eq!(world.get("a").as_deref(), Some("1\n"));
+}
+
+#[tokio::test]
+async fn one_place_of_a_file_is_taken_back() {
+    let world = World::new().await;
+    world.put("a", "1\n2\n3\n4\n5\n");
+    let watch = world.watch(1).await;
+    world.put("a", "one\n2\n3\n4\nfive\n");
+    watch.after().await.unwrap();
+    let path = world.root.join("a");
+    let hunks = world.undo.hunks("1", &path).unwrap();
+    assert_eq!(hunks.len(), 2);
+    world.undo.undo_hunk("1", &path, &hunks[1], false).unwrap();
+    assert_eq!(world.get("a").as_deref(), Some("one\n2\n3\n4\n5\n"));
+    world.undo.undo_hunk("1", &path, &hunks[1], false).unwrap_err();
+    world.undo.undo("1", Some(&path), false);
+    assert_eq!(world.get("a").as_deref(), Some("1\n2\n3\n4\n5\n"));
+}
+
+#[tokio::test]
+async fn who_was_asked_is_told_apart() {
+    let world = World::new().await;
+    for name in ["asked", "said", "secret", "ours"] {
+        world.put(name, "before\n");
+    }
+    let watch = world.watch(1).await;
+    // One was asked about and allowed, one was only announced, one came without a word, one went through us.
+    watch.update(&Update::ToolCall(Box::new(edit("t1", &world.root.join("asked")))));
+    watch.allowed(&request(ToolCallUpdate::new("t1"))).await;
+    let diff = Diff::of(world.root.join("said").to_string_lossy(), Some("before\n".into()), "after\n");
+    watch.update(&Update::ToolCall(Box::new(ToolCallUpdate::new("t2").title("Quietly"))));
+    let content = ToolCallContentChunk { tool_call_id: "t2".into(), content: ToolCallContent::Diff(diff), meta: None };
+    watch.update(&Update::ToolCallContent(Box::new(content)));
+    watch.writing(&world.root.join("ours")).await;
+    for name in ["asked", "said", "secret", "ours"] {
+        world.put(name, "after\n");
+    }
+    let report = watch.after().await.unwrap();
+    let found: Vec<(HowAsked, Option<&str>)> =
+        report.changed.iter().map(|changed| (changed.asked, changed.tool.as_deref())).collect();
+    let want = [
+        (HowAsked::Asked, Some("Edit t1")),
+        (HowAsked::Asked, None),
+        (HowAsked::Never, Some("Quietly")),
+        (HowAsked::Never, None),
+    ];
+    assert_eq!(found, want);
+    // After a command that was allowed nobody can say.
+    let watch = world.watch(2).await;
+    watch.allowed(&request(ToolCallUpdate::new("t3").kind(ToolKind::Execute))).await;
+    world.put("secret", "built\n");
+    let report = watch.after().await.unwrap();
+    assert_eq!((report.changed[0].asked, report.unasked().count()), (HowAsked::Command, 0));
+}
+
+#[tokio::test]
+async fn what_is_not_covered_is_said_and_what_is_named_is_covered_all_the_same() {
+    let mut world = World::new().await;
+    world.limits = Limits { each: 100, files: 50, total: 10_000, time: Duration::from_mins(1) };
+    world.put(".gitignore", "ignored\ntarget/\n");
+    world.put("ignored", "before\n");
+    world.put("target/out", "before\n");
+    world.put("large", &"x".repeat(200));
+    let watch = world.watch(1).await;
+    watch.update(&Update::ToolCall(Box::new(edit("t", &world.root.join("ignored")))));
+    watch.allowed(&request(ToolCallUpdate::new("t"))).await;
+    world.put("ignored", "after\n");
+    world.put("target/out", "after\n");
+    world.put("large", &"y".repeat(201));
+    // Now it is ignored too, and must not seem to be gone.
+    world.put(".gitignore", "ignored\ntarget/\nlarge\n");
+    let report = watch.after().await.unwrap();
+    assert_eq!(report.uncovered, ["files larger than 0 KiB", "what .gitignore names"]);
+    let want = [
+        (".gitignore".to_owned(), HowChanged::Modified, HowAsked::Never, true),
+        ("ignored".to_owned(), HowChanged::Modified, HowAsked::Asked, true),
+        ("large".to_owned(), HowChanged::Modified, HowAsked::Never, false),
+    ];
+    assert_eq!(world.names(&report), want);
+    let done = world.undo.undo("1", None, false);
+    assert_eq!((done.restored.len(), done.refused.len()), (2, 1));
+    assert_eq!(world.get("ignored").as_deref(), Some("before\n"));
+    // More files than are looked at: said, and nothing is called new that may have been there.
+    world.limits.files = 1;
+    let watch = world.watch(2).await;
+    world.put("zzz", "?");
+    let report = watch.after().await.unwrap();
+    assert!(report.uncovered.contains(&"files beyond the first 1".to_owned()), "{:?}", report.uncovered);
+    assert!(report.changed.iter().all(|changed| changed.how != HowChanged::Added));
+}
+
+#[tokio::test]
+async fn only_what_changed_is_copied_again() {
+    let world = World::new().await;
+    world.put("a", &"a".repeat(10_000));
+    world.put("b", &"b".repeat(10_000));
+    // Times must be old enough to be trusted.
+    let old = std::time::SystemTime::now() - Duration::from_mins(1);
+    for name in ["a", "b"] {
+        std::fs::File::open(world.root.join(name)).unwrap().set_modified(old).unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let pack = || {
+        let base = std::fs::read_dir(world.journal.path().with_file_name("undo").join("base")).unwrap();
+        base.flatten().map(|entry| std::fs::metadata(entry.path().join("pack")).unwrap().len()).sum::<u64>()
+    };
+    world.watch(1).await.after().await.unwrap();
+    assert_eq!(pack(), 20_000);
+    world.watch(2).await.after().await.unwrap();
+    assert_eq!(pack(), 20_000);
+    world.put("a", "short");
+    world.watch(3).await.after().await.unwrap();
+    assert_eq!(pack(), 20_005);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_cut_off_is_settled() {
+    let world = World::new().await;
+    world.put("a", "1\n");
+    assert!(world.undo.settle().await.unwrap().is_none());
+    // Its process is killed: nobody looks again.
+    drop(world.watch(1).await);
+    world.put("a", "2\n");
+    let (turn, report) = world.undo.settle().await.unwrap().unwrap();
+    assert_eq!((turn, report.changed.len()), (1, 1));
+    assert!(world.undo.settle().await.unwrap().is_none());
+    world.undo.undo("1", None, false);
+    assert_eq!(world.get("a").as_deref(), Some("1\n"));
+    // If others looked meanwhile, that is said instead.
+    drop(world.watch(2).await);
+    world.put("a", "3\n");
+    scan_again(&world).await;
+    let (_, report) = world.undo.settle().await.unwrap().unwrap();
+    assert!(report.changed.is_empty() && report.uncovered[0].contains("another session"), "{report:?}");
+    assert!(!world.recording.id().is_empty());
+}
+
+async fn scan_again(world: &World) {
+    let begin = Begin { agent: "b".into(), cwd: world.root.to_string_lossy().into_owned(), ..Begin::default() };
+    let other = world.journal.begin(begin).await.unwrap();
+    let undo = Undo::open(&world.journal, other.entry()).unwrap();
+    drop(undo.watch(1, scan(&world.journal, [world.root.clone()], world.limits)).await.unwrap());
+}
+
+#[tokio::test]
+async fn keys_are_watched_but_never_copied() {
+    let world = World::new().await;
+    world.put(".ssh/id", "s3cret\n");
+    let watch = world.watch(1).await;
+    world.put(".ssh/id", "stolen\n");
+    world.put(".ssh/new", "t0ken\n");
+    let report = watch.after().await.unwrap();
+    assert_eq!(report.unasked().count(), 2);
+    assert!(report.changed.iter().all(|changed| changed.diff.is_none()), "{report:?}");
+    assert!(report.uncovered.contains(&"the content of folders of keys".to_owned()), "{report:?}");
+    // Nothing of it lies anywhere.
+    let mut folders = vec![world.journal.path().parent().unwrap().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            if entry.path().is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
+            let bytes = std::fs::read(entry.path()).unwrap();
+            let found = ["s3cret", "stolen", "t0ken"]
+                .iter()
+                .any(|part| bytes.windows(part.len()).any(|piece| piece == part.as_bytes()));
+            assert!(!found, "{}", entry.path().display());
+        }
+    }
+}
+
+#[tokio::test]
+async fn copies_of_folders_that_nobody_works_in_go() {
+    let world = World::new().await;
+    world.put("a", "1\n");
+    let base = world.journal.path().with_file_name("undo").join("base");
+    for (name, age) in [("old", 40), ("young", 1)] {
+        let folder = base.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("lock"), "").unwrap();
+        let index = std::fs::File::create(folder.join("index.json")).unwrap();
+        index.set_modified(std::time::SystemTime::now() - Duration::from_hours(24 * age)).unwrap();
+    }
+    world.watch(1).await.after().await.unwrap();
+    assert!(!base.join("old").exists() && base.join("young").exists());
+}

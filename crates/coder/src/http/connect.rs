@@ -1,0 +1,178 @@
+//! From an address to a connection: TCP, straight or through a proxy, and TLS on top where the address wants it.
+
+use super::error::{innermost, shown_host};
+use super::tls::Trust;
+use super::{Phase, Proxy};
+use http::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tower_service::Service;
+
+/// As much as a proxy may say before the tunnel is open.
+const HEAD: usize = 8 * 1024;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub struct ConnectError {
+    pub phase: Phase,
+    pub why: String,
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+fn fail(phase: Phase, why: impl Into<String>) -> ConnectError {
+    ConnectError { phase, why: why.into() }
+}
+
+/// Makes connections.
+#[derive(Clone)]
+pub struct Connector {
+    tcp: HttpConnector,
+    trust: Trust,
+    proxy: Proxy,
+    limit: Duration,
+}
+
+impl Connector {
+    pub fn new(trust: Trust, proxy: Proxy, limit: Duration) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(Duration::from_secs(30)));
+        // Several addresses of one name share the time.
+        tcp.set_connect_timeout(Some(limit));
+        Self { tcp, trust, proxy, limit }
+    }
+
+    async fn tcp(&mut self, uri: Uri) -> Result<TcpStream, String> {
+        self.tcp.call(uri).await.map(TokioIo::into_inner).map_err(|error| innermost(&error))
+    }
+
+    async fn tls(&self, stream: Link, uri: &Uri) -> Result<Link, ConnectError> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| fail(Phase::Tls, error.to_string()))?;
+        let connector = self.trust.connector().map_err(|why| fail(Phase::Tls, why))?;
+        let stream = connector.connect(name, stream).await.map_err(|error| fail(Phase::Tls, innermost(&error)))?;
+        Ok(Box::new(stream))
+    }
+
+    async fn connect(mut self, uri: Uri) -> Result<Stream, ConnectError> {
+        let secure = uri.scheme_str() == Some("https");
+        let Some(proxy) = self.proxy.of(&uri) else {
+            let tcp = self.tcp(uri.clone()).await.map_err(|why| fail(Phase::Connect, why))?;
+            let link = if secure { self.tls(Box::new(tcp), &uri).await? } else { Box::new(tcp) };
+            return Ok(Stream { link, proxied: false });
+        };
+        let through = shown_host(proxy.uri());
+        let wrong = |why: String| fail(Phase::Proxy, format!("{through}: {why}"));
+        let tcp = self.tcp(proxy.uri().clone()).await.map_err(&wrong)?;
+        let mut link: Link = match proxy.uri().scheme_str() {
+            Some("http") => Box::new(tcp),
+            Some("https") => self.tls(Box::new(tcp), proxy.uri()).await.map_err(|error| wrong(error.why))?,
+            _ => return Err(wrong("only http:// and https:// proxies are supported".into())),
+        };
+        if !secure {
+            return Ok(Stream { link, proxied: true });
+        }
+        let auth = proxy.basic_auth().and_then(|auth| auth.to_str().ok());
+        tunnel(&mut link, &uri, auth).await.map_err(&wrong)?;
+        Ok(Stream { link: self.tls(link, &uri).await?, proxied: false })
+    }
+}
+
+/// Asks a proxy for a way through.
+async fn tunnel(link: &mut Link, uri: &Uri, auth: Option<&str>) -> Result<(), String> {
+    let target = format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
+    let auth = auth.map_or_else(String::new, |auth| format!("Proxy-Authorization: {auth}\r\n"));
+    let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{auth}\r\n");
+    link.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
+    link.flush().await.map_err(|error| error.to_string())?;
+    let mut head = Vec::new();
+    // Byte by byte: what follows the head is not ours. It is short and comes once for each connection.
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() == HEAD {
+            return Err("its answer to CONNECT is too long".into());
+        }
+        head.push(link.read_u8().await.map_err(|_| "it hung up on CONNECT")?);
+    }
+    let first = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+    match first.get(9..12) {
+        Some([b'2', _, _]) if first.starts_with(b"HTTP/1.") => Ok(()),
+        Some(b"407") => Err("it wants a user name and a password (407); put them into the proxy's address".into()),
+        Some(code) if code.iter().all(u8::is_ascii_digit) => {
+            Err(format!("it answered CONNECT with {}", String::from_utf8_lossy(code)))
+        }
+        _ => Err("its answer to CONNECT makes no sense".into()),
+    }
+}
+
+impl Service<Uri> for Connector {
+    type Response = TokioIo<Stream>;
+    type Error = ConnectError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let (this, limit) = (self.clone(), self.limit);
+        Box::pin(async move {
+            match tokio::time::timeout(limit, this.connect(uri)).await {
+                Ok(done) => done.map(TokioIo::new),
+                Err(_) => Err(fail(Phase::Connect, format!("not connected after {} s", limit.as_secs_f32()))),
+            }
+        })
+    }
+}
+
+trait Both: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Both for T {}
+type Link = Box<dyn Both>;
+
+/// A connection, whatever it is made of.
+pub struct Stream {
+    link: Link,
+    proxied: bool,
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        // A proxy is told the whole address in each request.
+        Connected::new().proxy(self.proxied)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.link).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.link).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.link).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.link).poll_shutdown(cx)
+    }
+}

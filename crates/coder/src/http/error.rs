@@ -1,0 +1,106 @@
+//! What can go wrong on the way to a server, told with the host, the step and what to do.
+
+use super::connect::ConnectError;
+use std::error::Error as _;
+use std::fmt;
+
+/// The step at which it went wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// The address makes no sense.
+    Address,
+    /// No connection.
+    Connect,
+    /// The proxy does not let us through.
+    Proxy,
+    /// No trust.
+    Tls,
+    /// The head of the answer.
+    Head,
+    /// The body of the answer.
+    Body,
+    /// The body is larger than the caller wants.
+    Size,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpError {
+    /// The server: name and port, nothing else of the address.
+    pub host: String,
+    /// The step.
+    pub phase: Phase,
+    /// What happened.
+    pub why: String,
+}
+
+impl HttpError {
+    /// An error at a step.
+    pub(super) fn new(host: &str, phase: Phase, why: impl Into<String>) -> Self {
+        Self { host: host.to_owned(), phase, why: why.into() }
+    }
+
+    pub(super) fn of_client(host: &str, error: &hyper_util::client::legacy::Error) -> Self {
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            if let Some(connect) = source.downcast_ref::<ConnectError>() {
+                return Self::new(host, connect.phase, connect.why.clone());
+            }
+            cause = source.source();
+        }
+        let phase = if error.is_connect() { Phase::Connect } else { Phase::Head };
+        Self::new(host, phase, innermost(error))
+    }
+
+    /// It may work a little later: nothing is wrong with the request itself.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.phase, Phase::Connect | Phase::Head | Phase::Body)
+    }
+}
+
+/// The last cause in a chain: the others only repeat what step it was.
+pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// The host and port of an address, and nothing else of it.
+pub(super) fn shown_host(uri: &http::Uri) -> String {
+    let host = uri.host().unwrap_or("?");
+    match uri.port_u16() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, why, .. } = self;
+        match self.phase {
+            Phase::Address => write!(f, "{host}: {why}"),
+            Phase::Connect => {
+                write!(
+                    f,
+                    "{host}: can't connect: {why}. Check the address and the network, and whether the server runs."
+                )
+            }
+            Phase::Proxy => {
+                write!(f, "{host}: the proxy does not help: {why}. Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.")
+            }
+            Phase::Tls => write!(
+                f,
+                "{host}: no secure connection: {why}. If your network has its own certificates, name their PEM file in \
+                 SSL_CERT_FILE."
+            ),
+            Phase::Head => write!(f, "{host}: no answer: {why}."),
+            Phase::Body => write!(f, "{host}: the answer broke off: {why}."),
+            Phase::Size => write!(f, "{host}: the answer is too large: {why}."),
+        }
+    }
+}
+
+impl std::error::Error for HttpError {}

@@ -1,0 +1,194 @@
+//! The one HTTP client of the agent: models, MCP servers and the `fetch` tool all go through it.
+//!
+//! HTTP/1.1 over TCP or TLS, through a proxy where the environment names one. Every wait has a limit, and an error says
+//! which server, at which step, and what to do; never an address with a password, never a header.
+
+mod body;
+mod connect;
+mod error;
+pub mod sse;
+mod tls;
+
+pub use body::Body;
+pub use error::{HttpError, Phase};
+pub use http::{self, Request, Response};
+pub use hyper::body::Bytes;
+
+use connect::Connector;
+use http::header::{AUTHORIZATION, HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
+use http_body_util::Full;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Who we say we are.
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("tieline/", env!("CARGO_PKG_VERSION")));
+
+/// How long each step may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// From nothing to a connection that can be used: TCP, proxy and TLS together.
+    pub connect: Duration,
+    /// From there to the head of the answer.
+    pub head: Duration,
+    /// Between two pieces of the body; `None` for streams that may be silent for as long as they like.
+    pub idle: Option<Duration>,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { connect: seconds(10), head: seconds(90), idle: Some(seconds(90)) }
+    }
+}
+
+/// How the client reaches others.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// A PEM file with certificates to trust besides the well-known ones.
+    pub ca_file: Option<PathBuf>,
+    /// How long each step may take.
+    pub times: Times,
+    /// Which proxy, for what; by default none.
+    pub proxy: Proxy,
+}
+
+impl Options {
+    /// As the environment says: `SSL_CERT_FILE`, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`, the last four also
+    /// in lower case.
+    pub fn from_env() -> Self {
+        let ca_file = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
+        Self { ca_file, times: Times::default(), proxy: Proxy(Some(Arc::new(Matcher::from_env()))) }
+    }
+}
+
+/// Which proxy is asked for which address. It may hold a password, so it is never shown.
+#[derive(Clone, Default)]
+pub struct Proxy(Option<Arc<Matcher>>);
+
+impl Proxy {
+    /// One proxy for everything but the hosts in `except`, which is written as in `NO_PROXY`.
+    pub fn all(address: &str, except: &str) -> Self {
+        Self(Some(Arc::new(Matcher::builder().all(address.to_owned()).no(except.to_owned()).build())))
+    }
+
+    /// The proxy for an address. What is on this machine is never asked for through one.
+    fn of(&self, uri: &http::Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let here = host.eq_ignore_ascii_case("localhost")
+            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        if here { None } else { self.0.as_ref()?.intercept(uri) }
+    }
+}
+
+impl std::fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Proxy(..)" } else { "Proxy(none)" })
+    }
+}
+
+/// A client. Clones share its connections.
+#[derive(Clone)]
+pub struct Http {
+    client: Client<Connector, Full<Bytes>>,
+    proxy: Proxy,
+    times: Times,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new(Options::from_env())
+    }
+}
+
+impl std::fmt::Debug for Http {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Http").field("times", &self.times).finish_non_exhaustive()
+    }
+}
+
+impl Http {
+    /// A client with these options. Nothing is opened or read yet.
+    pub fn new(options: Options) -> Self {
+        let Options { ca_file, times, proxy } = options;
+        let connector = Connector::new(tls::Trust::new(ca_file), proxy.clone(), times.connect);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_mins(1))
+            .pool_max_idle_per_host(4)
+            .build(connector);
+        Self { client, proxy, times }
+    }
+
+    /// The same client with other limits for the answer. The limit for connecting stays.
+    #[must_use]
+    pub fn times(&self, head: Duration, idle: Option<Duration>) -> Self {
+        Self { times: Times { head, idle, ..self.times }, ..self.clone() }
+    }
+
+    /// Sends a request and waits for the head of the answer, whatever its status is. Redirections are not followed.
+    pub async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, HttpError> {
+        let host = error::shown_host(request.uri());
+        let fail = |phase, why: String| HttpError::new(&host, phase, why);
+        plain(&mut request).map_err(|why| fail(Phase::Address, why.to_owned()))?;
+        let headers = request.headers_mut();
+        headers.entry(USER_AGENT).or_insert(AGENT);
+        if request.uri().scheme_str() == Some("http")
+            && let Some(auth) = self.proxy.of(request.uri()).and_then(|proxy| proxy.basic_auth().cloned())
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, auth);
+        }
+        tracing::debug!(host, method = %request.method(), "request");
+        // The connector has its own limit, so that a slow connect is told from a slow answer.
+        let limit = self.times.connect + self.times.head;
+        let answer = match tokio::time::timeout(limit, self.client.request(request.map(Full::new))).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(HttpError::of_client(&host, &error)),
+            Err(_) => return Err(fail(Phase::Head, format!("no answer after {} s", limit.as_secs_f32()))),
+        };
+        tracing::debug!(host, status = answer.status().as_u16(), "answer");
+        Ok(answer.map(|body| Body::new(body, host, self.times.idle)))
+    }
+}
+
+/// Checks the address, and moves a user name and password from it into a header.
+fn plain(request: &mut Request<Bytes>) -> Result<(), &'static str> {
+    let uri = request.uri();
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err("the address must begin with http:// or https://");
+    }
+    let Some(authority) = uri.authority() else { return Err("the address has no host") };
+    let Some((user, host)) = authority.as_str().rsplit_once('@') else { return Ok(()) };
+    let decoded: Vec<u8> = unescape(user.as_bytes());
+    let mut value =
+        HeaderValue::try_from(format!("Basic {}", tieline::schema::to_base64(&decoded))).map_err(|_| "bad")?;
+    value.set_sensitive(true);
+    let mut parts = uri.clone().into_parts();
+    parts.authority = Some(host.parse().map_err(|_| "the address has no host")?);
+    *request.uri_mut() = http::Uri::from_parts(parts).map_err(|_| "the address is not right")?;
+    request.headers_mut().entry(AUTHORIZATION).or_insert(value);
+    Ok(())
+}
+
+/// Undoes `%41` and the like.
+pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high * 16 + low) as u8);
+                at += 3;
+            }
+            _ => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,117 @@
+//! A server as the client names it: how it is reached, and which of its words are secrets.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+use tieline::McpServer;
+use tieline::schema::{HttpHeader, McpHttp, McpStdio};
+use tieline_host::run::base_environment;
+use tieline_rpc::{Guard, Ladder, Spec};
+
+/// A shorter value is no secret worth the trouble, and hiding it would make texts unreadable.
+const SHORTEST_SECRET: usize = 4;
+/// How long a server is given to end by itself, and then to end when it is told to.
+const ENDING: Ladder = Ladder { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
+
+/// A server that a session uses. Its values are never printed.
+#[derive(Clone)]
+pub struct Entry {
+    /// What people, rules and tool names call it.
+    pub name: String,
+    /// How it is reached.
+    pub way: Way,
+}
+
+/// How a server is reached.
+#[derive(Clone)]
+pub enum Way {
+    /// A child process.
+    Stdio(McpStdio),
+    /// Streamable HTTP.
+    Http(McpHttp),
+    /// The older way: server-sent events one way, POST the other.
+    Sse(McpHttp),
+}
+
+impl fmt::Debug for Entry {
+    /// Without arguments, environment and headers, which may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).field("kind", &self.kind()).finish_non_exhaustive()
+    }
+}
+
+impl Entry {
+    /// The entry of a session's setup; `None` for a kind that we don't know.
+    pub fn of(server: McpServer) -> Option<Self> {
+        Some(match server {
+            McpServer::Stdio(server) => Self { name: server.name.clone(), way: Way::Stdio(server) },
+            McpServer::Http(server) => Self { name: server.name.clone(), way: Way::Http(server) },
+            McpServer::Sse(server) => Self { name: server.name.clone(), way: Way::Sse(server) },
+            McpServer::Other(_) => return None,
+        })
+    }
+
+    /// What kind of connection it is, for people.
+    pub fn kind(&self) -> &'static str {
+        match self.way {
+            Way::Stdio(_) => "stdio",
+            Way::Http(_) => "http",
+            Way::Sse(_) => "sse",
+        }
+    }
+
+    /// A text in which none of its secrets can be read: a server may print what it was given.
+    pub fn without_secrets(&self, text: &str) -> String {
+        let values: Vec<&str> = match &self.way {
+            Way::Stdio(server) => server.env.iter().map(|one| one.value.as_str()).collect(),
+            Way::Http(server) | Way::Sse(server) => server.headers.iter().flat_map(parts).collect(),
+        };
+        let mut values: Vec<&str> = values.into_iter().filter(|value| value.len() >= SHORTEST_SECRET).collect();
+        // The longest first, so that no part of one is left.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.into_iter().fold(text.to_owned(), |text, value| text.replace(value, "(hidden)"))
+    }
+}
+
+/// A header's value, and what follows a word such as `Bearer` in it.
+fn parts(header: &HttpHeader) -> impl Iterator<Item = &str> {
+    std::iter::once(header.value.as_str()).chain(header.value.split_once(' ').map(|(_, rest)| rest))
+}
+
+/// What to start. The server gets the short list of our variables and its own, nothing else.
+pub fn spec(server: &McpStdio, cwd: &Path) -> Spec {
+    let mut spec = Spec::new(&server.command)
+        .args(&server.args)
+        .current_dir(cwd)
+        .env_clear()
+        .guard(Guard::IfPossible)
+        .ladder(ENDING);
+    for (name, value) in base_environment() {
+        spec = spec.env(name, value);
+    }
+    for variable in &server.env {
+        spec = spec.env(&variable.name, &variable.value);
+    }
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tieline::schema::EnvVariable;
+
+    #[test]
+    fn secrets_are_hidden() {
+        let variable =
+            |value: &str| EnvVariable { name: "TOKEN".into(), value: value.into(), ..EnvVariable::default() };
+        let stdio = McpStdio { name: "s".into(), env: vec![variable("s3cret"), variable("1")], ..McpStdio::default() };
+        let entry = Entry::of(McpServer::Stdio(stdio)).unwrap();
+        assert_eq!(entry.without_secrets("key s3cret in 1 line"), "key (hidden) in 1 line");
+        assert!(!format!("{entry:?}").contains("s3cret"));
+        let header =
+            HttpHeader { name: "Authorization".into(), value: "Bearer abcdef".into(), ..HttpHeader::default() };
+        let http = McpHttp { name: "h".into(), headers: vec![header], ..McpHttp::default() };
+        let entry = Entry::of(McpServer::Http(http)).unwrap();
+        assert_eq!(entry.without_secrets("Bearer abcdef, abcdef"), "(hidden), (hidden)");
+    }
+}

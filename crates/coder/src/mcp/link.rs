@@ -1,0 +1,113 @@
+//! What the parts of one connection tell each other: that it is over, that an answer was lost, how far a call is.
+
+use rmcp::model::ProgressToken;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+
+/// How far a call is, as the server says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Progress {
+    /// So much is done.
+    pub done: f64,
+    /// Of so much.
+    pub total: Option<f64>,
+    /// In words.
+    pub message: Option<String>,
+}
+
+/// As many messages as may wait to be taken by a server before nothing more is read from it.
+const SENDING: usize = 64;
+
+/// The state of one connection.
+#[derive(Debug)]
+pub struct Link {
+    over: watch::Sender<bool>,
+    lost: watch::Sender<u64>,
+    calls: watch::Sender<usize>,
+    progress: Mutex<HashMap<ProgressToken, watch::Sender<Progress>>>,
+    /// The server has other tools now.
+    pub changed: Notify,
+    sending: Arc<Semaphore>,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self {
+            over: watch::Sender::default(),
+            lost: watch::Sender::default(),
+            calls: watch::Sender::default(),
+            progress: Mutex::default(),
+            changed: Notify::default(),
+            sending: Arc::new(Semaphore::new(SENDING)),
+        }
+    }
+}
+
+impl Link {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Progress>>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place among the messages that wait to be taken; given back when it is dropped.
+    pub fn place(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send + 'static {
+        let sending = Arc::clone(&self.sending);
+        async move { sending.acquire_owned().await.ok() }
+    }
+
+    /// Waits until few enough messages wait. A server that asks and asks but takes no answers is not read from.
+    pub async fn room(&self) {
+        let _ = self.sending.acquire().await;
+    }
+
+    /// The server is gone.
+    pub fn end(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Waits until the server is gone.
+    pub async fn ended(&self) {
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    }
+
+    /// Something came that could not be read, or was too long: perhaps an answer that somebody waits for.
+    pub fn lose(&self) {
+        self.lost.send_modify(|count| *count += 1);
+    }
+
+    /// Sees what is lost from now on.
+    pub fn losses(&self) -> watch::Receiver<u64> {
+        self.lost.subscribe()
+    }
+
+    /// A call began; how far it is comes from the receiver.
+    pub fn begin(&self, token: ProgressToken) -> watch::Receiver<Progress> {
+        let (sender, receiver) = watch::channel(Progress::default());
+        self.waiting().insert(token, sender);
+        self.calls.send_modify(|count| *count += 1);
+        receiver
+    }
+
+    /// A call ended.
+    pub fn finish(&self, token: &ProgressToken) {
+        self.waiting().remove(token);
+        self.calls.send_modify(|count| *count = count.saturating_sub(1));
+    }
+
+    /// Whether a call is under way.
+    pub fn is_busy(&self) -> bool {
+        *self.calls.borrow() > 0
+    }
+
+    /// Waits until no call is under way.
+    pub async fn idle(&self) {
+        let _ = self.calls.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// The server says how far a call is.
+    pub fn advance(&self, token: &ProgressToken, progress: Progress) {
+        if let Some(sender) = self.waiting().get(token) {
+            sender.send_replace(progress);
+        }
+    }
+}

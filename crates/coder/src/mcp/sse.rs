@@ -1,0 +1,180 @@
+//! A server over the older HTTP with server-sent events: one stream of events from it, a POST for each message to it.
+
+use super::Limits;
+use super::link::Link;
+use super::remote::{REFUSAL, refusal, target};
+use super::stdio::{LONGEST, parse};
+use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use crate::http::http::{Method, Request, Uri};
+use crate::http::{Body, Bytes, Http, sse};
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use tieline::schema::McpHttp;
+
+/// As many events as are read before the one that says where to post.
+const FIRST_EVENTS: usize = 16;
+
+/// The way to a server.
+pub struct Events {
+    http: Http,
+    post: Uri,
+    headers: HashMap<HeaderName, HeaderValue>,
+    /// `None` once it is closed.
+    stream: Option<Stream>,
+    link: Arc<Link>,
+}
+
+struct Stream {
+    body: Body,
+    parser: sse::Parser,
+}
+
+impl Stream {
+    /// The next event; `None` at the end. Safe to drop while waiting: nothing read is lost.
+    async fn next(&mut self) -> Result<Option<sse::Event>, String> {
+        loop {
+            if let Some(event) = self.parser.event() {
+                return event.map(Some).map_err(|error| error.to_string());
+            }
+            match self.body.chunk().await.map_err(|error| error.to_string())? {
+                Some(chunk) => self.parser.push(&chunk),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Opens the stream and waits until the server has said where messages go.
+pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<Events, String> {
+    let (uri, headers) = target(server)?;
+    let http = http.times(limits.start, None);
+    let mut request = Request::builder().method(Method::GET).uri(&uri).header(ACCEPT, "text/event-stream");
+    add(request.headers_mut(), &headers);
+    let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
+    let mut answer = http.send(request).await.map_err(|error| error.to_string())?;
+    if !answer.status().is_success() {
+        return Err(refusal(answer.status(), &answer.body_mut().start(REFUSAL).await));
+    }
+    let mut stream = Stream { body: answer.into_body(), parser: sse::Parser::new(LONGEST) };
+    for _ in 0..FIRST_EVENTS {
+        let event = stream.next().await?.ok_or("it closed the connection")?;
+        if event.name == "endpoint" {
+            let post = endpoint(&uri, event.data.trim()).ok_or("it wants messages sent to another server")?;
+            return Ok(Events { http, post, headers, stream: Some(stream), link: Arc::clone(link) });
+        }
+    }
+    Err("it does not say where messages go; it may be `http`, not `sse`".into())
+}
+
+fn add(to: Option<&mut HeaderMap>, headers: &HashMap<HeaderName, HeaderValue>) {
+    if let Some(to) = to {
+        to.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+}
+
+/// Where messages go, seen from the address of the stream. Never to another server: our headers may hold secrets.
+fn endpoint(base: &Uri, said: &str) -> Option<Uri> {
+    let origin = format!("{}://{}", base.scheme_str()?, base.authority()?);
+    if said.contains("://") && !said.starts_with('/') {
+        let uri: Uri = said.parse().ok()?;
+        let same = (uri.scheme(), uri.host(), port(&uri)) == (base.scheme(), base.host(), port(base));
+        return same.then_some(uri);
+    }
+    if said.starts_with("//") {
+        return None;
+    }
+    let path = match said.strip_prefix('/') {
+        Some(path) => format!("/{path}"),
+        None => format!("{}/{said}", base.path().rsplit_once('/').map_or("", |(folder, _)| folder)),
+    };
+    format!("{origin}{path}").parse().ok()
+}
+
+fn port(uri: &Uri) -> u16 {
+    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+}
+
+impl Transport<RoleClient> for Events {
+    type Error = io::Error;
+
+    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let http = self.http.clone();
+        let mut request = Request::builder().method(Method::POST).uri(&self.post);
+        request = request.header(CONTENT_TYPE, "application/json");
+        add(request.headers_mut(), &self.headers);
+        let place = self.link.place();
+        async move {
+            let _place = place.await;
+            let body = Bytes::from(serde_json::to_vec(&message)?);
+            let request = request.body(body).map_err(io::Error::other)?;
+            let mut answer = http.send(request).await.map_err(io::Error::other)?;
+            if answer.status().is_success() {
+                return Ok(());
+            }
+            let status = answer.status();
+            Err(io::Error::other(refusal(status, &answer.body_mut().start(REFUSAL).await)))
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            // A server that never stops talking must not keep all others from their turn.
+            tokio::task::yield_now().await;
+            self.link.room().await;
+            let event = match &mut self.stream {
+                Some(stream) => stream.next().await,
+                None => Ok(None),
+            };
+            match event {
+                Ok(Some(event)) if matches!(&*event.name, "" | "message") => {
+                    if let Some(message) = parse(event.data.as_bytes(), &self.link) {
+                        return Some(message);
+                    }
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(%error, "the events of an MCP server broke off");
+                    break;
+                }
+            }
+        }
+        self.stream = None;
+        self.link.end();
+        None
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        self.stream = None;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_stay_with_their_server() {
+        for (base, said, expect) in [
+            ("http://a:1/sse", "/message?sessionId=1", Some("http://a:1/message?sessionId=1")),
+            ("http://a:1/x/sse", "message?id=1", Some("http://a:1/x/message?id=1")),
+            ("http://a:1/sse", "http://a:1/m", Some("http://a:1/m")),
+            ("https://a/sse", "https://a:443/m", Some("https://a:443/m")),
+            ("http://a:1/sse", "http://a:2/m", None),
+            ("http://a:1/sse", "https://a:1/m", None),
+            ("http://a:1/sse", "http://b/m", None),
+            ("http://a:1/sse", "//b/m", None),
+            ("http://a:1/sse", "/m?next=http://b", Some("http://a:1/m?next=http://b")),
+            ("http://a:1/sse", "@b/m", Some("http://a:1/@b/m")),
+            ("http://a:1/sse", "/\u{7f} x", None),
+        ] {
+            let base = base.parse().unwrap();
+            assert_eq!(endpoint(&base, said).map(|uri| uri.to_string()).as_deref(), expect, "{said}");
+        }
+    }
+}

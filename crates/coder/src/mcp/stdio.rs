@@ -1,0 +1,95 @@
+//! A server that is our child process: lines on its standard streams, and nothing of it left when we end.
+
+use super::entry::spec;
+use super::link::Link;
+use rmcp::RoleClient;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline::schema::McpStdio;
+use tieline_rpc::{ChildProcess, Event, FrameReader, FrameWriter};
+
+/// The longest message of a server, in bytes.
+pub const LONGEST: usize = 16 << 20;
+/// How long a server may take to read what was sent before its input is closed.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// The streams of a server.
+pub struct Pipe {
+    reader: FrameReader,
+    writer: FrameWriter,
+    link: Arc<Link>,
+}
+
+/// Starts a server.
+pub async fn start(server: &McpStdio, cwd: &Path, link: &Arc<Link>) -> io::Result<(Pipe, ChildProcess)> {
+    let (transport, child) = ChildProcess::spawn(&spec(server, cwd)).await?;
+    let (reader, writer) = transport.limit(LONGEST).open();
+    Ok((Pipe { reader, writer, link: Arc::clone(link) }, child))
+}
+
+/// A message of a server; `None` for what is none. An answer that can't be read is told to those who wait for one.
+pub fn parse(bytes: &[u8], link: &Link) -> Option<RxJsonRpcMessage<RoleClient>> {
+    match serde_json::from_slice(bytes) {
+        Ok(message) => Some(message),
+        Err(error) => {
+            // Some servers also print other things, which hurts nobody.
+            let answer = bytes.trim_ascii_start().first() == Some(&b'{');
+            tracing::debug!(
+                answer,
+                line = error.line(),
+                column = error.column(),
+                "an MCP server sent what is no message"
+            );
+            if answer {
+                link.lose();
+            }
+            None
+        }
+    }
+}
+
+impl Transport<RoleClient> for Pipe {
+    type Error = io::Error;
+
+    fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let (writer, place) = (self.writer.clone(), self.link.place());
+        async move {
+            let _place = place.await;
+            let text = serde_json::to_vec(&message)?;
+            let sent = writer.send(|out| out.extend_from_slice(&text)).await;
+            sent.map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the server takes nothing any more"))
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            // A server that never stops talking must not keep all others from their turn.
+            tokio::task::yield_now().await;
+            self.link.room().await;
+            match self.reader.next().await {
+                Event::Frame(at) | Event::Last(at) => {
+                    if let Some(message) = parse(self.reader.bytes(at), &self.link) {
+                        return Some(message);
+                    }
+                }
+                Event::TooLong(_) => {
+                    tracing::warn!("a message of an MCP server was over the limit");
+                    self.link.lose();
+                }
+                Event::Broken(_) | Event::End(_) => {
+                    self.link.end();
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        let _ = tokio::time::timeout(LAST_WORDS, self.writer.close()).await;
+        Ok(())
+    }
+}

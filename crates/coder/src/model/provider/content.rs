@@ -1,0 +1,126 @@
+//! Pieces of a conversation in the forms that several formats share.
+
+use crate::model::{Message, ToolRequest, ToolResult};
+use serde_json::{Value, json};
+use tieline::ContentBlock;
+use tieline::schema::ResourceContents;
+
+/// A piece of a message: text, or a picture as media type and base64.
+pub enum Piece<'a> {
+    Text(String),
+    Image(&'a str, &'a str),
+}
+
+/// What a model can be told of blocks: files as text with their address, links as links.
+pub fn pieces<'a>(blocks: &'a [ContentBlock]) -> Vec<Piece<'a>> {
+    let piece = |block: &'a ContentBlock| match block {
+        ContentBlock::Text(text) if text.text.is_empty() => None,
+        ContentBlock::Text(text) => Some(Piece::Text(text.text.clone())),
+        ContentBlock::Image(image) => Some(Piece::Image(&image.mime_type, &image.data)),
+        ContentBlock::ResourceLink(link) => Some(Piece::Text(format!("[{}]({})", link.name, link.uri))),
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::Text(file) => {
+                Some(Piece::Text(format!("<file uri=\"{}\">\n{}\n</file>", file.uri, file.text)))
+            }
+            ResourceContents::Blob(blob) => match &blob.mime_type {
+                Some(mime) if mime.starts_with("image/") => Some(Piece::Image(mime, &blob.blob)),
+                _ => Some(Piece::Text(format!("[a file that is no text]({})", blob.uri))),
+            },
+        },
+        _ => None,
+    };
+    blocks.iter().filter_map(piece).collect()
+}
+
+/// The text of blocks, and their pictures.
+pub fn split(blocks: &[ContentBlock]) -> (String, Vec<(&str, &str)>) {
+    let (mut text, mut images) = (String::new(), Vec::new());
+    for piece in pieces(blocks) {
+        match piece {
+            Piece::Text(more) => {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(&more);
+            }
+            Piece::Image(mime, data) => images.push((mime, data)),
+        }
+    }
+    (text, images)
+}
+
+/// A result as text, and its pictures. A model must be told something.
+pub fn result(result: &ToolResult) -> (String, Vec<(&str, &str)>) {
+    let (mut text, images) = split(&result.content);
+    if text.is_empty() {
+        text = if images.is_empty() { "(nothing)".into() } else { "(see the picture)".into() };
+    }
+    (text, images)
+}
+
+/// The arguments of a call as an object. What is none must not make a provider refuse the whole conversation.
+pub fn arguments(call: &ToolRequest) -> Value {
+    match serde_json::from_str(&call.arguments) {
+        Ok(Value::Object(object)) => Value::Object(object),
+        _ if call.arguments.trim().is_empty() => json!({}),
+        _ => json!({ "malformed": call.arguments }),
+    }
+}
+
+/// A picture as an address that holds it.
+pub fn data_url(mime: &str, data: &str) -> String {
+    format!("data:{mime};base64,{data}")
+}
+
+/// What an answer brought that only the same model understands.
+pub fn kept(message: &Message, by: &str) -> Option<Value> {
+    let Message::Assistant { kept: Some(raw), .. } = message else { return None };
+    let mut value: Value = raw.parse().ok()?;
+    (value["by"] == *by).then(|| value["data"].take())
+}
+
+/// The same, to be kept.
+pub fn keep(by: &str, data: &Value) -> tieline::Raw {
+    json!({ "by": by, "data": data }).into()
+}
+
+/// A call that comes in pieces.
+#[derive(Debug, Default, Clone)]
+pub struct Growing {
+    pub id: String,
+    pub name: String,
+    pub arguments: String,
+}
+
+impl Growing {
+    /// The whole call. One without an id gets one.
+    pub fn done(self, number: usize) -> ToolRequest {
+        let id = if self.id.is_empty() { format!("call_{number}_{}", short()) } else { self.id };
+        ToolRequest { id, name: self.name, arguments: self.arguments }
+    }
+}
+
+/// A few characters that are not the same twice.
+fn short() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
+}
+
+/// The id of a call as every provider takes it, also one that another provider made up.
+pub fn id(raw: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+    if raw.len() <= 40 { raw.chars().map(plain).collect() } else { format!("call_{:016x}", hash(raw)) }
+}
+
+/// The same for Mistral, which wants nine letters and digits.
+pub fn nine(raw: &str) -> String {
+    let fits = raw.len() == 9 && raw.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if fits { raw.to_owned() } else { format!("{:09x}", hash(raw) & 0xf_ffff_ffff) }
+}
+
+fn hash(text: &str) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}

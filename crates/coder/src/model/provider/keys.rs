@@ -1,0 +1,146 @@
+//! Keys: how they are held, so that they are never shown, and the file that remembers them.
+//!
+//! The file is readable for the user alone and lies in the state folder, which commands in the sandbox can't see and
+//! which nobody puts under version control.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Something that must not be shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Holds a text. `None` if there is nothing but spaces, or something that no key has.
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
+        plain.then(|| Self(text.into()))
+    }
+
+    /// The text itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// The file with the keys that the user typed.
+#[derive(Debug, Clone)]
+pub struct Keys {
+    path: Option<PathBuf>,
+}
+
+impl Default for Keys {
+    /// `$XDG_STATE_HOME/tieline/keys.toml`, or below `~/.local/state`.
+    fn default() -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+        Self { path: state.map(|state| state.join("tieline/keys.toml")) }
+    }
+}
+
+impl Keys {
+    /// The keys in this file.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: Some(path.into()) }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn load(&self) -> Result<BTreeMap<String, String>, String> {
+        let Some(path) = &self.path else { return Ok(BTreeMap::new()) };
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                // Nobody else's business, whoever made the file.
+                if let Ok(meta) = std::fs::metadata(path)
+                    && meta.permissions().mode() & 0o077 != 0
+                {
+                    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
+                }
+                // What is wrong with it may be next to a key, so only that it is wrong is told.
+                toml::from_str(&text).map_err(|_| format!("{} is not as it should be: NAME = \"KEY\"", path.display()))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        }
+    }
+
+    fn save(&self, keys: &BTreeMap<String, String>) -> Result<(), String> {
+        let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let text = toml::to_string(keys).map_err(|_| "the keys can't be written")?;
+        let fresh = path.with_extension(format!("{}.new", std::process::id()));
+        let _ = std::fs::remove_file(&fresh);
+        let write = || {
+            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&fresh, path)
+        };
+        write().map_err(|error| {
+            let _ = std::fs::remove_file(&fresh);
+            failed(error)
+        })
+    }
+
+    /// The key of a provider.
+    pub fn get(&self, provider: &str) -> Result<Option<Secret>, String> {
+        Ok(self.load()?.get(provider).and_then(|key| Secret::new(key)))
+    }
+
+    /// Remembers the key of a provider.
+    pub fn set(&self, provider: &str, key: &Secret) -> Result<(), String> {
+        let mut keys = self.load()?;
+        keys.insert(provider.to_owned(), key.expose().to_owned());
+        self.save(&keys)
+    }
+
+    /// Forgets the key of a provider; false if there was none.
+    pub fn remove(&self, provider: &str) -> Result<bool, String> {
+        let mut keys = self.load()?;
+        if keys.remove(provider).is_none() {
+            return Ok(false);
+        }
+        self.save(&keys).map(|()| true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_and_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Keys::at(folder.path().join("deep/keys.toml"));
+        let key = Secret::new(" sk-1 \n").unwrap();
+        assert_eq!((key.expose(), format!("{key:?}").as_str()), ("sk-1", "Secret(..)"));
+        assert_eq!(keys.get("a").unwrap(), None);
+        keys.set("a", &key).unwrap();
+        keys.set("b", &key).unwrap();
+        assert_eq!(keys.get("a").unwrap(), Some(key));
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = keys.path().unwrap();
+        assert_eq!((mode(path), mode(path.parent().unwrap())), (0o600, 0o700));
+        assert_eq!((keys.remove("a"), keys.remove("a")), (Ok(true), Ok(false)));
+        std::fs::write(path, "b = sk-2").unwrap();
+        let why = keys.get("b").unwrap_err();
+        assert!(why.contains("keys.toml") && !why.contains("sk-2"), "{why}");
+        assert!(Secret::new("two words").is_none() && Secret::new("").is_none() && Secret::new("é").is_none());
+    }
+}

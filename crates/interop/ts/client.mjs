@@ -7,6 +7,7 @@ import { Readable, Writable } from "node:stream";
 import { isDeepStrictEqual } from "node:util";
 import * as v1 from "@agentclientprotocol/sdk";
 import * as v2 from "@agentclientprotocol/sdk/experimental/v2";
+import { withTerminals } from "./terminals.mjs";
 
 const VERSION = "0.1.0";
 const STEP_DEADLINE = 10_000;
@@ -150,54 +151,19 @@ function decide({ options }) {
   return { outcome: option ? { outcome: "selected", optionId: option.optionId } : { outcome: "cancelled" } };
 }
 
-const terminals = new Map();
-function terminal(id) {
-  const found = terminals.get(id);
-  if (!found) throw new v1.RequestError(-32002, "Resource not found", "no such terminal");
-  return found;
-}
-async function createTerminal({ command, args = [], cwd }) {
-  const child = spawn(command, args, { cwd: cwd ?? undefined, stdio: ["ignore", "pipe", "pipe"] });
-  const own = { child, output: "", exit: undefined };
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding("utf8").on("data", (piece) => (own.output += piece));
-  }
-  own.ended = new Promise((resolve) =>
-    child.on("close", (exitCode, signal) => resolve((own.exit = { exitCode, signal }))),
-  );
-  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
-  const terminalId = `term-${terminals.size + 1}`;
-  terminals.set(terminalId, own);
-  return { terminalId };
-}
-
 function app() {
   const app = sdk
     .client({ name: "ts-client" })
     .onNotification(methods.client.session.update, ({ params }) => apply(params))
     .onRequest(methods.client.session.requestPermission, ({ params }) => decide(params));
   if (version !== 1) return app;
-  return app
+  const files = app
     .onRequest(methods.client.fs.readTextFile, ({ params }) => ({ content: readFileSync(params.path, "utf8") }))
     .onRequest(methods.client.fs.writeTextFile, ({ params }) => {
       writeFileSync(params.path, params.content);
       return {};
-    })
-    .onRequest(methods.client.terminal.create, ({ params }) => createTerminal(params))
-    .onRequest(methods.client.terminal.output, ({ params }) => {
-      const { output, exit } = terminal(params.terminalId);
-      return { output, truncated: false, exitStatus: exit };
-    })
-    .onRequest(methods.client.terminal.waitForExit, ({ params }) => terminal(params.terminalId).ended)
-    .onRequest(methods.client.terminal.kill, ({ params }) => {
-      terminal(params.terminalId).child.kill();
-      return {};
-    })
-    .onRequest(methods.client.terminal.release, ({ params }) => {
-      terminal(params.terminalId).child.kill();
-      terminals.delete(params.terminalId);
-      return {};
     });
+  return withTerminals(files);
 }
 
 let agent;

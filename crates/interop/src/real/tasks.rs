@@ -1,0 +1,141 @@
+//! What each real agent has to do: make a file, edit one, run a command, take a refusal, be interrupted.
+
+use super::agents::{Agent, Place};
+use super::drive::{Outcome, Turn, User};
+use super::install::Installed;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+use tieline_model_server::{Answer, Format, ModelServer, Recorded, Script};
+
+/// Does all tasks; the lines tell what was seen.
+pub async fn all(agent: &Agent, installed: &Installed) -> Result<Vec<String>, String> {
+    let stage = Stage::set(agent, installed).await?;
+    let lines = stage.all().await;
+    // What the model was asked, for whoever has to find out why a task failed.
+    let line_of =
+        |request: &Recorded| [request.path.clone(), " ".into(), request.body.to_string(), "\n".into()].concat();
+    let log: String = stage.server.requests().iter().map(line_of).collect();
+    let path = installed.folder.join("model-requests.log");
+    fs::write(&path, log).map_err(|e| e.to_string())?;
+    lines.map_err(|e| format!("{e}\n  what the model was asked: {}", path.display()))
+}
+
+/// An agent with a model server and a home folder of its own.
+struct Stage<'a> {
+    agent: &'a Agent,
+    installed: &'a Installed,
+    server: ModelServer,
+    home: TempDir,
+}
+
+/// A small project.
+fn project() -> Result<TempDir, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    fs::write(folder.path().join("old.txt"), "one\nbefore\nthree\n").map_err(|e| e.to_string())?;
+    Ok(folder)
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    fs::read_to_string(folder.join(name)).unwrap_or_else(|e| format!("({e})"))
+}
+
+fn check(what: &str, good: bool, seen: &impl std::fmt::Debug) -> Result<(), String> {
+    if good { Ok(()) } else { Err(format!("{what}: {seen:#?}")) }
+}
+
+impl<'a> Stage<'a> {
+    async fn set(agent: &'a Agent, installed: &'a Installed) -> Result<Self, String> {
+        let script = Script::new(vec![Answer::text("I follow directives only.")]);
+        let server = ModelServer::start(script).await.map_err(|e| e.to_string())?;
+        // Codex does not put its helpers under the system's temporary folder.
+        let home = tempfile::tempdir_in(&installed.folder).map_err(|e| e.to_string())?;
+        Ok(Self { agent, installed, server, home })
+    }
+
+    /// Says the prompt, with `DIR` as the folder's path.
+    async fn play(&self, folder: &Path, protocol: &str, prompt: &str, user: User) -> Result<Outcome, String> {
+        let folder = folder.canonicalize().map_err(|e| e.to_string())?;
+        let prompt = prompt.replace("DIR", &folder.to_string_lossy());
+        let url = self.server.url();
+        let place = Place { home: self.home.path(), url: &url };
+        let (agent, installed) = (self.agent, self.installed);
+        let outcome = Turn { agent, installed, place, folder: &folder, protocol, prompt: &prompt, user }.run().await?;
+        check("there is not exactly one closing object", outcome.ends == 1, &outcome)?;
+        let told = outcome.end["exit_code"].as_i64();
+        check("the exit code is not the one told", outcome.code.map(i64::from) == told, &outcome)?;
+        Ok(outcome)
+    }
+
+    async fn all(&self) -> Result<Vec<String>, String> {
+        let mut lines = Vec::new();
+        for protocol in self.agent.protocols {
+            lines.push(self.work(protocol).await.map_err(|e| format!("work, protocol {protocol}: {e}"))?);
+        }
+        lines.push(self.refused().await.map_err(|e| format!("refused: {e}"))?);
+        lines.push(self.interrupted().await.map_err(|e| format!("interrupted: {e}"))?);
+        Ok(lines)
+    }
+
+    /// How often the model was asked.
+    fn asked(&self) -> usize {
+        self.server.requests().iter().filter(|request| request.format != Format::Other).count()
+    }
+
+    async fn work(&self, protocol: &str) -> Result<String, String> {
+        let folder = project()?;
+        let before = self.asked();
+        let prompt = "Please do what the model says.\n\
+                      model: think I begin with a file.\n\
+                      model: write DIR/made.txt made by a real agent\\n\n\
+                      model: read DIR/old.txt\n\
+                      model: edit DIR/old.txt before => after\n\
+                      model: run echo ran > DIR/ran.txt && expr 6000 + 42\n\
+                      model: say Finished: {result}";
+        let outcome = self.play(folder.path(), protocol, prompt, User::Allows).await?;
+        let folder = folder.path();
+        check("the turn does not end well", outcome.code == Some(0), &outcome)?;
+        check("the turn does not end with end_turn", outcome.end["stop_reason"] == "end_turn", &outcome)?;
+        check("another protocol was spoken", outcome.end["agent"]["protocol"] == protocol, &outcome)?;
+        check(
+            "made.txt is not as it should be",
+            read(folder, "made.txt").trim_end() == "made by a real agent",
+            &outcome,
+        )?;
+        check("old.txt is not as it should be", read(folder, "old.txt") == "one\nafter\nthree\n", &outcome)?;
+        check("ran.txt is not as it should be", read(folder, "ran.txt") == "ran\n", &outcome)?;
+        check("the model's last words are missing", outcome.text().contains("Finished:"), &outcome)?;
+        check("the command's output did not reach the model", outcome.text().contains("6042"), &outcome)?;
+        check("nobody was asked for permission", !outcome.asked.is_empty(), &outcome)?;
+        let completed = outcome.calls.values().filter(|(_, status, _)| status == "completed").count();
+        check("fewer than four tool calls were completed", completed >= 4, &outcome)?;
+        let changed = outcome.end["changed_files"].as_array().map_or(0, Vec::len);
+        check("the changed files are not told", changed >= 2, &outcome)?;
+        Ok(format!(
+            "protocol {protocol}: file made, file edited, command run; {} permissions, {} tool calls, {} model requests, {:?}",
+            outcome.asked.len(),
+            outcome.calls.len(),
+            self.asked() - before,
+            outcome.services
+        ))
+    }
+
+    async fn refused(&self) -> Result<String, String> {
+        let folder = project()?;
+        let prompt = "Please do what the model says.\nmodel: run touch DIR/refused.txt\nmodel: say That was refused.";
+        let outcome = self.play(folder.path(), "1", prompt, User::IsAway).await?;
+        check("the command ran though it was refused", !folder.path().join("refused.txt").exists(), &outcome)?;
+        check("it is not told that all was refused", outcome.code == Some(5), &outcome)?;
+        Ok(format!("a refused command did not run; stop reason {}", outcome.end["stop_reason"]))
+    }
+
+    async fn interrupted(&self) -> Result<String, String> {
+        let folder = project()?;
+        let prompt =
+            "Please do what the model says.\nmodel: say I begin, and then there is a long silence.\nmodel: stall 2";
+        let outcome = self.play(folder.path(), "1", prompt, User::Interrupts).await?;
+        check("the exit code is not 130", outcome.code == Some(130), &outcome)?;
+        check("the turn does not end with cancelled", outcome.end["stop_reason"] == "cancelled", &outcome)?;
+        Ok("interrupted in the middle of a stream".into())
+    }
+}

@@ -225,6 +225,12 @@ pub const CASES: &[Case] = &[
         &[r#"read {"path":"a.txt"}"#, r#"run {"command":"ls"}"#, r#"list {"path":"src"}"#],
         "All 3",
     ),
+    (
+        "1. write b.txt with hi 2. read b.txt 3) list src",
+        &[r#"write {"content":"hi\n","path":"b.txt"}"#, r#"read {"path":"b.txt"}"#, r#"list {"path":"src"}"#],
+        "All 3",
+    ),
+    ("1. write b.txt with `2. read b.txt`", &[r#"write {"content":"2. read b.txt\n","path":"b.txt"}"#], "Wrote"),
     ("Do this:\n\n1. read a.txt\n2) list src\n", &[r#"read {"path":"a.txt"}"#, r#"list {"path":"src"}"#], "All 2"),
     ("# Task\n- [ ] read a.txt\n* list src", &[r#"read {"path":"a.txt"}"#, r#"list {"path":"src"}"#], "All 2"),
     ("replace a with b\nin x.rs", &[r#"edit {"edits":[{"all":true,"new":"b","old":"a"}],"path":"x.rs"}"#], "Replaced"),

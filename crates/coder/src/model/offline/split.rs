@@ -18,7 +18,7 @@ const LONG: usize = 4000;
 
 /// The instructions in prose, in order.
 pub fn pieces(prose: &str) -> Vec<Piece> {
-    let lines: Vec<&str> = prose.lines().collect();
+    let lines: Vec<&str> = prose.lines().flat_map(items).collect();
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
@@ -60,6 +60,26 @@ pub fn pieces(prose: &str) -> Vec<Piece> {
         found.extend(split(bare).into_iter().map(Piece::Sentence));
     }
     found
+}
+
+/// The items of a numbered list that was written in one line, `1. read a.txt 2. list src`; otherwise the line.
+fn items(line: &str) -> Vec<&str> {
+    let bare = line.trim_start();
+    if line.len() >= LONG || !(bare.starts_with("1. ") || bare.starts_with("1) ")) {
+        return vec![line];
+    }
+    let found = words(line);
+    let (mut parts, mut start, mut number) = (Vec::new(), 0, 2);
+    for pair in found.windows(2) {
+        let [mark, verb] = pair else { continue };
+        let digits = mark.text.strip_suffix(')').or_else(|| mark.mark.map(|_| mark.text.as_str()));
+        if digits.is_some_and(|digits| !mark.quoted && digits == number.to_string()) && verb.any(VERBS) {
+            parts.push(line.get(start..mark.start).unwrap_or_default());
+            (start, number) = (mark.start, number + 1);
+        }
+    }
+    parts.push(line.get(start..).unwrap_or_default());
+    parts
 }
 
 /// Whether a sentence that could end here goes on in the next line.

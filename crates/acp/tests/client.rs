@@ -12,8 +12,8 @@ use tieline::agent::{Agent, Turn as AgentTurn, from_fn};
 use tieline::client::{Client, Handler};
 use tieline::schema::{
     CreateTerminalRequest, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ExitStatus, FormSchema,
-    ListRequest, McpHttp, McpServer, NewSessionRequest, ReadTextFileRequest, State, TerminalOutputResponse,
-    TerminalRequest, WriteTextFileRequest,
+    ListRequest, McpHttp, McpServer, NewSessionRequest, ReadTextFileRequest, Replay, ResumeRequest, State,
+    TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
 };
 use tieline::{
     ContentBlock, Dialect, Error, MessageKind, PermissionOutcome, PermissionRequest, Raw, Result, StopReason, ToolKind,
@@ -426,6 +426,29 @@ async fn load_resume_list_close_delete_from_the_client() {
         agent.delete(id.clone()).await.unwrap();
         assert!(agent.list(ListRequest::default()).await.unwrap().sessions.is_empty());
         assert_eq!(agent.load(id, "/tmp").await.unwrap_err().code(), Some(-32002));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_conversation_longer_than_the_budget_is_told_again() {
+    in_every_dialect(|dialect| async move {
+        let agent = pair(dialect, agent(), able(Desk::default()).budget(64 * 1024)).await;
+        let session = agent.open("/tmp").await.unwrap();
+        let session_id = session.id().clone();
+        let long = "word ".repeat(40_000);
+        for _ in 0..3 {
+            session.prompt(long.as_str()).await.unwrap().text().await.unwrap();
+        }
+        session.close().await.unwrap();
+        let mut told = 0;
+        let request =
+            ResumeRequest { session_id, cwd: "/tmp".into(), replay: Replay::Start, ..ResumeRequest::default() };
+        let loaded = agent.resume_telling(request, |update| told += format!("{update:?}").matches("word ").count());
+        let session = tokio::time::timeout(SOON, loaded).await.expect("it ends").unwrap();
+        assert!(told >= 6 * 40_000, "{dialect}: {told}");
+        assert!(session.try_next().is_none(), "{dialect}: what was told is not there twice");
+        assert_eq!(session.prompt("more").await.unwrap().text().await.unwrap().0, "echo more");
     })
     .await;
 }

@@ -17,6 +17,7 @@ pub use arguments::Arguments;
 use arguments::Format;
 use outlet::{Outlet, To};
 use prepare::{Prepared, prepare};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use style::Style;
@@ -26,6 +27,9 @@ use tokio::sync::mpsc;
 
 /// How long the last words may take when we were told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How long they may take when we were told so again.
+const CHANCE: Duration = Duration::from_millis(300);
 
 /// One of the formats.
 enum Out {
@@ -107,7 +111,19 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
     let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
     let out = Out::new(format, outlet.clone(), style, &label, &cwd.to_string_lossy());
     let prepared = match &config {
-        Ok(config) => prepare(&arguments, config, format, &outlet, style, &warnings).await,
+        Ok(config) => {
+            let limit = arguments.timeout;
+            tokio::select! {
+                prepared = prepare(&arguments, config, format, &outlet, style, &warnings) => prepared,
+                Some(stop) = stops.recv() => Err(match stop {
+                    Stop::Interrupt => Failure::new(Ending::Interrupted, Phase::Find, "interrupted before the agent was started"),
+                    Stop::Terminate => Failure::new(Ending::Terminated, Phase::Find, "told to end before the agent was started"),
+                }),
+                () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {
+                    Err(Failure::new(Ending::TimedOut, Phase::Find, "the prompt was not there in time (--timeout)"))
+                }
+            }
+        }
         Err(error) => Err(Failure::new(Ending::Config, Phase::Find, error.to_string())),
     };
     let outcome = match prepared {
@@ -124,15 +140,24 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
     };
     out.end(&outcome);
     last_words(&outlet, &outcome, &mut stops).await;
-    outcome.ending
+    match outlet.trouble() {
+        Some(error) => {
+            // Somewhere else, perhaps, it can be read.
+            let _ = writeln!(std::io::stderr(), "tieline exec: the output could not be written: {error}");
+            Ending::Failed
+        }
+        None => outcome.ending,
+    }
 }
 
 /// Waits until everything is written. Whoever was told to stop does not wait for ever for a reader.
 async fn last_words(outlet: &Outlet, outcome: &Outcome, stops: &mut mpsc::Receiver<Stop>) {
     let stopped = matches!(outcome.ending, Ending::Interrupted | Ending::Terminated | Ending::TimedOut);
     tokio::select! {
+        biased;
         _ = outlet.written() => {}
-        _ = stops.recv() => {}
+        // It may be an old one, of somebody who pressed twice: the closing words still get a chance.
+        _ = stops.recv() => drop(tokio::time::timeout(CHANCE, outlet.written()).await),
         () = tokio::time::sleep(LAST_WORDS), if stopped => {}
     }
 }

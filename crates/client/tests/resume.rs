@@ -41,7 +41,7 @@ async fn ask(how: &str, entry: &Entry) -> tieline::Result<Taken> {
     let script = AGENT.replace("HOW", how);
     let client = Client::default().protocol(Protocol::Only(Dialect::V1));
     let agent = client.spawn(["python3", "-c", &script]).await.unwrap();
-    let taken = take_up(&agent, entry, Vec::new()).await;
+    let taken = take_up(&agent, entry, entry.directories.clone(), Vec::new()).await;
     agent.close().await;
     taken
 }

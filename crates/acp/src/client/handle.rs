@@ -14,7 +14,7 @@ use tieline_rpc::{CallError, Peer};
 use tieline_schema::{
     AgentCall, AgentCapabilities, AuthMethod, ContentBlock, Decode, Dialect, Done, Implementation, InitializeResponse,
     ListRequest, ListResponse, LoginRequest, McpServer, NewSessionRequest, Raw, Replay, ResumeRequest, SessionId,
-    SessionRequest, SessionSetup, is_absolute,
+    SessionRequest, SessionSetup, Update, is_absolute,
 };
 use tokio::time::timeout;
 
@@ -78,7 +78,7 @@ impl AgentHandle {
     pub async fn open_with(&self, mut request: NewSessionRequest) -> Result<Session> {
         self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
         request.mcp_servers.get_or_insert_default();
-        self.set_up(AgentCall::NewSession(request), None).await
+        self.set_up(AgentCall::NewSession(request), None, None).await
     }
 
     /// Takes up a session and has its conversation told again: read it with [`Session::next`].
@@ -94,7 +94,21 @@ impl AgentHandle {
     }
 
     /// Takes up a session with more roots, MCP servers or `_meta`.
-    pub async fn resume_with(&self, mut request: ResumeRequest) -> Result<Session> {
+    ///
+    /// What is told again waits to be read with [`Session::next`], within the byte budget of the client. A conversation may be
+    /// longer than that: [`AgentHandle::resume_telling`] takes any.
+    pub async fn resume_with(&self, request: ResumeRequest) -> Result<Session> {
+        let id = self.check_resume(&request)?;
+        self.set_up(AgentCall::Resume(with_servers(request)), Some(id), None).await
+    }
+
+    /// Takes up a session and calls `hear` with what is told again before the agent answers, however much that is.
+    pub async fn resume_telling(&self, request: ResumeRequest, mut hear: impl FnMut(Update) + Send) -> Result<Session> {
+        let id = self.check_resume(&request)?;
+        self.set_up(AgentCall::Resume(with_servers(request)), Some(id), Some(&mut hear)).await
+    }
+
+    fn check_resume(&self, request: &ResumeRequest) -> Result<SessionId> {
         let can = self.capabilities();
         let (offered, what) = match request.replay {
             Replay::None => (can.resume, "resuming sessions"),
@@ -102,9 +116,7 @@ impl AgentHandle {
         };
         offer(offered, what)?;
         self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
-        request.mcp_servers.get_or_insert_default();
-        let id = request.session_id.clone();
-        self.set_up(AgentCall::Resume(request), Some(id)).await
+        Ok(request.session_id.clone())
     }
 
     fn check_setup(&self, cwd: &String, roots: &[String], servers: Option<&[McpServer]>) -> Result<()> {
@@ -126,7 +138,12 @@ impl AgentHandle {
 
     /// Opens or takes up a session. Its lane is there before the answer is handled, so no update is lost: neither one that
     /// comes before the answer (some agents do that) nor one right behind it.
-    async fn set_up(&self, call: AgentCall, known: Option<SessionId>) -> Result<Session> {
+    async fn set_up(
+        &self,
+        call: AgentCall,
+        known: Option<SessionId>,
+        mut hear: Option<&mut (dyn FnMut(Update) + Send)>,
+    ) -> Result<Session> {
         let shared = &self.shared;
         let desk = Arc::clone(&shared.desk);
         let expecting = desk.expect();
@@ -134,17 +151,32 @@ impl AgentHandle {
         let method = shared.method(&call)?;
         let registered = Arc::clone(&desk);
         let id = known.clone();
+        let hears = hear.is_some();
         let read = move |json: &mut tieline_json::Reader<'_>| {
             let setup = SessionSetup::decode(json)?;
             let id = id.or(setup.session_id.clone()).ok_or_else(|| tieline_json::Error::missing("sessionId"))?;
             let lane = registered.lane(&id);
             lane.set_up(setup.config_options.clone(), setup.commands.clone());
-            Ok((id, lane, setup))
+            // Taken here, on the reader: what comes behind the answer is not told again.
+            let told: Vec<Update> = if hears { std::iter::from_fn(|| lane.try_next()).collect() } else { Vec::new() };
+            Ok((id, lane, setup, told))
         };
         let limit = shared.deadlines.set_up;
         let work = async { shared.peer.call(method, wire::write(&call, shared.dialect), read).await.await };
-        let answer = timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut));
-        let opened = answer.map(|(id, lane, setup)| {
+        let work = timeout(limit, work);
+        tokio::pin!(work);
+        let answer = loop {
+            let (Some(hear), Some(lane)) = (&mut hear, &early) else { break (&mut work).await };
+            tokio::select! {
+                biased;
+                answer = &mut work => break answer,
+                Some(update) = lane.next() => hear(update),
+            }
+        };
+        let opened = answer.unwrap_or(Err(CallError::TimedOut)).map(|(id, lane, setup, told)| {
+            if let Some(hear) = &mut hear {
+                told.into_iter().for_each(hear);
+            }
             lane.claim();
             let core = Core { id, lane, shared: Arc::clone(shared), modes_only: setup.mode_from_modes };
             Session { core: Arc::new(core) }
@@ -289,6 +321,12 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// A list of servers is said even if it is empty: version 1 wants it.
+fn with_servers(mut request: ResumeRequest) -> ResumeRequest {
+    request.mcp_servers.get_or_insert_default();
+    request
 }
 
 fn offer(offered: bool, what: &str) -> Result<()> {

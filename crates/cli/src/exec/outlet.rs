@@ -38,6 +38,8 @@ struct State {
     busy: bool,
     /// Standard output is closed.
     gone: bool,
+    /// Why it could not be written, unless its reader went away.
+    trouble: Option<std::io::Error>,
     /// A question stands on the screen: everything else waits here.
     held: u32,
     later: VecDeque<(To, Vec<u8>)>,
@@ -70,6 +72,18 @@ impl Outlet {
         }
         drop(state);
         self.inner.work.notify_one();
+    }
+
+    /// Adds something that is not vital: left out when there is no room.
+    pub fn push_if_room(&self, to: To, bytes: impl Into<Vec<u8>>) {
+        if self.inner.lock().bytes < ROOM {
+            self.push(to, bytes);
+        }
+    }
+
+    /// Why standard output could not be written. That its reader went away is no trouble.
+    pub fn trouble(&self) -> Option<std::io::Error> {
+        self.inner.lock().trouble.take()
     }
 
     /// Holds everything back that is not said through the guard.
@@ -148,22 +162,25 @@ impl Inner {
             state.busy = true;
             let skip = to == To::Out && state.gone;
             drop(state);
-            let done = skip
-                || match to {
-                    To::Out => {
-                        let mut out = std::io::stdout().lock();
-                        out.write_all(&bytes).and_then(|()| out.flush()).is_ok()
-                    }
-                    To::Err => {
-                        // Whoever closed standard error does not want to know.
-                        let _ = std::io::stderr().write_all(&bytes);
-                        true
-                    }
-                };
+            let done = match to {
+                To::Out if skip => Ok(()),
+                To::Out => {
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(&bytes).and_then(|()| out.flush())
+                }
+                To::Err => {
+                    // Whoever closed standard error does not want to know.
+                    let _ = std::io::stderr().write_all(&bytes);
+                    Ok(())
+                }
+            };
             state = self.lock();
             state.busy = false;
             state.bytes = state.bytes.saturating_sub(bytes.len());
-            state.gone |= !done;
+            if let Err(error) = done {
+                state.gone = true;
+                state.trouble = Some(error).filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
+            }
             self.written.notify_waiters();
         }
     }

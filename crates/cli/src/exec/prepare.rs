@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tieline_client::agents::{self, AgentSpec, BUILT_IN};
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
-use tieline_client::login::{Chooser, Launch};
+use tieline_client::login::Chooser;
 use tieline_client::permission::{self, Headless, Policy};
 use tieline_client::run::{Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
@@ -50,7 +50,7 @@ pub async fn prepare(
     warnings: &Warnings,
 ) -> Result<Prepared> {
     config.held_back.iter().for_each(|held| warnings.push(held.to_string()));
-    let prompt = prompt(arguments)?;
+    let prompt = prompt(arguments).await?;
     let journal = journal(arguments, warnings)?;
     let entry = entry(arguments, config, journal.as_ref()).await?;
     if let (Some(journal), None) = (&journal, &entry)
@@ -64,7 +64,7 @@ pub async fn prepare(
         // Where we find no place to keep something, it would find none either.
         agent.command.push("--no-store".to_owned());
     }
-    let roots = arguments.add_dir.iter().map(|dir| real(dir)).collect::<Result<Vec<PathBuf>>>()?;
+    let roots = roots(arguments, entry.as_ref())?;
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
     for file in &arguments.mcp_config {
         mcp.extend(servers(file)?);
@@ -87,11 +87,6 @@ pub async fn prepare(
     let services = services(arguments, config, &cwd, &roots, person.clone(), &notes)?;
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
-    let launch = Launch {
-        env: arguments.env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
-        folder: Some(cwd.clone()),
-        ..Launch::new(&agent.command[0], &agent.command[1..])
-    };
     let lines = outlet.clone();
     let plan = Plan {
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
@@ -99,7 +94,7 @@ pub async fn prepare(
         agent,
         env: arguments.env.clone(),
         on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
-            Arc::new(move |line| lines.push(To::Err, format!("agent: {}\n", sanitize::line(line))))
+            Arc::new(move |line| lines.push_if_room(To::Err, format!("agent: {}\n", sanitize::line(line))))
         }),
         cwd,
         roots,
@@ -117,7 +112,7 @@ pub async fn prepare(
         name: arguments.session.clone(),
         new_if_lost: arguments.on_lost == OnLost::New,
         by_command,
-        launch: person.is_some().then_some(launch),
+        terminal_login: person.is_some(),
     };
     let chooser = person.map(|person| person as Arc<dyn Chooser>);
     Ok(Prepared {
@@ -127,10 +122,15 @@ pub async fn prepare(
 }
 
 /// What to say.
-fn prompt(arguments: &Arguments) -> Result<Vec<Part>> {
+async fn prompt(arguments: &Arguments) -> Result<Vec<Part>> {
+    // Elsewhere, so that signals and deadlines count while nothing comes.
+    let read = async || {
+        let read = tokio::task::spawn_blocking(read_all).await;
+        read.unwrap_or_else(|error| Err(usage(format!("the prompt can't be read from standard input: {error}"))))
+    };
     let text = match arguments.prompt.as_deref() {
-        Some("-") => read_all()?,
-        None if !std::io::stdin().is_terminal() => read_all()?,
+        Some("-") => read().await?,
+        None if !std::io::stdin().is_terminal() => read().await?,
         Some(text) => text.to_owned(),
         None => {
             return Err(
@@ -218,12 +218,29 @@ async fn reopen(journal: &Journal, entry: &Entry) -> Result<Recording> {
 /// The folder to work in.
 fn folder(arguments: &Arguments, entry: Option<&Entry>) -> Result<PathBuf> {
     match (&arguments.cwd, entry) {
+        (Some(cwd), Some(entry)) if real(cwd)? != Path::new(&entry.cwd) => {
+            let why = format!("the session {} works in `{}`, not in `{}`", entry.id, entry.cwd, cwd.display());
+            Err(usage(why).hint("leave --cwd out to go on there"))
+        }
         (Some(cwd), _) => real(cwd),
         (None, Some(entry)) => real(Path::new(&entry.cwd)),
         (None, None) => {
             std::env::current_dir().map_err(|error| usage(format!("the current folder can't be found: {error}")))
         }
     }
+}
+
+/// The folders besides that one: those of the session, and those that were named.
+fn roots(arguments: &Arguments, entry: Option<&Entry>) -> Result<Vec<PathBuf>> {
+    let known = entry.iter().flat_map(|entry| &entry.directories).map(Path::new);
+    let mut roots = Vec::new();
+    for folder in known.chain(arguments.add_dir.iter().map(PathBuf::as_path)) {
+        let folder = real(folder)?;
+        if !roots.contains(&folder) {
+            roots.push(folder);
+        }
+    }
+    Ok(roots)
 }
 
 fn real(folder: &Path) -> Result<PathBuf> {

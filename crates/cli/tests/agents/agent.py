@@ -664,7 +664,7 @@ def initialize(params):
     if BEHAVIOUR.startswith("login"):
         key = "methodId" if DIALECT == "2" else "id"
         methods = [{"type": "agent", key: "browser", "name": "In the browser"}, {"type": "agent", key: "key", "name": "With a key"}]
-    if BEHAVIOUR == "terminal_login":
+    if BEHAVIOUR.startswith("terminal_login"):
         key = "methodId" if DIALECT == "2" else "id"
         methods = [{"type": "terminal", key: "shell", "name": "In a terminal", "args": ["--login"]}]
     elif DIALECT == "1":
@@ -712,7 +712,7 @@ def new_session(params):
         raise Answer(-32603, "no room")
     if BEHAVIOUR == "terminal_login" and os.path.exists(ARGUMENTS[0]):
         state["in"] = True
-    if BEHAVIOUR in ("login", "login_fails", "login_in_vain", "terminal_login") and not state.get("in"):
+    if BEHAVIOUR in ("login", "login_fails", "login_in_vain", "terminal_login", "terminal_login_in_vain") and not state.get("in"):
         raise Answer(-32000, "Authentication required", {"reason": "auth_required"})
     state["cwd"] = params["cwd"]
     state["setup"] = params
@@ -797,7 +797,7 @@ if __name__ == "__main__":
     if "--login" in ARGUMENTS:
         # The same program in the foreground, on the user's terminal.
         ok = input("password? ") == "open sesame"
-        if ok:
+        if ok and BEHAVIOUR == "terminal_login":
             open(ARGUMENTS[0], "w").close()
         sys.exit(0 if ok else 1)
     serve()

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod ends;
 mod formats;
 mod habits;
 mod harness;

@@ -137,6 +137,16 @@ fn v1_auth_12_v2_auth_07_a_login_in_the_terminal_starts_the_agent_anew() {
 }
 
 #[test]
+fn a_login_in_the_terminal_that_does_not_help_is_done_once() {
+    let place = Place::new();
+    let steps = json!([["a number", 600, "1\n"], ["password?", 100, "open sesame\n"]]);
+    let (seen, code) = at_terminal(&place, &steps, &[], &["terminal_login_in_vain", "1", "none"]);
+    assert_eq!(code, 6, "{seen}");
+    let log = std::fs::read_to_string(place.path("log")).unwrap();
+    assert_eq!(log.matches("\"initialize\"").count(), 2, "{log}");
+}
+
+#[test]
 fn ctrl_c_at_a_question_ends_the_run() {
     let place = Place::new();
     let (seen, code) = at_terminal(&place, &json!([[ASKS, 300, "\u{3}"]]), &[], &["waits_asking"]);

@@ -11,6 +11,7 @@ pub use known::{KNOWN, Known};
 pub use line::split_line;
 
 use crate::config::{AgentEntry, Config, Error, Origin, Value, did_you_mean, resolve_all};
+use crate::login::Launch;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -98,13 +99,15 @@ impl AgentSpec {
 
     /// The child process to start, with its secrets. `folder` is where it runs unless the agent has a place of its own.
     pub async fn spec(&self, folder: &Path) -> Result<Spec, Error> {
-        let mut words = self.command.iter();
-        let program = words.next().ok_or_else(|| Error::new("the agent has no command"))?;
-        let mut spec = Spec::new(program).args(words).current_dir(self.cwd.as_deref().unwrap_or(folder));
-        for (name, value) in resolve_all(&self.env).await? {
-            spec = spec.env(name, value);
-        }
-        Ok(spec)
+        Ok(self.launch(folder).await?.spec())
+    }
+
+    /// How it is started, with its secrets; a login in a terminal starts the same.
+    pub async fn launch(&self, folder: &Path) -> Result<Launch, Error> {
+        let (program, args) = self.command.split_first().ok_or_else(|| Error::new("the agent has no command"))?;
+        let env = resolve_all(&self.env).await?.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let folder = Some(self.cwd.clone().unwrap_or_else(|| folder.to_owned()));
+        Ok(Launch { env, folder, ..Launch::new(program, args) })
     }
 }
 

@@ -79,6 +79,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(&["models"], Kind::PassedOver, false, "The models of the built-in agent."),
     key(&["providers"], Kind::PassedOver, false, "The model providers of the built-in agent."),
+    key(&["network"], Kind::PassedOver, false, "How the built-in agent reaches the network."),
 ];
 
 /// What is known of a path.

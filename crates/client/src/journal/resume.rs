@@ -35,7 +35,14 @@ pub fn way(can: &AgentCapabilities) -> Vec<Way> {
 /// Takes up a session. What a load tells again is dropped: it is in the journal already.
 ///
 /// An error is about the connection or the login; the context may still be there then.
-pub async fn take_up(agent: &AgentHandle, entry: &Entry, servers: Vec<McpServer>) -> Result<Taken> {
+///
+/// `directories` are those besides the working directory, which stays as it was.
+pub async fn take_up(
+    agent: &AgentHandle,
+    entry: &Entry,
+    directories: Vec<String>,
+    servers: Vec<McpServer>,
+) -> Result<Taken> {
     let Some(id) = &entry.agent_session else {
         return Ok(Taken::Lost("the agent never gave this session an id".into()));
     };
@@ -44,16 +51,13 @@ pub async fn take_up(agent: &AgentHandle, entry: &Entry, servers: Vec<McpServer>
         let request = ResumeRequest {
             session_id: id.as_str().into(),
             cwd: entry.cwd.clone(),
-            additional_directories: entry.directories.clone(),
+            additional_directories: directories.clone(),
             mcp_servers: Some(servers.clone()),
             replay: if way == Way::Load { Replay::Start } else { Replay::None },
             ..ResumeRequest::default()
         };
-        match agent.resume_with(request).await {
-            Ok(session) => {
-                while session.try_next().is_some() {}
-                return Ok(Taken::Up(session, way));
-            }
+        match agent.resume_telling(request, drop).await {
+            Ok(session) => return Ok(Taken::Up(session, way)),
             Err(Error::Wire(error)) if error.code != -32000 => why = format!("the agent says: {error}"),
             Err(error) => return Err(error),
         }

@@ -4,7 +4,8 @@ use super::attend::Calls;
 use super::drive::Broken;
 use super::keep::Keep;
 use super::record::Record;
-use super::{Ending, Event, Failure, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Stop, Watch, When};
+use super::{Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Stop, Watch, When};
+use crate::login::Launch;
 use crate::undo;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -36,6 +37,7 @@ pub(super) struct Live<'w, W> {
     pub(super) clock: RefCell<PhaseClock>,
     pub(super) record: Mutex<Record>,
     pub(super) keep: Mutex<Keep>,
+    pub(super) launch: RefCell<Option<Launch>>,
     pub(super) child: RefCell<Option<Rc<ChildProcess>>>,
     pub(super) agent: RefCell<Option<AgentHandle>>,
     pub(super) session: RefCell<Option<Rc<Session>>>,
@@ -77,6 +79,7 @@ pub async fn run<H: Handler + Clone, W: Watch>(
         clock: RefCell::default(),
         record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
         keep: Mutex::new(Keep::new(plan.recording.take(), parts.warnings.clone(), scanning)),
+        launch: RefCell::default(),
         child: RefCell::default(),
         agent: RefCell::default(),
         session: RefCell::default(),
@@ -95,12 +98,7 @@ pub async fn run<H: Handler + Clone, W: Watch>(
     });
     let patience = if hurry { Patience::Little } else { Patience::Usual };
     live.end(plan.agent.is_built_in(), stop.is_some(), patience, stops).await;
-    while let Some(note) = parts.notes.take() {
-        let _ = live.note(&note).await;
-    }
-    while let Some(warning) = parts.warnings.take() {
-        let _ = watch.see(Event::Warning(&warning)).await;
-    }
+    live.last_notes(&parts, hurry, stops).await;
     live.outcome(stop, failure, &parts, began).await
 }
 
@@ -250,11 +248,15 @@ impl<W: Watch> Live<'_, W> {
         };
         tokio::pin!(work);
         let mut tick = tokio::time::interval(TICK);
+        // A reader that does not read may hold this up, until we are told to stop.
+        let mut until = Instant::now() + FAR;
         loop {
             tokio::select! {
                 biased;
                 () = &mut work => return,
+                () = sleep_until(until) => return,
                 Some(_) = stops.recv() => {
+                    until = until.min(Instant::now() + LATE);
                     self.watch.hear(Progress::Killing);
                     if let Some(child) = self.child() {
                         child.kill();
@@ -262,6 +264,29 @@ impl<W: Watch> Live<'_, W> {
                 }
                 _ = tick.tick() => self.tell_age(),
             }
+        }
+    }
+
+    /// Writes down what is still to be told, and tells it. A reader that does not read is waited for until we are told to stop.
+    async fn last_notes<H>(&self, parts: &Parts<H>, hurry: bool, stops: &mut mpsc::Receiver<Stop>) {
+        let notes: Vec<_> = std::iter::from_fn(|| parts.notes.take()).collect();
+        for note in &notes {
+            self.write_down(note).await;
+        }
+        let tell = async {
+            for note in &notes {
+                self.watch.see(Event::Note(note)).await?;
+            }
+            while let Some(warning) = parts.warnings.take() {
+                self.watch.see(Event::Warning(&warning)).await?;
+            }
+            Ok::<_, Gone>(())
+        };
+        tokio::select! {
+            biased;
+            _ = tell => {}
+            _ = stops.recv() => {}
+            () = tokio::time::sleep(LATE), if hurry => {}
         }
     }
 

@@ -1,10 +1,11 @@
 //! The steps of a run, one after the other, up to the end of the turn.
 
 use super::control::Live;
-use super::launch::{facts, find, greet, last_lines, start};
+use super::launch::{facts, find, greet, last_lines, launch, start};
 use super::session::{Got, login_needed, open, set_up, wants_login};
 use super::{Ending, Event, Failure, Gone, Parts, Phase, Plan, Watch, When};
 use crate::journal::Begin;
+use crate::login::Login;
 use crate::services;
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,6 +18,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 const MOMENT: Duration = Duration::from_millis(500);
 /// An agent that tells an old session again has done so when it is silent for this long.
 const TOLD: Duration = Duration::from_millis(150);
+
+/// An agent that never is silent then is not waited for.
+const TOLD_ALL: Duration = Duration::from_secs(5);
 
 /// Why a run did not get to the end of its turn.
 pub(super) enum Broken {
@@ -39,17 +43,17 @@ impl From<Gone> for Broken {
 impl<W: Watch> Live<'_, W> {
     /// Everything up to the end of the turn.
     pub(super) async fn drive<H: Handler + Clone>(&self, plan: &Plan, parts: &Parts<H>) -> Result<StopReason, Broken> {
-        let deadline = Instant::now() + plan.start_limit;
+        let mut deadline = Instant::now() + plan.start_limit;
         let mut agent = self.reach(plan, parts, deadline).await?;
-        let got = loop {
-            match self.open(plan, parts, &agent, deadline).await? {
-                Got::Session(got) => break got,
-                Got::Reconnect => {
-                    agent = self.reach(plan, parts, Instant::now() + plan.start_limit).await?;
-                }
-            }
+        let mut got = self.open(plan, parts, &agent, &mut deadline, true).await?;
+        if let Got::Reconnect = got {
+            deadline = Instant::now() + plan.start_limit;
+            agent = self.reach(plan, parts, deadline).await?;
+            got = self.open(plan, parts, &agent, &mut deadline, false).await?;
+        }
+        let Got::Session((session, resumed)) = got else {
+            return Err(login_needed(&agent, Phase::Login, "the login did not help").into());
         };
-        let (session, resumed) = got;
         let session = Rc::new(session);
         *self.session.borrow_mut() = Some(Rc::clone(&session));
         self.opened(plan, &agent, &session, resumed).await?;
@@ -63,13 +67,13 @@ impl<W: Watch> Live<'_, W> {
                 parts.warnings.push(lost);
             }
         }
-        // What an old session is told of again is not part of the answer.
-        while let Some(update) =
-            if resumed { timeout(TOLD, session.next()).await.ok().flatten() } else { session.try_next() }
-        {
-            if !resumed {
-                self.take(&update, When::Before).await?;
-            }
+        if resumed {
+            // What an old session is told of again is not part of the answer.
+            let told = async { while let Ok(Some(_)) = timeout(TOLD, session.next()).await {} };
+            let _ = timeout(TOLD_ALL, told).await;
+        }
+        while let Some(update) = session.try_next().filter(|_| !resumed) {
+            self.take(&update, When::Before).await?;
         }
         self.keep.lock().await.prompt(&prompt).await;
         let sent = timeout_at(deadline, session.prompt(prompt)).await;
@@ -92,7 +96,9 @@ impl<W: Watch> Live<'_, W> {
         self.enter(Phase::Find);
         let program = find(&plan.agent)?;
         self.enter(Phase::Start);
-        let (transport, child) = start(plan, program).await?;
+        let launch = launch(plan, program).await?;
+        let (transport, child) = start(plan, &launch).await?;
+        self.launch.replace(plan.terminal_login.then_some(launch));
         *self.child.borrow_mut() = Some(Rc::new(child));
         self.enter(Phase::Initialize);
         let watching = self.keep.lock().await.watching();
@@ -124,14 +130,14 @@ impl<W: Watch> Live<'_, W> {
         plan: &Plan,
         parts: &Parts<H>,
         agent: &AgentHandle,
-        deadline: Instant,
+        deadline: &mut Instant,
+        may_log_in: bool,
     ) -> Result<Got, Box<Failure>> {
         self.enter(Phase::Session);
         let keep = self.keep.lock().await;
         let entry = keep.recording().map(crate::journal::Recording::entry);
-        let mut deadline = deadline;
         for attempt in 0..2 {
-            let error = match timeout_at(deadline, open(plan, agent, entry)).await {
+            let error = match timeout_at(*deadline, open(plan, agent, entry)).await {
                 Ok(Ok(opened)) => return opened.map(Got::Session),
                 Ok(Err(error)) => error,
                 Err(_) => return Err(self.too_slow(plan)),
@@ -139,8 +145,10 @@ impl<W: Watch> Live<'_, W> {
             if !wants_login(&error) {
                 return Err(self.failed(error).await);
             }
-            let login = plan.login(parts.chooser.as_deref());
-            if attempt > 0 || (login.method.is_none() && login.chooser.is_none()) {
+            let launch = self.launch.borrow().clone();
+            let chooser = parts.chooser.as_deref();
+            let login = Login { method: plan.login.as_deref(), chooser, launch: launch.as_ref() };
+            if attempt > 0 || !may_log_in || (login.method.is_none() && login.chooser.is_none()) {
                 return Err(login_needed(agent, self.phase(), &error.to_string()));
             }
             self.enter(Phase::Login);
@@ -162,7 +170,7 @@ impl<W: Watch> Live<'_, W> {
             }
             self.enter(Phase::Session);
             // The login may have taken a while; that is not the agent's fault.
-            deadline = Instant::now() + plan.start_limit;
+            *deadline = Instant::now() + plan.start_limit;
         }
         Err(login_needed(agent, Phase::Login, "the login did not help"))
     }
@@ -237,11 +245,15 @@ impl<W: Watch> Live<'_, W> {
     }
 
     pub(super) async fn note(&self, note: &services::Event) -> Result<(), Gone> {
+        self.write_down(note).await;
+        self.watch.see(Event::Note(note)).await
+    }
+
+    pub(super) async fn write_down(&self, note: &services::Event) {
         if let services::Event::Decided(decided) = note {
             self.keep.lock().await.decision(decided).await;
         }
         self.record.lock().await.note(note);
-        self.watch.see(Event::Note(note)).await
     }
 
     pub(super) fn too_slow(&self, plan: &Plan) -> Box<Failure> {

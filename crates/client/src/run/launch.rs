@@ -3,6 +3,7 @@
 use super::attend::{Attended, Calls, Watching};
 use super::{AgentFacts, Ending, Failure, Parts, Phase, Plan};
 use crate::agents::{AgentSpec, find_program};
+use crate::login::Launch;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,18 +36,18 @@ pub(super) fn find(agent: &AgentSpec) -> Result<PathBuf, Box<Failure>> {
     std::path::absolute(&found).map_err(|error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string()))
 }
 
+/// How the program is started.
+pub(super) async fn launch(plan: &Plan, program: PathBuf) -> Result<Launch, Box<Failure>> {
+    let launch = plan.agent.launch(&plan.cwd).await;
+    let mut launch = launch.map_err(|error| Failure::new(Ending::Config, Phase::Start, error.to_string()))?;
+    launch.program = program.into();
+    launch.env.extend(plan.env.iter().map(|(name, value)| (name.into(), value.into())));
+    Ok(launch)
+}
+
 /// Starts the program.
-pub(super) async fn start(plan: &Plan, program: PathBuf) -> Result<(Transport, ChildProcess), Box<Failure>> {
-    let mut agent = plan.agent.clone();
-    if let Some(first) = agent.command.first_mut() {
-        *first = program.to_string_lossy().into_owned();
-    }
-    let spec = agent.spec(&plan.cwd).await;
-    let mut spec = spec.map_err(|error| Failure::new(Ending::Config, Phase::Start, error.to_string()))?;
-    spec = spec.guard(Guard::IfPossible).ladder(LADDER);
-    for (name, value) in &plan.env {
-        spec = spec.env(name, value);
-    }
+pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, ChildProcess), Box<Failure>> {
+    let mut spec = launch.spec().guard(Guard::IfPossible).ladder(LADDER);
     if let Some(on_stderr) = plan.on_stderr.clone() {
         spec = spec.on_stderr(move |line| on_stderr(line));
     }

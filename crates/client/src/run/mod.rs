@@ -85,15 +85,8 @@ pub struct Plan {
     pub new_if_lost: bool,
     /// True if the agent was given by its command and has no name of its own.
     pub by_command: bool,
-    /// How the agent is started, for logins in a terminal.
-    pub launch: Option<login::Launch>,
-}
-
-impl Plan {
-    /// How to log in.
-    fn login<'l>(&'l self, chooser: Option<&'l dyn login::Chooser>) -> login::Login<'l> {
-        login::Login { method: self.login.as_deref(), chooser, launch: self.launch.as_ref() }
-    }
+    /// True if the agent's program may be started on the user's terminal, for a login.
+    pub terminal_login: bool,
 }
 
 /// Who helps a run.

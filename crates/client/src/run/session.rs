@@ -23,7 +23,7 @@ pub(super) async fn open(
     entry: Option<&Entry>,
 ) -> tieline::Result<Result<(Session, bool), Box<Failure>>> {
     let Some(entry) = entry else { return fresh(plan, agent).await.map(|session| Ok((session, false))) };
-    match take_up(agent, entry, plan.mcp.clone()).await? {
+    match take_up(agent, entry, roots(plan, agent), plan.mcp.clone()).await? {
         Taken::Up(session, _) => Ok(Ok((session, true))),
         Taken::Lost(_) if plan.new_if_lost => fresh(plan, agent).await.map(|session| Ok((session, false))),
         Taken::Lost(why) => {
@@ -35,15 +35,19 @@ pub(super) async fn open(
 }
 
 async fn fresh(plan: &Plan, agent: &AgentHandle) -> tieline::Result<Session> {
-    let can = agent.capabilities();
-    let roots = plan.roots.iter().filter(|_| can.additional_directories);
     let request = NewSessionRequest {
         cwd: plan.cwd.to_string_lossy().into_owned(),
-        additional_directories: roots.map(|root| root.to_string_lossy().into_owned()).collect(),
+        additional_directories: roots(plan, agent),
         mcp_servers: Some(plan.mcp.clone()),
         ..NewSessionRequest::default()
     };
     agent.open_with(request).await
+}
+
+/// The folders besides the working directory, for an agent that takes some.
+fn roots(plan: &Plan, agent: &AgentHandle) -> Vec<String> {
+    let roots = plan.roots.iter().filter(|_| agent.capabilities().additional_directories);
+    roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
 /// The failure that says how to log in.

@@ -13,7 +13,7 @@ use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{self, Headless, Policy};
-use tieline_client::run::{Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
+use tieline_client::run::{self, Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_host::rules::{Decision, Rule};
@@ -22,6 +22,9 @@ use tieline_schema::{ClientCapabilities, McpServer};
 
 /// The longest prompt.
 const PROMPT: u64 = 16 * 1024 * 1024;
+
+/// The longest file with MCP servers.
+const MCP: u64 = 1024 * 1024;
 
 /// All that a run needs.
 pub struct Prepared {
@@ -50,7 +53,7 @@ pub async fn prepare(
     warnings: &Warnings,
 ) -> Result<Prepared> {
     config.held_back.iter().for_each(|held| warnings.push(held.to_string()));
-    let prompt = prompt(arguments).await?;
+    let Given { prompt, servers } = Given::read(arguments).await?;
     let journal = journal(arguments, warnings)?;
     let entry = entry(arguments, config, journal.as_ref()).await?;
     if let (Some(journal), None) = (&journal, &entry)
@@ -66,9 +69,7 @@ pub async fn prepare(
     }
     let roots = roots(arguments, entry.as_ref())?;
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
-    for file in &arguments.mcp_config {
-        mcp.extend(servers(file)?);
-    }
+    mcp.extend(servers);
     let mut trace = Frames::new(warnings.clone());
     if let Some(path) = &arguments.trace {
         trace = trace.trace(path).map_err(|error| usage(format!("--trace {}: {error}", path.display())))?;
@@ -121,16 +122,34 @@ pub async fn prepare(
     })
 }
 
+/// What has to be read before anything else: the prompt and the MCP servers.
+struct Given {
+    prompt: Vec<Part>,
+    servers: Vec<McpServer>,
+}
+
+impl Given {
+    /// Reads it all elsewhere, so that signals and deadlines count while nothing comes.
+    async fn read(arguments: &Arguments) -> Result<Self> {
+        let (prompt, configs) = (arguments.prompt.clone(), arguments.mcp_config.clone());
+        let (files, images) = (arguments.file.clone(), arguments.image.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let prompt = parts(prompt.as_deref(), &files, &images)?;
+            let mut found = Vec::new();
+            for path in &configs {
+                found.extend(servers(path)?);
+            }
+            Ok(Self { prompt, servers: found })
+        });
+        reading.await.unwrap_or_else(|error| Err(usage(format!("the prompt can't be read: {error}"))))
+    }
+}
+
 /// What to say.
-async fn prompt(arguments: &Arguments) -> Result<Vec<Part>> {
-    // Elsewhere, so that signals and deadlines count while nothing comes.
-    let read = async || {
-        let read = tokio::task::spawn_blocking(read_all).await;
-        read.unwrap_or_else(|error| Err(usage(format!("the prompt can't be read from standard input: {error}"))))
-    };
-    let text = match arguments.prompt.as_deref() {
-        Some("-") => read().await?,
-        None if !std::io::stdin().is_terminal() => read().await?,
+fn parts(prompt: Option<&str>, files: &[PathBuf], images: &[PathBuf]) -> Result<Vec<Part>> {
+    let text = match prompt {
+        Some("-") => read_all()?,
+        None if !std::io::stdin().is_terminal() => read_all()?,
         Some(text) => text.to_owned(),
         None => {
             return Err(
@@ -142,11 +161,11 @@ async fn prompt(arguments: &Arguments) -> Result<Vec<Part>> {
     if !text.trim().is_empty() {
         parts.push(Part::Text(text));
     }
-    for path in &arguments.file {
+    for path in files {
         let part = Part::file(path).map_err(|error| usage(format!("--file {}: {error}", path.display())))?;
         parts.push(part);
     }
-    for path in &arguments.image {
+    for path in images {
         let part = Part::image(path).map_err(|error| usage(format!("--image {}: {error}", path.display())))?;
         parts.push(part);
     }
@@ -285,8 +304,8 @@ fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Resul
 /// MCP servers from a file as other tools have it.
 fn servers(path: &Path) -> Result<Vec<McpServer>> {
     let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-    super::mcp::servers(&text).map_err(|why| wrong(&why))
+    let text = run::read(path, MCP).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
+    super::mcp::servers(&String::from_utf8_lossy(&text)).map_err(|why| wrong(&why))
 }
 
 fn services(

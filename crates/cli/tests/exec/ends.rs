@@ -44,6 +44,20 @@ fn signals_and_deadlines_count_while_the_prompt_is_read() {
 }
 
 #[test]
+fn files_that_are_none_hold_up_nothing() {
+    let place = Place::new();
+    assert!(Command::new("mkfifo").arg(place.project().join("pipe")).status().unwrap().success());
+    for flag in ["--file", "--mcp-config", "--image"] {
+        place.exec(&["/help", flag, "pipe", "--timeout", "1"]).run().ends(3);
+        place.exec(&["/help", flag, "/dev/zero"]).run().ends(2).err_has(flag);
+    }
+    let writing = Command::new("sh").args(["-c", "echo from a pipe >pipe"]).current_dir(place.project()).spawn();
+    let done = place.agent("hello", "1", &["--file", "pipe"]).run().ends(0);
+    assert!(done.sent("session/prompt")[0].to_string().contains("from a pipe"), "{done:#?}");
+    assert!(writing.unwrap().wait().unwrap().success());
+}
+
+#[test]
 fn output_that_has_no_room_is_a_failure() {
     for format in ["text", "quiet", "json", "stream-json", "acp"] {
         let place = Place::new();

@@ -24,7 +24,7 @@ pub use frames::{Frames, redact};
 pub use notes::Notes;
 pub use outcome::{AgentFacts, Changed, Ending, Failure, Outcome, Permissions, SessionFacts};
 pub use phase::{Phase, PhaseClock};
-pub use prompt::Part;
+pub use prompt::{Part, read};
 pub use said::{News, Said};
 pub use warnings::Warnings;
 

@@ -1,7 +1,7 @@
 //! The prompt: words, files and pictures, read before the agent starts and shaped as the agent can take them.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tieline::schema::{
     AgentCapabilities, ContentBlock, Image, Resource, ResourceContents, ResourceLink, TextResource, to_base64,
@@ -9,6 +9,8 @@ use tieline::schema::{
 
 /// A larger file is linked, not embedded: the agent can read it itself.
 const EMBED: u64 = 256 * 1024;
+/// More than this is not taken from a pipe or a device, which can't be linked.
+const STREAM: u64 = 1024 * 1024;
 /// A larger picture is refused.
 const PICTURE: u64 = 20 * 1024 * 1024;
 
@@ -38,25 +40,30 @@ pub enum Part {
 }
 
 impl Part {
-    /// Reads a file.
+    /// Reads a file. What comes from a pipe is taken as words; that may take a while.
     pub fn file(path: &Path) -> io::Result<Self> {
-        let path = path.canonicalize()?;
-        let meta = std::fs::metadata(&path)?;
+        let meta = std::fs::metadata(path)?;
         if meta.is_dir() {
-            return Ok(Self::File { path, text: None, size: 0 });
+            return Ok(Self::File { path: path.canonicalize()?, text: None, size: 0 });
         }
-        let text = if meta.len() <= EMBED { String::from_utf8(std::fs::read(&path)?).ok() } else { None };
-        Ok(Self::File { path, text: text.filter(|text| !text.contains('\0')), size: meta.len() })
+        let text = |bytes| String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'));
+        if !meta.is_file() {
+            let Some(bytes) = read(path, STREAM)? else {
+                return Err(io::Error::other(format!("this is no file, and more than {STREAM} bytes come from it")));
+            };
+            let none = || io::Error::other("this is no file, and what comes from it is no text");
+            return text(bytes).map(Self::Text).ok_or_else(none);
+        }
+        let text = if meta.len() <= EMBED { read(path, EMBED)?.and_then(text) } else { None };
+        Ok(Self::File { path: path.canonicalize()?, text, size: meta.len() })
     }
 
     /// Reads a picture.
     pub fn image(path: &Path) -> io::Result<Self> {
         let path = path.canonicalize()?;
-        let size = std::fs::metadata(&path)?.len();
-        if size > PICTURE {
-            return Err(io::Error::other(format!("{size} bytes are too many for a picture ({PICTURE} at most)")));
-        }
-        let bytes = std::fs::read(&path)?;
+        let Some(bytes) = read(&path, PICTURE)? else {
+            return Err(io::Error::other(format!("a picture may have at most {PICTURE} bytes")));
+        };
         let mime = mime_of(&bytes).ok_or_else(|| io::Error::other("this is no PNG, JPEG, GIF or WebP picture"))?;
         Ok(Self::Image { path, mime, data: to_base64(&bytes) })
     }
@@ -82,6 +89,13 @@ impl Part {
             }
         }
     }
+}
+
+/// Everything in a file; `None` if that is more than `most` bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most))
 }
 
 fn link(path: &Path, size: u64, mime: Option<&str>) -> ContentBlock {

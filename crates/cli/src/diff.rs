@@ -9,8 +9,11 @@ use std::process::ExitCode;
 use tieline_client::export::changed_text;
 use tieline_client::journal::{Changed, Entry, Journal};
 use tieline_client::sanitize;
+use tieline_client::undo::Undo;
+use tieline_host::roots::shown;
+use tieline_host::store::State;
 
-/// What the files of a session look like now, compared with before: by turn or file
+/// What a session changed, turn by turn, or what is different now: by turn or file
 ///
 /// Works for every agent, with or without git. Changes that nobody was asked about are marked.
 #[derive(Args)]
@@ -24,6 +27,10 @@ pub struct Arguments {
     /// Only this turn
     #[arg(long, value_name = "N")]
     turn: Option<u64>,
+
+    /// The files as they are now, compared with before the session, whoever changed them since
+    #[arg(long, conflicts_with_all = ["turn", "hunks"])]
+    now: bool,
 
     /// Number the places in the file, for `tieline undo --hunk N`
     #[arg(long)]
@@ -57,22 +64,63 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
             file.ok_or((crate::shared::USAGE, "--hunks needs a file: tieline diff SESSION FILE --hunks".to_owned()))?;
         return hunks(&journal, &entry, arguments.turn, &file).await;
     }
+    if arguments.now {
+        let (_held, undo) = open_undo(&journal, &entry).await?;
+        return Ok(now(&undo, &entry, file.as_deref(), arguments.names));
+    }
+    // What a turn changed that was cut off is found first, unless it is still at work.
+    if Undo::is_open(&journal, &entry) && entry.state == State::Interrupted {
+        open_undo(&journal, &entry).await?;
+    }
     let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    if let Some(turn) = arguments.turn.filter(|turn| story.turns.iter().all(|known| known.number != *turn)) {
+        return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
+    }
     let mut out = String::new();
     let colours = colours();
     for turn in story.turns.iter().filter(|turn| arguments.turn.is_none_or(|wanted| wanted == turn.number)) {
         let fits = |changed: &&Changed| file.as_ref().is_none_or(|file| Path::new(&changed.path) == file);
         for changed in turn.changes.iter().filter(fits) {
             let _ = writeln!(out, "# turn {}: {}", turn.number, changed_text(changed, &entry.cwd));
-            if let Some(diff) = changed.diff.as_ref().filter(|_| !arguments.names) {
-                paint(&mut out, &sanitize::text(diff), colours);
+            if !arguments.names {
+                show(&mut out, changed.diff.as_deref(), colours);
             }
         }
     }
     if out.is_empty() {
-        note(format_args!("session {} changed no such file", entry.id));
+        nothing(&entry, "changed", file.as_deref());
     }
     Ok(out)
+}
+
+/// The files now, compared with before the session.
+fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, names: bool) -> String {
+    let mut out = String::new();
+    for (path, diff) in undo.now().into_iter().filter(|(path, _)| file.is_none_or(|file| path == file)) {
+        let _ = writeln!(out, "# now: {}", shown(path.strip_prefix(&entry.cwd).unwrap_or(&path)));
+        if !names {
+            show(&mut out, diff.as_deref(), colours());
+        }
+    }
+    if out.is_empty() {
+        nothing(entry, "left a change in", file);
+    }
+    out
+}
+
+fn nothing(entry: &Entry, verb: &str, file: Option<&Path>) {
+    match file {
+        Some(file) => note(format_args!("session {} {verb} no file {}", entry.id, shown(file))),
+        None => note(format_args!("session {} {verb} no file", entry.id)),
+    }
+}
+
+/// A diff, or the word that there is none.
+fn show(out: &mut String, diff: Option<&str>, colours: bool) {
+    match diff {
+        Some(diff) => paint(out, &sanitize::text(diff), colours),
+        None => out.push_str("(nothing to show: no text, too long, or not kept)\n"),
+    }
 }
 
 fn paint(out: &mut String, diff: &str, colours: bool) {
@@ -92,9 +140,9 @@ fn paint(out: &mut String, diff: &str, colours: bool) {
 
 async fn hunks(journal: &Journal, entry: &Entry, turn: Option<u64>, file: &Path) -> Result<String, Failed> {
     let (_held, undo) = open_undo(journal, entry).await?;
-    let has = |turn: &String| undo.files(turn).iter().any(|known| known == file);
+    let has = |turn: &String| undo.files(turn).iter().any(|(known, _)| known == file);
     let turn = turn.map(|turn| turn.to_string()).or_else(|| undo.turns().into_iter().rfind(has));
-    let turn = turn.ok_or((WRONG, format!("session {} changed no such file", entry.id)))?;
+    let turn = turn.ok_or((WRONG, format!("session {} did not change {}", entry.id, shown(file))))?;
     let mut out = String::new();
     for (at, hunk) in undo.hunks(&turn, file).map_err(bad_undo)?.iter().enumerate() {
         let (old, new) = (&hunk.old_lines, &hunk.new_lines);

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::journal::{Entry, Journal, Recording};
-use tieline_client::undo::{Error, Undo};
+use tieline_client::undo::{Error, Kind, Undo, Why};
 use tieline_host::roots::shown;
 use tieline_host::store::Claim;
 
@@ -76,13 +76,20 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         told(&recording, &out).await?;
         return Ok(out);
     }
+    let added: Vec<PathBuf> =
+        undo.files(&turn).into_iter().filter(|(_, kind)| *kind == Kind::Added).map(|(path, _)| path).collect();
     let done = if arguments.dry_run {
         undo.preview(&turn, file.as_deref(), arguments.force)
     } else {
         undo.undo(&turn, file.as_deref(), arguments.force)
     };
-    let verb = if arguments.dry_run { "would put back" } else { "put back" };
     for path in &done.restored {
+        let verb = match (added.contains(path), arguments.dry_run) {
+            (false, false) => "put back",
+            (false, true) => "would put back",
+            (true, false) => "removed",
+            (true, true) => "would remove",
+        };
         let _ = writeln!(out, "{verb} {}", shown(path));
     }
     if let Some(again) = &done.turn {
@@ -90,7 +97,12 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     }
     for one in &done.refused {
         *refused = true;
-        note(format_args!("left alone: {one}; look at it with `tieline diff`, or add --force"));
+        let hint = match one.why {
+            Why::ChangedSince => "; `tieline diff --now` shows it, --force puts it back all the same",
+            Why::NotRecorded => "; `tieline diff --names` lists what was",
+            _ => "",
+        };
+        note(format_args!("left alone: {one}{hint}"));
     }
     if !arguments.dry_run && !done.restored.is_empty() {
         told(&recording, &out).await?;

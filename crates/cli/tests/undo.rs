@@ -54,7 +54,8 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
     }
     assert!(!diff.contains('\u{1b}'));
     assert_eq!(user.run(&["diff", "new/b.txt", "--names"]).good().out, "# turn 1: added new/b.txt, nobody was asked\n");
-    assert_eq!(user.run(&["diff", "last", "--turn", "9"]).good().out, "");
+    user.run(&["diff", "last", "--turn", "9"]).bad(1, "has no turn 9; it has 1");
+    assert!(user.run(&["diff", "none.txt"]).good().err.contains("changed no file"));
     // One place of one file.
     let places = user.run(&["diff", "last", "a.txt", "--hunks"]).good().out;
     assert!(places.contains("# hunk 1 of turn 1: lines 2-2 were 2-2\n-two\n+TWO\n# hunk 2 of turn 1"), "{places}");
@@ -65,12 +66,19 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
     assert_eq!(user.read("project/a.txt").unwrap(), "one\ntwo\nthree\nfour\nFIVE\n");
     // Someone works on it: it is left alone, the rest is put back.
     user.write("project/a.txt", "mine\n");
+    let now = user.run(&["diff", "--now"]).good().out;
+    assert!(now.contains("# now: a.txt\n") && now.contains("-five\n+mine\n") && now.contains("+hello\n"), "{now}");
+    assert_eq!(user.run(&["diff", "--now", "--names", "a.txt"]).good().out, "# now: a.txt\n");
+    let would = user.run(&["undo", "--dry-run"]).bad(1, "left alone: ").out;
+    assert!(would.starts_with("would remove ") && would.ends_with("b.txt\n"), "{would}");
     let done = user.run(&["undo"]).bad(1, "left alone: ");
     assert!(done.err.contains("changed again since that turn") && done.err.contains("--force"), "{}", done.err);
+    assert!(done.out.starts_with("removed "), "{}", done.out);
     assert_eq!((user.read("project/a.txt").as_deref(), user.read("project/new/b.txt")), (Some("mine\n"), None));
     assert!(!user.path("project/new").exists());
     user.run(&["undo", "--force"]).good();
     assert_eq!(user.read("project/a.txt").as_deref(), Some(BEFORE));
+    assert!(user.run(&["diff", "--now"]).good().err.contains("left a change in no file"));
     user.run(&["undo"]).bad(1, "has nothing to undo");
     user.run(&["undo", "--turn", "5"]).bad(1, "has no turn 5 that can be undone");
     let shown = user.run(&["sessions", "show", "last"]).good().out;
@@ -107,8 +115,10 @@ fn what_a_killed_turn_changed_can_be_undone() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(user.sessions()[0]["state"], "interrupted");
-    let done = user.run(&["undo"]).good();
-    assert!(done.err.contains("turn 1 was cut off"), "{}", done.err);
+    let seen = user.run(&["diff"]).good();
+    assert!(seen.err.contains("turn 1 was cut off") && seen.out.contains("+TWO\n"), "{seen:?}");
+    assert!(!user.run(&["diff"]).good().err.contains("cut off"));
+    user.run(&["undo"]).good();
     assert_eq!((user.read("project/a.txt").as_deref(), user.read("project/new/b.txt")), (Some(BEFORE), None));
     let shown = user.run(&["sessions", "show", "last"]).good().out;
     assert!(shown.contains("The turn was cut off") && shown.contains("written"), "{shown}");
@@ -125,4 +135,36 @@ fn a_session_at_work_is_not_undone_by_others() {
     assert_eq!(user.sessions()[0]["state"], "running");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// What is no plain text, and names that are none.
+const ODD: &str = r#"
+        os.chdir(cwd)
+        open("latin.txt", "wb").write(b"caf\xe9\n")
+        open("binary.bin", "wb").write(b"a\0b")
+        open("two\nlines", "w").write("x\n")
+        open("dos.txt", "wb").write(b"one\r\n")
+        answer({"stopReason": "end_turn"})
+"#;
+
+#[test]
+fn odd_files_are_shown_and_what_we_write_is_not_blamed_on_the_agent() {
+    let user = User::new();
+    user.write("project/latin.txt", "");
+    std::fs::write(user.path("project/latin.txt"), b"caf\xe8\n").unwrap();
+    user.write("project/dos.txt", "one\n");
+    let (head, _) = SNEAKY.split_once("        open(").unwrap();
+    let agent = user.program("odd", &format!("{head}{}", ODD.trim_start_matches('\n')));
+    let out = std::fs::File::create(user.path("project/out.txt")).unwrap();
+    let mut exec = user.command(&["exec", "go", "--trace", "trace.jsonl", "--", &agent]);
+    assert!(exec.stdout(out).status().unwrap().success());
+    let diff = user.run(&["diff"]).good().out;
+    for part in
+        ["-caf\u{e8}\n+caf\u{e9}\n", "added binary.bin, nobody was asked\n(nothing to show: ", "+++ b/two\\u{a}lines\n"]
+    {
+        assert!(diff.contains(part), "{part}: {diff}");
+    }
+    assert!(!diff.contains("out.txt") && !diff.contains("trace.jsonl"), "{diff}");
+    user.run(&["undo"]).good();
+    assert_eq!(std::fs::read(user.path("project/latin.txt")).unwrap(), b"caf\xe8\n");
 }

@@ -43,7 +43,7 @@ impl World {
     }
 
     async fn watch(&self, turn: u64) -> Watch {
-        self.undo.watch(turn, scan(&self.journal, [self.root.clone()], self.limits)).await.unwrap()
+        self.undo.watch(turn, scan(&self.journal, [self.root.clone()], &[], self.limits)).await.unwrap()
     }
 
     fn names(&self, report: &Report) -> Vec<(String, HowChanged, HowAsked, bool)> {
@@ -263,7 +263,7 @@ async fn scan_again(world: &World) {
     let begin = Begin { agent: "b".into(), cwd: world.root.to_string_lossy().into_owned(), ..Begin::default() };
     let other = world.journal.begin(begin).await.unwrap();
     let undo = Undo::open(&world.journal, other.entry()).unwrap();
-    drop(undo.watch(1, scan(&world.journal, [world.root.clone()], world.limits)).await.unwrap());
+    drop(undo.watch(1, scan(&world.journal, [world.root.clone()], &[], world.limits)).await.unwrap());
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ mod index;
 mod undo;
 
 pub use hunks::Hunk;
-pub use undo::{Refused, Undone, Why};
+pub use undo::{Contents, Refused, Undone, Why};
 
 use crate::{
     files::{Change, Files, Found, Journal, State},

@@ -99,6 +99,7 @@ pub async fn prepare(
         }),
         cwd,
         roots,
+        ours: ours(arguments),
         mcp,
         prompt,
         mode: arguments.mode.clone(),
@@ -306,6 +307,13 @@ fn servers(path: &Path) -> Result<Vec<McpServer>> {
     let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
     let text = run::read(path, MCP).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
     super::mcp::servers(&String::from_utf8_lossy(&text)).map_err(|why| wrong(&why))
+}
+
+/// What this run writes into files itself: the trace, and standard output and error where they are files.
+fn ours(arguments: &Arguments) -> Vec<PathBuf> {
+    let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(PathBuf::from).into_iter();
+    let streams = streams.filter_map(|stream| stream.canonicalize().ok().filter(|path| path.is_file()));
+    streams.chain(arguments.trace.as_ref().and_then(|path| std::path::absolute(path).ok())).collect()
 }
 
 fn services(

@@ -13,6 +13,7 @@ pub struct User {
 }
 
 /// What a command did.
+#[derive(Debug)]
 pub struct Done {
     pub code: i32,
     pub out: String,

@@ -73,7 +73,8 @@ pub async fn run<H: Handler + Clone, W: Watch>(
     let began = std::time::Instant::now();
     // The files are looked at while the agent starts.
     let roots = || std::iter::once(&plan.cwd).chain(&plan.roots).cloned();
-    let scanning = plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), undo::Limits::default()));
+    let scanning =
+        plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), &plan.ours, undo::Limits::default()));
     let live = Live {
         watch,
         clock: RefCell::default(),

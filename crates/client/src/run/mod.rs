@@ -53,6 +53,8 @@ pub struct Plan {
     pub cwd: PathBuf,
     /// More directories that the agent may use.
     pub roots: Vec<PathBuf>,
+    /// Files that are written for the user meanwhile: not the agent's doing.
+    pub ours: Vec<PathBuf>,
     /// MCP servers for the agent.
     pub mcp: Vec<McpServer>,
     /// What to say.

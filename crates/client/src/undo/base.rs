@@ -45,8 +45,8 @@ struct Index {
 pub(super) struct Base {
     /// The folder, without links.
     pub(super) root: PathBuf,
-    /// What is never looked at: our own state.
-    pub(super) skip: PathBuf,
+    /// What is never looked at: our own state, and files that we write.
+    pub(super) skip: Vec<PathBuf>,
     pub(super) limits: Limits,
     index: Index,
     pack: File,
@@ -56,7 +56,7 @@ pub(super) struct Base {
 
 impl Base {
     /// Looks at a folder and copies what changed since the last look. Blocks for as long as the limits allow.
-    pub(super) fn take(state: &Path, root: &Path, limits: Limits) -> io::Result<Self> {
+    pub(super) fn take(state: &Path, root: &Path, skip: Vec<PathBuf>, limits: Limits) -> io::Result<Self> {
         let until = Instant::now() + limits.time;
         let root = root.canonicalize()?;
         let dir = folder(state, &root);
@@ -64,7 +64,7 @@ impl Base {
         let began = now();
         let mut index = load(&dir);
         let mut pack = open_pack(&dir, &mut index)?;
-        let mut walked = walk(&root, state, &limits, until);
+        let mut walked = walk(&root, &skip, &limits, until);
         let mut end = pack.seek(SeekFrom::End(0))?;
         let mut total = 0;
         let mut files = BTreeMap::new();
@@ -101,7 +101,7 @@ impl Base {
         let index = Index { format: 1, generation, began, cut, files, folders };
         save(&dir, &index)?;
         sweep(&dir);
-        Ok(Self { root, skip: state.to_owned(), limits, index, pack, uncovered })
+        Ok(Self { root, skip, limits, index, pack, uncovered })
     }
 
     /// The last look at a folder, if nobody looked since.
@@ -114,7 +114,7 @@ impl Base {
             return Ok(None);
         }
         let pack = File::open(dir.join("pack"))?;
-        let (skip, limits) = (state.to_owned(), Limits::default());
+        let (skip, limits) = (vec![state.to_owned()], Limits::default());
         Ok(Some(Self { root, skip, limits, index, pack, uncovered: BTreeSet::new() }))
     }
 

@@ -10,23 +10,27 @@ mod walk;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Hunk, Undone};
+pub use tieline_host::snapshot::{Hunk, Kind, Undone, Why};
 pub use walk::Limits;
 pub use watch::{Report, Watch};
 
 use crate::journal::{Entry, HowAsked, Journal};
 use base::Base;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_host::files::Files;
-use tieline_host::roots::Roots;
-use tieline_host::snapshot::Snapshots;
+use tieline_host::roots::{Root, Roots};
+use tieline_host::snapshot::{Contents, Refused, Snapshots};
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
 const LIMIT: u64 = 256 << 20;
+
+/// The file that says which turn is under way.
+const MARKER: &str = "open.json";
 
 /// Why something could not be undone or watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +60,11 @@ struct Looked {
     uncovered: Vec<String>,
 }
 
-/// Looks at the folders of a session, beside everything else. To be called in a tokio runtime.
-pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, limits: Limits) -> Scanning {
+/// Looks at the folders of a session, beside everything else; `ours` are files that we write there ourselves. To be called
+/// in a tokio runtime.
+pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, ours: &[PathBuf], limits: Limits) -> Scanning {
     let state = state(journal);
+    let skip: Vec<PathBuf> = std::iter::once(state.clone()).chain(ours.iter().map(|path| watch::real(path))).collect();
     let roots: Vec<PathBuf> = roots.into_iter().collect();
     Scanning(tokio::task::spawn_blocking(move || {
         let mut looked = Looked::default();
@@ -67,13 +73,18 @@ pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, limits:
             if roots.iter().any(inside) || roots[..at].contains(root) {
                 continue;
             }
-            match Base::take(&state, root, limits) {
+            match Base::take(&state, root, skip.clone(), limits) {
                 Ok(base) => looked.bases.push(base),
                 Err(error) => looked.uncovered.push(format!("{}: {error}", tieline_host::roots::shown(root))),
             }
         }
         looked
     }))
+}
+
+/// False for what an undo is remembered as.
+fn is_turn(turn: &str) -> bool {
+    turn.parse::<u64>().is_ok()
 }
 
 fn state(journal: &Journal) -> PathBuf {
@@ -105,6 +116,11 @@ impl Undo {
         let roots = Roots::new(real(&entry.cwd), entry.directories.iter().map(real))?;
         let snapshots = Snapshots::open(&folder, LIMIT)?;
         Ok(Self { state: state(journal), folder, snapshots, files: Files::new(roots) })
+    }
+
+    /// True if a turn of the session was cut off, or is under way, and what it changed is not known yet.
+    pub fn is_open(journal: &Journal, entry: &Entry) -> bool {
+        journal.undo_folder(&entry.id).join(MARKER).exists()
     }
 
     /// Watches a turn; to be called before the prompt is sent.
@@ -153,12 +169,37 @@ impl Undo {
 
     /// The turn that an undo is about unless another is named: the last one that is still in effect.
     pub fn last_turn(&self) -> Option<String> {
-        self.turns().into_iter().rfind(|turn| turn.parse::<u64>().is_ok())
+        self.turns().into_iter().rfind(|turn| is_turn(turn))
     }
 
-    /// The files of a turn that can still be undone.
-    pub fn files(&self, turn: &str) -> Vec<PathBuf> {
-        self.snapshots.changed(turn).into_iter().map(|changed| changed.path).collect()
+    /// The files of a turn that can still be undone, and how it changed them.
+    pub fn files(&self, turn: &str) -> Vec<(PathBuf, Kind)> {
+        self.snapshots.changed(turn).into_iter().map(|changed| (changed.path, changed.kind)).collect()
+    }
+
+    /// What is different now from what it was before the session, file by file, with a diff where there is one to show.
+    pub fn now(&self) -> Vec<(PathBuf, Option<String>)> {
+        let mut found = BTreeMap::new();
+        for turn in self.turns().iter().filter(|turn| is_turn(turn)) {
+            for (path, _) in self.files(turn) {
+                found.entry(path).or_insert_with_key(|path| self.snapshots.contents(&self.files, turn, path));
+            }
+        }
+        let differs = |(path, contents): (PathBuf, Result<Contents, Refused>)| match contents {
+            Ok((old, new)) if old == new => None,
+            Ok((old, new)) => {
+                let diff = text::unified(&self.name(&path), old.as_deref(), new.as_deref());
+                Some((path, diff))
+            }
+            Err(_) => Some((path, None)),
+        };
+        found.into_iter().filter_map(differs).collect()
+    }
+
+    /// A path as it is shown: below the folders of the session without them.
+    fn name(&self, path: &Path) -> String {
+        let mut roots = self.files.roots().list().filter_map(Root::real_path);
+        tieline_host::roots::shown(roots.find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path))
     }
 
     /// What an undo would do now.
@@ -185,6 +226,6 @@ impl Undo {
     }
 
     fn marker(&self) -> PathBuf {
-        self.folder.join("open.json")
+        self.folder.join(MARKER)
     }
 }

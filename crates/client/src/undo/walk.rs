@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How much is looked at and kept.
@@ -85,14 +85,14 @@ pub(super) struct Walked {
 }
 
 /// Walks over a folder, without what version control ignores and without `skip`. Links are not followed.
-pub(super) fn walk(root: &Path, skip: &Path, limits: &Limits, until: Instant) -> Walked {
+pub(super) fn walk(root: &Path, skip: &[PathBuf], limits: &Limits, until: Instant) -> Walked {
     let mut walked = Walked::default();
     let skip = skip.to_owned();
     let walk = WalkBuilder::new(root)
         .hidden(false)
         .require_git(false)
         .follow_links(false)
-        .filter_entry(move |entry| entry.file_name() != ".git" && entry.path() != skip)
+        .filter_entry(move |entry| entry.file_name() != ".git" && skip.iter().all(|skip| entry.path() != skip))
         .sort_by_file_name(std::cmp::Ord::cmp)
         .build();
     for entry in walk {

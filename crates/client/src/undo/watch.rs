@@ -11,7 +11,7 @@ use tieline::schema::{
     Update,
 };
 use tieline_host::files::{Change, Hash, State};
-use tieline_host::roots::{Place, Root};
+use tieline_host::roots::Place;
 use tieline_host::snapshot::{Kind, Recorder};
 
 /// How many changed files of one turn are kept.
@@ -139,7 +139,7 @@ impl Watch {
 }
 
 /// The path without links, whether the file is there or not.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     let whole = || {
         let folder = std::fs::canonicalize(path.parent()?).ok()?;
         Some(folder.join(path.file_name()?))
@@ -346,9 +346,7 @@ impl Inner {
         };
         let mut diff = None;
         if *old != Side::Unknown && *new != Side::Unknown {
-            let mut roots = self.undo.files.roots().list().filter_map(Root::real_path);
-            let name = roots.find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path).to_string_lossy();
-            diff = text::unified(&name, old.bytes(), new.bytes()).filter(|diff| diff.len() <= *room);
+            diff = text::unified(&self.undo.name(path), old.bytes(), new.bytes()).filter(|diff| diff.len() <= *room);
         }
         *room -= diff.as_ref().map_or(0, String::len);
         let asked = match (allowed, self.told().command) {

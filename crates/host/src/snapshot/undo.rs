@@ -44,7 +44,7 @@ pub enum Why {
     NotRecorded,
     /// Somebody else changed it since the turn, or during it.
     ChangedSince,
-    /// The old content was dropped for want of room.
+    /// The old content is not there: it was too large, or there was no room.
     NotKept,
     /// That change isn't there any more.
     NoSuchHunk,
@@ -58,7 +58,7 @@ impl fmt::Display for Refused {
         match &self.why {
             Why::NotRecorded => write!(f, "{path} was not changed in that turn"),
             Why::ChangedSince => write!(f, "{path} changed again since that turn"),
-            Why::NotKept => write!(f, "the old content of {path} was not kept, for want of room"),
+            Why::NotKept => write!(f, "the old content of {path} was not kept: it was too large, or there was no room"),
             Why::NoSuchHunk => write!(f, "{path} no longer has that change"),
             Why::Failed(error) => write!(f, "{error}"),
         }
@@ -75,6 +75,9 @@ impl From<Error> for Why {
         }
     }
 }
+
+/// A file before and now; `None` where it isn't there.
+pub type Contents = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// A file that may be put back: where it is, what is there now, what was there before.
 struct Seen {
@@ -116,6 +119,15 @@ impl Snapshots {
         let found = found.map_err(|error| refused(error.into()))?;
         let (old, now) = self.texts(&entry, found).map_err(refused)?;
         Ok(hunks(&old, &now))
+    }
+
+    /// What a file was before the turn, and what it is now.
+    pub fn contents(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<Contents, Refused> {
+        let refused = |why| Refused { path: path.to_path_buf(), why };
+        let entry = self.find(turn, path).ok_or(refused(Why::NotRecorded))?;
+        let found = place_of(files, &entry.full_path()).and_then(|place| files.look(&place));
+        let found = found.map_err(|error| refused(error.into()))?;
+        self.both(&entry, found).map_err(refused)
     }
 
     /// Takes back one of the [`Snapshots::hunks`]. Refused if the file changed since the turn in another way, unless
@@ -258,18 +270,24 @@ impl Snapshots {
             String::from_utf8(bytes)
                 .map_err(|error| Error::NotText { path: path.clone(), at: error.utf8_error().valid_up_to() })
         };
+        let (old, now) = self.both(entry, now)?;
+        Ok((text(old.unwrap_or_default())?, text(now.unwrap_or_default())?))
+    }
+
+    fn both(&self, entry: &Entry, now: Option<Found>) -> std::result::Result<Contents, Why> {
         let old = match entry.before {
-            State::Missing => Vec::new(),
-            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?,
+            State::Missing => None,
+            State::File { hash, .. } => Some(self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?),
         };
         let now = match now {
-            None => Vec::new(),
-            Some(Found { content: Some(content), .. }) => content,
+            None => None,
+            Some(Found { content: Some(content), .. }) => Some(content),
             Some(Found { version, .. }) => {
+                let path = entry.full_path();
                 return Err(Why::Failed(Error::TooLarge { path, size: version.size, limit: self.limit }));
             }
         };
-        Ok((text(old)?, text(now)?))
+        Ok((old, now))
     }
 
     fn find(&self, turn: &str, path: &Path) -> Option<Entry> {

@@ -94,14 +94,13 @@ fn work(command: Command) -> Result<String, Failed> {
             let env = plain.chain(taken).collect::<BTreeMap<_, _>>();
             let cwd = cwd.map(std::path::absolute).transpose().map_err(|error| (USAGE, error.to_string()))?;
             let agent = NewAgent { name: name.clone(), command, env, cwd, protocol, replace };
-            if find_program(OsStr::new(&agent.command[0]), agent.cwd.as_deref()).is_none() {
-                note(format_args!(
-                    "there is no program `{}` now; added all the same",
-                    sanitize::line(&agent.command[0])
-                ));
-            }
+            let program = agent.command[0].clone();
+            let there = find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
             let path = agents::add(&sources, &[agent]).map_err(bad_config)?;
             note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
+            if !there {
+                note(format_args!("there is no program `{}` yet", sanitize::line(&program)));
+            }
             Ok(String::new())
         }
         Command::Remove { name } => {

@@ -4,7 +4,7 @@ use crate::shared::{Failed, bad_config, finish, here, load_config, note};
 use clap::{Args, Subcommand};
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use tieline_client::config::{Sources, schema};
+use tieline_client::config::{Origin, Sources, schema};
 use tieline_client::{export, sanitize};
 
 /// The configuration: what counts here, where it comes from, and which project is trusted
@@ -55,7 +55,7 @@ fn show(origin: bool) -> Result<String, Failed> {
         let from = if origin { format!("  # {from}") } else { String::new() };
         let _ = writeln!(out, "{}", sanitize::line(&format!("{key} = {value}{from}")));
     }
-    if out.is_empty() {
+    if config.shown().iter().all(|(.., from)| *from == Origin::BuiltIn) {
         note("nothing is configured here; `tieline config path` says where the files would be");
     }
     Ok(out)

@@ -1,11 +1,11 @@
 //! `tieline sessions`: what was said with every agent, from the journal.
 
 use crate::shared::{
-    Failed, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal, table,
+    Failed, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal,
+    table,
 };
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::export::{self, export};
@@ -34,7 +34,7 @@ enum Command {
         #[arg(long)]
         here: bool,
         /// At most N
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
         limit: usize,
         /// How to print
         #[arg(long, short = 'F', value_enum, default_value = "table")]
@@ -57,7 +57,7 @@ enum Command {
         #[arg(required = true)]
         words: Vec<String>,
         /// At most N places
-        #[arg(long, value_name = "N", default_value_t = 20)]
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
         limit: usize,
         /// How to print
         #[arg(long, short = 'F', value_enum, default_value = "table")]
@@ -107,6 +107,10 @@ impl From<Export> for export::Format {
     }
 }
 
+fn limit(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| "write a number from 1 up".to_owned())
+}
+
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> ExitCode {
     finish("sessions", block_on(work(arguments.command)))
@@ -152,6 +156,7 @@ async fn work(command: Command) -> Result<String, Failed> {
 }
 
 async fn list(agent: Option<String>, only_here: bool, limit: usize, format: Form) -> Result<String, Failed> {
+    let filtered = only_here || agent.is_some();
     let cwd = if only_here { Some(here()?.canonicalize().unwrap_or(here()?)) } else { None };
     let page = open_journal()?.list(Query { cwd, agent, limit, cursor: None }).await.map_err(bad_journal)?;
     if format == Form::Json {
@@ -159,11 +164,15 @@ async fn list(agent: Option<String>, only_here: bool, limit: usize, format: Form
         return Ok(export::json_text(&sessions.into()) + "\n");
     }
     if page.entries.is_empty() {
-        note("no sessions yet; `tieline exec \"…\"` makes one");
+        note(if filtered {
+            "no session fits; without --agent and --here all are listed"
+        } else {
+            "no sessions yet; `tieline exec \"…\"` makes one"
+        });
         return Ok(String::new());
     }
-    if page.next.is_some() && std::io::stdout().is_terminal() {
-        note("there are more; --limit N shows them");
+    if page.next.is_some() {
+        note(format_args!("these are the last {limit}; there are more, --limit N shows them"));
     }
     let head = ["ID", "LAST USED", "AGENT", "TURNS", "TITLE"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(page.entries.iter().map(row)).collect();
@@ -216,11 +225,17 @@ async fn search(text: &str, limit: usize, format: Form) -> Result<String, Failed
 
 async fn write_out(session: Option<String>, format: Option<Export>, output: Option<PathBuf>) -> Result<String, Failed> {
     let ending = output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
-    let format = format.unwrap_or(match ending {
-        Some("html" | "htm") => Export::Html,
-        Some("json") => Export::Json,
-        _ => Export::Markdown,
-    });
+    let format = match (format, ending) {
+        (Some(format), _) => format,
+        (None, Some("html" | "htm")) => Export::Html,
+        (None, Some("json")) => Export::Json,
+        (None, Some("md" | "markdown" | "txt") | None) => Export::Markdown,
+        (None, Some(other)) => {
+            let why =
+                format!("no form goes by the ending .{other}: name the file .md, .json or .html, or say -F FORMAT");
+            return Err((USAGE, why));
+        }
+    };
     let journal = open_journal()?;
     let entry = find_session(&journal, session.as_deref()).await?;
     let story = journal.story(&entry.id).await.map_err(bad_journal)?;

@@ -9,7 +9,10 @@ use command::User;
 fn what_counts_is_shown_with_its_origin() {
     let user = User::new();
     let empty = user.run(&["config", "show"]).good();
-    assert!(empty.out.is_empty() && empty.err.contains("nothing is configured"), "{}", empty.err);
+    assert!(
+        empty.out.contains("sessions.keep_days = 365\n") && empty.err.contains("nothing is configured"),
+        "{empty:?}"
+    );
     user.write(
         "home/.config/tieline/config.toml",
         "format = \"json\"\n[agents.a]\ncommand = [\"x\"]\nenv = { KEY = \"s3cret\" }\n",
@@ -23,7 +26,8 @@ fn what_counts_is_shown_with_its_origin() {
     assert!(shown.out.contains("agents.a.env = { KEY = \"…\" }") && !shown.out.contains("s3cret"), "{}", shown.out);
     assert!(!shown.out.contains("evil") && shown.out.contains("permissions.deny"), "{}", shown.out);
     assert!(shown.err.contains("`agents.b.command` does not count, because the file is not trusted"), "{}", shown.err);
-    user.run(&["agents", "which", "b"]).bad(1, "there is no agent \"b\"");
+    let held = user.run(&["agents", "which", "b"]).bad(1, "the agent \"b\" can't be used yet: ");
+    assert!(held.err.contains("config.toml:") && held.err.contains("tieline config trust"), "{}", held.err);
     user.run(&["config", "trust"]).good();
     assert!(user.run(&["config", "show"]).good().out.contains("evil"));
     user.write("project/.tieline/config.toml", "[agents.b]\ncommand = [\"worse\"]\n");

@@ -85,15 +85,15 @@ fn node_that_is_too_old() {
     );
     user.write("package/package.json", r#"{"engines": {"node": ">=900"}}"#);
     let done = user.run(&["doctor", "--json", "--", &agent]);
-    expect(&done, 1, "find", "odd", "wants Node.js >=900", "install Node.js >=900");
+    expect(&done, 7, "find", "odd", "wants Node.js >=900", "install Node.js >=900");
     // … or its last words do.
-    expect(&done, 1, "initialize", "bad", "exited with status 1", "install Node.js 22 or newer");
+    expect(&done, 7, "initialize", "bad", "exited with status 1", "install Node.js 22 or newer");
 }
 
 #[test]
 fn agents_that_print_rubbish_hang_or_die() {
     let (_, done) = check("print('Welcome to my agent!'); print('Type something.')\nsys.exit(3)", &[]);
-    expect(&done, 1, "initialize", "bad", "such as \"Welcome to my agent!\"", "--acp");
+    expect(&done, 7, "initialize", "bad", "such as \"Welcome to my agent!\"", "--acp");
     let (_, done) = check("print('loading', flush=True)", &[]);
     expect(&done, 0, "exit", "odd", "printed a line that is no message, such as \"loading\"", "");
     let (_, done) = check("odd['initialize'] = lambda: time.sleep(600)", &["--timeout", "1"]);
@@ -101,7 +101,7 @@ fn agents_that_print_rubbish_hang_or_die() {
     let (_, done) = check("odd['session/prompt'] = lambda: time.sleep(600)", &["--turn-timeout", "1"]);
     expect(&done, 3, "end", "bad", "session/prompt: no answer after 1 s", "start it by hand");
     let (_, done) = check("sys.stderr.write('Error: ANTHROPIC_API_KEY is not set\\n'); sys.exit(2)", &[]);
-    expect(&done, 1, "initialize", "bad", "ANTHROPIC_API_KEY is not set", "set its key");
+    expect(&done, 7, "initialize", "bad", "ANTHROPIC_API_KEY is not set", "set its key");
     let (_, done) = check("odd['session/prompt'] = lambda: (sys.stderr.write('boom\\n'), sys.exit(9))", &[]);
     expect(&done, 1, "prompt", "bad", "exited with status 9", "start it by hand");
     let (_, done) = check("odd['session/new'] = lambda: refuse(-32603, 'no \\x1b[31mdisk')", &[]);

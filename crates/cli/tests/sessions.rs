@@ -21,17 +21,24 @@ fn a_session_is_listed_read_searched_exported_and_deleted() {
     assert!(sessions[1]["agentSession"].is_string());
     let table = user.run(&["sessions", "list", "--here"]).good().out;
     assert!(table.lines().count() == 3 && table.contains("About quokkas"), "{table}");
+    let one = user.run(&["sessions", "list", "--limit", "1"]).good();
+    assert!(one.out.lines().count() == 2 && one.err.contains("the last 1; there are more"), "{one:?}");
+    user.run(&["sessions", "list", "--limit", "0"]).bad(2, "a number from 1 up");
+    assert!(user.run(&["sessions", "list", "--agent", "none"]).good().err.contains("no session fits"));
     let found = user.run(&["sessions", "search", "quok"]).good().out;
     assert!(found.lines().all(|line| line.starts_with(id)) && found.contains("turn 1"), "{found}");
     assert_eq!(user.run(&["sessions", "search", "xyzzy", "-F", "json"]).good().json(), serde_json::json!([]));
     let shown = user.run(&["sessions", "show", id]).good().out;
     assert!(shown.contains("A rare word: quokka") && shown.contains("added a.txt"), "{shown}");
+    // The built-in agent says back what the user said; it is shown once.
+    assert_eq!(shown.matches("say A rare word: quokka").count(), 1, "{shown}");
     user.run(&["sessions", "show", id, "--turn", "7"]).bad(1, "has no turn 7; it has 1");
     // By the end of the id as well, and the ending of the file says the form.
     let page = user.path("page.html");
     user.run(&["sessions", "export", &id[8..], "-o", page.to_str().unwrap()]).good();
     let html = user.read("page.html").unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("quokka") && html.contains("+hello"), "{html}");
+    user.run(&["sessions", "export", id, "-o", "page.pdf"]).bad(2, "no form goes by the ending .pdf");
     let json = user.run(&["sessions", "export", id, "--format", "json"]).good().json();
     assert_eq!(json["turnList"].as_array().unwrap().last().unwrap()["changes"][0]["how"], "added");
     user.run(&["sessions", "delete", id, "nothing"]).bad(4, "there is no session \"nothing\"");

@@ -136,6 +136,11 @@ pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
             known.title, known.command[0], known.install
         )));
     }
+    // One that a project brings counts only when it is trusted.
+    let key = format!("agents.{name}.");
+    if let Some(held) = config.held_back.iter().find(|held| held.key.starts_with(&key)) {
+        return Err(Error::new(format!("the agent {name:?} can't be used yet: {held}")));
+    }
     let names = config.agents.keys().map(String::as_str).chain([BUILT_IN]).chain(KNOWN.iter().map(|known| known.name));
     let hint = match did_you_mean(name, names) {
         hint if hint.is_empty() => "; `tieline agents list` shows those there are".to_owned(),

@@ -16,6 +16,15 @@ const DAYS: u32 = 365;
 const SESSIONS: usize = 5000;
 const DAY: Duration = Duration::from_hours(24);
 
+/// What counts where nothing is said.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("agent", "\"tieline\""),
+    ("format", "\"text\""),
+    ("permissions.default", "\"allow-reads\""),
+    ("sessions.keep_count", "5000"),
+    ("sessions.keep_days", "365"),
+];
+
 /// The leaves that count, by path; rules keep all their layers.
 type Leaves = BTreeMap<Vec<String>, Vec<Leaf>>;
 
@@ -105,6 +114,12 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
             put(&mut config, &names, leaf.data, &leaf.origin);
         }
     }
+    for (key, value) in BUILT_IN {
+        if config.shown.iter().all(|(known, ..)| known != key) {
+            config.shown.push(((*key).to_owned(), (*value).to_owned(), Origin::BuiltIn));
+        }
+    }
+    config.shown.sort_by(|(a, ..), (b, ..)| a.cmp(b));
     for (name, entry) in &config.agents {
         if !crate::agents::is_name(name) {
             let why = format!("an agent can't be called {name:?}: use letters, digits, `-`, `_` and `.`");

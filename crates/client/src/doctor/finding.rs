@@ -97,13 +97,14 @@ impl Diagnosis {
         self.steps.iter().find(|finding| finding.status == Status::Bad)
     }
 
-    /// The exit code: 0, or 1 for a failed protocol, 3 for a time-out, 6 for login, 7 for an agent that can't be started.
+    /// The exit code: 0, or 1 for a turn that failed, 3 for a time-out, 6 for login, 7 for an agent that can't be started or does not
+    /// speak the protocol.
     pub fn exit_code(&self) -> u8 {
         match self.failure() {
             None => 0,
             Some(failure) if failure.detail.contains("no answer after") => 3,
             Some(failure) => match failure.step {
-                Step::Find | Step::Start => 7,
+                Step::Find | Step::Start | Step::Initialize => 7,
                 Step::Login => 6,
                 _ => 1,
             },

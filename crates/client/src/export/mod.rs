@@ -67,6 +67,8 @@ fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
             parts.extend(note_text(note).map(Part::Note));
         }
         match item {
+            // Version 2 says back what the user said.
+            Item::Message(message) if message.kind == MessageKind::User && message.content == turn.prompt => {}
             Item::Message(message) if message.kind == MessageKind::User => {
                 parts.push(Part::Prompt(text_of(&message.content), &message.content));
             }

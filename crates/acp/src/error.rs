@@ -75,6 +75,16 @@ impl Error {
         Self::Wire(WireError::new(-32002, "Resource not found").with("uri", uri))
     }
 
+    /// -32000 in these words, with some of the ways to log in that [`About::auth_methods`](crate::agent::About::auth_methods)
+    /// lists: those with these ids. The engine tells the client what they are.
+    pub fn login_needed(words: impl Into<String>, method_ids: &[String]) -> Self {
+        let error = WireError::new(-32000, words);
+        Self::Wire(match Raw::of(method_ids) {
+            Ok(ids) => error.data(ids),
+            Err(_) => error,
+        })
+    }
+
     /// An error from inside an implementation. The cause goes to the log, not to the peer.
     pub fn internal(cause: impl fmt::Display) -> Self {
         tracing::error!(%cause, "internal error");

@@ -6,6 +6,7 @@
 //! can be dressed up in ways no list foresees. The sandbox is the boundary; these rules decide when to ask.
 
 mod action;
+mod address;
 mod config;
 mod glob;
 mod hidden;
@@ -13,10 +14,13 @@ mod rule;
 mod shell;
 
 pub use action::{Action, Host, Location};
+pub use address::is_local;
+pub(crate) use config::protected_names;
 pub use config::{BadConfig, Config};
 pub use hidden::hidden;
 pub use rule::{BadRule, Rule};
 pub use shell::CommandLine;
+use shell::Word;
 
 use std::fmt;
 
@@ -164,6 +168,25 @@ impl Rules {
             return Verdict { decision: Decision::Ask, because: Because::Unclear(why) };
         }
         Verdict { decision: default, because: Because::Default }
+    }
+}
+
+impl Rules {
+    /// Why a command is not allowed although a rule that allows seems to be meant for it: that rule, and the reason. For people who
+    /// wonder.
+    pub fn seems_allowed(&self, action: &Action) -> Option<(&Rule, String)> {
+        let Action::Execute { command, .. } = action else { return None };
+        let rules: Vec<&Rule> = self.config.allow.iter().collect();
+        if allowed(&rules, action) {
+            return None;
+        }
+        let rule = rules.iter().filter(|rule| rule.holds(action)).min_by_key(|rule| rule.text())?;
+        if let Some(why) = command.complex() {
+            return Some((rule, why.to_owned()));
+        }
+        let other = command.words().iter().find(|words| !rules.iter().any(|rule| rule.allows_command(words)))?;
+        let words: Vec<String> = other.iter().map(Word::quoted).collect();
+        Some((rule, format!("no rule allows its part `{}`", words.join(" "))))
     }
 }
 

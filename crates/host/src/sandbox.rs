@@ -24,6 +24,7 @@
 mod available;
 mod confine;
 mod filter;
+mod guard;
 mod launcher;
 pub(crate) mod link;
 mod mounts;
@@ -34,6 +35,7 @@ pub(crate) mod temp;
 pub(crate) mod wire;
 
 pub use available::{Available, Refused, probe};
+pub use guard::Guarded;
 pub use launcher::init;
 
 use std::fmt;
@@ -150,6 +152,7 @@ pub struct Policy {
     roots: Vec<Pinned>,
     caches: Vec<Pinned>,
     protect: Vec<PathBuf>,
+    guard: bool,
     hide: Vec<PathBuf>,
     show: Vec<PathBuf>,
     without: Vec<Mechanism>,
@@ -172,6 +175,7 @@ impl Policy {
             roots,
             caches: Vec::new(),
             protect: Vec::new(),
+            guard: false,
             hide: Vec::new(),
             show: Vec::new(),
             without: Vec::new(),
@@ -202,6 +206,16 @@ impl Policy {
         self
     }
 
+    /// Makes what runs by itself later read-only wherever it is below the roots: `.git`, `.envrc`, settings of editors and
+    /// the like, as [`crate::rules::Config::protected`] names them. Where there are no namespaces this can't be had, and
+    /// [`Policy::guards`] and [`Policy::describe`] say so. It covers what exists when a command starts; what is new
+    /// afterwards [`Policy::guarded`] finds.
+    #[must_use]
+    pub fn guard(mut self) -> Self {
+        self.guard = true;
+        self
+    }
+
     /// Hides one more file or folder.
     #[must_use]
     pub fn hide(mut self, path: impl Into<PathBuf>) -> Self {
@@ -228,6 +242,20 @@ impl Policy {
         self.level
     }
 
+    /// Whether commands are kept from what runs by itself later.
+    pub fn guards(&self) -> bool {
+        match self.level {
+            Level::ReadOnly => true,
+            Level::Workspace => self.guard && self.plan().is_ok_and(|plan| plan.namespaces),
+            Level::Off => false,
+        }
+    }
+
+    /// What runs by itself later below the roots, as it is now. Reads folders.
+    pub fn guarded(&self) -> Guarded {
+        Guarded::look(&self.roots)
+    }
+
     /// Tells if this can be had here, and if not, why and what would help.
     pub fn check(&self) -> Result<(), Refused> {
         self.plan().map(|_| ())
@@ -250,7 +278,12 @@ impl Policy {
         };
         let network = if self.network == Network::On { "on" } else { "off" };
         let how = available::how(plan, probe());
-        Ok(format!("sandbox {}: writes only {places}; network {network} ({how})", self.level))
+        let guard = match (self.level, self.guard, plan.namespaces) {
+            (Level::Workspace, true, true) => "; .git, .envrc and the like are read-only",
+            (Level::Workspace, true, false) => "; .git, .envrc and the like are NOT protected: that needs namespaces",
+            _ => "",
+        };
+        Ok(format!("sandbox {}: writes only {places}{guard}; network {network} ({how})", self.level))
     }
 
     fn plan(&self) -> Result<Plan, Refused> {
@@ -282,6 +315,9 @@ impl Policy {
             setup.show = real(&self.show);
             setup.hide = self.hidden();
             setup.protect = real(&self.protect);
+            if self.guard && self.level == Level::Workspace && plan.namespaces {
+                setup.protect.extend(self.guarded().paths(&self.roots, &setup.hide));
+            }
             setup.roots.clone_from(&self.roots);
             setup.caches.clone_from(&self.caches);
             if let Some(temp) = &self.temp {

@@ -2,6 +2,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
+#[path = "common/ways_out.rs"]
+mod ways_out;
+
 use std::{
     collections::BTreeMap,
     ffi::OsStr,
@@ -59,46 +62,7 @@ impl World {
         let open = fs::File::open(top.join("outside/secret")).unwrap();
         let fd = open.as_raw_fd();
         let magic = format!("/proc/{}/fd/{fd}", std::process::id());
-        let at = |path: &str| top.join(path).to_str().unwrap().to_owned();
-        for (link, target) in [
-            ("abs-file", at("outside/secret")),
-            ("abs-dir", at("outside")),
-            ("rel-file", "../outside/secret".into()),
-            ("rel-dir", "../outside".into()),
-            ("messy", "sub/./deep/../../..//outside/./secret".into()),
-            ("chain1", "chain2".into()),
-            ("chain2", "sub/chain3".into()),
-            ("sub/chain3", "../../outside/secret".into()),
-            ("hop1", "hop2".into()),
-            ("hop2", "rel-dir".into()),
-            ("sub/deep/up", "../../../outside".into()),
-            ("up", "..".into()),
-            ("sub/top", "../..".into()),
-            ("slash", "/".into()),
-            ("dangling", "../outside/new".into()),
-            ("dangling-abs", at("outside/new")),
-            ("dangling-dir", "../outside/newdir".into()),
-            ("dangling-inside-out", "sub/dangling2".into()),
-            ("sub/dangling2", "../../outside/new".into()),
-            ("prefix", at("root-evil/secret")),
-            ("proc-root", "/proc/self/root".into()),
-            ("proc-cwd", "/proc/self/cwd".into()),
-            ("proc-fd", format!("/proc/self/fd/{fd}")),
-            ("proc-pid-fd", magic.clone()),
-            ("dev-fd", format!("/dev/fd/{fd}")),
-            ("self", "self".into()),
-            ("loop1", "loop2".into()),
-            ("loop2", "loop1".into()),
-            ("inlink", "sub/deep".into()),
-            ("roundabout", at("root/../outside/secret")),
-            ("through-extra", at("extra/way-out")),
-        ] {
-            symlink(target, top.join("root").join(link)).unwrap();
-        }
-        symlink("../outside/secret", top.join("extra/way-out")).unwrap();
-        for number in 0..60 {
-            symlink(format!("many{}", number + 1), top.join(format!("root/many{number}"))).unwrap();
-        }
+        ways_out::make(&top.join("root"), fd);
         symlink("file", top.join("root/many60")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join("root/fifo"), rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
         let socket = UnixListener::bind(top.join("root/socket")).unwrap();
@@ -169,7 +133,7 @@ impl World {
             ("link to nothing yet", rel("dangling"), Outside),
             ("link to nothing yet, whole path", rel("dangling-abs"), Outside),
             ("link to no directory yet", rel("dangling-dir/new"), Outside),
-            ("link to a link to nothing", rel("dangling-inside-out"), Outside),
+            ("link to a link to nothing", rel("dangling-chain"), Outside),
             ("link to a name that begins like the root", rel("prefix"), Outside),
             ("link through the root and up", rel("roundabout"), Outside),
             ("link into the second root and out of that", rel("through-extra"), Outside),

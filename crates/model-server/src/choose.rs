@@ -97,6 +97,7 @@ fn ready(script: &Script, asked: &Asked, answer: &Answer, serial: u64) -> Reply 
     let parts = answer.pieces.iter().enumerate().map(|(at, piece)| match piece {
         Piece::Text(text) => Part::Text(fill(text)),
         Piece::Thought(text) => Part::Thought(fill(text)),
+        Piece::Redacted(data) => Part::Redacted(data.clone()),
         Piece::Call(call) => {
             let made = call.make(&asked.tools, script.folder.as_deref());
             Part::Call {
@@ -116,6 +117,7 @@ fn ready(script: &Script, asked: &Asked, answer: &Answer, serial: u64) -> Reply 
         chunk: if answer.chunk == 0 { CHUNK } else { answer.chunk },
         extra: asked.extra,
         reasoning_field: script.reasoning_field.clone(),
+        marks: script.marks,
     }
 }
 

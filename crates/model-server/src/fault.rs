@@ -1,9 +1,10 @@
 //! What can go wrong with an answer.
 
+use serde_json::Value;
 use std::time::Duration;
 
 /// Something that goes wrong. `after` counts pieces of content, so that it means the same in each format.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
     /// The bytes come in odd splits: inside characters, inside lines, inside line ends.
@@ -31,6 +32,11 @@ pub enum Fault {
     },
     /// The conversation does not fit, told in the vendor's shape.
     Overflow,
+    /// The same, told in the middle of a stream.
+    OverflowLater {
+        /// How many pieces come before.
+        after: usize,
+    },
     /// The stream starts well and then carries the vendor's error for this status.
     StreamError {
         /// How many pieces come before.
@@ -45,12 +51,30 @@ pub enum Fault {
     },
     /// The stream ends in good order, but without its closing events.
     Unfinished,
+    /// The answer is complete, with the reason for its end, and then something goes wrong.
+    Late(Late),
+    /// Every count of tokens is this value instead.
+    Figures(Value),
     /// Comments (and Anthropic's pings) between the events.
     KeepAlive,
 }
 
+/// What goes wrong behind the end of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Late {
+    /// The connection is closed in the middle of a line.
+    Cut,
+    /// The connection stays open, and nothing comes.
+    Stall,
+    /// The vendor's error for status 500.
+    Error,
+    /// An event that is not JSON.
+    Malformed,
+}
+
 /// A fault and when it happens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Planned {
     pub(crate) fault: Fault,
     /// Only at so many first attempts; `None` is always.

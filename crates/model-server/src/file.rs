@@ -1,8 +1,8 @@
 //! Scripts from TOML files.
 
 use crate::call::Call;
-use crate::fault::Fault;
-use crate::script::{Answer, Script, Stop, Usage};
+use crate::fault::{Fault, Late};
+use crate::script::{Answer, Marks, Script, Stop, Usage};
 use serde::Deserialize;
 use serde_json::Value;
 use std::fmt;
@@ -31,6 +31,10 @@ struct RawScript {
     models: Option<Vec<String>>,
     folder: Option<String>,
     reasoning_field: Option<String>,
+    #[serde(default)]
+    marks: Marks,
+    #[serde(default)]
+    blind: bool,
     #[serde(default)]
     answer: Vec<RawAnswer>,
     #[serde(default)]
@@ -65,6 +69,7 @@ struct RawAnswer {
 struct RawStep {
     text: Option<String>,
     think: Option<String>,
+    redacted: Option<String>,
     call: Option<Names>,
     args: Option<Value>,
     raw: Option<String>,
@@ -95,6 +100,9 @@ struct RawFault {
     slow_ms: Option<u64>,
     status: Option<u16>,
     overflow: bool,
+    overflow_after: Option<usize>,
+    late: Option<Late>,
+    figures: Option<Value>,
     stream_error: Option<u16>,
     malformed: Option<usize>,
     unfinished: bool,
@@ -121,6 +129,8 @@ impl Script {
         script.directives = raw.directives.unwrap_or(script.directives);
         script.side = raw.side.unwrap_or(script.side);
         script.reasoning_field = raw.reasoning_field.unwrap_or(script.reasoning_field);
+        script.marks = raw.marks;
+        script.blind = raw.blind;
         script.key = raw.key;
         script.models = raw.models;
         script.folder = raw.folder;
@@ -150,12 +160,15 @@ fn answer(raw: RawAnswer) -> Result<Answer, BadScript> {
     Ok(answer)
 }
 
-const STEP_KEYS: &str = "it needs exactly one of `text`, `think`, `call`, `write`, `edit`, `read`, `run`";
-const FAULT_KEYS: &str = "it needs one of `split`, `cut`, `stall`, `slow_ms`, `status`, `overflow`, `stream_error`, `malformed`, \
-                          `unfinished`, `keep_alive`";
+const STEP_KEYS: &str = "it needs exactly one of `text`, `think`, `redacted`, `call`, `write`, `edit`, `read`, `run`";
+const FAULT_KEYS: &str = "it needs one of `split`, `cut`, `stall`, `slow_ms`, `status`, `overflow`, `overflow_after`, `stream_error`, `malformed`, \
+                          `unfinished`, `late`, `figures`, `keep_alive`";
 
 fn step(answer: Answer, raw: RawStep) -> Result<Answer, BadScript> {
     let bad = |text: &str| Err(BadScript(text.into()));
+    if let Some(data) = raw.redacted {
+        return Ok(answer.redacted(data));
+    }
     let call = match (raw.call, raw.write, raw.edit, raw.read, raw.run, raw.text, raw.think) {
         (None, None, None, None, None, Some(text), None) => return Ok(answer.say(text)),
         (None, None, None, None, None, None, Some(text)) => return Ok(answer.think(text)),
@@ -198,6 +211,9 @@ fn fault(raw: &RawFault) -> Option<Fault> {
         .or(raw.status.map(|code| Fault::Status { code, retry_after: raw.retry_after }))
         .or(raw.stream_error.map(|code| Fault::StreamError { after: raw.after, code }))
         .or(raw.malformed.map(|after| Fault::Malformed { after }))
+        .or(raw.overflow_after.map(|after| Fault::OverflowLater { after }))
+        .or(raw.late.map(Fault::Late))
+        .or(raw.figures.clone().map(Fault::Figures))
 }
 
 #[cfg(test)]

@@ -36,8 +36,8 @@ mod wire;
 
 pub use builtin::{builtin, builtins};
 pub use call::Call;
-pub use fault::Fault;
+pub use fault::{Fault, Late};
 pub use file::BadScript;
-pub use script::{Answer, Script, Stop, Usage};
+pub use script::{Answer, Marks, Script, Stop, Usage};
 pub use server::{ModelServer, Recorded};
 pub use talk::Format;

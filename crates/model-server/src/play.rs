@@ -1,9 +1,9 @@
 //! An answer as bytes and pauses: events are written as server-sent events, and the faults are put in.
 
-use crate::fault::Fault;
+use crate::fault::{Fault, Late};
 use crate::talk::{Asked, Format};
 use crate::wire::error::Wrong;
-use crate::wire::{Event, messages};
+use crate::wire::{Event, figures, messages};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,6 +14,8 @@ const SPLITS: [usize; 8] = [1, 2, 1, 5, 3, 1, 13, 7];
 const BEFORE_CUT: Duration = Duration::from_millis(20);
 /// The longest silence.
 const FOREVER: Duration = Duration::from_hours(1);
+/// Data that is no JSON.
+const BROKEN: &str = "{\"broken\": [1, 2";
 
 /// One thing that happens to the body of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +26,14 @@ pub(crate) enum Act {
 }
 
 /// A stream of events, with what goes wrong.
-pub(crate) fn stream(asked: &Asked, events: Vec<Event>, faults: &[Fault], pace: Duration) -> VecDeque<Act> {
+pub(crate) fn stream(asked: &Asked, mut events: Vec<Event>, faults: &[Fault], pace: Duration) -> VecDeque<Act> {
+    for fault in faults {
+        if let Fault::Figures(value) = fault {
+            for event in &mut events {
+                figures(event, value);
+            }
+        }
+    }
     let mut play = Play { acts: Vec::new(), asked, written: 0 };
     let keep_alive = faults.contains(&Fault::KeepAlive);
     let contents = events.iter().filter(|event| event.content).count();
@@ -51,9 +60,12 @@ pub(crate) fn stream(asked: &Asked, events: Vec<Event>, faults: &[Fault], pace: 
                     play.event(&event);
                     return play.end(faults);
                 }
-                Fault::Malformed { after } if due(*after, seen) => {
-                    play.event(&Event { name: event.name, data: "{\"broken\": [1, 2".into(), content: false });
+                Fault::OverflowLater { after } if due(*after, seen) => {
+                    let event = Wrong::Overflow.event(asked.format, &asked.model, at);
+                    play.event(&event);
+                    return play.end(faults);
                 }
+                Fault::Malformed { after } if due(*after, seen) => play.event(&Event::raw(event.name, BROKEN)),
                 _ => {}
             }
         }
@@ -65,6 +77,11 @@ pub(crate) fn stream(asked: &Asked, events: Vec<Event>, faults: &[Fault], pace: 
             play.acts.push(Act::Wait(pace));
         }
         play.event(event);
+        let late = faults.iter().find_map(|fault| if let Fault::Late(late) = fault { Some(*late) } else { None });
+        if let Some(late) = late.filter(|_| event.ends) {
+            play.late(late, at);
+            return play.end(faults);
+        }
     }
     play.end(faults)
 }
@@ -117,6 +134,21 @@ impl Play<'_> {
         match self.asked.format {
             Format::Gemini => format!("data: {}\r\n\r\n", event.data),
             _ => format!("{name}data: {}\n\n", event.data),
+        }
+    }
+
+    fn late(&mut self, late: Late, at: usize) {
+        match late {
+            Late::Cut => {
+                self.write("data: {\"cut");
+                self.acts.extend([Act::Wait(BEFORE_CUT), Act::Cut]);
+            }
+            Late::Stall => self.acts.push(Act::Wait(FOREVER)),
+            Late::Error => {
+                let event = Wrong::Status(500).event(self.asked.format, &self.asked.model, at);
+                self.event(&event);
+            }
+            Late::Malformed => self.event(&Event::raw(None, BROKEN)),
         }
     }
 

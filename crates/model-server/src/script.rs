@@ -25,6 +25,8 @@ pub struct Script {
     pub(crate) models: Option<Vec<String>>,
     pub(crate) folder: Option<String>,
     pub(crate) reasoning_field: String,
+    pub(crate) marks: Marks,
+    pub(crate) blind: bool,
 }
 
 /// The answers to the prompts that fit.
@@ -46,6 +48,8 @@ impl Script {
             models: None,
             folder: None,
             reasoning_field: "reasoning_content".into(),
+            marks: Marks::Both,
+            blind: false,
         }
     }
 
@@ -92,10 +96,25 @@ impl Script {
         self
     }
 
-    /// The field of a chat completion that carries thoughts: `reasoning_content` (the default) or `reasoning`.
+    /// The field of a chat completion that carries thoughts: `reasoning_content` (the default), `reasoning`, or
+    /// `reasoning_details`, which come in pieces with a signature and have to go back as they were.
     #[must_use]
     pub fn reasoning_field(mut self, field: impl Into<String>) -> Self {
         self.reasoning_field = field.into();
+        self
+    }
+
+    /// How the calls of a chat completion are told apart.
+    #[must_use]
+    pub fn marks(mut self, marks: Marks) -> Self {
+        self.marks = marks;
+        self
+    }
+
+    /// The models take no pictures, and requests that have some are refused.
+    #[must_use]
+    pub fn blind(mut self) -> Self {
+        self.blind = true;
         self
     }
 
@@ -145,6 +164,13 @@ impl Answer {
     #[must_use]
     pub fn think(mut self, text: impl Into<String>) -> Self {
         self.pieces.push(Piece::Thought(text.into()));
+        self
+    }
+
+    /// Thinks something that nobody can read; in formats other than Anthropic's a thought like others.
+    #[must_use]
+    pub fn redacted(mut self, data: impl Into<String>) -> Self {
+        self.pieces.push(Piece::Redacted(data.into()));
         self
     }
 
@@ -207,7 +233,25 @@ impl Answer {
 pub(crate) enum Piece {
     Text(String),
     Thought(String),
+    Redacted(String),
     Call(Call),
+}
+
+/// What the pieces of a call in a chat completion carry, because not every server carries all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Marks {
+    /// An id at first, and the number of the call always.
+    #[default]
+    Both,
+    /// Only the id, at first.
+    Id,
+    /// Only the number.
+    Index,
+    /// Neither.
+    None,
+    /// An empty id, and the number 0 for every call.
+    Same,
 }
 
 /// How many tokens an answer took.

@@ -7,7 +7,7 @@ use crate::play::{self, Act};
 use crate::server::{Recorded, Shared};
 use crate::talk::{Asked, Format};
 use crate::wire::error::Wrong;
-use crate::wire::{self, chat, gemini, lists, messages, responses};
+use crate::wire::{self, chat, gemini, lists, messages, refuse, responses};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -142,7 +142,7 @@ async fn respond(shared: &Shared, wanted: &Wanted, recorded: &Recorded) -> Answe
             if !known(&asked.model) {
                 return wrong(&Wrong::Status(404), asked.format, &asked.model, None);
             }
-            match check(&asked, &recorded.body) {
+            match check(&asked, &recorded.body, shared.script.blind) {
                 Err(text) => wrong(&Wrong::Request(text), asked.format, &asked.model, None),
                 Ok(()) => ask(shared, &asked).await,
             }
@@ -160,16 +160,19 @@ fn read(wanted: &Wanted, body: &Value) -> Asked {
 }
 
 /// What the vendor would not take.
-fn check(asked: &Asked, body: &Value) -> Result<(), String> {
+fn check(asked: &Asked, body: &Value, blind: bool) -> Result<(), String> {
     if !body.is_object() {
         return Err("We could not parse the JSON body of your request.".into());
     }
     if asked.model.is_empty() {
         return Err("you must provide a model parameter".into());
     }
+    refuse::schemas(asked.format, body)?;
+    refuse::pictures(asked.format, body, blind)?;
     match asked.format {
         Format::Messages => messages::check(body),
-        Format::Chat | Format::Responses => check_results(asked),
+        Format::Chat => chat::check(body).and_then(|()| check_results(asked)),
+        Format::Responses => check_results(asked),
         Format::Gemini | Format::Other => Ok(()),
     }
 }

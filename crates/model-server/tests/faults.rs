@@ -7,7 +7,7 @@ mod common;
 use common::{FORMATS, ask, said};
 use serde_json::json;
 use std::time::Duration;
-use tieline_model_server::{Answer, Call, Fault, Format, ModelServer, Script};
+use tieline_model_server::{Answer, Call, Fault, Format, Late, ModelServer, Script};
 
 const TEXT: &str = "grüß dich, 世界, 🦀: a text of some pieces";
 
@@ -216,5 +216,42 @@ async fn arguments_can_be_huge() {
         let server = ModelServer::start(Script::new(vec![Answer::call(call).chunk(4096)])).await.unwrap();
         let heard = ask(&server, format, true, "x", &["read"]).await;
         assert!(heard.whole && heard.bytes().len() > SIZE, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn behind_its_end_an_answer_is_whole() {
+    for format in FORMATS {
+        for late in [Late::Cut, Late::Error, Late::Malformed] {
+            let server = start(Fault::Late(late)).await;
+            let heard = ask(&server, format, true, "x", &[]).await;
+            assert_eq!(heard.whole, late != Late::Cut, "{format:?}");
+            let text = heard.text();
+            let ends = ["finish_reason\":\"stop", "\"stop_reason\":\"end_turn", "response.completed", "finishReason"];
+            let end = ends.iter().find_map(|end| text.find(end)).unwrap_or_else(|| panic!("{format:?}: {text}"));
+            let mark = match late {
+                Late::Cut => "{\"cut",
+                Late::Error => "error\":{",
+                _ => "{\"broken\"",
+            };
+            assert!(text.rfind(mark).is_some_and(|at| at > end), "{format:?}, {late:?}: {text}");
+            assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{format:?}, {late:?}: {text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_overflow_can_come_later_and_figures_can_be_anything() {
+    for format in FORMATS {
+        let server = start(Fault::OverflowLater { after: 1 }).await;
+        let heard = ask(&server, format, true, "x", &[]).await;
+        assert_eq!(heard.status, 200);
+        let text = heard.text();
+        assert!(text.contains("grüß") && (text.contains("exceed") || text.contains("too long")), "{format:?}: {text}");
+        let server = start(Fault::Figures(json!("many"))).await;
+        let text = ask(&server, format, true, "x", &[]).await.text();
+        let figures = text.matches("_tokens\":\"many").count() + text.matches("TokenCount\":\"many").count();
+        // A chat tells figures only if it is asked for them.
+        assert_eq!(figures > 0, format != Format::Chat, "{format:?}: {text}");
     }
 }

@@ -86,9 +86,10 @@ impl fmt::Display for ExitReason {
 
 /// The last lines with something in them, safe for a terminal.
 fn last_lines(text: &str) -> Vec<String> {
+    let text = plain(text);
     let mut room = BYTES;
     let mut lines = Vec::new();
-    for line in text.lines().rev().map(plain).filter(|line| !line.is_empty()).take(LINES) {
+    for line in text.lines().rev().map(str::trim_end).filter(|line| !line.is_empty()).take(LINES) {
         if line.len() > room {
             // The first line that does not fit is shown as far as it goes, unless that is next to nothing.
             if lines.is_empty() {
@@ -97,32 +98,68 @@ fn last_lines(text: &str) -> Vec<String> {
             break;
         }
         room -= line.len();
-        lines.push(line);
+        lines.push(line.to_owned());
     }
     lines.reverse();
     lines
 }
 
-/// The line without what a terminal would obey: control characters, escape sequences, changes of direction.
-fn plain(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    let mut chars = line.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '\t' => out.push(' '),
-            '\u{1b}' | '\u{9b}' => {
-                // Colours and the like end with a letter.
-                if char == '\u{9b}' || chars.clone().next() == Some('[') {
-                    chars.by_ref().skip(usize::from(char == '\u{1b}')).find(|char| matches!(char, '@'..='~'));
+/// The text without what a terminal would obey: control characters, escape sequences and what they carry, changes of
+/// direction. All of it at once, because what a sequence carries may go on over several lines.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    // Strings that a terminal is given end with BEL or ST. If there is none ahead, there is none later.
+    let mut ended = true;
+    while let Some(char) = rest.chars().next() {
+        rest = &rest[char.len_utf8()..];
+        let (kind, after) = match (char, rest.chars().next()) {
+            ('\u{1b}', Some(kind @ ' '..='~')) => (kind, &rest[1..]),
+            ('\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}', _) => {
+                (char::from(u8::try_from(char).unwrap_or_default() - 0x40), rest)
+            }
+            _ => {
+                match char {
+                    '\t' => out.push(' '),
+                    '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+                    '\n' => out.push(char),
+                    char if char.is_control() => {}
+                    char => out.push(char),
+                }
+                continue;
+            }
+        };
+        rest = match kind {
+            // Colours and the like: numbers, then a letter.
+            '[' => behind(after.trim_start_matches(|char| matches!(char, ' '..='?')), '@'),
+            // Titles, the clipboard, links, pictures.
+            ']' | 'P' | 'X' | '^' | '_' => {
+                let end = if ended { after.find(['\u{7}', '\u{9c}', '\u{1b}']) } else { None };
+                ended = end.is_some();
+                match end {
+                    // An escape that is not ST begins something else.
+                    Some(at) if after[at..].starts_with('\u{1b}') => {
+                        after[at..].strip_prefix("\u{1b}\\").unwrap_or(&after[at..])
+                    }
+                    Some(at) => &after[at + after[at..].chars().next().map_or(0, char::len_utf8)..],
+                    // Cut off. The next line is shown all the same.
+                    None => &after[after.find('\n').unwrap_or(after.len())..],
                 }
             }
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            char if char.is_control() => {}
-            char => out.push(char),
-        }
+            // Character sets and the like.
+            ' '..='/' => behind(after.trim_start_matches(|char| matches!(char, ' '..='/')), '0'),
+            _ => after,
+        };
     }
-    out.truncate(out.trim_end().len());
     out
+}
+
+/// The text without its first character, if that ends a sequence.
+fn behind(text: &str, first: char) -> &str {
+    match text.chars().next() {
+        Some(end) if (first..='~').contains(&end) => &text[1..],
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -149,11 +186,22 @@ mod tests {
             "\u{1b}[31mred\u{1b}[0m \u{202e}x\u{7}",
             "exited with status 1; last lines of stderr: red x",
         );
-        check(
-            Status::Code(1),
-            "a\u{1b}]52;c;AA\u{7}b\u{9b}2Jc",
-            "exited with status 1; last lines of stderr: a]52;c;AAbc",
-        );
+        for (stderr, expect) in [
+            ("a\u{1b}]52;c;AA\u{7}b\u{9b}2Jc", "abc"),
+            ("a\u{1b}]0;title\u{1b}\\b", "ab"),
+            ("a\u{9d}8;;http://x\u{9c}link\u{1b}]8;;\u{7}b", "alinkb"),
+            // Over several lines, and of other kinds.
+            ("a\u{1b}]52;c;AA\nAA\nAA\u{7}b", "ab"),
+            ("a\u{1b}Pq#0\u{1b}\\b\u{1b}_x\u{1b}\\c\u{1b}^x\u{9c}d\u{90}x\u{9c}e", "abcde"),
+            // Cut off: nothing of it is shown, but what follows is.
+            ("a\u{1b}]52;c;AAAA\nb", "a\nb"),
+            ("a\u{1b}]52;c;AA\u{1b}[31mb\n", "ab"),
+            ("a\u{1b}(B\u{1b}7b\u{1b}", "ab"),
+            ("a\u{1b}[31\nb", "a\nb"),
+            ("é\u{1b}é\u{9b}é", "ééé"),
+        ] {
+            check(Status::Code(1), stderr, &format!("exited with status 1; last lines of stderr: {expect}"));
+        }
     }
 
     #[test]

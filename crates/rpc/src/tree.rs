@@ -8,8 +8,11 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A tree that does not come to rest by then is killed as it is. One that sits in the kernel can't be stopped at once.
+/// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is. One that sits in the
+/// kernel can't be stopped at once.
 const REST: Duration = Duration::from_millis(250);
+/// A tree that grows all the time is killed as it is by then.
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// A root process and what is known to descend from it.
 ///
@@ -119,10 +122,12 @@ impl Tree {
     /// Kills every member. They are stopped first, so that none of them can slip away by forking.
     pub fn kill(&mut self) {
         let start = Instant::now();
+        // On a busy machine a round of looks may take long; that is no reason to give up on those found in it.
+        let mut last = start;
         // Who is in the middle of a fork when it is told to stop still gets its child. So we look on until everybody
         // stands still and one more look finds nobody new.
         let mut still = false;
-        while start.elapsed() < REST {
+        while last.elapsed() < REST && start.elapsed() < LONGEST {
             let members = self.look();
             let mut news = false;
             for process in &members {
@@ -135,6 +140,9 @@ impl Tree {
             }
             if still && !news {
                 break;
+            }
+            if news {
+                last = Instant::now();
             }
             still = !news && members.iter().all(|process| process.dead || table::stands_still(process.pid));
             if !still && !news {

@@ -4,6 +4,7 @@ use super::About;
 use super::client::ClientHandle;
 use super::erased::{AnyAgent, Work};
 use super::outlet::{Hello, Stoppable, reply};
+use super::setup::Loading;
 use super::slot::{Place, Prompt, Slot};
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
@@ -40,6 +41,8 @@ pub(super) struct Known {
     /// A request other than `initialize` has come: the hello stands.
     settled: bool,
     pub(super) sessions: HashMap<SessionId, Arc<Slot>>,
+    /// Sessions that are being taken up.
+    pub(super) loading: Vec<Loading>,
     /// Closed sessions that the engine remembers.
     pub(super) closed: HashMap<SessionId, Remembered>,
 }
@@ -53,7 +56,8 @@ pub(super) struct Remembered {
 impl Desk {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
         let about = agent.about();
-        let state = Known { hello: None, settled: false, sessions: HashMap::new(), closed: HashMap::new() };
+        let (sessions, closed) = (HashMap::new(), HashMap::new());
+        let state = Known { hello: None, settled: false, sessions, loading: Vec::new(), closed };
         let (exact_ids, mailbox) = (AtomicBool::new(false), Arc::default());
         Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, mailbox, state: Mutex::new(state) }))
     }
@@ -105,9 +109,15 @@ impl Service for Desk {
                 Err(error) => responder.fail_now(&error.to_wire()),
                 Ok(()) => match self.0.slot(&request.session_id) {
                     Err(error) => responder.fail_now(&error.to_wire()),
-                    Ok(slot) => slot.accept(Prompt { content: request.prompt, responder }),
+                    Ok(slot) => slot.accept(Prompt::new(request.prompt, responder)),
                 },
             },
+            Ok((AgentCall::Resume(request), hello)) => {
+                // A close that comes right behind it finds it.
+                let loading = self.0.begin_loading(&request.session_id, responder.cancel());
+                let span = tracing::debug_span!("call", method = "resume");
+                tokio::spawn(Arc::clone(&self.0).resume(request, hello, responder, loading).instrument(span));
+            }
             Ok((call, hello)) => {
                 let span = tracing::debug_span!("call", method = call.wire_name(hello.dialect));
                 tokio::spawn(Arc::clone(&self.0).work(call, hello, responder).instrument(span));
@@ -193,7 +203,9 @@ impl Inner {
             (capabilities.fs_read, capabilities.fs_write, capabilities.terminal) = (false, false, false);
         }
         let mut auth_methods = self.about.auth_methods.clone();
-        auth_methods.retain(|method| capabilities.terminal_auth || !matches!(method, AuthMethod::Terminal(_)));
+        // The seed-era draft has no such methods, whatever the client says.
+        let terminal = capabilities.terminal_auth && dialect != Dialect::V2Seed;
+        auth_methods.retain(|method| terminal || !matches!(method, AuthMethod::Terminal(_)));
         let answer = InitializeResponse {
             protocol_version: chosen.version,
             info: Some(self.about.info.clone()),
@@ -261,7 +273,6 @@ impl Inner {
     fn work(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) -> Work<'static, ()> {
         match call {
             AgentCall::NewSession(request) => Box::pin(self.open(request, hello, responder)),
-            AgentCall::Resume(request) => Box::pin(self.resume(request, hello, responder)),
             call => Box::pin(self.answer(call, hello, responder)),
         }
     }

@@ -1,18 +1,19 @@
 //! The write end of a session: every update goes through here, in order, in the client's dialect.
 
 use super::client::ClientHandle;
+use super::slot::Slot;
 use crate::error::{Error, Result};
 use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
-    AuthMethod, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate, ConfigValue,
-    ContentBlock, Dialect, ErrorCode, ErrorData, Gates, Implementation, Items, Message, MessageKind, Notice, Patch,
-    Projector, SessionId, SessionInfoUpdate, SessionNotification, Severity, State, StateUpdate, TextChunk,
-    ToolCallStatus, ToolCallUpdate, Transcript, Update,
+    AuthMethod, Background, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate,
+    ConfigValue, ContentBlock, Dialect, ErrorCode, ErrorData, Gates, Implementation, Items, Message, MessageKind,
+    Notice, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, Severity, State, StateUpdate,
+    TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -32,7 +33,15 @@ impl Hello {
     /// What the client is told of an error. One that asks for a login says how.
     pub(crate) fn to_wire(&self, error: &Error) -> tieline_rpc::Error {
         let mut wire = error.to_wire();
-        if *error == Error::AuthRequired || (wire.code == ErrorCode::AUTH_REQUIRED.0 && wire.data.is_none()) {
+        if wire.code != ErrorCode::AUTH_REQUIRED.0 {
+            return wire;
+        }
+        let ids: Option<Vec<String>> = wire.data.as_ref().and_then(|data| data.parse().ok());
+        if let Some(ids) = ids {
+            let named = |method: &&AuthMethod| ids.iter().any(|id| id == method.id());
+            let methods: Vec<AuthMethod> = self.auth_methods.iter().filter(named).cloned().collect();
+            wire.data = ErrorData::AuthRequired(&methods).to_raw(self.dialect);
+        } else if *error == Error::AuthRequired || wire.data.is_none() {
             wire.data = ErrorData::AuthRequired(&self.auth_methods).to_raw(self.dialect);
         }
         wire
@@ -44,6 +53,8 @@ pub(crate) struct Outlet {
     pub(crate) peer: Peer,
     pub(crate) hello: Arc<Hello>,
     inner: Mutex<Inner>,
+    /// Its turns, once it is open.
+    pub(super) slot: OnceLock<Weak<Slot>>,
     me: Weak<Self>,
 }
 
@@ -57,6 +68,10 @@ pub(crate) struct Inner {
     history: Option<Box<Transcript>>,
     /// The turn that may add updates.
     turn: Option<u64>,
+    /// What the session is doing, as it was told last; without why it stopped.
+    state: State,
+    /// What goes on beside the turns; `None` if the agent does not say.
+    background: Option<Vec<Background>>,
     /// How many questions to the user are open.
     asking: usize,
     /// Tool calls of the turn that have no final status yet.
@@ -83,6 +98,8 @@ impl Outlet {
             held: None,
             history: remember.then(|| Box::new(Transcript::new(Dialect::V2))),
             turn: None,
+            state: State::default(),
+            background: None,
             asking: 0,
             open_calls: Vec::new(),
             stoppable: HashMap::new(),
@@ -90,7 +107,8 @@ impl Outlet {
             title: None,
             closed: false,
         };
-        Arc::new_cyclic(|me| Self { id, peer, hello, inner: Mutex::new(inner), me: me.clone() })
+        let (inner, slot) = (Mutex::new(inner), OnceLock::new());
+        Arc::new_cyclic(|me| Self { id, peer, hello, inner, slot, me: me.clone() })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -195,20 +213,22 @@ impl Outlet {
         }
     }
 
-    /// Tells the state, in the dialect that has states.
+    /// Tells the state, in the dialect that has states, and with it what goes on in the background.
     pub(crate) fn state(&self, inner: &mut Inner, state: State) {
+        // Told again, it is no new end.
+        inner.state = if state.is_idle() { State::default() } else { state.clone() };
         if self.dialect() == Dialect::V2 {
-            let _ = self.put(inner, StateUpdate::from(state).into());
+            let _ = self.put(inner, StateUpdate { state, background: inner.background.clone(), meta: None }.into());
         }
     }
 
-    /// Begins a turn. In current v2 this answers the prompt; in both v2 it echoes it.
-    pub(crate) fn begin(&self, turn: u64, answer: impl FnOnce(), message_id: &str, prompt: &[ContentBlock]) {
+    /// Begins a turn. In current v2 this answers the prompt; in both v2 it echoes it, if there is one.
+    pub(crate) fn begin(&self, turn: u64, answer: impl FnOnce(), prompt: Option<(&str, &[ContentBlock])>) {
         let mut inner = self.lock();
         inner.turn = Some(turn);
         answer();
         let live = self.dialect() != Dialect::V1;
-        if live || inner.history.is_some() {
+        if let Some((message_id, prompt)) = prompt.filter(|_| live || inner.history.is_some()) {
             let content = Patch::Set(Items(prompt.to_vec()));
             let echo =
                 Message { kind: MessageKind::User, message_id: message_id.into(), content, ..Message::default() }
@@ -448,6 +468,28 @@ impl SessionHandle {
     /// Gives the session a title.
     pub async fn title(&self, title: impl Into<String>) -> Result<()> {
         self.update(SessionInfoUpdate { title: Patch::Set(title.into()), ..SessionInfoUpdate::default() }).await
+    }
+
+    /// Tells what goes on beside the turns: all of it, each time (current v2). An agent that tells this does so from the
+    /// beginning, if only that there is nothing. What is on the list was announced before, by an update of its terminal or
+    /// tool call; its end is told before it is taken off.
+    pub async fn background(&self, work: Vec<Background>) -> Result<()> {
+        self.outlet.peer.room().await;
+        let mut inner = self.outlet.lock();
+        inner.admit(None)?;
+        let before = inner.background.replace(work).unwrap_or_default();
+        if inner.background.as_ref() != Some(&before) {
+            let state = inner.state.clone();
+            self.outlet.state(&mut inner, state);
+        }
+        Ok(())
+    }
+
+    /// Starts work that no prompt asked for: a turn with this as its prompt, which the client is not shown
+    /// ([`super::Turn::is_own`]). It waits for turns before it. Only current v2 can tell of such work.
+    pub fn start(&self, prompt: Vec<ContentBlock>) -> Result<()> {
+        let slot = self.outlet.slot.get().and_then(Weak::upgrade);
+        slot.ok_or_else(|| Error::Closed("the session is not open".into()))?.start(prompt)
     }
 
     /// Shows a passing message, if the client shows such.

@@ -8,11 +8,12 @@ use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::wire;
 use std::sync::Arc;
-use tieline_rpc::Responder;
+use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{
     CommandsUpdate, Dialect, ListRequest, ListResponse, LoadAnswer, McpServer, Meta, NewSessionRequest, Replay,
     ResumeRequest, SessionId, SessionInfo, SessionSetup, State, is_absolute,
 };
+use tokio::sync::watch;
 
 /// Sessions on one page of a list.
 const PAGE: usize = 100;
@@ -47,7 +48,49 @@ struct Ready {
     live: Option<Arc<Slot>>,
 }
 
+/// A session that is being taken up: it can be given up before it is open.
+#[derive(Clone)]
+pub(super) struct Loading {
+    id: SessionId,
+    cancel: Cancel,
+    over: watch::Receiver<()>,
+}
+
+/// Takes a session off the list of those that are being taken up.
+pub(super) struct LoadingGuard {
+    desk: Arc<Inner>,
+    over: watch::Sender<()>,
+}
+
+impl Drop for LoadingGuard {
+    fn drop(&mut self) {
+        let mine = self.over.subscribe();
+        self.desk.state().loading.retain(|loading| !loading.over.same_channel(&mine));
+    }
+}
+
 impl Inner {
+    /// Takes note, on the reader, that a session is being taken up.
+    pub(super) fn begin_loading(self: &Arc<Self>, id: &SessionId, cancel: &Cancel) -> LoadingGuard {
+        let (over, receiver) = watch::channel(());
+        self.state().loading.push(Loading { id: id.clone(), cancel: cancel.clone(), over: receiver });
+        LoadingGuard { desk: Arc::clone(self), over }
+    }
+
+    /// Gives up taking up a session, and waits for the end of it. False if nobody was at it.
+    async fn stop_loading(&self, id: &SessionId) -> bool {
+        let loading: Vec<Loading> = self.state().loading.iter().filter(|one| one.id == *id).cloned().collect();
+        let found = !loading.is_empty();
+        for one in &loading {
+            one.cancel.cancel();
+        }
+        for mut one in loading {
+            // The sender says nothing; it goes.
+            let _ = one.over.changed().await;
+        }
+        found
+    }
+
     /// The part of opening and resuming that is checked before the agent hears of it.
     fn check_setup(
         &self,
@@ -91,11 +134,19 @@ impl Inner {
     }
 
     /// Takes up a session and answers.
-    pub(super) async fn resume(self: Arc<Self>, request: ResumeRequest, hello: Arc<Hello>, responder: Responder) {
-        match self.resumed(request, &hello).await {
+    pub(super) async fn resume(
+        self: Arc<Self>,
+        request: ResumeRequest,
+        hello: Arc<Hello>,
+        responder: Responder,
+        loading: LoadingGuard,
+    ) {
+        let resumed = Box::pin(self.resumed(request, &hello, responder.cancel())).await;
+        match resumed {
             Ok(ready) => self.ready(ready, false, responder),
             Err(error) => refuse(error, &hello, responder).await,
         }
+        drop(loading);
     }
 
     fn outlet(&self, id: SessionId, hello: &Arc<Hello>) -> Arc<Outlet> {
@@ -147,7 +198,7 @@ impl Inner {
         }
     }
 
-    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>) -> Result<Ready> {
+    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>, cancel: &Cancel) -> Result<Ready> {
         let (id, cwd, additional_directories) = (request.session_id, request.cwd, request.additional_directories);
         let (replay, servers) = match request.replay {
             // `session/resume` never required the list of servers.
@@ -180,7 +231,13 @@ impl Inner {
             let outlet = self.outlet(id, hello);
             let session = SessionHandle { outlet: Arc::clone(&outlet) };
             outlet.set_replaying(replay);
-            let opened = self.agent.resume(setting.clone().resuming(session, replay)).await?;
+            // A long conversation may not be wanted any more before all of it is told.
+            let opened = tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(Error::Cancelled),
+                opened = self.agent.resume(setting.clone().resuming(session, replay)) => opened,
+            };
+            let opened = opened.inspect_err(|_| drop(outlet.close()))?;
             outlet.set_replaying(false);
             Ready { outlet, opened, setting, live: None }
         };
@@ -242,9 +299,10 @@ impl Inner {
     }
 
     pub(super) async fn close(&self, id: &SessionId, dialect: Dialect) -> Result<()> {
+        let given_up = self.stop_loading(id).await;
         let slot = match self.slot(id) {
             // Current v2: closing what is not open succeeds.
-            Err(_) if dialect == Dialect::V2 => return Ok(()),
+            Err(_) if given_up || dialect == Dialect::V2 => return Ok(()),
             slot => slot?,
         };
         slot.close().await;
@@ -260,6 +318,7 @@ impl Inner {
     }
 
     pub(super) async fn delete(&self, id: SessionId) -> Result<()> {
+        self.stop_loading(&id).await;
         if let Ok(slot) = self.slot(&id) {
             slot.close().await;
             slot.outlet.close();

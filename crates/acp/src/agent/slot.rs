@@ -50,14 +50,31 @@ struct Turns {
 }
 
 pub(crate) struct Prompt {
-    pub(crate) content: Vec<ContentBlock>,
-    pub(crate) responder: Responder,
+    content: Vec<ContentBlock>,
+    /// `None` if nobody asked: the agent itself wants to work.
+    responder: Option<Responder>,
+    cancel: Cancel,
+}
+
+impl Prompt {
+    pub(crate) fn new(content: Vec<ContentBlock>, responder: Responder) -> Self {
+        let cancel = responder.cancel().clone();
+        Self { content, responder: Some(responder), cancel }
+    }
+
+    fn refuse(self, error: &Error) {
+        if let Some(responder) = self.responder {
+            responder.fail_now(&error.to_wire());
+        }
+    }
 }
 
 impl Slot {
     pub(crate) fn new(outlet: Arc<Outlet>, session: Arc<dyn AnySession>, place: Place, grace: Duration) -> Arc<Self> {
         let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
-        Arc::new(Self { outlet, session, place: Mutex::new(place), turns, idle, changing, grace })
+        let slot = Arc::new(Self { outlet, session, place: Mutex::new(place), turns, idle, changing, grace });
+        let _ = slot.outlet.slot.set(Arc::downgrade(&slot));
+        slot
     }
 
     pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
@@ -72,10 +89,10 @@ impl Slot {
     pub(crate) fn accept(self: &Arc<Self>, prompt: Prompt) {
         let mut turns = self.turns();
         if turns.closing {
-            return prompt.responder.fail_now(&Error::unknown_session(&self.outlet.id).to_wire());
+            return prompt.refuse(&Error::unknown_session(&self.outlet.id));
         }
         if turns.current.is_none() {
-            turns.current = Some(prompt.responder.cancel().clone());
+            turns.current = Some(prompt.cancel.clone());
             turns.workers += 1;
             drop(turns);
             let slot = Arc::clone(self);
@@ -83,8 +100,21 @@ impl Slot {
         } else if self.outlet.dialect() == Dialect::V2 && turns.queue.len() < QUEUE {
             turns.queue.push_back(prompt);
         } else {
-            prompt.responder.fail_now(&Error::invalid_request("turn_in_progress").to_wire());
+            prompt.refuse(&Error::invalid_request("turn_in_progress"));
         }
+    }
+
+    /// Work that the agent itself wants to do, now or after what runs.
+    pub(crate) fn start(self: &Arc<Self>, content: Vec<ContentBlock>) -> Result<()> {
+        if self.outlet.dialect() != Dialect::V2 {
+            return Err(Error::Unsupported("work that nobody asked for".into()));
+        }
+        let waiting = self.turns().queue.len();
+        if waiting >= QUEUE {
+            return Err(Error::Invalid("too much work waits already".into()));
+        }
+        self.accept(Prompt { content, responder: None, cancel: Cancel::default() });
+        Ok(())
     }
 
     /// Cancels the running turn and every prompt that waits. Nothing happens if there is none.
@@ -94,7 +124,7 @@ impl Slot {
             current.cancel();
         }
         for prompt in std::mem::take(&mut turns.queue) {
-            prompt.responder.fail_now(&Error::Cancelled.to_wire());
+            prompt.refuse(&Error::Cancelled);
         }
     }
 
@@ -141,38 +171,37 @@ impl Slot {
         let mut turns = self.turns();
         let mut next = turns.queue.pop_front();
         // Withdrawn while they waited: never inserted.
-        while let Some(gone) = next.take_if(|prompt| prompt.responder.cancel().is_cancelled()) {
-            gone.responder.fail_now(&Error::Cancelled.to_wire());
+        while let Some(gone) = next.take_if(|prompt| prompt.cancel.is_cancelled()) {
+            gone.refuse(&Error::Cancelled);
             next = turns.queue.pop_front();
         }
-        turns.current = next.as_ref().map(|prompt| prompt.responder.cancel().clone());
+        turns.current = next.as_ref().map(|prompt| prompt.cancel.clone());
         next
     }
 
     async fn turn(&self, number: u64, prompt: Prompt) -> Option<Prompt> {
-        let Prompt { content, responder } = prompt;
+        let Prompt { content, mut responder, cancel } = prompt;
         let outlet = &self.outlet;
-        let cancel = responder.cancel().clone();
+        let own = responder.is_none();
         let message_id = new_id("user");
-        let turn = Turn::new(Arc::clone(outlet), number, cancel.clone(), message_id.clone());
+        let turn = Turn::new(Arc::clone(outlet), number, cancel.clone(), message_id.clone(), own);
         let span = tracing::info_span!("turn", session = %outlet.id, number);
-        let taken_in = self.session.accept(&message_id, &content);
-        match self.supervise(&cancel, span.clone(), taken_in).await {
-            Ok(()) => {}
-            Err(error) => {
+        if let Some(asked) = responder.take() {
+            let taken_in = self.session.accept(&message_id, &content);
+            if let Err(error) = self.supervise(&cancel, span.clone(), taken_in).await {
                 let next = self.advance();
                 let dialect = outlet.dialect();
                 if cancel.is_cancelled() && dialect != Dialect::V2 {
-                    reply(responder, &PromptResponse::ended(StopReason::Cancelled), dialect);
+                    reply(asked, &PromptResponse::ended(StopReason::Cancelled), dialect);
                 } else {
-                    responder.fail(&outlet.hello.to_wire(&error)).await;
+                    asked.fail(&outlet.hello.to_wire(&error)).await;
                 }
                 return next;
             }
+            responder = Some(asked);
         }
         outlet.peer.room().await;
         // Current v2 is answered now, the others when the turn ends.
-        let mut responder = Some(responder);
         let accepted = PromptResponse::accepted(&*message_id);
         let at_once = if outlet.dialect() == Dialect::V2 { responder.take() } else { None };
         outlet.begin(
@@ -182,8 +211,7 @@ impl Slot {
                     reply(responder, &accepted, Dialect::V2);
                 }
             },
-            &message_id,
-            &content,
+            (!own).then_some((&*message_id, &*content)),
         );
         let work = self.session.prompt(turn, content);
         let result = self.supervise(&cancel, span, work).await;

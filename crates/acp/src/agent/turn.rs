@@ -24,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) number: u64,
     pub(crate) cancel: Cancel,
     message_id: String,
+    own: bool,
     /// The message that is being said: its kind and id.
     current: Mutex<Option<(MessageKind, Arc<str>)>>,
 }
@@ -68,8 +69,8 @@ impl From<ContentBlock> for Say<'_> {
 }
 
 impl Turn {
-    pub(crate) fn new(outlet: Arc<Outlet>, number: u64, cancel: Cancel, message_id: String) -> Self {
-        Self { shared: Arc::new(Shared { outlet, number, cancel, message_id, current: Mutex::new(None) }) }
+    pub(crate) fn new(outlet: Arc<Outlet>, number: u64, cancel: Cancel, message_id: String, own: bool) -> Self {
+        Self { shared: Arc::new(Shared { outlet, number, cancel, message_id, own, current: Mutex::new(None) }) }
     }
 
     /// The id of the session.
@@ -92,7 +93,12 @@ impl Turn {
         self.shared.outlet.dialect()
     }
 
-    /// The id of the user's message that started this turn.
+    /// True if no prompt of the client started this turn, but [`SessionHandle::start`].
+    pub fn is_own(&self) -> bool {
+        self.shared.own
+    }
+
+    /// The id of the user's message that started this turn; unique also if there is no such message.
     pub fn prompt_id(&self) -> &str {
         &self.shared.message_id
     }

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::wire;
 use std::ffi::OsString;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tieline_rpc::framing::Framing;
 use tieline_rpc::{CallError, ChildProcess, Connection, Direction, End, Limits, Peer, Spec, Tap, Transport};
@@ -266,6 +267,7 @@ impl Hello<'_> {
     async fn ask(&self, peer: &Peer, form: HelloForm) -> std::result::Result<(InitializeResponse, Settled), CallError> {
         let (protocol, desk) = (self.protocol, Arc::clone(self.desk));
         let hello = HelloAs(self.request, form);
+        desk.offered.store(matches!(form, HelloForm::Superset | HelloForm::Only(Dialect::V1)), Ordering::SeqCst);
         let pending = peer
             .call("initialize", wire::write(&hello, Dialect::V2), move |json| {
                 let answer = InitializeResponse::decode(json)?;

@@ -9,14 +9,15 @@ use crate::wire;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tieline_json::Reader;
 use tieline_rpc::{Cancel, IdRule, Responder, Service};
 use tieline_schema::{
-    ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitMode, Encode, PermissionOutcome,
-    PermissionRequest, PermissionResponse, PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification,
-    Update, WaitForTerminalExitResponse, WriteTextFileResponse, is_absolute,
+    ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
+    ElicitResponse, ElicitScope, Encode, PermissionOutcome, PermissionRequest, PermissionResponse, PermissionSubject,
+    ReadTextFileResponse, SessionId, SessionNotification, Update, WaitForTerminalExitResponse, WriteTextFileResponse,
+    is_absolute,
 };
 use tracing::Instrument;
 
@@ -42,6 +43,8 @@ pub(crate) struct DeskState {
     budget: Arc<Budget>,
     capabilities: ClientCapabilities,
     pub(crate) dialect: OnceLock<Dialect>,
+    /// The hello had words for files and terminals: version 2 has none, so there they are not offered.
+    pub(crate) offered: AtomicBool,
     /// The agent's name for itself.
     pub(crate) agent: OnceLock<String>,
     /// How many sessions are being opened: only then may updates come for one that is not known yet.
@@ -67,6 +70,7 @@ impl DeskState {
             budget: Budget::new(budget),
             capabilities,
             dialect: OnceLock::new(),
+            offered: AtomicBool::new(false),
             agent: OnceLock::new(),
             expecting: AtomicUsize::new(0),
         })
@@ -94,6 +98,13 @@ impl DeskState {
 
     fn find(&self, id: &SessionId) -> Option<Arc<Lane>> {
         self.lanes().get(id).cloned()
+    }
+
+    /// The lane of the one session that is open; what belongs to a request of ours has to do with it.
+    fn only(&self) -> Option<Arc<Lane>> {
+        let lanes = self.lanes();
+        let mut open = lanes.values().filter(|lane| lane.is_claimed());
+        open.next().cloned().filter(|_| open.next().is_none())
     }
 
     pub(crate) fn forget(&self, id: &SessionId) {
@@ -158,6 +169,8 @@ impl<H: Handler> Service for Desk<H> {
         match call {
             // The question is registered on the reader: a cancel that comes later finds it.
             ClientCall::Permission(request) => self.permission(request, responder, dialect),
+            // A form is a question, too.
+            ClientCall::Elicit(request) => self.elicit(request, responder, dialect),
             call => {
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
                 tokio::spawn(
@@ -202,19 +215,20 @@ impl<H: Handler> Desk<H> {
     /// Refuses what was not offered or makes no sense.
     fn check(&self, call: &ClientCall) -> Result<()> {
         let can = &self.state.capabilities;
+        let tools = self.state.offered.load(Ordering::SeqCst);
         let (offered, path) = match call {
             ClientCall::ReadTextFile(request) => {
                 if request.line == Some(0) {
                     return Err(Error::invalid_params("lines count from 1"));
                 }
-                (can.fs_read, Some(&request.path))
+                (can.fs_read && tools, Some(&request.path))
             }
-            ClientCall::WriteTextFile(request) => (can.fs_write, Some(&request.path)),
-            ClientCall::CreateTerminal(request) => (can.terminal, request.cwd.as_ref()),
+            ClientCall::WriteTextFile(request) => (can.fs_write && tools, Some(&request.path)),
+            ClientCall::CreateTerminal(request) => (can.terminal && tools, request.cwd.as_ref()),
             ClientCall::TerminalOutput(_)
             | ClientCall::WaitForTerminalExit(_)
             | ClientCall::KillTerminal(_)
-            | ClientCall::ReleaseTerminal(_) => (can.terminal, None),
+            | ClientCall::ReleaseTerminal(_) => (can.terminal && tools, None),
             ClientCall::Elicit(request) => {
                 let offered = match request.mode {
                     ElicitMode::Form(_) => can.elicit_form,
@@ -242,6 +256,10 @@ impl<H: Handler> Desk<H> {
 
     fn permission(&self, mut request: PermissionRequest, responder: Responder, dialect: Dialect) {
         let lane = self.state.find(&request.session_id);
+        // Nobody here works in such a session; what is allowed here is not allowed there.
+        if lane.is_none() && self.state.expecting.load(Ordering::SeqCst) == 0 {
+            return responder.fail_now(&Error::unknown_session(request.session_id.as_str()).to_wire());
+        }
         if let (Some(lane), Some(PermissionSubject::ToolCall(_))) = (&lane, &request.subject) {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
@@ -263,6 +281,32 @@ impl<H: Handler> Desk<H> {
             };
             drop(ask);
             responder.reply(wire::write(&PermissionResponse { outcome, meta: None }, dialect)).await;
+        });
+    }
+}
+
+impl<H: Handler> Desk<H> {
+    /// A form or a page. With the turn it is cancelled.
+    fn elicit(&self, request: ElicitRequest, responder: Responder, dialect: Dialect) {
+        let lane = match &request.scope {
+            ElicitScope::Session { session_id, .. } => self.state.find(session_id),
+            ElicitScope::Request(_) => self.state.only(),
+        };
+        let ask = Asking::new(lane);
+        let withdrawn = responder.cancel().clone();
+        let handler = Arc::clone(&self.handler);
+        tokio::spawn(async move {
+            let answer = tokio::select! {
+                biased;
+                () = ask.cancel.cancelled() => Ok(ElicitResponse { action: ElicitAction::Cancel, meta: None }),
+                () = withdrawn.cancelled() => Err(Error::Cancelled),
+                answer = handler.elicit(request) => answer,
+            };
+            drop(ask);
+            match answer {
+                Ok(answer) => responder.reply(wire::write(&answer, dialect)).await,
+                Err(error) => responder.fail(&error.to_wire()).await,
+            }
         });
     }
 }
@@ -331,14 +375,14 @@ async fn handle<H: Handler>(handler: &H, call: ClientCall, (dialect, lenient): (
         }
         ClientCall::KillTerminal(request) => handler.kill_terminal(request).await.map(done),
         ClientCall::ReleaseTerminal(request) => handler.release_terminal(request).await.map(done),
-        ClientCall::Elicit(request) => handler.elicit(request).await.map(|answer| encode(&answer, dialect)),
         ClientCall::Extension { method, params } => {
             handler.extension(method.into(), params).await.map(|raw| encode(&raw, dialect))
         }
-        // Notifications that came with an id, and permissions, which are handled elsewhere.
-        ClientCall::Update(_) | ClientCall::ElicitationComplete(_) | ClientCall::Permission(_) => {
-            Err(Error::Wire(crate::WireError::invalid_request()))
-        }
+        // Notifications that came with an id, and questions, which are handled elsewhere.
+        ClientCall::Update(_)
+        | ClientCall::ElicitationComplete(_)
+        | ClientCall::Permission(_)
+        | ClientCall::Elicit(_) => Err(Error::Wire(crate::WireError::invalid_request())),
     }
 }
 

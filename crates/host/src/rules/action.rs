@@ -1,6 +1,8 @@
 //! What is about to happen, as facts that a rule can look at.
 
+use super::address::name_of;
 use super::shell::CommandLine;
+use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 /// Something the agent wants to do.
@@ -23,7 +25,7 @@ pub enum Action {
     Execute {
         /// The command.
         command: CommandLine,
-        /// Whether it runs in a sandbox that keeps it in the workspace and off the network.
+        /// Whether it runs in a sandbox that keeps it in the workspace, off the network, and from what runs by itself later.
         sandboxed: bool,
     },
     /// Get something from the network.
@@ -114,7 +116,25 @@ impl Host {
         };
         let name = name.to_ascii_lowercase();
         let name = name.strip_suffix('.').unwrap_or(&name);
-        is_host(name).then(|| Self { secure, name: name.to_owned(), port })
+        host_name(name).map(|name| Self { secure, name, port })
+    }
+
+    /// The same server by its address.
+    #[must_use]
+    pub fn at(&self, address: IpAddr) -> Self {
+        Self { name: name_of(address), ..*self }
+    }
+
+    /// Its name, or its address: an IPv6 address in brackets, one that only stands for an IPv4 address as that one.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// True if nobody on the way can read along: `https`, or a server on this machine.
+    pub fn is_private(&self) -> bool {
+        let name = self.name.trim_matches(['[', ']']);
+        let here = name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        self.secure || here
     }
 
     pub(crate) fn default_port(&self) -> u16 {
@@ -122,11 +142,16 @@ impl Host {
     }
 }
 
-/// A name of plain letters, an IPv4 address in four parts, or an IPv6 address in brackets; in lower case.
-pub(crate) fn is_host(name: &str) -> bool {
+/// A name of plain letters, an IPv4 address in four parts, or an IPv6 address in brackets; in lower case. `None` for
+/// anything else. An address has one name, however it is written.
+pub(crate) fn host_name(name: &str) -> Option<String> {
     if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse::<std::net::Ipv6Addr>().is_ok();
+        return address.parse::<std::net::Ipv6Addr>().ok().map(|address| name_of(address.into()));
     }
+    is_plain(name).then(|| name.to_owned())
+}
+
+fn is_plain(name: &str) -> bool {
     let label = |part: &str| {
         !part.is_empty()
             && part.len() <= 63
@@ -154,6 +179,12 @@ mod tests {
             ("http://127.0.0.1/", Some(("127.0.0.1", 80))),
             ("https://[::1]:9/x", Some(("[::1]", 9))),
             ("https://[::1]", Some(("[::1]", 443))),
+            ("https://[0:0::0:1]", Some(("[::1]", 443))),
+            ("http://[::ffff:127.0.0.1]:8", Some(("127.0.0.1", 8))),
+            ("http://[::FFFF:7f00:1]:8", Some(("127.0.0.1", 8))),
+            ("http://[fe80::1%eth0]/", None),
+            ("http://127.1/", None),
+            ("http://127.0.0.1./", Some(("127.0.0.1", 80))),
             ("https://docs.rs@evil.example/", None),
             ("https://user:pw@docs.rs/", None),
             ("https://docs.rs\\@evil.example/", None),

@@ -45,10 +45,20 @@ const PROTECTED: &str = ".git .hg .svn .jj .tieline .github/workflows .gitlab-ci
     .profile .zshrc .zshenv .zprofile .zlogin .config/fish .gitconfig .gitmodules .ssh .netrc .npmrc \
     .cargo/config.toml .cargo/config";
 
+/// Each of them, as a path that may stand anywhere.
+pub(crate) fn protected_names() -> impl Iterator<Item = &'static str> {
+    PROTECTED.split_whitespace()
+}
+
 impl Config {
     /// Reads TOML.
     pub fn parse(text: &str) -> Result<Self, BadConfig> {
-        toml::from_str(text).map_err(|error| BadConfig(error.to_string()))
+        toml::from_str(text).map_err(|error| {
+            // Not the line itself, which the parser would show: a rule may name what nobody else should read.
+            let line =
+                error.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
+            BadConfig(format!("line {line}: {}", error.message()))
+        })
     }
 
     /// Writes TOML.
@@ -59,7 +69,7 @@ impl Config {
     /// Rules that ask before changing what runs by itself later: version control, editor and shell settings, hooks.
     pub fn protected() -> Self {
         // A rule that holds back writing also holds back deleting and moving.
-        let rules = PROTECTED.split_whitespace().filter_map(|path| format!("write **/{path}").parse().ok());
+        let rules = protected_names().filter_map(|path| format!("write **/{path}").parse().ok());
         let ask = rules.collect();
         Self { ask, ..Self::default() }
     }

@@ -11,7 +11,7 @@
 //! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
 
 use super::{
-    action::{Action, Host, is_host},
+    action::{Action, Host, host_name},
     glob::PathGlob,
     shell::{CommandLine, Word},
 };
@@ -126,7 +126,8 @@ fn fetch(text: &str) -> Option<Pattern> {
         None => (name, false),
     };
     let name = name.to_ascii_lowercase();
-    ((below && name.is_empty()) || is_host(&name)).then_some(Pattern::Fetch { secure, name, below, port })
+    let name = if below && name.is_empty() { name } else { host_name(&name)? };
+    Some(Pattern::Fetch { secure, name, below, port })
 }
 
 impl Rule {

@@ -2,7 +2,7 @@
 
 use super::wire::Setup;
 use super::{confine, secrets};
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, mount_remount, move_mount,
@@ -22,6 +22,8 @@ enum Place {
     Devices(Vec<(&'static str, OwnedFd)>),
     /// What was there before, or somewhere else.
     Tree(OwnedFd),
+    /// The same as before, if it is still there, to be made read-only.
+    Guarded(OwnedFd),
 }
 
 /// The sockets of others, to be hidden. To be asked before the network namespace is left, which has the list.
@@ -30,6 +32,15 @@ pub(super) fn sockets(setup: &Setup) -> Vec<PathBuf> {
     sockets.retain(|path| !setup.show.contains(path) && !setup.writable().any(|place| path.starts_with(&place.path)));
     sockets
 }
+
+/// How to take what is mounted somewhere, with all below it.
+const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
+    .union(OpenTreeFlags::OPEN_TREE_CLOEXEC)
+    .union(OpenTreeFlags::AT_EMPTY_PATH)
+    .union(OpenTreeFlags::AT_RECURSIVE);
+
+/// How often a name is looked at that goes away under our hands.
+const TRIES: u32 = 16;
 
 /// Builds it, in a mount namespace of our own.
 pub(super) fn build(setup: &Setup, sockets: Vec<PathBuf>) -> io::Result<()> {
@@ -47,9 +58,15 @@ pub(super) fn build(setup: &Setup, sockets: Vec<PathBuf>) -> io::Result<()> {
         places.push((root.path.clone(), Place::Tree(tree(confine::held(root)?, &root.path)?)));
     }
     writable.extend(setup.writable().map(|place| place.path.clone()));
-    for path in setup.show.iter().chain(&setup.protect) {
+    for path in &setup.show {
         places.push((path.clone(), Place::Tree(tree(open_path(path)?, path)?)));
         read_only.push(path.clone());
+    }
+    for path in &setup.protect {
+        if let Some(tree) = while_there(path, |handle| open_tree(handle, c"", CLONE))? {
+            places.push((path.clone(), Place::Guarded(tree)));
+            read_only.push(path.clone());
+        }
     }
     let mut devices = Vec::new();
     for name in confine::DEVICES {
@@ -110,6 +127,35 @@ fn put(path: &Path, place: &Place, null: &OwnedFd) -> io::Result<()> {
             }
             join(tree, path)
         }
+        Place::Guarded(tree) => {
+            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            while_there(path, |target| move_mount(tree, c"", target, c"", flags)).map(|_| ())
+        }
+    }
+}
+
+/// Does something with what this name is; nothing if that is gone. If it goes in between, the name is looked at again:
+/// something else may be there by now.
+fn while_there<T>(path: &Path, mut work: impl FnMut(&OwnedFd) -> Result<T, Errno>) -> io::Result<Option<T>> {
+    for _ in 0..TRIES {
+        let Some(handle) = there(path)? else { return Ok(None) };
+        match work(&handle) {
+            Err(Errno::NOENT) => {}
+            done => return done.map(Some).map_err(at(path)),
+        }
+    }
+    Err(io::Error::other(format!("`{}` changes all the time", crate::roots::shown(path))))
+}
+
+/// A handle on just what this name is, or nothing if that is gone. Another program may put a link there at any moment; what
+/// it leads to must neither be shown nor taken for what is protected.
+fn there(path: &Path) -> io::Result<Option<OwnedFd>> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Ok(handle) if FileType::from_raw_mode(fstat(&handle)?.st_mode).is_symlink() => Err(at(path)(Errno::LOOP)),
+        Ok(handle) => Ok(Some(handle)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(at(path)(error)),
     }
 }
 
@@ -125,11 +171,7 @@ fn open_path(path: &Path) -> io::Result<OwnedFd> {
 
 /// A copy of what is mounted at and below a handle, which belongs nowhere yet.
 fn tree(handle: impl AsFd, name: impl AsRef<Path>) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_EMPTY_PATH
-        | OpenTreeFlags::AT_RECURSIVE;
-    open_tree(handle, c"", flags).map_err(at(name.as_ref()))
+    open_tree(handle, c"", CLONE).map_err(at(name.as_ref()))
 }
 
 fn join(tree: &OwnedFd, path: &Path) -> io::Result<()> {

@@ -94,6 +94,7 @@ pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Vec<
     // Our own keys and sessions, wherever they are.
     let base = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     named.extend(["XDG_STATE_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(base).map(|base| base.join("tieline")));
+    named.extend(env::var_os("TIELINE_CONFIG").and_then(|path| std::path::absolute(path).ok()));
     named.extend(other_homes(home.as_deref()));
     let mut all: BTreeSet<PathBuf> = named.iter().chain(more).filter_map(|path| path.canonicalize().ok()).collect();
     all.retain(|path| !show.contains(path) && !keep.contains(&&**path) && path != Path::new("/"));

@@ -12,6 +12,10 @@ pub const ALL: &[(&str, fn())] = &[
     ("another_folder_in_its_place_is_not_the_root", another_folder_in_its_place_is_not_the_root),
     ("the_temporary_folder_is_private_and_shared_by_a_policy", the_temporary_folder_is_private_and_shared_by_a_policy),
     ("roots_in_odd_places_work", roots_in_odd_places_work),
+    ("what_runs_later_is_read_only", what_runs_later_is_read_only),
+    ("guarding_shows_nothing_that_is_hidden", guarding_shows_nothing_that_is_hidden),
+    ("what_is_not_guarded_is_said", what_is_not_guarded_is_said),
+    ("names_that_come_and_go_do_no_harm", names_that_come_and_go_do_no_harm),
 ];
 
 fn what_is_there_is_told() {
@@ -158,4 +162,171 @@ fn roots_in_odd_places_work() {
             assert!(sh("touch $TMPDIR/x", Path::new("/tmp"), &policy).await.0);
         }
     });
+}
+
+fn what_runs_later_is_read_only() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        for path in [".git/hooks/x", ".git/config", ".envrc", "deep/er/.git/config", ".github/workflows/ci.yml", "real"]
+        {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), "before").unwrap();
+        }
+        std::os::unix::fs::symlink("real", root.join(".profile")).unwrap();
+        let policy = Policy::new(Level::Workspace, [&root]).unwrap().guard();
+        if !policy.guards() {
+            println!("SKIPPED: {}", policy.describe().unwrap());
+            return;
+        }
+        assert!(policy.describe().unwrap().contains("; .git, .envrc and the like are read-only; network"));
+        let before = policy.guarded();
+        for line in [
+            "echo x > .git/config",
+            "echo x > .git/hooks/pre-commit",
+            "echo x > .git/hooks/x",
+            "mkdir .git/hooks/y",
+            "echo x > .git/commondir",
+            "mv .git away",
+            "rm -rf .git || rm .git/config",
+            "chmod 777 .git/hooks/x",
+            "echo x >> .envrc",
+            "rm .envrc",
+            "mv .envrc x",
+            "ln -f real .envrc",
+            "echo x > new; mv -f new .envrc",
+            "echo x > deep/er/.git/config",
+            "echo x > .github/workflows/more.yml",
+            "echo x > .profile",
+            "mount -o remount,rw .git",
+            "umount .envrc",
+        ] {
+            let (did, said) = sh(line, &root, &policy).await;
+            assert!(!did, "{line}: {said}");
+        }
+        for path in [".git/hooks/x", ".git/config", ".envrc", "deep/er/.git/config", ".github/workflows/ci.yml", "real"]
+        {
+            assert_eq!(fs::read_to_string(root.join(path)).unwrap(), "before", "{path}");
+        }
+        let made =
+            |policy: &Policy| policy.guarded().since(&before).iter().map(|path| path.to_path_buf()).collect::<Vec<_>>();
+        assert_eq!(made(&policy), Vec::<std::path::PathBuf>::new());
+        // Reading goes on, and so does work beside them.
+        let (did, said) =
+            sh("cat .git/config .envrc && echo x > src && mv src deep/ && rm deep/src", &root, &policy).await;
+        assert!(did, "{said}");
+        // A name that was not there yet can't be guarded; it is found afterwards.
+        for line in ["echo x > sub.envrc && mkdir sub && mv sub.envrc sub/.envrc", "ln -sfn src .profile"] {
+            assert!(sh(line, &root, &policy).await.0, "{line}");
+        }
+        assert_eq!(made(&policy), [root.join(".profile"), root.join("sub/.envrc")]);
+        // Without the guard it is as before.
+        let open = Policy::new(Level::Workspace, [&root]).unwrap();
+        assert!(!open.guards() && sh("echo x > .envrc", &root, &open).await.0);
+    });
+}
+
+fn guarding_shows_nothing_that_is_hidden() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join(".ssh")).unwrap();
+        fs::write(root.join(".ssh/key"), "secret").unwrap();
+        fs::write(folder.path().join("outside"), "secret").unwrap();
+        std::os::unix::fs::symlink(folder.path().join("outside"), root.join(".envrc")).unwrap();
+        let policy = Policy::new(Level::Workspace, [&root]).unwrap().guard().hide(root.join(".ssh"));
+        let policy = policy.hide(folder.path().join("outside"));
+        if !policy.guards() {
+            println!("SKIPPED: {}", policy.describe().unwrap());
+            return;
+        }
+        for line in ["grep secret .ssh/key", "grep secret .envrc"] {
+            let (did, said) = sh(line, &root, &policy).await;
+            assert!(!did, "{line}: {said}");
+        }
+        assert_eq!(fs::read_to_string(folder.path().join("outside")).unwrap(), "secret");
+    });
+}
+
+fn what_is_not_guarded_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = |level| Policy::new(level, [folder.path()]).unwrap().guard();
+    let weak = policy(Level::Workspace).without(Mechanism::Namespaces);
+    match weak.describe() {
+        Ok(told) => assert!(told.contains(".git, .envrc and the like are NOT protected"), "{told}"),
+        Err(refused) => println!("SKIPPED: {refused}"),
+    }
+    assert!(!weak.guards());
+    assert!(policy(Level::ReadOnly).guards() && !policy(Level::Off).guards());
+    // Too much to look at is told, and what is near is found first.
+    fs::write(folder.path().join(".envrc"), "").unwrap();
+    let whole = policy(Level::Workspace).guarded();
+    assert!(whole.is_whole());
+    for number in 0..501 {
+        fs::create_dir(folder.path().join(number.to_string())).unwrap();
+        fs::write(folder.path().join(format!("{number}/.envrc")), "").unwrap();
+    }
+    fs::remove_file(folder.path().join(".envrc")).unwrap();
+    fs::create_dir(folder.path().join(".envrc")).unwrap();
+    let part = policy(Level::Workspace).guarded();
+    assert!(!part.is_whole());
+    assert!(part.since(&whole).contains(&&*folder.path().canonicalize().unwrap().join(".envrc")));
+}
+
+/// Other programs work in the same folder while a command is started.
+fn names_that_come_and_go_do_no_harm() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let top = folder.path().canonicalize().unwrap();
+    let root = top.join("root");
+    fs::create_dir(&root).unwrap();
+    fs::write(top.join("outside"), "secret").unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().guard().hide(top.join("outside"));
+    if !policy.guards() {
+        println!("SKIPPED: {}", policy.describe().unwrap());
+        return;
+    }
+    let stop = AtomicBool::new(false);
+    let name = root.join(".envrc");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                fs::write(&name, "mine").unwrap();
+                std::thread::yield_now();
+                fs::remove_file(&name).unwrap();
+                std::os::unix::fs::symlink(top.join("outside"), &name).unwrap();
+                std::thread::yield_now();
+                fs::remove_file(&name).unwrap();
+            }
+        });
+        let _stop = Stop(&stop);
+        let mut started = 0;
+        for _ in 0..40 {
+            let request = Request::shell("cat .envrc 2> /dev/null; true", &root, &policy);
+            let ran = block_on(async {
+                let running = request.start().await?;
+                running.outcome().await;
+                Ok::<_, std::io::Error>(running.output(0).to_string())
+            });
+            match ran {
+                Ok(said) => {
+                    assert!(!said.contains("secret"), "{said}");
+                    started += 1;
+                }
+                // Refused, rather than shown what the link leads to.
+                Err(error) => {
+                    let why = error.to_string();
+                    assert!(why.contains("symbolic link") || why.contains("changes all the time"), "{why}");
+                }
+            }
+        }
+        assert!(started > 0);
+    });
+    assert!(fs::symlink_metadata(&name).is_err(), "nothing was made in its place");
 }

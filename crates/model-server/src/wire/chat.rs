@@ -1,9 +1,13 @@
 //! `OpenAI` chat completions.
 
+use super::messages::signature;
 use super::{Event, Part, Reply, now, pieces};
-use crate::script::{Stop, Usage};
+use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
+
+/// The field in which `OpenRouter` tells thoughts with their signatures.
+const DETAILS: &str = "reasoning_details";
 
 pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
@@ -62,34 +66,48 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     let mut index = 0;
     for part in &reply.parts {
         match part {
-            Part::Thought(text) => {
-                events.extend(
-                    pieces(text, reply.chunk).into_iter().map(|text| piece(json!({ &reply.reasoning_field: text }))),
-                );
+            Part::Thought(text) | Part::Redacted(text) => {
+                let thought = |text: &str| piece(json!({ &reply.reasoning_field: told(reply, text, Value::Null) }));
+                events.extend(pieces(text, reply.chunk).into_iter().map(thought));
+                if reply.reasoning_field == DETAILS {
+                    let end = told(reply, "", signature(text).into());
+                    events.push(Event::data(&chunk(json!({ DETAILS: end }), Value::Null)));
+                }
             }
             Part::Text(text) => {
                 let field = if reply.stop == Stop::Refusal { "refusal" } else { "content" };
                 events.extend(pieces(text, reply.chunk).into_iter().map(|text| piece(json!({ field: text }))));
             }
             Part::Call { id, name, arguments, .. } => {
-                let head = json!({ "index": index, "id": id, "type": "function", "function": { "name": name, "arguments": "" } });
-                events.push(piece(json!({ "tool_calls": [head] })));
+                let marked = |mut delta: Value, head: bool| {
+                    if head && matches!(reply.marks, Marks::Both | Marks::Id) {
+                        delta["id"] = json!(id);
+                    }
+                    if matches!(reply.marks, Marks::Both | Marks::Index) {
+                        delta["index"] = json!(index);
+                    }
+                    if reply.marks == Marks::Same {
+                        (delta["index"], delta["id"]) = (json!(0), json!(""));
+                    }
+                    piece(json!({ "tool_calls": [delta] }))
+                };
+                let head = json!({ "type": "function", "function": { "name": name, "arguments": "" } });
+                events.push(marked(head, true));
                 for text in pieces(arguments, reply.chunk) {
-                    let delta = json!({ "index": index, "function": { "arguments": text } });
-                    events.push(piece(json!({ "tool_calls": [delta] })));
+                    events.push(marked(json!({ "function": { "arguments": text } }), false));
                 }
                 index += 1;
             }
         }
     }
-    events.push(Event::data(&chunk(json!({}), json!(finish(reply)))));
+    events.push(Event::data(&chunk(json!({}), json!(finish(reply)))).ends());
     if reply.extra {
         let mut last = chunk(json!({}), Value::Null);
         last["choices"] = json!([]);
         last["usage"] = usage(reply.usage);
         events.push(Event::data(&last));
     }
-    events.push(Event { name: None, data: "[DONE]".into(), content: false });
+    events.push(Event::raw(None, "[DONE]"));
     events
 }
 
@@ -104,7 +122,9 @@ pub(crate) fn whole(reply: &Reply) -> Value {
     let mut calls = Vec::new();
     for part in &reply.parts {
         match part {
-            Part::Thought(text) => message[&reply.reasoning_field] = json!(text),
+            Part::Thought(text) | Part::Redacted(text) => {
+                message[&reply.reasoning_field] = told(reply, text, signature(text).into());
+            }
             Part::Call { id, name, arguments, .. } => {
                 calls.push(
                     json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } }),
@@ -121,6 +141,26 @@ pub(crate) fn whole(reply: &Reply) -> Value {
         "choices": [{ "index": 0, "message": message, "logprobs": null, "finish_reason": finish(reply) }],
         "usage": usage(reply.usage), "system_fingerprint": "fp_tieline",
     })
+}
+
+/// A thought, or a piece of one: text, or as `OpenRouter` tells it.
+fn told(reply: &Reply, text: &str, signature: Value) -> Value {
+    if reply.reasoning_field != DETAILS {
+        return json!(text);
+    }
+    json!([{ "type": "reasoning.text", "text": text, "signature": signature, "format": "anthropic-claude-v1", "index": 0 }])
+}
+
+/// What is wrong with a request: thoughts that come back in detail have to be as they were.
+pub(crate) fn check(body: &Value) -> Result<(), String> {
+    for (m, message) in list(body, "messages").iter().enumerate() {
+        for detail in list(message, DETAILS) {
+            if string(detail, "signature") != signature(&string(detail, "text")) {
+                return Err(format!("messages.{m}: Invalid `signature` in `reasoning_details`"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn finish(reply: &Reply) -> &'static str {

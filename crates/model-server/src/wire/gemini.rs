@@ -59,7 +59,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     let mut events = Vec::new();
     for part in &reply.parts {
         let wire: Vec<Value> = match part {
-            Part::Thought(text) => {
+            Part::Thought(text) | Part::Redacted(text) => {
                 pieces(text, reply.chunk).into_iter().map(|text| json!({ "text": text, "thought": true })).collect()
             }
             Part::Text(text) => pieces(text, reply.chunk).into_iter().map(|text| json!({ "text": text })).collect(),
@@ -67,13 +67,13 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
         };
         events.extend(wire.into_iter().map(|part| Event::data(&chunk(reply, json!([part]), None)).content()));
     }
-    events.push(Event::data(&chunk(reply, json!([{ "text": "" }]), Some(finish(reply)))));
+    events.push(Event::data(&chunk(reply, json!([{ "text": "" }]), Some(finish(reply)))).ends());
     events
 }
 
 pub(crate) fn whole(reply: &Reply) -> Value {
     let parts = reply.parts.iter().filter_map(|part| match part {
-        Part::Thought(text) => Some(json!({ "text": text, "thought": true })),
+        Part::Thought(text) | Part::Redacted(text) => Some(json!({ "text": text, "thought": true })),
         Part::Text(text) => Some(json!({ "text": text })),
         Part::Call { .. } => call(part),
     });

@@ -62,6 +62,9 @@ pub(crate) fn check(body: &Value) -> Result<(), String> {
     for (m, message) in messages.iter().enumerate() {
         for (b, block) in list(message, "content").iter().enumerate() {
             let thought = string(block, "thinking");
+            if block.get("type") == Some(&json!("text")) && string(block, "text").trim().is_empty() {
+                return Err(format!("messages.{m}.content.{b}: text content blocks must contain non-whitespace text"));
+            }
             if block.get("type") == Some(&json!("thinking")) && string(block, "signature") != signature(&thought) {
                 return Err(format!("messages.{m}.content.{b}: Invalid `signature` in `thinking` block"));
             }
@@ -82,7 +85,7 @@ pub(crate) fn check(body: &Value) -> Result<(), String> {
 }
 
 /// Stands for the vendor's proof that a thought is the model's own.
-fn signature(thought: &str) -> String {
+pub(super) fn signature(thought: &str) -> String {
     let mut hasher = DefaultHasher::new();
     thought.hash(&mut hasher);
     format!("c2lnbmF0dXJl{:016x}", hasher.finish())
@@ -104,6 +107,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
                 deltas.push(delta(json!({ "type": "signature_delta", "signature": signature(text) })));
                 (json!({ "type": "thinking", "thinking": "", "signature": "" }), deltas)
             }
+            Part::Redacted(data) => (json!({ "type": "redacted_thinking", "data": data }), Vec::new()),
             Part::Text(text) => {
                 let said = |text| delta(json!({ "type": "text_delta", "text": text }));
                 (json!({ "type": "text", "text": "" }), pieces(text, reply.chunk).into_iter().map(said).collect())
@@ -124,7 +128,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     }
     let delta = json!({ "stop_reason": stop(reply), "stop_sequence": null });
     let data = json!({ "type": "message_delta", "delta": delta, "usage": usage(reply.usage) });
-    events.push(Event::typed("message_delta", data));
+    events.push(Event::typed("message_delta", data).ends());
     events.push(Event::typed("message_stop", json!({ "type": "message_stop" })));
     events
 }
@@ -136,6 +140,7 @@ pub(crate) fn ping() -> Event {
 pub(crate) fn whole(reply: &Reply) -> Value {
     let blocks = reply.parts.iter().map(|part| match part {
         Part::Thought(text) => json!({ "type": "thinking", "thinking": text, "signature": signature(text) }),
+        Part::Redacted(data) => json!({ "type": "redacted_thinking", "data": data }),
         Part::Text(text) => json!({ "type": "text", "text": text }),
         Part::Call { id, name, arguments, .. } => {
             // Without a stream the vendor never shows broken JSON.

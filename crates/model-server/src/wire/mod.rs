@@ -5,9 +5,10 @@ pub(crate) mod error;
 pub(crate) mod gemini;
 pub(crate) mod lists;
 pub(crate) mod messages;
+pub(crate) mod refuse;
 pub(crate) mod responses;
 
-use crate::script::{Stop, Usage};
+use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format};
 use serde_json::Value;
 
@@ -24,6 +25,7 @@ pub(crate) struct Reply {
     /// See [`Asked::extra`].
     pub(crate) extra: bool,
     pub(crate) reasoning_field: String,
+    pub(crate) marks: Marks,
 }
 
 impl Reply {
@@ -44,8 +46,15 @@ impl Reply {
 #[derive(Debug, Clone)]
 pub(crate) enum Part {
     Thought(String),
+    /// A thought that nobody can read. Only Anthropic has them; elsewhere it is a thought like others.
+    Redacted(String),
     Text(String),
-    Call { id: String, name: String, arguments: String, free: bool },
+    Call {
+        id: String,
+        name: String,
+        arguments: String,
+        free: bool,
+    },
 }
 
 /// One event of a stream.
@@ -55,16 +64,27 @@ pub(crate) struct Event {
     pub(crate) data: String,
     /// It carries a piece of the content.
     pub(crate) content: bool,
+    /// It says why the answer ends.
+    pub(crate) ends: bool,
 }
 
 impl Event {
     /// An event whose name is also the `type` in its data.
     pub(crate) fn typed(name: &'static str, data: Value) -> Self {
-        Self { name: Some(name), data: data.to_string(), content: false }
+        Self::raw(Some(name), data.to_string())
     }
 
     pub(crate) fn data(data: &Value) -> Self {
-        Self { name: None, data: data.to_string(), content: false }
+        Self::raw(None, data.to_string())
+    }
+
+    pub(crate) fn raw(name: Option<&'static str>, data: impl Into<String>) -> Self {
+        Self { name, data: data.into(), content: false, ends: false }
+    }
+
+    pub(crate) fn ends(mut self) -> Self {
+        self.ends = true;
+        self
     }
 
     pub(crate) fn content(mut self) -> Self {
@@ -90,6 +110,24 @@ pub(crate) fn whole(asked: &Asked, reply: &Reply) -> Value {
         Format::Responses => responses::whole(reply),
         Format::Messages => messages::whole(reply),
         Format::Gemini | Format::Other => gemini::whole(reply),
+    }
+}
+
+/// Puts a value in place of every count of tokens.
+pub(crate) fn figures(event: &mut Event, value: &Value) {
+    fn replace(place: &mut Value, value: &Value) {
+        match place {
+            Value::Number(_) => *place = value.clone(),
+            Value::Object(all) => all.values_mut().for_each(|place| replace(place, value)),
+            _ => {}
+        }
+    }
+    let Ok(mut data) = serde_json::from_str::<Value>(&event.data) else { return };
+    for path in ["/usage", "/usageMetadata", "/message/usage", "/response/usage"] {
+        if let Some(usage) = data.pointer_mut(path) {
+            replace(usage, value);
+            event.data = data.to_string();
+        }
     }
 }
 

@@ -90,7 +90,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
             json!({ "output_index": at, "item": self::item(reply, at, part, false) }),
         );
         match part {
-            Part::Thought(text) => thought(&mut stream, &base, text, reply.chunk),
+            Part::Thought(text) | Part::Redacted(text) => thought(&mut stream, &base, text, reply.chunk),
             Part::Text(text) => said(&mut stream, &base, text, reply),
             Part::Call { arguments, free, .. } => {
                 let (names, key) = if *free {
@@ -105,6 +105,9 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     }
     let end = if status(reply) == "completed" { "response.completed" } else { "response.incomplete" };
     stream.push(end, json!({ "response": whole(reply) }));
+    if let Some(event) = stream.events.last_mut() {
+        event.ends = true;
+    }
     stream.events
 }
 
@@ -151,7 +154,7 @@ fn item(reply: &Reply, at: usize, part: &Part, full: bool) -> Value {
     let id = |prefix: &str| format!("{prefix}_{:06}_{at}", reply.serial);
     let status = if full { "completed" } else { "in_progress" };
     match part {
-        Part::Thought(text) => {
+        Part::Thought(text) | Part::Redacted(text) => {
             let summary = if full { json!([{ "type": "summary_text", "text": text }]) } else { json!([]) };
             let mut item = json!({ "type": "reasoning", "id": id("rs"), "summary": summary });
             if reply.extra {

@@ -2,18 +2,25 @@
 
 use crate::login;
 use clap::{Args, Subcommand};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use tieline::Protocol;
 use tieline::agent::Server;
+use tieline_client::config::{Config, Flags, Sources};
+use tieline_coder::mcp::{Configure, Configured, Own, Usage};
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, scenarios};
 use tieline_coder::model::{choose, provider};
-use tieline_coder::{Coder, Keep, KeepFor, Settings, config_folder, mode_named};
+use tieline_coder::{Coder, Keep, KeepFor, Settings, config_file, mode_named};
 use tieline_host::sandbox::Level;
+
+/// A cancelled turn is over when its tools are; that takes milliseconds unless a disk does not answer.
+const CANCEL: Duration = Duration::from_secs(10);
 
 const IN_ZED: &str = r#"In Zed, for example:
 
@@ -96,8 +103,8 @@ enum Action {
 
 /// The user's settings for models.
 pub fn settings() -> Result<provider::Settings, String> {
-    match tieline_coder::config_folder() {
-        Some(folder) => provider::Settings::load(&folder.join("config.toml")),
+    match config_file()? {
+        Some(path) => provider::Settings::load(&path),
         None => Ok(provider::Settings::default()),
     }
 }
@@ -138,21 +145,23 @@ fn serve(arguments: Arguments) -> Result<(), (u8, String)> {
     settings.sandbox = arguments.sandbox;
     settings.mcp.start = Duration::from_secs(arguments.mcp_timeout);
     settings.mcp.call = Duration::from_secs(arguments.mcp_call_timeout);
+    settings.servers = Some(servers());
     settings.keep = match (arguments.no_store, arguments.store) {
         (true, _) => Keep::Nothing,
         (false, Some(path)) => Keep::At(path),
         (false, None) => Keep::Default,
     };
-    let mut keep_for = KeepFor::load(config_folder().as_deref()).map_err(|why| (2, why))?;
+    let mut keep_for = config_file().and_then(|path| KeepFor::load(path.as_deref())).map_err(|why| (2, why))?;
     keep_for.days = arguments.keep_days.unwrap_or(keep_for.days);
     keep_for.count = arguments.keep_count.unwrap_or(keep_for.count);
     settings.keep_for = keep_for;
+    let server = Server::new(Coder::new(settings)).protocol(arguments.protocol).cancel_grace(CANCEL);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| (1, error.to_string()))?;
-    let served = runtime.block_on(Server::new(Coder::new(settings)).protocol(arguments.protocol).serve_stdio());
+    let done = runtime.block_on(server.serve_stdio());
     // Work that blocks must not keep us here.
     runtime.shutdown_timeout(Duration::from_millis(200));
-    served.map_err(|error| (1, error.to_string()))
+    done.map_err(|error| (1, error.to_string()))
 }
 
 /// The settings for the model that the user wants.
@@ -166,6 +175,43 @@ fn chosen(model: Option<String>, base_url: Option<&str>) -> Result<Settings, Str
     settings.http = http;
     settings.thought_level = config.models.thought_level;
     Ok(settings)
+}
+
+/// The MCP servers of the configuration that counts where a session works. What a project says counts once it is trusted.
+fn servers() -> Configure {
+    Arc::new(|cwd, named| {
+        Box::pin(async move {
+            let load = move || Config::load(&Sources::of(&cwd), &Flags::default());
+            let mut all = Configured::default();
+            let config = match tokio::task::spawn_blocking(load).await {
+                Ok(Ok(config)) => config,
+                Ok(Err(error)) => {
+                    all.warnings.push(format!("The MCP servers of the configuration are not used: {error}"));
+                    return all;
+                }
+                Err(_) => return all,
+            };
+            let mut told = HashSet::new();
+            for held in config.held_back.iter().filter(|held| held.key.starts_with("mcp.")) {
+                // Once for each server.
+                if told.insert(held.key.rsplit_once('.').map(|(server, _)| server.to_owned())) {
+                    all.warnings.push(held.to_string());
+                }
+            }
+            for (name, entry) in &config.mcp {
+                let server =
+                    if named.contains(name) || !entry.is_whole() { None } else { Some(entry.server(name).await) };
+                let server = server.transpose().unwrap_or_else(|error| {
+                    all.warnings.push(error.to_string());
+                    None
+                });
+                let (tools, without) = (entry.tools.clone(), entry.without.clone());
+                let usage = Usage { tools, without, timeout: entry.timeout };
+                all.servers.push(Own { name: name.clone(), server, usage });
+            }
+            all
+        })
+    })
 }
 
 /// A scenario by its name, or from a file.

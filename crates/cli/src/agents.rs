@@ -1,7 +1,9 @@
 //! `tieline agents`: the agents that are known here, and how they come and go.
 
-use crate::shared::{CONFIG, Failed, USAGE, WRONG, bad_config, finish, load_config, note, table};
-use clap::{Args, Subcommand};
+use crate::shared::{
+    CONFIG, Failed, USAGE, WRONG, bad_config, finish, load_config, load_or_make_config, note, pair, table,
+};
+use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -28,13 +30,13 @@ enum Command {
         /// Its name
         name: String,
         /// Set a variable for it
-        #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+        #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
         env: Vec<(String, String)>,
         /// Set a variable for it to one of yours, taken when it is started
-        #[arg(long, value_name = "NAME=VARIABLE", value_parser = variable)]
+        #[arg(long, value_name = "NAME=VARIABLE", value_parser = pair)]
         env_from: Vec<(String, String)>,
         /// Start it in this folder
-        #[arg(long, value_name = "DIR")]
+        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         cwd: Option<PathBuf>,
         /// Ask for this version of the protocol: auto, 1, 2 or 2-seed
         #[arg(long)]
@@ -43,7 +45,7 @@ enum Command {
         #[arg(long)]
         replace: bool,
         /// The program and its arguments, after `--`
-        #[arg(last = true, required = true, value_name = "COMMAND")]
+        #[arg(last = true, required = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
         command: Vec<String>,
     },
     /// Take an agent out of your configuration
@@ -59,6 +61,7 @@ enum Command {
     /// Add agents from the ACP registry's JSON, from Zed's settings or from acpx's configuration
     Import {
         /// The file, such as ~/.config/zed/settings.json
+        #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
         /// Only these
         #[arg(long, value_name = "NAME")]
@@ -72,20 +75,14 @@ enum Command {
     },
 }
 
-fn variable(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
-    }
-}
-
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> ExitCode {
     finish("agents", work(arguments.command))
 }
 
 fn work(command: Command) -> Result<String, Failed> {
-    let (sources, config) = load_config()?;
+    let makes = matches!(command, Command::Add { .. } | Command::Import { .. });
+    let (sources, config) = if makes { load_or_make_config()? } else { load_config()? };
     match command {
         Command::List => Ok(list(&config)),
         Command::Add { name, env, env_from, cwd, protocol, replace, command } => {
@@ -99,7 +96,7 @@ fn work(command: Command) -> Result<String, Failed> {
             let path = agents::add(&sources, &[agent]).map_err(bad_config)?;
             note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
             if !there {
-                note(format_args!("there is no program `{}` yet", sanitize::line(&program)));
+                note(format_args!("there is no program `{}` yet", sanitize::exact_line(&program)));
             }
             Ok(String::new())
         }
@@ -114,7 +111,7 @@ fn work(command: Command) -> Result<String, Failed> {
 }
 
 fn words(spec: &AgentSpec) -> String {
-    sanitize::line(&spec.command.join(" "))
+    agents::join_line(&spec.command)
 }
 
 fn list(config: &Config) -> String {
@@ -146,13 +143,17 @@ fn which(config: &Config, name: &str) -> Result<String, Failed> {
         vec!["protocol".into(), spec.protocol_or_default().to_string()],
     ];
     rows.extend(spec.cwd.as_ref().map(|cwd| vec!["folder".to_owned(), tieline_host::roots::shown(cwd)]));
-    rows.extend(spec.env.iter().map(|(name, value)| vec!["variable".to_owned(), format!("{name} = {value}")]));
+    rows.extend(
+        spec.env
+            .iter()
+            .map(|(name, value)| vec!["variable".to_owned(), sanitize::exact_line(&format!("{name} = {value}"))]),
+    );
     match program {
         Some(path) => rows.insert(0, vec!["program".into(), tieline_host::roots::shown(&path)]),
         None => {
             return Err((
                 7,
-                format!("`{}` can't be found; type: tieline doctor {name}", sanitize::line(&spec.command[0])),
+                format!("`{}` can't be found; type: tieline doctor {name}", sanitize::exact_line(&spec.command[0])),
             ));
         }
     }
@@ -179,7 +180,7 @@ fn import(
         found.skipped.clear();
     }
     for (name, why) in &found.skipped {
-        note(format_args!("left out {}: {}", sanitize::line(name), sanitize::line(why)));
+        note(format_args!("left out {}: {}", sanitize::exact_line(name), sanitize::exact_line(why)));
     }
     found.agents.iter_mut().for_each(|agent| agent.replace = replace);
     let (known, new): (Vec<_>, Vec<_>) = found
@@ -195,7 +196,7 @@ fn import(
     let mut out = String::new();
     for agent in &new {
         let verb = if dry_run { "would add" } else { "added" };
-        let _ = writeln!(out, "{verb} {}: {}", agent.name, sanitize::line(&agent.command.join(" ")));
+        let _ = writeln!(out, "{verb} {}: {}", agent.name, agents::join_line(&agent.command));
     }
     if !dry_run && !new.is_empty() {
         agents::add(sources, &new).map_err(bad_config)?;

@@ -1,7 +1,7 @@
 //! `tieline config`: what counts here and where it comes from, where the files are, and which project is trusted.
 
 use crate::shared::{Failed, bad_config, finish, here, load_config, note};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use tieline_client::config::{Origin, Sources, schema};
@@ -24,14 +24,30 @@ enum Command {
     },
     /// The files that are looked at, in their order
     Path,
-    /// The JSON Schema of a file, for editors
-    Schema,
+    /// The JSON Schema of a file, for editors, or of what `tieline exec` prints
+    Schema {
+        /// The output of `tieline exec` in this format instead
+        #[arg(long, value_name = "FORMAT")]
+        output: Option<Output>,
+    },
     /// Let this project's files add commands, MCP servers and allow-rules, until they change
     Trust {
         /// No more
         #[arg(long)]
         remove: bool,
     },
+}
+
+const EXEC_JSON: &str = include_str!("../../../docs/schema/exec-json.schema.json");
+const EXEC_STREAM: &str = include_str!("../../../docs/schema/exec-stream-json.schema.json");
+
+/// A format for programs.
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// One object.
+    Json,
+    /// One event per line.
+    StreamJson,
 }
 
 /// Does what was asked.
@@ -43,7 +59,9 @@ fn work(command: Command) -> Result<String, Failed> {
     match command {
         Command::Show { origin } => show(origin),
         Command::Path => paths(),
-        Command::Schema => Ok(export::json_text(&schema()) + "\n"),
+        Command::Schema { output: None } => Ok(export::json_text(&schema()) + "\n"),
+        Command::Schema { output: Some(Output::Json) } => Ok(EXEC_JSON.to_owned()),
+        Command::Schema { output: Some(Output::StreamJson) } => Ok(EXEC_STREAM.to_owned()),
         Command::Trust { remove } => trust(remove),
     }
 }
@@ -53,7 +71,7 @@ fn show(origin: bool) -> Result<String, Failed> {
     let mut out = String::new();
     for (key, value, from) in config.shown() {
         let from = if origin { format!("  # {from}") } else { String::new() };
-        let _ = writeln!(out, "{}", sanitize::line(&format!("{key} = {value}{from}")));
+        let _ = writeln!(out, "{}", sanitize::exact_line(&format!("{key} = {value}{from}")));
     }
     if config.shown().iter().all(|(.., from)| *from == Origin::BuiltIn) {
         note("nothing is configured here; `tieline config path` says where the files would be");

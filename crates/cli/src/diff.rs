@@ -2,7 +2,7 @@
 
 use crate::shared::{Failed, WRONG, bad_journal, block_on, colours, find_session, finish, note, open_journal};
 use crate::undo::{bad_undo, open_undo, whole_path};
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,6 +22,7 @@ pub struct Arguments {
     session: Option<String>,
 
     /// Only this file
+    #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
     /// Only this turn
@@ -118,7 +119,7 @@ fn nothing(entry: &Entry, verb: &str, file: Option<&Path>) {
 /// A diff, or the word that there is none.
 fn show(out: &mut String, diff: Option<&str>, colours: bool) {
     match diff {
-        Some(diff) => paint(out, &sanitize::text(diff), colours),
+        Some(diff) => paint(out, &sanitize::exact(diff), colours),
         None => out.push_str("(nothing to show: no text, too long, or not kept)\n"),
     }
 }
@@ -157,7 +158,7 @@ async fn hunks(journal: &Journal, entry: &Entry, turn: Option<u64>, file: &Path)
         );
         let old = hunk.old.lines().map(|line| format!("-{line}"));
         let lines: Vec<String> = old.chain(hunk.new.lines().map(|line| format!("+{line}"))).collect();
-        paint(&mut out, &sanitize::text(&lines.join("\n")), colours());
+        paint(&mut out, &sanitize::exact(&lines.join("\n")), colours());
     }
     Ok(out)
 }

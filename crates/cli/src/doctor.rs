@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tieline::Protocol;
-use tieline_client::agents::{AgentSpec, BUILT_IN, resolve};
+use tieline_client::agents::{AgentSpec, BUILT_IN, join_line, resolve};
 use tieline_client::doctor::{Diagnosis, Finding, Options, Status, check};
 use tieline_client::{export, sanitize};
 
@@ -85,7 +85,7 @@ async fn work(arguments: Arguments) -> Result<Diagnosis, Failed> {
     let turn = Duration::from_secs(arguments.turn_timeout);
     let options = Options { patience, turn, ask: !arguments.no_prompt, protocol: arguments.protocol };
     if !arguments.json {
-        print(&format!("{}: {}\n\n", sanitize::line(&agent.name), sanitize::line(&agent.command.join(" "))));
+        print(&format!("{}: {}\n\n", sanitize::line(&agent.name), join_line(&agent.command)));
     }
     let tell = |finding: &Finding| {
         if !arguments.json {

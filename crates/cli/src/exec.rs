@@ -4,20 +4,24 @@ mod arguments;
 mod ask;
 mod frames;
 mod json;
+mod lines;
 mod log;
 mod mcp;
 mod outlet;
 mod prepare;
+mod refuse;
 mod signals;
 mod style;
 mod text;
 
 pub use arguments::Arguments;
+pub use refuse::refuse;
 
-use arguments::Format;
+use arguments::{Format, Show};
 use outlet::{Outlet, To};
 use prepare::{Prepared, prepare};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use style::Style;
@@ -27,6 +31,10 @@ use tokio::sync::mpsc;
 
 /// How long the last words may take when we were told to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// Said where somebody may wonder.
+const NOT_ASKED: &str =
+    "in the formats for programs nobody is asked, not even at a terminal: what is not allowed is refused";
 
 /// How long they may take when we were told so again.
 const CHANCE: Duration = Duration::from_millis(300);
@@ -60,10 +68,10 @@ impl Watch for Out {
 }
 
 impl Out {
-    fn new(format: Format, outlet: Outlet, style: Style, agent: &str, cwd: &str) -> Self {
+    fn new(format: Format, outlet: Outlet, (style, shown): (Style, Vec<Show>), agent: &str, cwd: &str) -> Self {
         match format {
             Format::Text | Format::Quiet => {
-                Self::Text(Box::new(text::Text::new(outlet, style, format == Format::Quiet)))
+                Self::Text(Box::new(text::Text::new(outlet, style, format == Format::Quiet, shown)))
             }
             Format::Json => Self::Once(json::Once { outlet }),
             Format::StreamJson => Self::Stream(json::Stream::new(outlet, agent, cwd)),
@@ -105,11 +113,15 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
     };
     let style = Style::detect();
     let warnings = Warnings::default();
-    log::listen(warnings.clone());
+    if let Err(why) = log::listen(warnings.clone()) {
+        outlet.push(To::Err, format!("tieline exec: {why}\n"));
+        let _ = outlet.written().await;
+        return Ending::Usage;
+    }
     let (label, cwd) = (arguments.label(), arguments.folder());
     let config = Config::load(&Sources::of(&cwd), &Flags::default());
     let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
-    let out = Out::new(format, outlet.clone(), style, &label, &cwd.to_string_lossy());
+    let out = Out::new(format, outlet.clone(), (style, arguments.shown()), &label, &cwd.to_string_lossy());
     let prepared = match &config {
         Ok(config) => {
             let limit = arguments.timeout;
@@ -132,8 +144,14 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
             if let Out::Text(text) = &out {
                 text.serve(&services);
             }
-            let outcome = run::run(plan, parts, &out, &mut stops).await;
+            let mut outcome = run::run(plan, parts, &out, &mut stops).await;
             services.end();
+            if let Some(path) = &arguments.save_last {
+                save_last(path, &mut outcome);
+            }
+            if !format.is_for_people() && outcome.permissions.denied > 0 && std::io::stderr().is_terminal() {
+                outcome.warnings.push(NOT_ASKED.to_owned());
+            }
             outcome
         }
         Err(failure) => Outcome::not_begun(failure, label, cwd),
@@ -147,6 +165,23 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
             Ending::Failed
         }
         None => outcome.ending,
+    }
+}
+
+/// Keeps the last message in a file. That this failed is told like any other failure.
+fn save_last(path: &Path, outcome: &mut Outcome) {
+    let saved = std::fs::File::create(path).and_then(|file| {
+        let mut file = std::io::BufWriter::new(file);
+        outcome.said.last(|piece| file.write_all(piece.as_bytes()))?;
+        file.flush()
+    });
+    let Err(error) = saved else { return };
+    let why = format!("--save-last {}: {error}", path.display());
+    if outcome.failure.is_some() {
+        outcome.warnings.push(why);
+    } else {
+        outcome.ending = Ending::Failed;
+        outcome.failure = Some(Failure::new(Ending::Failed, Phase::End, why));
     }
 }
 

@@ -1,97 +1,144 @@
 //! `tieline agent login` and `logout`: asks for the key of a provider without showing it, and forgets it again.
 
 use crate::agent::{settings, wanted};
+use crate::shared::{Failed, USAGE, WRONG, block_on};
 use clap::Args;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::time::Duration;
 use tieline_coder::model::ModelError;
 use tieline_coder::model::choose;
-use tieline_coder::model::provider::{Provider, Secret};
+use tieline_coder::model::provider::{Keyring, Keys, NO_KEYRING, Place, Provider, Secret};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Longer than any key.
 const MOST: usize = 16 * 1024;
 /// How long the provider may take to look at a key.
 const TIME: Duration = Duration::from_secs(20);
+const CANCELLED: &str = "cancelled; nothing was stored";
 
 #[derive(Args)]
 pub struct Arguments {
     /// Which provider; by default the one of your model
     provider: Option<String>,
 
+    /// Keep the key in your keyring, and nowhere else if that fails [default: the keyring if there is one that works]
+    #[arg(long, conflicts_with = "file")]
+    keyring: bool,
+
+    /// Keep the key in a file that only you can read, even if there is a keyring
+    #[arg(long)]
+    file: bool,
+
     /// Store the key without asking the provider whether it is right
     #[arg(long)]
     no_check: bool,
 }
 
-type Done = Result<(), (u8, String)>;
+type Done = Result<(), Failed>;
 
 /// The provider that is meant: as typed, or the one of the model.
 fn provider(
     named: Option<String>,
     model: Option<String>,
     base_url: Option<&str>,
-) -> Result<std::sync::Arc<Provider>, (u8, String)> {
-    let wrong = |why| (2, why);
+) -> Result<std::sync::Arc<Provider>, Failed> {
+    let wrong = |why| (USAGE, why);
     let settings = settings().map_err(wrong)?;
     let name = match named {
         Some(name) => name,
         None => match wanted(model, &settings).split_once('/') {
             Some((name, _)) => name.to_owned(),
-            None => return Err((2, "name a provider, for example `tieline agent login anthropic`".into())),
+            None => return Err((USAGE, "name a provider, for example `tieline agent login anthropic`".into())),
         },
     };
     let http = choose::http(&settings);
     Provider::resolve(&name, base_url, &settings, http).map_err(wrong)
 }
 
-/// Asks for a key, checks it and stores it.
-pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>) -> Done {
-    let provider = provider(arguments.provider, model, base_url)?;
-    let say = |words: &str| {
-        let _ = writeln!(std::io::stderr(), "{words}");
-    };
-    let typed = if std::io::stdin().is_terminal() {
-        let _ = write!(std::io::stderr(), "Key for {} (it is not shown while you type): ", provider.title);
-        hidden().map_err(|why| (1, why))?
-    } else {
-        let mut text = String::new();
-        let read = std::io::stdin().take(MOST as u64).read_to_string(&mut text);
-        read.map_err(|error| (1, format!("the key can't be read: {error}")))?;
-        text.lines().next().unwrap_or_default().to_owned()
-    };
-    let key = Secret::new(&typed).ok_or((2, "that is no key; nothing was stored".into()))?;
-    if !arguments.no_check {
-        provider.use_key(key.clone());
-        match check(&provider) {
-            Ok(count) => say(&format!("The key works: {} has {count} models.", provider.title)),
-            Err(ModelError::LoginNeeded(_)) => {
-                return Err((1, format!("{} refused this key; nothing was stored", provider.title)));
-            }
-            Err(error) => say(&format!("The key could not be checked: {error}")),
-        }
-    }
-    provider.remember(&key).map_err(|why| (1, why))?;
-    say(&format!("Stored. Start with `tieline agent --model {}/MODEL`.", provider.name));
-    Ok(())
+fn say(words: &str) {
+    let _ = writeln!(std::io::stderr(), "{words}");
 }
 
-fn check(provider: &Provider) -> Result<usize, ModelError> {
-    let failed = |error: std::io::Error| ModelError::Failed(error.to_string());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let listed = runtime.block_on(async { tokio::time::timeout(TIME, provider.list()).await });
-    let listed = listed.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into())));
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    listed.map(|models| models.len())
+/// Asks for a key, checks it and stores it.
+pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>) -> Done {
+    let provider = provider(arguments.provider.clone(), model, base_url)?;
+    block_on(async move {
+        let place = place(&arguments).await?;
+        let typed = if std::io::stdin().is_terminal() {
+            hidden(&format!("Key for {} (it is not shown while you type): ", provider.title)).await?
+        } else {
+            let mut text = String::new();
+            let read = std::io::stdin().take(MOST as u64).read_to_string(&mut text);
+            read.map_err(|error| (WRONG, format!("the key can't be read: {error}")))?;
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        let key = Secret::new(&typed).ok_or((USAGE, "that is no key; nothing was stored".into()))?;
+        if !arguments.no_check {
+            provider.use_key(key.clone());
+            let listed = tokio::time::timeout(TIME, provider.list()).await;
+            match listed.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into()))) {
+                Ok(models) => say(&format!("The key works: {} has {} models.", provider.title, models.len())),
+                Err(ModelError::LoginNeeded(_)) => {
+                    return Err((WRONG, format!("{} refused this key; nothing was stored", provider.title)));
+                }
+                Err(error) => say(&format!("The key could not be checked: {error}")),
+            }
+        }
+        let place = keep(&provider, &key, place, arguments.keyring).await?;
+        say(&format!("Stored in {place}. Start with `tieline agent --model {}/MODEL`.", provider.name));
+        if let Some(first) = provider.comes_first() {
+            say(&format!("But {first} and comes first; the stored key counts when it is gone."));
+        }
+        Ok(())
+    })
+}
+
+/// Where a key is to be kept: as typed, or in the keyring if there is one that answers.
+async fn place(arguments: &Arguments) -> Result<Place, Failed> {
+    if arguments.file {
+        return Ok(Place::File);
+    }
+    let works = match Keyring::find() {
+        Some(keyring) => keyring.answers().await,
+        None => Err(NO_KEYRING.to_owned()),
+    };
+    match works {
+        Ok(()) => Ok(Place::Keyring),
+        Err(why) if arguments.keyring => Err((WRONG, format!("{why}; `--file` keeps the key in a file"))),
+        Err(_) => Ok(Place::File),
+    }
+}
+
+/// Keeps a key; in the file if the keyring does not want it, unless that `must` be. Says where it is.
+async fn keep(provider: &Provider, key: &Secret, place: Place, must: bool) -> Result<String, Failed> {
+    if place == Place::Keyring {
+        say("Storing it in your keyring. If that is locked, it asks you now; you have one minute.");
+        match provider.remember(key, Place::Keyring).await {
+            Ok(()) => return Ok("your keyring".into()),
+            Err(why) if must => return Err((WRONG, format!("{why}; nothing was stored"))),
+            Err(why) => say(&format!("That did not work: {why}.")),
+        }
+    }
+    provider.remember(key, Place::File).await.map_err(|why| (WRONG, why))?;
+    let file = Keys::default().path().map(|path| path.display().to_string()).unwrap_or_default();
+    Ok(format!("{file}, for you alone"))
 }
 
 /// Forgets a key.
 pub fn log_out(named: Option<String>, model: Option<String>) -> Done {
     let provider = provider(named, model, None)?;
-    provider.log_out().map_err(|why| (1, why))?;
-    let env = provider.key_env().filter(|name| std::env::var_os(name).is_some());
-    let still = env.map_or_else(String::new, |name| format!(" The one in {name} is still there."));
-    let _ = writeln!(std::io::stderr(), "The stored key for {} is forgotten.{still}", provider.title);
+    let places = block_on(async { provider.log_out().await.map_err(|why| (WRONG, why)) })?;
+    let title = &provider.title;
+    let told = match places[..] {
+        [] => format!("No key for {title} was stored."),
+        [Place::File] => format!("The key for {title} is forgotten."),
+        [Place::Keyring] => format!("The key for {title} in your keyring is forgotten."),
+        _ => format!("The keys for {title} in your keyring and in the file are forgotten."),
+    };
+    let still =
+        provider.comes_first().map_or_else(String::new, |first| format!(" But {first}, and that still counts."));
+    say(&format!("{told}{still}"));
     Ok(())
 }
 
@@ -105,14 +152,37 @@ impl Drop for Before {
     }
 }
 
-/// Reads a line from the terminal without showing it. Ctrl-C is read too, so that the terminal is put right again.
-fn hidden() -> Result<String, String> {
-    let wrong = |error: rustix::io::Errno| format!("the terminal can't be silenced: {error}");
+/// Asks for a line in the terminal and reads it without showing it. Signals that would end us, and Ctrl-C, which is read here, put the
+/// terminal right first.
+async fn hidden(question: &str) -> Result<String, Failed> {
+    let wrong = |error: &dyn std::fmt::Display| (WRONG, format!("the terminal can't be silenced: {error}"));
     let stdin = rustix::stdio::stdin();
-    let before = Before(termios::tcgetattr(stdin).map_err(wrong)?);
-    let mut quiet = before.0.clone();
-    quiet.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
-    termios::tcsetattr(stdin, OptionalActions::Flush, &quiet).map_err(wrong)?;
+    // Before the terminal is silent, so that none comes too early.
+    let mut hangup = signal(SignalKind::hangup()).map_err(|error| wrong(&error))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| wrong(&error))?;
+    let mut quit = signal(SignalKind::quit()).map_err(|error| wrong(&error))?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(|error| wrong(&error))?;
+    let before = Before(termios::tcgetattr(stdin).map_err(|error| wrong(&error))?);
+    let mut silent = before.0.clone();
+    silent.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG);
+    termios::tcsetattr(stdin, OptionalActions::Flush, &silent).map_err(|error| wrong(&error))?;
+    // Only now: what is typed in answer must not be seen.
+    let _ = write!(std::io::stderr(), "{question}");
+    let (sender, typed) = tokio::sync::oneshot::channel();
+    // A thread of its own: nobody can wake it, so nobody may wait for it.
+    std::thread::spawn(move || drop(sender.send(line())));
+    let code = tokio::select! {
+        typed = typed => return typed.unwrap_or_else(|_| Err(CANCELLED.into())).map_err(|why| (WRONG, why)),
+        _ = hangup.recv() => 129,
+        _ = interrupt.recv() => 130,
+        _ = quit.recv() => 131,
+        _ = terminate.recv() => 143,
+    };
+    Err((code, CANCELLED.into()))
+}
+
+/// What was typed, up to the end of a line.
+fn line() -> Result<String, String> {
     let mut typed = Vec::new();
     for byte in std::io::stdin().lock().bytes() {
         match byte.map_err(|error| error.to_string())? {
@@ -124,5 +194,5 @@ fn hidden() -> Result<String, String> {
             _ => {}
         }
     }
-    Err("cancelled; nothing was stored".into())
+    Err(CANCELLED.into())
 }

@@ -7,6 +7,7 @@ mod config;
 mod diff;
 mod doctor;
 mod exec;
+mod log;
 mod login;
 mod man;
 mod models;
@@ -14,8 +15,10 @@ mod sessions;
 mod shared;
 mod undo;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::process::ExitCode;
+use tieline_client::config::nearest;
 
 const EXAMPLES: &str = "Examples:
   tieline doctor                          does the built-in agent work?
@@ -24,7 +27,8 @@ const EXAMPLES: &str = "Examples:
   tieline diff                            what did the last session here change?
   tieline undo --dry-run                  what would be put back?
 
-Settings: ~/.config/tieline/config.toml and .tieline/config.toml; see `tieline config path`.";
+Settings: ~/.config/tieline/config.toml and .tieline/config.toml; see `tieline config path`.
+A log of what happens inside: TIELINE_LOG=debug, and TIELINE_LOG_FILE=FILE to have it in a file.";
 
 /// Tieline speaks the Agent Client Protocol (ACP): any client, any agent, any version.
 #[derive(Parser)]
@@ -53,7 +57,19 @@ fn main() -> ExitCode {
     // We may have been started to guard a child process or to hold a command in its sandbox.
     tieline_rpc::guardian::init();
     tieline_host::sandbox::init();
-    match Arguments::parse().command {
+    let arguments = match Arguments::try_parse().map_err(helpful) {
+        Ok(arguments) => arguments,
+        // Programs that read our output get an object also for this.
+        Err(error) => exec::refuse(&error).map_or_else(|| error.exit(), |code| std::process::exit(code.into())),
+    };
+    // `exec` listens itself, too.
+    if !matches!(arguments.command, Command::Exec(_))
+        && let Err(why) = log::start(None)
+    {
+        shared::note(format_args!("tieline: {why}"));
+        return ExitCode::from(shared::USAGE);
+    }
+    match arguments.command {
         Command::Exec(arguments) => exec::run(*arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Models(arguments) => models::run(arguments),
@@ -66,4 +82,37 @@ fn main() -> ExitCode {
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),
     }
+}
+
+/// A mistake in the command line. A flag is suggested only if it is nearly what was typed.
+fn helpful(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
+    if error.kind() != ErrorKind::UnknownArgument || !typed.starts_with("--") {
+        return error;
+    }
+    let mut command = typed_command();
+    let flags: Vec<String> =
+        command.get_arguments().filter_map(|flag| Some(format!("--{}", flag.get_long()?))).collect();
+    // That everything behind `--` is taken as it is helps nobody here: there the agent's command stands.
+    for far in [ContextKind::Suggested, ContextKind::SuggestedArg] {
+        error.remove(far);
+    }
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    if let Some(near) = nearest(&typed, flags.iter().map(String::as_str)) {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(near.to_owned()));
+    }
+    error
+}
+
+/// The sub-command that was typed.
+fn typed_command() -> clap::Command {
+    let mut command = Arguments::command();
+    command.build();
+    for word in std::env::args().skip(1) {
+        match command.find_subcommand(&word) {
+            Some(inner) => command = inner.clone(),
+            None => break,
+        }
+    }
+    command
 }

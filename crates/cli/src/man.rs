@@ -28,6 +28,8 @@ fn page(names: &[String]) -> Result<String, (u8, String)> {
         title = format!("{title}-{name}");
     }
     let mut text = Vec::new();
-    clap_mangen::Man::new(command).title(title).render(&mut text).map_err(|error| (WRONG, error.to_string()))?;
+    let page = clap_mangen::Man::new(command).title(title).manual("Tieline manual");
+    let page = page.source(concat!("tieline ", env!("CARGO_PKG_VERSION")));
+    page.render(&mut text).map_err(|error| (WRONG, error.to_string()))?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

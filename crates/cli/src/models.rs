@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
+use tieline_client::sanitize;
 use tieline_coder::model::choose;
 use tieline_coder::model::provider::{self, Offered, PRESETS, Provider, Settings};
 
@@ -39,7 +40,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             Err(_) => ExitCode::FAILURE,
         },
         Err((code, why)) => {
-            let _ = writeln!(std::io::stderr(), "tieline models: {why}");
+            let _ = writeln!(std::io::stderr(), "tieline models: {}", sanitize::line(&why));
             ExitCode::from(code)
         }
     }
@@ -72,18 +73,17 @@ fn text(arguments: Arguments) -> Result<String, (u8, String)> {
         let models = listed.map_err(|_| (1, format!("{name}: no answer in time")))?;
         lines(&mut text, name, &models.map_err(|error| (1, error.to_string()))?);
     } else {
-        providers(&mut text, &settings, &http).map_err(wrong)?;
+        runtime.block_on(providers(&mut text, &settings, &http)).map_err(wrong)?;
     }
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(text)
 }
 
 fn lines(text: &mut String, provider: &str, models: &[Offered]) {
-    let width = models.iter().map(|model| model.name.len()).max().unwrap_or(0) + provider.len() + 1;
-    for model in models {
-        // What a server says must not drive the terminal.
-        let name: String = model.name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        let name = format!("{provider}/{name}");
+    // What a server says must not drive the terminal.
+    let shown: Vec<String> = models.iter().map(|model| format!("{provider}/{}", sanitize::line(&model.name))).collect();
+    let width = shown.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, model) in shown.iter().zip(models) {
         let _ = match model.context {
             0 => writeln!(text, "{name}"),
             context => writeln!(text, "{name:width$}  {context} tokens"),
@@ -91,12 +91,12 @@ fn lines(text: &mut String, provider: &str, models: &[Offered]) {
     }
 }
 
-fn providers(text: &mut String, settings: &Settings, http: &tieline_coder::http::Http) -> Result<(), String> {
+async fn providers(text: &mut String, settings: &Settings, http: &tieline_coder::http::Http) -> Result<(), String> {
     let own = settings.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
     let rows = PRESETS.iter().map(|preset| (preset.name, preset.example)).chain(own.map(|name| (name, "MODEL")));
     for (name, example) in rows {
         let provider = Provider::resolve(name, None, settings, http.clone())?;
-        let state = match (provider.key_env(), provider.ready()) {
+        let state = match (provider.key_env(), provider.ready().await) {
             (None, _) => "no key needed".to_owned(),
             (Some(_), Ok(())) => "ready".to_owned(),
             (Some(env), Err(_)) => format!("no key: `tieline agent login {name}`, or set {env}"),

@@ -4,7 +4,7 @@ use crate::shared::{
     Failed, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal,
     table,
 };
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,7 +71,7 @@ enum Command {
         #[arg(long, short = 'F', value_enum)]
         format: Option<Export>,
         /// Where to write it, instead of standard output
-        #[arg(long, short, value_name = "FILE")]
+        #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: Option<PathBuf>,
     },
     /// Delete some, with what is kept to undo them

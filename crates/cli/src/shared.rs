@@ -66,7 +66,15 @@ pub fn here() -> Result<PathBuf, Failed> {
 
 /// The configuration that counts here. What does not count yet is said.
 pub fn load_config() -> Result<(Sources, Config), Failed> {
-    let sources = Sources::of(&here()?);
+    load_from(Sources::of(&here()?))
+}
+
+/// The same for a file that may be about to be made.
+pub fn load_or_make_config() -> Result<(Sources, Config), Failed> {
+    load_from(Sources { named: false, ..Sources::of(&here()?) })
+}
+
+fn load_from(sources: Sources) -> Result<(Sources, Config), Failed> {
     let config = Config::load(&sources, &Flags::default()).map_err(bad_config)?;
     config.held_back.iter().for_each(note);
     Ok((sources, config))
@@ -100,6 +108,14 @@ pub async fn find_session(journal: &Journal, id: Option<&str>) -> Result<Entry, 
         }
     }
     Err((NO_SESSION, "there is no session of this folder; name one, see `tieline sessions list`".into()))
+}
+
+/// `NAME=VALUE`.
+pub fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write it as NAME=VALUE".into()),
+    }
 }
 
 /// True if standard output may be coloured.

@@ -1,7 +1,7 @@
 //! `tieline undo`: puts files back as they were before a turn, by turn, file or place; git is not touched.
 
 use crate::shared::{Failed, USAGE, WRONG, bad_journal, block_on, find_session, finish, here, note, open_journal};
-use clap::Args;
+use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub struct Arguments {
     turn: Option<String>,
 
     /// Only this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
     /// Only this place in the file; `tieline diff SESSION FILE --hunks` numbers them

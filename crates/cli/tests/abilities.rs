@@ -251,3 +251,53 @@ fn sound_is_refused_with_a_reason() {
         assert_eq!(client.prompt("say on"), "end_turn", "{way:?}");
     }
 }
+
+/// What a write would be asked for, a command can't do behind everybody's back.
+#[test]
+#[cfg(target_os = "linux")]
+fn commands_are_kept_from_what_runs_later() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        place.write(".git/config", "mine\n");
+        place.write(".envrc", "mine\n");
+        let mut client = puppet(&place, (dialect, Framing::Lines), &json!({}), "auto");
+        client.choose = "allow_once";
+        client.prompt("run echo x > .git/config; mkdir .git/hooks; echo x > .envrc; echo made > a.txt\nresult");
+        if let Some(asked) = client.asked.first() {
+            // Without namespaces they can't be protected, so each command is asked for.
+            assert!(asked.to_string().contains("NOT protected"), "{dialect}: {asked}");
+            eprintln!("SKIPPED: no namespaces");
+            return;
+        }
+        assert_eq!(place.read("a.txt"), "made\n", "{dialect}: {}", client.said());
+        assert_eq!((place.read(".git/config"), place.read(".envrc")), ("mine\n".into(), "mine\n".into()), "{dialect}");
+        assert!(!common::exists(&place.project().join(".git/hooks")), "{dialect}");
+        assert!(!client.said().contains("New while it ran"), "{dialect}: {}", client.said());
+        // A name that was not there yet is told, to the model and to the user.
+        client.updates.clear();
+        client.prompt("run mkdir -p sub/.vscode; echo x > sub/.vscode/tasks.json\nresult");
+        assert!(
+            client.said().contains("New while it ran, and may run by itself later: sub/.vscode."),
+            "{}",
+            client.said()
+        );
+        let told = client.updates.iter().find(|update| update["status"] == "completed").unwrap();
+        assert!(told["content"].to_string().contains("sub/.vscode"), "{dialect}: {told}");
+        // The same in the background.
+        client.updates.clear();
+        client.prompt(&format!("call run {}", json!({"command": "echo x > .npmrc; sleep 0.1", "background": true})));
+        common::soon("the file", || common::exists(&place.project().join(".npmrc")));
+        client.prompt("call stop {\"id\": 1}\nresult");
+        assert!(client.said().contains(".npmrc"), "{dialect}: {}", client.said());
+        assert!(client.asked.is_empty(), "{dialect}: {:?}", client.asked);
+        // Who has to change them says so, or is known to; then the user decides.
+        client.prompt(&format!("call run {}", json!({"command": "echo new > .git/config", "unprotected": true})));
+        assert_eq!((client.asked.len(), place.read(".git/config")), (1, "new\n".into()), "{dialect}");
+        assert!(client.asked[0].to_string().contains("it may change .git"), "{dialect}: {}", client.asked[0]);
+        client.prompt("run git init -q nested");
+        assert_eq!(client.asked.len(), 2, "{dialect}: {:?}", client.asked);
+        client.choose = "reject_once";
+        client.prompt(&format!("call run {}", json!({"command": "echo x > .git/config", "unprotected": true})));
+        assert_eq!((client.asked.len(), place.read(".git/config")), (3, "new\n".into()), "{dialect}");
+    }
+}

@@ -31,6 +31,17 @@ fn an_agent_is_added_found_and_removed() {
 }
 
 #[test]
+fn nothing_hides_in_a_command() {
+    let user = User::new();
+    let agent = user.program("my-agent", "#!/bin/sh\nexit 0\n");
+    user.run(&["agents", "add", "mine", "--", &agent, "a\u{1b}]0;b\u{7}", "two words"]).good();
+    for command in [&["agents", "list"][..], &["agents", "which", "mine"]] {
+        let shown = user.run(command).good().out;
+        assert!(shown.contains("'a\\u{1b}]0;b\\u{7}' 'two words'") && !shown.contains('\u{1b}'), "{shown:?}");
+    }
+}
+
+#[test]
 fn agents_are_imported() {
     let user = User::new();
     let zed = user.write(

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 mod common;
+#[path = "../../host/tests/common/ways_out.rs"]
+mod ways_out;
 
 use common::{Client, Place};
 use serde_json::{Value, json};
@@ -44,43 +46,7 @@ impl World {
         let open = fs::File::open(top.join("outside/secret")).unwrap();
         let place = Place { folder };
         let world = Self { place, open };
-        let at = |path: &str| world.at(path).to_str().unwrap().to_owned();
-        let fd = std::os::fd::AsRawFd::as_raw_fd(&world.open);
-        for (link, target) in [
-            ("abs-file", at("outside/secret")),
-            ("abs-dir", at("outside")),
-            ("rel-file", "../outside/secret".into()),
-            ("rel-dir", "../outside".into()),
-            ("messy", "sub/./deep/../../..//outside/./secret".into()),
-            ("chain1", "chain2".into()),
-            ("chain2", "sub/chain3".into()),
-            ("sub/chain3", "../../outside/secret".into()),
-            ("hop1", "hop2".into()),
-            ("hop2", "rel-dir".into()),
-            ("sub/deep/up", "../../../outside".into()),
-            ("up", "..".into()),
-            ("slash", "/".into()),
-            ("dangling", "../outside/new".into()),
-            ("dangling-abs", at("outside/new")),
-            ("dangling-dir", "../outside/newdir".into()),
-            ("dangling-chain", "sub/dangling2".into()),
-            ("sub/dangling2", "../../outside/new".into()),
-            ("prefix", at("project-evil/secret")),
-            ("proc-root", "/proc/self/root".into()),
-            ("proc-fd", format!("/proc/{}/fd/{fd}", std::process::id())),
-            ("dev-fd", "/dev/fd/0".into()),
-            ("self", "self".into()),
-            ("loop1", "loop2".into()),
-            ("loop2", "loop1".into()),
-            ("inlink", "sub/deep".into()),
-            ("through-extra", at("extra/way-out")),
-        ] {
-            symlink(target, world.place.project().join(link)).unwrap();
-        }
-        symlink("../outside/secret", world.at("extra/way-out")).unwrap();
-        for number in 0..60 {
-            symlink(format!("many{}", number + 1), world.at(&format!("project/many{number}"))).unwrap();
-        }
+        ways_out::make(&world.at("project"), std::os::fd::AsRawFd::as_raw_fd(&world.open));
         symlink("../outside/secret", world.at("project/many60")).unwrap();
         fifo(&world.at("project/fifo"));
         world
@@ -169,8 +135,12 @@ impl World {
             ("link into the second root and out", rel("through-extra"), true),
             ("link out of the second root", abs("extra/way-out"), true),
             ("link to a magic link", format!("proc-root{top}/outside/secret"), true),
-            ("link to an open file", rel("proc-fd"), true),
-            ("link to a magic link, /dev/fd", rel("dev-fd"), false),
+            ("link to an open file", rel("proc-pid-fd"), true),
+            ("link to an open file of its own", rel("proc-fd"), true),
+            ("link to a magic link, /dev/fd", rel("dev-fd"), true),
+            ("link to its own folder", rel("proc-cwd/secret"), false),
+            ("link to the parent, deeper", rel("sub/top/outside/secret"), true),
+            ("link through the root and up", rel("roundabout"), true),
             ("up from behind a link", rel("inlink/../../../outside/secret"), true),
             ("link to itself", rel("self"), false),
             ("links in a circle", rel("loop1/secret"), false),

@@ -54,7 +54,8 @@ impl Heard {
         }
         if message["method"] == "session/request_permission" {
             // The newest draft names the call inside the subject.
-            let call = [&message["params"]["toolCall"], &message["params"]["subject"]["toolCall"]];
+            let subject = &message["params"]["subject"];
+            let call = [&message["params"]["toolCall"], &subject["toolCall"], subject];
             let id = call.iter().find_map(|call| call["toolCallId"].as_str()).expect("a call");
             self.asked.insert(id.to_owned());
         }

@@ -156,3 +156,53 @@ fn what_is_wrong_is_told_with_what_to_type() {
     std::fs::write(place.folder.path().join("config/tieline/config.toml"), "[models]\nmodel = 'x'\n").unwrap();
     check(&["agent"], "config.toml: line 2: unknown field `model`");
 }
+
+/// The lines that the documentation offers for copying: the title, variables, words behind `tieline agent`.
+fn documented() -> Vec<(String, Vec<String>, Vec<String>)> {
+    let text = include_str!("../../../docs/models.md");
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix("` |")?.split_once(" | `"));
+    let row = |(title, line): (&str, &str)| {
+        let (before, after) = line.split_once("tieline agent").unwrap();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        (title.to_owned(), words(before), words(after))
+    };
+    rows.filter(|(_, line)| line.contains("tieline agent --model")).map(row).collect()
+}
+
+#[test]
+fn the_line_for_each_provider_starts_a_session() {
+    let place = Place::new();
+    let lines = documented();
+    for preset in tieline_coder::model::provider::PRESETS {
+        let (name, key) = (format!("{}/", preset.name), format!("{}=…", preset.key_env));
+        let fits = |(_, variables, words): &&(String, Vec<String>, Vec<String>)| {
+            words.get(1).is_some_and(|model| model.starts_with(&name))
+                && (preset.key_env.is_empty() || variables.contains(&key))
+        };
+        assert!(lines.iter().any(|line| fits(&line)), "{} has no line, or its key is wrong there", preset.name);
+    }
+    for (title, variables, words) in lines {
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|word| (word.split_once('=').unwrap().0, "sk-test")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let mut client = Client::start_with(&place, "1", &words, &variables, json!({}));
+        let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": []}));
+        let options = new["configOptions"].as_array().unwrap_or_else(|| panic!("{title}: {new}"));
+        let model = options.iter().find(|option| option["id"] == "model").unwrap();
+        assert_eq!(model["currentValue"], words[1], "{title}");
+    }
+}
+
+#[test]
+fn names_of_models_can_not_drive_the_terminal() {
+    let models = Models::start(Script::new(vec![]).models(["a\u{202e}b", "c\u{1b}[2Jd\u{7}", "e\nf", "g\u{200b}h"]));
+    let place = Place::new();
+    for (format, ..) in FORMATS {
+        let (out, err, code) = tieline(&place, &["models", format, "--base-url", &models.url(format)]);
+        assert_eq!(code, Some(0), "{format}: {err}");
+        assert_eq!(out.lines().count(), 4, "{format}: {out:?}");
+        let hidden = |c: &char| (c.is_control() && *c != '\n') || matches!(c, '\u{202e}' | '\u{200b}');
+        assert_eq!(out.chars().find(hidden), None, "{format}: {out:?}");
+        assert!(out.contains("a\\u{202e}b") && out.contains("cd"), "{format}: {out}");
+    }
+}

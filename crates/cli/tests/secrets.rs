@@ -7,11 +7,13 @@ mod common;
 mod server;
 
 use common::{Client, Place};
-use serde_json::json;
+use serde_json::{Value, json};
 use server::Models;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use tieline_model_server::{Answer, Call, Script};
 
 /// Variables that hold one.
@@ -43,9 +45,32 @@ fn secret(number: usize) -> String {
     format!("hush{number:02}x{}", "abcdefgh")
 }
 
-/// All of them: 21 in variables, 3 typed keys, a key file, 3 headers, 2 addresses with a password.
+/// All of them: 21 in variables, 3 typed keys, a key file, 3 headers, 2 addresses with a password; and 4 of MCP servers and
+/// agents, which belong to these alone.
 fn secrets() -> Vec<String> {
-    (0..30).map(secret).collect()
+    (0..34).map(secret).collect()
+}
+
+/// A program that writes down what it was given, but for what is its own, and says things that are no message.
+fn nosy(place: &Place) -> String {
+    let path = place.folder.path().join("nosy");
+    let seen = place.folder.path().join("seen.txt");
+    let text = format!(
+        "#!/bin/sh\n(env; tr '\\0' '\\n' < /proc/self/environ) | grep -v ^OWN= > {}\necho $OWN >&2\nexit 1\n",
+        seen.display()
+    );
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// MCP servers with secrets of their own. None of them works.
+fn servers(place: &Place) -> Value {
+    json!([
+        {"name": "nosy", "command": nosy(place), "args": [], "env": [{"name": "OWN", "value": secret(30)}]},
+        {"type": "http", "name": "far", "url": "http://127.0.0.1:1/mcp",
+         "headers": [{"name": "Authorization", "value": format!("Bearer {}", secret(31))}]},
+    ])
 }
 
 /// Plants those that live in files.
@@ -87,10 +112,11 @@ fn variables() -> Vec<(&'static str, String)> {
 fn start(place: &Place, arguments: &[&str]) -> Client {
     let variables = variables();
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    variables.push(("RUST_LOG", "trace"));
+    let log = place.folder.path().join("log");
+    variables.extend([("TIELINE_LOG", "trace"), ("TIELINE_LOG_FILE", log.to_str().unwrap())]);
     let can = json!({"session": {"notices": {}}});
     let mut client = Client::start_with(place, "1", arguments, &variables, can);
-    let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": []}));
+    let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": servers(place)}));
     client.session = new["sessionId"].as_str().unwrap().into();
     client
 }
@@ -99,7 +125,7 @@ fn start(place: &Place, arguments: &[&str]) -> Client {
 fn kept(folder: &Path, all: &mut Vec<(String, Vec<u8>)>) {
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
-        let planted = ["state/tieline/keys.toml", "config/tieline/config.toml", "/key"];
+        let planted = ["state/tieline/keys.toml", "config/tieline/config.toml", "/key", "/servers.json"];
         if planted.iter().any(|end| path.to_str().unwrap().ends_with(end)) {
             continue;
         }
@@ -112,11 +138,21 @@ fn kept(folder: &Path, all: &mut Vec<(String, Vec<u8>)>) {
 }
 
 fn check(place: &Place, client: &Client, more: &str) {
+    look(place, &[("what the client was told", &format!("{:?}", client.heard)), ("an answer", more)]);
+}
+
+/// Looks for every secret in everything that was written and said.
+fn look(place: &Place, said: &[(&str, &str)]) {
     let mut all = Vec::new();
     kept(place.folder.path(), &mut all);
-    assert!(all.iter().any(|(path, bytes)| path.contains("store.db") && !bytes.is_empty()), "a store was written");
-    all.push(("what the client was told".into(), format!("{:?} {:?}", client.updates, client.asked).into_bytes()));
-    all.push(("an answer".into(), more.as_bytes().to_vec()));
+    let find = |name: &str| all.iter().find(|(path, bytes)| path.contains(name) && !bytes.is_empty());
+    assert!(find("store.db").or_else(|| find("journal")).is_some(), "a store was written");
+    let text =
+        |name: &str| find(name).map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
+    assert!(text("seen.txt").contains("PATH="), "the MCP server looked around");
+    let log = text("/log");
+    assert!(log.contains(" DEBUG ") && log.contains("tieline_coder") && log.contains("turn{session="), "{log}");
+    all.extend(said.iter().map(|(what, text)| ((*what).to_owned(), text.as_bytes().to_vec())));
     for secret in secrets() {
         let encoded = tieline::schema::to_base64(secret.as_bytes());
         for (place, bytes) in &all {
@@ -128,7 +164,7 @@ fn check(place: &Place, client: &Client, more: &str) {
 
 #[test]
 fn secrets_stay_out_of_children_stores_and_messages() {
-    let look = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ; cat \"$FOLDER\"/state/tieline/* \"$FOLDER\"/config/tieline/*";
+    let look = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ; cat \"$FOLDER\"/key \"$FOLDER\"/state/tieline/* \"$FOLDER\"/config/tieline/*";
     let place = Place::new();
     let look = look.replace("$FOLDER", place.folder.path().to_str().unwrap());
     let answers = vec![Answer::call(Call::run(look)), Answer::text("Seen: {result}")];
@@ -151,6 +187,69 @@ fn secrets_stay_out_of_children_stores_and_messages() {
         assert!(!asked.contains(&stranger), "{stranger} went to a provider that it does not belong to");
     }
     check(&place, &client, &said);
+}
+
+#[test]
+fn exec_writes_no_secret_down() {
+    // In the first version the client runs the agent's commands.
+    for (format, protocol) in [("text", "1"), ("json", "2"), ("stream-json", "2-seed"), ("acp", "1")] {
+        let place = Place::new();
+        let folder = |name: &str| place.folder.path().join(name);
+        let look_around = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ";
+        let answers = vec![Answer::call(Call::run(look_around)), Answer::text("Seen: {result}")];
+        let models = Models::start(Script::new(answers).directives(false));
+        plant(&place, &models.url("mine"));
+        // An agent and a server of the user's own configuration, with secrets of their own.
+        let own = format!(
+            "[agents.own]\ncommand = ['{}', 'agent', '--model', 'mine/x', '--mode', 'auto']\nenv = {{ OWN_KEY = '{}' }}\n\
+             [mcp.nosy]\ncommand = ['{}']\nenv = {{ OWN = '{}' }}\n\
+             [mcp.far]\nurl = 'http://127.0.0.1:1/mcp'\nheaders = {{ Authorization = 'Bearer {}' }}\n",
+            env!("CARGO_BIN_EXE_tieline"),
+            secret(32),
+            nosy(&place),
+            secret(30),
+            secret(31)
+        );
+        let config = folder("config/tieline/config.toml");
+        let known = std::fs::read_to_string(&config).unwrap();
+        std::fs::write(&config, format!("{known}{own}")).unwrap();
+        let more = json!({"mcpServers": {"more": {"command": "/nonexistent", "env": {"MORE": secret(33)}}}});
+        std::fs::write(folder("servers.json"), more.to_string()).unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_tieline"))
+            .args([
+                "exec",
+                "--agent",
+                "own",
+                "--allow-all",
+                "--verbose",
+                "--format",
+                format,
+                "--protocol",
+                protocol,
+                "Look around.",
+            ])
+            .arg("--trace")
+            .arg(folder("trace.jsonl"))
+            .arg("--mcp-config")
+            .arg(folder("servers.json"))
+            .current_dir(place.project())
+            .envs(variables())
+            .env("HOME", place.folder.path())
+            .env("XDG_CONFIG_HOME", folder("config"))
+            .env("XDG_STATE_HOME", folder("state"))
+            .env("DBUS_SESSION_BUS_ADDRESS", common::NO_BUS)
+            .env("TIELINE_LOG", "trace")
+            .env("TIELINE_LOG_FILE", folder("log"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        assert!(done.status.success(), "{format}: {out}{err}");
+        assert!(models.everything().contains(&secret(0)), "the provider got its key");
+        let trace = std::fs::read_to_string(folder("trace.jsonl")).unwrap();
+        assert!(trace.contains("mcpServers") && trace.contains("(hidden)"), "{trace}");
+        look(&place, &[("the output", &out), ("the standard error", &err)]);
+    }
 }
 
 /// A server that says back all it was told, as an error: first one that passes, then one that stays.
@@ -183,8 +282,11 @@ fn errors_and_notices_repeat_no_secret() {
     let mut client = start(&place, &["--model", "mine/x"]);
     let end = client.prompt("Hello?");
     assert!(end.contains("400") && end.contains("***"), "{end}");
-    let notices = client.updates.iter().filter(|update| update["sessionUpdate"] == "notice").count();
-    assert_eq!(notices, 1, "{:?}", client.updates);
+    let notice = |start: &str| {
+        let told = client.updates.iter().filter(|update| update["sessionUpdate"] == "notice");
+        told.filter(|update| update["title"].as_str().unwrap().starts_with(start)).count()
+    };
+    assert_eq!((notice("mine: 500"), notice("MCP server")), (1, 2), "{:?}", client.updates);
     check(&place, &client, &end);
 }
 

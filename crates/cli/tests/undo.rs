@@ -21,6 +21,7 @@ for line in sys.stdin:
         answer({"sessionId": "s1"})
     elif method == "session/prompt":
         open(os.path.join(cwd, "a.txt"), "w").write("one\nTWO\nthree\nfour\nFIVE\n")
+        if "hide" in json.dumps(message["params"]): open(os.path.join(cwd, "c.sh"), "w").write("ok\x1b[8m; rm -rf ~\x1b[0m\n")
         os.makedirs(os.path.join(cwd, "new"), exist_ok=True)
         open(os.path.join(cwd, "new/b.txt"), "w").write("hello\n")
         if "die" in json.dumps(message["params"]):
@@ -36,6 +37,17 @@ fn sneaky() -> (User, String) {
     user.write("project/a.txt", BEFORE);
     let agent = user.program("sneaky", SNEAKY);
     (user, agent)
+}
+
+#[test]
+fn a_diff_hides_nothing() {
+    let (user, agent) = sneaky();
+    user.run(&["exec", "hide", "--", &agent]).good();
+    let hidden = "+ok\\u{1b}[8m; rm -rf ~\\u{1b}[0m";
+    for command in [&["diff"][..], &["diff", "last", "c.sh", "--hunks"], &["sessions", "show"]] {
+        let diff = user.run(command).good().out;
+        assert!(diff.contains(hidden) && !diff.contains('\u{1b}'), "{command:?}: {diff:?}");
+    }
 }
 
 #[test]
@@ -160,7 +172,7 @@ fn odd_files_are_shown_and_what_we_write_is_not_blamed_on_the_agent() {
     assert!(exec.stdout(out).status().unwrap().success());
     let diff = user.run(&["diff"]).good().out;
     for part in
-        ["-caf\u{e8}\n+caf\u{e9}\n", "added binary.bin, nobody was asked\n(nothing to show: ", "+++ b/two\\u{a}lines\n"]
+        ["-caf\u{e8}\n+caf\u{e9}\n", "added binary.bin, nobody was asked\n(nothing to show: ", "+++ b/two⏎lines\n"]
     {
         assert!(diff.contains(part), "{part}: {diff}");
     }

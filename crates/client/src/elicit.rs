@@ -171,14 +171,14 @@ async fn fill(asker: &dyn Asker, request: &ElicitRequest, schema: &FormSchema, a
 impl Form {
     /// The form of a request.
     pub fn of(request: &ElicitRequest, schema: &FormSchema, agent: &str) -> Self {
-        let safe = |text: &Option<String>| text.as_deref().map(sanitize::text);
+        let safe = |text: &Option<String>| text.as_deref().map(sanitize::exact);
         Self {
-            agent: sanitize::line(agent),
+            agent: sanitize::exact_line(agent),
             session: match &request.scope {
                 ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
                 ElicitScope::Request(_) => None,
             },
-            message: sanitize::text(&request.message),
+            message: sanitize::exact(&request.message),
             title: safe(&schema.title),
             description: safe(&schema.description),
             fields: schema.properties.iter().map(|(name, field)| Field::of(name, field, schema)).collect(),
@@ -205,8 +205,8 @@ impl Field {
         };
         Self {
             name: name.to_owned(),
-            label: sanitize::line(title.as_deref().unwrap_or(name)),
-            help: help.as_deref().map(sanitize::text),
+            label: sanitize::exact_line(title.as_deref().unwrap_or(name)),
+            help: help.as_deref().map(sanitize::exact_line),
             required: schema.required.iter().any(|other| other == name),
             // A default that is not right is no help.
             default: default.filter(|value| check::value(field, value).is_ok()),
@@ -218,9 +218,9 @@ impl Field {
 
 /// The choices of a field: value and safe label.
 fn choices(field: &FormField) -> Vec<(String, String)> {
-    let plain = |values: &[String]| values.iter().map(|value| (value.clone(), sanitize::line(value))).collect();
+    let plain = |values: &[String]| values.iter().map(|value| (value.clone(), sanitize::exact_line(value))).collect();
     let titled = |values: &[tieline::schema::Choice]| {
-        values.iter().map(|choice| (choice.value.clone(), sanitize::line(&choice.title))).collect()
+        values.iter().map(|choice| (choice.value.clone(), sanitize::exact_line(&choice.title))).collect()
     };
     match field {
         FormField::Text(text) => match (&text.choices, &text.titled_choices) {

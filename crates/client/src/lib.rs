@@ -22,6 +22,7 @@
 //! Terminals need `tieline_host::sandbox::init()` first thing in `main`. The crate is for Linux, like the commands below it.
 
 pub mod agents;
+pub mod answer;
 pub mod config;
 pub mod doctor;
 pub mod elicit;

@@ -25,6 +25,14 @@ pub fn is_needed(error: &Error) -> bool {
     error.code() == Some(-32000)
 }
 
+/// What the agent said, for people: that login is needed is known, and the methods in its data are shown by their names.
+pub fn words(error: &Error) -> String {
+    match error {
+        Error::Wire(wire) if is_needed(error) => wire.message.clone(),
+        error => error.to_string(),
+    }
+}
+
 /// How the agent is started; terminal logins start the same program.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Launch {
@@ -130,8 +138,8 @@ impl Method {
         };
         Self {
             id: method.id().to_owned(),
-            name: sanitize::line(method.name()),
-            description: description.as_deref().map(sanitize::line),
+            name: sanitize::exact_line(method.name()),
+            description: description.as_deref().map(sanitize::exact_line),
             kind,
         }
     }
@@ -139,7 +147,7 @@ impl Method {
 
 impl fmt::Display for Method {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", sanitize::line(&self.id), self.name)?;
+        write!(f, "{}: {}", sanitize::exact_line(&self.id), self.name)?;
         match &self.kind {
             Kind::Agent => Ok(()),
             Kind::Terminal => f.write_str(" (in a terminal)"),
@@ -158,14 +166,14 @@ fn variables(other: &OtherAuth) -> (Kind, Option<String>) {
     let raw: Value = other.raw.parse().unwrap_or_default();
     let description = raw.get("description").and_then(Value::as_str).map(str::to_owned);
     if &*other.kind != "env_var" {
-        return (Kind::Unknown(sanitize::line(&other.kind)), description);
+        return (Kind::Unknown(sanitize::exact_line(&other.kind)), description);
     }
     let list = raw.get("vars").and_then(Value::as_array).into_iter().flatten();
     let mut names: Vec<&str> = list.filter_map(|var| var.get("name").unwrap_or(var).as_str()).collect();
     names.extend(raw.get("varName").and_then(Value::as_str));
     let is_name = |name: &&str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let names = names.into_iter().filter(is_name).map(str::to_owned).collect();
-    let link = raw.get("link").and_then(Value::as_str).map(sanitize::line);
+    let link = raw.get("link").and_then(Value::as_str).map(sanitize::exact_line);
     (Kind::Variables { names, link }, description)
 }
 
@@ -235,7 +243,7 @@ impl fmt::Display for Failed {
                 list(f, methods)
             }
             Self::NoSuchMethod { wanted, methods } => {
-                write!(f, "the agent has no login method `{}`; it offers:", sanitize::line(wanted))?;
+                write!(f, "the agent has no login method `{}`; it offers:", sanitize::exact_line(wanted))?;
                 list(f, methods)
             }
             Self::Variables(method) => write!(f, "to log in, set what this method needs: {method}"),
@@ -243,7 +251,7 @@ impl fmt::Display for Failed {
             Self::Declined => f.write_str("nobody wanted to log in"),
             Self::Program(why) => write!(f, "the login in the terminal failed: {why}"),
             Self::TimedOut => write!(f, "the login was not done after {} minutes", PATIENCE.as_secs() / 60),
-            Self::Agent(error) => write!(f, "{}", sanitize::text(&error.to_string())),
+            Self::Agent(error) => write!(f, "{}", sanitize::text(&words(error))),
         }
     }
 }
@@ -264,7 +272,7 @@ impl Login<'_> {
             (Some(wanted), _) => methods.iter().position(|method| method.id == wanted),
             (None, Some(chooser)) if !methods.is_empty() => {
                 let name = agent.info().map_or("the agent", |info| &info.name);
-                Some(chooser.choose(&sanitize::line(name), &methods).await.ok_or(Failed::Declined)?)
+                Some(chooser.choose(&sanitize::exact_line(name), &methods).await.ok_or(Failed::Declined)?)
             }
             _ => return Err(Failed::Needed(methods)),
         };

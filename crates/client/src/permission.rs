@@ -13,11 +13,11 @@ pub use facts::Facts;
 pub(crate) use facts::{of_words, real};
 pub use record::{By, Record, Ruling};
 
-use crate::Future;
+use crate::{Future, sanitize};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tieline::schema::{PermissionOption, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline_host::rules::{Action, Because, Config, Decision, Rule, Rules};
@@ -110,7 +110,9 @@ pub struct Verdict {
 #[derive(Debug)]
 pub struct Engine {
     policy: Policy,
-    rules: Mutex<Arc<Rules>>,
+    rules: Arc<Rules>,
+    /// What was decided for always. It holds as long as the engine, also against rules that ask.
+    learned: Mutex<Rules>,
 }
 
 impl Engine {
@@ -118,7 +120,7 @@ impl Engine {
     /// itself later (version control, editor and shell settings) come on top.
     pub fn new(policy: Policy, config: Config) -> Self {
         let config = if policy == Policy::AllowAll { config } else { config.and(PROTECTED.clone()) };
-        Self { policy, rules: Mutex::new(Arc::new(Rules::new(config))) }
+        Self { policy, rules: Arc::new(Rules::new(config)), learned: Mutex::default() }
     }
 
     /// The policy.
@@ -126,14 +128,18 @@ impl Engine {
         self.policy
     }
 
-    /// The rules as they are now.
-    pub fn rules(&self) -> Arc<Rules> {
-        Arc::clone(&self.rules.lock().unwrap_or_else(PoisonError::into_inner))
+    /// The rules of the configuration.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    fn learned(&self) -> MutexGuard<'_, Rules> {
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Judges what is about to happen: the strictest of what its parts get.
     pub fn judge(&self, facts: &Facts) -> Verdict {
-        let rules = self.rules();
+        let (rules, learned) = (&self.rules, self.learned());
         let mut verdict = Verdict { decision: Decision::Allow, by: By::Policy(self.policy) };
         let mut stricter = |decision: Decision, by: By| {
             if decision > verdict.decision || (decision == verdict.decision && matches!(verdict.by, By::Policy(_))) {
@@ -142,7 +148,14 @@ impl Engine {
         };
         for action in facts.actions() {
             let default = self.policy.default_for(action);
-            let one = rules.decide_or(action, default);
+            let mut one = rules.decide_or(action, default);
+            let said = learned.decide_or(action, one.decision);
+            if matches!(
+                (said.decision, one.decision),
+                (Decision::Deny, Decision::Allow | Decision::Ask) | (Decision::Allow, Decision::Ask)
+            ) {
+                one = said;
+            }
             stricter(one.decision, self.by(one.decision, &one.because));
         }
         for action in facts.mentioned() {
@@ -152,6 +165,17 @@ impl Engine {
                 stricter(one.decision, self.by(one.decision, &one.because));
             }
         }
+        // Whoever said `always` is not asked again, even if something is mentioned that a rule asks about.
+        let always = |action: &Action| learned.decide_or(action, Decision::Ask).decision == Decision::Allow;
+        if verdict.decision == Decision::Ask && !facts.actions().is_empty() && facts.actions().iter().all(always) {
+            let by = learned.decide_or(&facts.actions()[0], Decision::Ask).because;
+            verdict = Verdict { decision: Decision::Allow, by: self.by(Decision::Allow, &by) };
+        }
+        let mut stricter = |decision: Decision, by: By| {
+            if decision > verdict.decision {
+                verdict = Verdict { decision, by };
+            }
+        };
         if !facts.is_understood() {
             stricter(self.policy.otherwise(), By::Policy(self.policy));
         }
@@ -177,17 +201,43 @@ impl Engine {
         }
     }
 
+    /// The rules that say what is about to happen and as little else as possible; none if no rules can.
+    pub fn narrowest(facts: &Facts) -> Vec<Rule> {
+        let rules: Option<Vec<Rule>> = facts.actions().iter().map(Rule::narrowest).collect();
+        rules.filter(|_| facts.is_understood()).unwrap_or_default()
+    }
+
     /// Makes what was decided last: gives the rules that were added, or nothing if no rule can say it.
     pub fn learn(&self, decision: Decision, facts: &Facts) -> Vec<Rule> {
-        let learned: Option<Vec<Rule>> = facts.actions().iter().map(Rule::narrowest).collect();
-        let learned = learned.filter(|_| facts.is_understood()).unwrap_or_default();
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut config = rules.config().clone();
-        for rule in &learned {
+        let rules = Self::narrowest(facts);
+        let mut learned = self.learned();
+        let mut config = learned.config().clone();
+        for rule in &rules {
             config.add(decision, rule.clone());
         }
-        *rules = Arc::new(Rules::new(config));
-        learned
+        *learned = Rules::new(config);
+        rules
+    }
+
+    /// The rules that would allow it if they were in the configuration; none if that takes more than rules.
+    pub(crate) fn missing(&self, facts: &Facts) -> Vec<Rule> {
+        // Nobody types more of them.
+        if facts.actions().len() > 10 {
+            return Vec::new();
+        }
+        let rules = Self::narrowest(facts);
+        let mut config = self.rules.config().clone();
+        for rule in &rules {
+            config.add(Decision::Allow, rule.clone());
+        }
+        let with = Self { policy: self.policy, rules: Arc::new(Rules::new(config)), learned: Mutex::default() };
+        if with.judge(facts).decision == Decision::Allow { rules } else { Vec::new() }
+    }
+
+    /// Why a rule that seems to allow a command does not, in words.
+    pub fn wonder(&self, facts: &Facts) -> Option<String> {
+        let (rule, why) = facts.actions().iter().find_map(|action| self.rules.seems_allowed(action))?;
+        Some(sanitize::exact_line(&format!("the rule `allow {rule}` does not count here: {why}")))
     }
 }
 
@@ -210,10 +260,12 @@ pub struct Question {
     pub subject: Option<PermissionSubject>,
     /// What can be answered; empty for files and terminals, where it is yes or no.
     pub options: Vec<PermissionOption>,
-    /// The rules that an answer for always would add, in words.
+    /// The rules that an answer for always would add, in words. They hold as long as the services.
     pub always: Vec<String>,
     /// Why it is asked: the rule, or the policy.
     pub because: By,
+    /// Why a rule that seems to allow it does not, in words that are safe to show.
+    pub hint: Option<String>,
     /// Since when it waits.
     pub since: Instant,
 }
@@ -258,6 +310,9 @@ pub enum OnAsk {
     Fail,
 }
 
+/// The name of the decider where there is no person.
+pub const NOBODY: &str = "nobody";
+
 /// The decider where there is no person.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Headless {
@@ -276,6 +331,6 @@ impl Decider for Headless {
     }
 
     fn name(&self) -> &'static str {
-        "nobody"
+        NOBODY
     }
 }

@@ -1,15 +1,22 @@
 //! The one sanitiser for everything that is shown: nothing from an agent, a file or a tool ever drives the terminal.
 //!
-//! What comes out holds no control character but tab and line feed. Escape sequences go with their bodies, characters that
-//! are invisible or turn the direction of text become visible as `\u{…}`, a carriage return that overwrites a line becomes
-//! `␍`. What was taken out is counted, so that a mark can be shown. Clean text comes out as it went in.
+//! There are two ways, and nothing that comes out of them holds a control character but tab and line feed:
+//!
+//! - **Running text** ([`text`], [`line()`], [`Sanitizer`]): what an agent says, what a command prints. It is to be read, so escape
+//!   sequences go with their bodies, characters that are invisible or turn the direction of text become visible as `\u{…}`, a
+//!   carriage return that overwrites a line becomes `␍`. What was taken out is counted, so that a mark can be shown.
+//! - **Exact** ([`exact`], [`exact_line`]): whatever somebody decides on, such as commands, paths, diffs, addresses and the words of a
+//!   question. Nothing is taken out: every character that can't be seen stands there as `\u{…}`.
+//!
+//! Clean text comes out as it went in, either way.
 
 use std::fmt::{self, Write as _};
+use tieline_host::rules::hidden;
 
 /// No sequence is longer, so that one without an end can't swallow everything.
 const LONGEST: u32 = 1 << 20;
 
-/// Text of several lines, made safe.
+/// Running text of several lines, made safe.
 pub fn text(input: &str) -> String {
     let mut sanitizer = Sanitizer::new();
     let mut out = sanitizer.push(input);
@@ -17,10 +24,33 @@ pub fn text(input: &str) -> String {
     out
 }
 
-/// Text for one line, made safe: line feeds become `⏎`, tabs become spaces.
+/// Running text for one line, made safe: line feeds become `⏎`, tabs become spaces.
 pub fn line(input: &str) -> String {
     let safe = text(input);
     if safe.contains(['\n', '\t']) { safe.replace('\n', "⏎").replace('\t', " ") } else { safe }
+}
+
+/// Text of several lines that somebody decides on: every character of it, those that can't be seen as `\u{…}`. What looks like
+/// one of these marks is told apart from them: its backslash becomes `\u{5c}`. Only line feeds and tabs stay as they are.
+pub fn exact(input: &str) -> String {
+    visibly(input, |c| matches!(c, '\n' | '\t'))
+}
+
+/// The same in one line: line feeds and tabs become `\u{a}` and `\u{9}`.
+pub fn exact_line(input: &str) -> String {
+    visibly(input, |_| false)
+}
+
+fn visibly(input: &str, keep: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(input.len());
+    for (at, c) in input.char_indices() {
+        if (c == '\\' && input[at + 1..].starts_with("u{")) || (hidden(c) && !keep(c)) {
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// What was taken out or made visible.

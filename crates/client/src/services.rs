@@ -3,6 +3,7 @@
 mod builder;
 mod decide;
 mod event;
+mod grants;
 
 pub use builder::Builder;
 pub use event::{Event, Observer};
@@ -10,8 +11,10 @@ pub use event::{Event, Observer};
 use crate::elicit::Elicitor;
 use crate::files::{self, Outside, Target, Unsaved};
 use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
+use crate::sanitize;
 use crate::terminal::{self, Line, Terminals};
 use decide::{Case, Decided};
+use grants::Grants;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -28,6 +31,9 @@ use tieline_host::roots::{self, Place, Root, Roots};
 use tieline_host::rules::{Action, Location};
 use tieline_host::sandbox::Level;
 
+const READ: &str = "fs/read_text_file";
+const WRITE: &str = "fs/write_text_file";
+
 /// Client services. Clones are the same services.
 #[derive(Clone)]
 pub struct Services {
@@ -41,6 +47,8 @@ struct Inner {
     /// What is on.
     offers: ClientCapabilities,
     engine: Engine,
+    /// What was allowed with tool calls of the turns that run.
+    grants: Grants,
     outside: Outside,
     decider: Arc<dyn Decider>,
     /// Held while a person is asked.
@@ -99,8 +107,14 @@ impl Services {
         Ok(())
     }
 
+    /// A turn is over: what was allowed with its tool calls is asked again.
+    pub fn end_turn(&self, id: &SessionId) {
+        self.inner.grants.end(id);
+    }
+
     /// A session is over: its terminals are ended and its roots forgotten.
     pub fn end_session(&self, id: &SessionId) {
+        self.end_turn(id);
         self.inner.terminals.end_session(id);
         self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
@@ -141,19 +155,27 @@ impl Services {
         path: &str,
     ) -> Error {
         if matches!(error, roots::Error::Outside { .. }) {
-            self.tell(&Event::Decided(Record {
+            self.tell(&Event::Decided(Box::new(Record {
                 session: session.as_str().to_owned(),
                 method,
+                title: sanitize::exact_line(&match method {
+                    WRITE => format!("Write {path}"),
+                    READ => format!("Read {path}"),
+                    _ => format!("Run in {path}"),
+                }),
+                call: None,
                 facts: vec![error.to_string()],
                 digest,
                 ruling: Ruling::Refused,
                 by: By::Roots,
                 option: None,
                 note: None,
+                hint: None,
+                wanted: Vec::new(),
                 learned: Vec::new(),
                 nobody: false,
                 at: SystemTime::now(),
-            }));
+            })));
         }
         files::told(error, path)
     }
@@ -165,8 +187,8 @@ impl Services {
     }
 
     fn case(session: &SessionId, method: &'static str, title: String, digest: Hash) -> Case {
-        let (description, subject, options) = (None, None, Vec::new());
-        Case { session: session.clone(), method, title, description, subject, options, digest }
+        let (description, subject, options, before) = (None, None, Vec::new(), None);
+        Case { session: session.clone(), method, title, description, subject, options, digest, before }
     }
 }
 
@@ -200,6 +222,7 @@ impl Handler for Services {
             description: request.description,
             options: request.options,
             subject: request.subject.clone(),
+            before: None,
         };
         let call = match request.subject {
             Some(PermissionSubject::ToolCall(subject)) => Some(subject.tool_call),
@@ -209,7 +232,7 @@ impl Handler for Services {
     }
 
     async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
-        const METHOD: &str = "fs/read_text_file";
+        const METHOD: &str = READ;
         if !self.inner.offers.fs_read {
             return Err(Error::method_not_found(METHOD));
         }
@@ -236,7 +259,7 @@ impl Handler for Services {
     }
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
-        const METHOD: &str = "fs/write_text_file";
+        const METHOD: &str = WRITE;
         if !self.inner.offers.fs_write {
             return Err(Error::method_not_found(METHOD));
         }
@@ -244,7 +267,13 @@ impl Handler for Services {
         let WriteTextFileRequest { session_id: session, path, content, .. } = request;
         let target = self.target(&session, METHOD, digest, &path).await?;
         let facts = Facts::one(Action::Write(location(&target)));
-        let case = Self::case(&session, METHOD, format!("Write {path}"), digest);
+        let mut case = Self::case(&session, METHOD, format!("Write {path}"), digest);
+        let real = target.place.real_path();
+        if self.inner.grants.has(&session, &real) {
+            let now = target.clone();
+            let now = blocking(move || now.whole().ok()).await?.map(|now| now.text);
+            case.before = self.inner.grants.find(&session, &real, now.as_deref(), &content);
+        }
         // Who was shown a change agreed to just that one.
         let agreed = Arc::new(OnceLock::new());
         let show = async || {
@@ -255,7 +284,7 @@ impl Handler for Services {
         if !decided.chosen.allows {
             return Err(refused(&decided));
         }
-        let (real, bytes) = (target.place.real_path(), content.len());
+        let bytes = content.len();
         let expect = agreed.get().copied().unwrap_or(Expect::Any);
         let written = blocking(move || target.write(&content, expect)).await?;
         let written = written.map_err(|error| files::told(&error, &path))?;

@@ -86,7 +86,7 @@ fn mistakes_have_a_line_and_a_hint() {
         ("[agents.mine]\nzzz = 1", "known here: command, env, cwd, protocol, framing"),
         (
             "[agents.mine]\ncommand = \"x --acp\"",
-            "config.toml:2: `agents.mine.command` is a list of words, not one text: write [\"x\", \"--acp\"]",
+            "config.toml:2: `agents.mine.command` is a list of words, not one text: write [\"x\", \"argument\", …]",
         ),
         ("[agents.mine]\nenv = {}", "the agent `mine` has no command"),
         ("[agents.\"my agent\"]\ncommand = [\"x\"]", "an agent can't be called \"my agent\""),
@@ -98,6 +98,9 @@ fn mistakes_have_a_line_and_a_hint() {
         ("[permissions]\nallow = [\"rum x\"]", "config.toml:2: `permissions.allow` has a bad rule \"rum x\""),
         ("[permissions]\ndefault = \"yolo\"", "use ask, allow-reads, allow-edits, allow-all, deny-all"),
         ("[mcp.docs]\nurl = \"https://x\"\ncommand = [\"y\"]", "needs a command or a url, and not both"),
+        ("[mcp.docs]\nenv = {}", "needs a command or a url, and not both"),
+        ("[mcp.docs]\ntools = [\"x\"]\nheaders = { A = \"b\" }", "needs a command or a url, and not both"),
+        ("[mcp.docs]\nurl = \"https://x\"\ntools = \"x\"", "`mcp.docs.tools` must be a list of names"),
         (
             "[agents.x]\ncommand = [\"y\"]\nenv = { K = { keyring = \"z\" } }",
             "has a bad value for K: use a text, { env",
@@ -119,6 +122,20 @@ fn tables_of_the_built_in_agent_are_passed_over() {
     let world = World::new();
     world.user("[models]\ndefault = \"x\"\n[providers.anything]\nurl = \"y\"\n");
     world.load().unwrap();
+}
+
+#[tokio::test]
+async fn how_a_server_of_somebody_else_is_used_is_not_passed_on() {
+    let world = World::new();
+    world.user("[mcp.theirs]\nwithout = [\"delete_*\"]\ntimeout = 60\n[mcp.mine]\nurl = \"https://x\"\n");
+    let config = world.load().unwrap();
+    let names = |server: &tieline::McpServer| match server {
+        tieline::McpServer::Http(server) => server.name.clone(),
+        other => panic!("{other:?}"),
+    };
+    let servers = config.mcp_servers().await.unwrap();
+    assert_eq!(servers.iter().map(names).collect::<Vec<_>>(), ["mine"]);
+    assert_eq!(config.mcp["theirs"].timeout, Some(std::time::Duration::from_mins(1)));
 }
 
 #[test]

@@ -8,12 +8,13 @@ use tieline_client::journal::{Begin, Entry, Journal, Taken, Way, take_up};
 /// `HOW` says what it offers and what it answers.
 const AGENT: &str = r#"
 import json, sys
+words = "no such thing"
 HOW
 for line in sys.stdin:
     message = json.loads(line)
     def say(body): print(json.dumps({"jsonrpc": "2.0", **body}), flush=True)
     def answer(result): say({"id": message["id"], "result": result})
-    def refuse(code): say({"id": message["id"], "error": {"code": code, "message": "no such thing"}})
+    def refuse(code): say({"id": message["id"], "error": {"code": code, "message": words}})
     method = message.get("method")
     if method == "initialize":
         can = {"loadSession": load is not None, "sessionCapabilities": {"resume": {}} if resume is not None else {}}
@@ -61,7 +62,7 @@ async fn the_best_way_that_works_is_taken() {
                 // What is told again is in the journal already.
                 assert!(session.try_next().is_none(), "{how}");
             }
-            Taken::Lost(why) => panic!("{how}: {why}"),
+            other => panic!("{how}: {other:?}"),
         }
     }
 }
@@ -76,7 +77,19 @@ async fn a_lost_context_is_said_and_nothing_else_is_begun() {
     ] {
         match ask(how, entry).await.unwrap() {
             Taken::Lost(why) => assert!(why.contains(want), "{how}: {why}"),
-            Taken::Up(..) => panic!("{how}"),
+            other => panic!("{how}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_has_is_not_lost() {
+    let entry = entry(Some("s1")).await;
+    for words in ["Session s1 is in use", "the rollout file is locked", "open in ANOTHER PROCESS"] {
+        let how = format!("resume, load = -32003, -32002; words = {words:?}");
+        match ask(&how, &entry).await.unwrap() {
+            Taken::Held(why) => assert!(why.contains(words), "{why}"),
+            other => panic!("{how}: {other:?}"),
         }
     }
 }

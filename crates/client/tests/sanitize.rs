@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, missing_docs, reason = "tests")]
 
 use proptest::prelude::*;
-use tieline_client::sanitize::{Removed, Sanitizer, line, text};
+use tieline_client::sanitize::{Removed, Sanitizer, exact, exact_line, line, text};
 
 /// Nothing that a terminal obeys, nothing that can't be seen.
 fn assert_harmless(out: &str) {
@@ -100,6 +100,38 @@ fn one_line_stays_one_line() {
 }
 
 #[test]
+fn what_is_decided_on_is_shown_to_the_last_character() {
+    for (input, expect) in [
+        ("cargo test --all", "cargo test --all"),
+        ("echo a\x1b]0;rm -rf ~\x07", "echo a\\u{1b}]0;rm -rf ~\\u{7}"),
+        ("ls\x1b[31m\u{9b}2J", "ls\\u{1b}[31m\\u{9b}2J"),
+        ("safe\rrm -rf", "safe\\u{d}rm -rf"),
+        ("a\u{202e}gpj.exe\u{2069}", "a\\u{202e}gpj.exe\\u{2069}"),
+        // Joiners too, and spaces that are none.
+        ("👩\u{200d}💻 a\u{a0}b", "👩\\u{200d}💻 a\\u{a0}b"),
+        // What only looks like a mark.
+        ("printf '\\u{1b}\\n'", "printf '\\u{5c}u{1b}\\n'"),
+    ] {
+        assert_eq!(exact(input), expect);
+        assert_eq!(exact_line(input), expect);
+        assert_harmless(&exact(input));
+    }
+    assert_eq!((exact("a\n\tb"), exact_line("a\n\tb")), ("a\n\tb".to_owned(), "a\\u{a}\\u{9}b".to_owned()));
+}
+
+/// The text that an exact one stands for.
+fn meant(shown: &str) -> String {
+    let mut parts = shown.split("\\u{");
+    let mut out = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (code, rest) = part.split_once('}').unwrap();
+        out.push(char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap());
+        out.push_str(rest);
+    }
+    out
+}
+
+#[test]
 fn a_sequence_without_an_end_does_not_swallow_for_ever() {
     let flood = format!("\x1b]0;{}shown", "x".repeat(1 << 20));
     let out = text(&flood);
@@ -142,7 +174,7 @@ fn trouble() -> impl Strategy<Value = String> {
         3 => prop::sample::select(vec![
             "\x1b", "\x1b[", "\x1b]", "\x1bP", "\x1b_", "\x1b^", "\x1bX", "\x1b\\", "\u{9b}", "\u{9c}", "\u{9d}", "\u{90}",
             "\x07", "\x18", "\r", "\n", "\r\n", "\t", "\0", "\u{202e}", "\u{200d}", "\u{fe0f}", "\u{e0061}", "m", ";",
-            "👩", "é", "\u{feff}", "[", "]", "\\",
+            "👩", "é", "\u{feff}", "[", "]", "\\", "\\u{", "u{1b}",
         ]).prop_map(str::to_owned),
         1 => any::<char>().prop_map(String::from),
     ];
@@ -157,6 +189,14 @@ proptest! {
         let out = text(&input);
         assert_harmless(&out);
         prop_assert_eq!(text(&out), out);
+    }
+
+    #[test]
+    fn exact_text_is_harmless_and_tells_everything(input in trouble()) {
+        assert_harmless(&exact(&input));
+        prop_assert!(!exact_line(&input).contains(['\n', '\t']));
+        prop_assert_eq!(meant(&exact(&input)), input.clone());
+        prop_assert_eq!(meant(&exact_line(&input)), input);
     }
 
     #[test]

@@ -4,8 +4,9 @@ use crate::commands;
 use crate::history;
 use crate::http::Http;
 use crate::mcp;
+use crate::model::Model;
 use crate::model::provider::Provider;
-use crate::model::{Model, ModelError};
+use crate::notice;
 use crate::report::store_failed;
 use crate::retention::KeepFor;
 use crate::session::{Conversation, Past, Place};
@@ -55,6 +56,8 @@ pub struct Settings {
     pub http: Http,
     /// How long MCP servers may take.
     pub mcp: mcp::Limits,
+    /// What the configuration says about MCP servers.
+    pub servers: Option<mcp::Configure>,
     /// Whose models they are; it is who users log in to.
     pub provider: Option<Arc<Provider>>,
     /// How hard a model should think: a value of its `thought_level` option.
@@ -74,9 +77,28 @@ impl Settings {
             rules: config_folder(),
             http: Http::default(),
             mcp: mcp::Limits::default(),
+            servers: None,
             provider: None,
             thought_level: None,
         }
+    }
+}
+
+impl Settings {
+    /// Who users can log in to: first whose model answers unless they choose another, then those of the others.
+    fn providers(&self) -> Vec<&Arc<Provider>> {
+        let mut all: Vec<&Arc<Provider>> = self.provider.iter().collect();
+        for provider in self.models.iter().filter_map(|model| model.provider()) {
+            if !all.iter().any(|known| known.name == provider.name) {
+                all.push(provider);
+            }
+        }
+        all
+    }
+
+    /// The files with keys that the configuration names.
+    pub(crate) fn key_files(&self) -> Vec<PathBuf> {
+        self.providers().into_iter().filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect()
     }
 }
 
@@ -85,6 +107,21 @@ pub fn config_folder() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
     Some(base.join("tieline"))
+}
+
+/// The user's configuration file: the one that `TIELINE_CONFIG` names, or `config.toml` in [`config_folder`], which need
+/// not be there.
+pub fn config_file() -> Result<Option<PathBuf>, String> {
+    match std::env::var_os("TIELINE_CONFIG").filter(|path| !path.is_empty()) {
+        Some(path) => {
+            let path = std::path::absolute(path).map_err(|error| format!("TIELINE_CONFIG: {error}"))?;
+            if path.is_file() {
+                return Ok(Some(path));
+            }
+            Err(format!("TIELINE_CONFIG names {}, but there is no such file", path.display()))
+        }
+        None => Ok(config_folder().map(|folder| folder.join("config.toml"))),
+    }
 }
 
 /// The coding agent.
@@ -127,10 +164,10 @@ impl Coder {
     }
 
     /// Refuses a session while the model that would answer can't be asked. The engine adds the ways to log in.
-    fn check_login(&self) -> Result<()> {
-        match self.settings.models.first().map(|model| model.ready()) {
-            Some(Err(error)) => Err(login_failed(error)),
-            _ => Ok(()),
+    async fn check_login(&self) -> Result<()> {
+        match self.settings.models.first() {
+            Some(model) => model.ready().await.map_err(|error| error.told(&**model)),
+            None => Ok(()),
         }
     }
 
@@ -152,8 +189,9 @@ impl Agent for Coder {
         let kept = self.settings.keep != Keep::Nothing;
         let can = &mut about.capabilities;
         (can.load, can.list, can.resume, can.delete) = (kept, kept, kept, kept);
-        can.logout = self.settings.provider.is_some();
-        about.auth_methods = self.settings.provider.as_ref().map_or_else(Vec::new, |provider| provider.auth_methods());
+        let providers = self.settings.providers();
+        about.auth_methods = providers.iter().flat_map(|provider| provider.auth_methods()).collect();
+        can.logout = !about.auth_methods.is_empty();
         let can = &mut about.capabilities;
         (can.close, can.additional_directories, can.image, can.embedded_context) = (true, true, true, true);
         (can.mcp_stdio, can.mcp_http, can.mcp_sse) = (true, true, true);
@@ -161,7 +199,7 @@ impl Agent for Coder {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
-        self.check_login()?;
+        self.check_login().await?;
         let id = opening.session.id().clone();
         let store = self.store().await?;
         let mut past = Past::default();
@@ -181,7 +219,7 @@ impl Agent for Coder {
     }
 
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Conversation>> {
-        self.check_login()?;
+        self.check_login().await?;
         let id = resuming.session.id().clone();
         let Some(store) = self.store().await? else { return Err(Error::unknown_session(&id)) };
         let known = store.session(&id).await.map_err(store_failed)?;
@@ -213,16 +251,18 @@ impl Agent for Coder {
         self.ready(Conversation::new(Arc::clone(&self.settings), resuming.session, place, past).await?).await
     }
 
-    async fn login(&self, _: String) -> Result<()> {
-        let Some(provider) = self.settings.provider.clone() else { return Ok(()) };
-        let done = tokio::task::spawn_blocking(move || provider.log_in()).await.map_err(Error::internal)?;
-        done.map_err(login_failed)
+    async fn login(&self, method_id: String) -> Result<()> {
+        let providers = self.settings.providers();
+        let meant = providers.into_iter().find(|provider| provider.method_ids().contains(&method_id));
+        let Some(provider) = meant else { return Err(Error::invalid_params("unknown methodId")) };
+        provider.log_in().await.map_err(|error| Error::login_needed(error.to_string(), &provider.method_ids()))
     }
 
     async fn logout(&self) -> Result<()> {
-        let Some(provider) = self.settings.provider.clone() else { return Ok(()) };
-        let done = tokio::task::spawn_blocking(move || provider.log_out()).await.map_err(Error::internal)?;
-        done.map_err(|why| Error::wire(-32603, why))
+        for provider in self.settings.providers() {
+            provider.log_out().await.map_err(|why| Error::wire(-32603, why))?;
+        }
+        Ok(())
     }
 
     async fn list(&self, request: ListRequest) -> Result<Option<ListResponse>> {
@@ -260,14 +300,6 @@ impl Agent for Coder {
     }
 }
 
-/// What the client is told when nobody is logged in.
-fn login_failed(error: ModelError) -> Error {
-    match error {
-        ModelError::LoginNeeded(why) => Error::wire(-32000, why),
-        error => Error::wire(-32603, error.to_string()),
-    }
-}
-
 /// Removes the sessions that are not to be kept any longer, and the old contents of files that go with them.
 async fn clear_out(store: &Store, keep_for: KeepFor) {
     match store.retain(keep_for.retention(NAME)).await {
@@ -285,7 +317,7 @@ async fn clear_out(store: &Store, keep_for: KeepFor) {
 
 /// Tells what must not be missed: as a notice where the client shows such, in plain words elsewhere.
 async fn warn(session: &SessionHandle, words: String) -> Result<()> {
-    if session.client().capabilities().notices {
+    if notice::shows(&session.client()) {
         return session.notice(Severity::Warning, words).await;
     }
     session.update(Update::text(MessageKind::Agent, Some(format!("warning-{}", session.id())), words)).await

@@ -3,20 +3,22 @@
 use crate::history;
 use crate::mcp::tool_name;
 use crate::model::Message;
-use crate::report::Teller;
+use crate::report::{Teller, one_line};
 use crate::session::Conversation;
 use crate::turn::compact;
 use crate::workspace::blocking;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tieline::{Command, ContentBlock, MessageKind, Result, StopReason};
-use tieline_host::files::{EntryKind, Files, Window};
+use tieline_host::files::{EntryKind, Files, Limits, Window};
 use tieline_host::roots;
 
 /// Where a project keeps its commands.
 const FOLDER: &str = ".tieline/commands";
-/// As many of them as are used.
+/// As many of them as are used, the first ones by name.
 const MOST: usize = 100;
+/// No file of a command is longer, in bytes.
+const LONGEST: u64 = 64 << 10;
 
 /// What the user typed.
 pub enum Typed {
@@ -24,6 +26,8 @@ pub enum Typed {
     Ours((String, String)),
     /// A command of the project: what it stands for.
     Project(String),
+    /// A command of the project that can't be used, and why.
+    Useless(String),
     /// A tool of an MCP server: its name for models, and its arguments.
     Call(String, String),
     /// Something for the model.
@@ -72,42 +76,61 @@ fn of_model(session: &Conversation) -> Vec<Command> {
 /// A command that a project brings.
 struct Project {
     name: String,
-    text: String,
+    /// What it says, or why it can't be used.
+    text: std::result::Result<String, String>,
 }
 
 impl Project {
     fn about(&self) -> String {
-        let line = self.text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
-        history::cut(line.unwrap_or("A command of this project."), 100)
+        let text = match &self.text {
+            Ok(text) => text,
+            Err(why) => return format!("Can't be used: {why}."),
+        };
+        let line = text.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
+        one_line(&history::cut(line.unwrap_or("A command of this project."), 100))
     }
 
     /// Its text with what the user typed behind it.
-    fn with(&self, rest: &str) -> String {
-        if self.text.contains("$ARGUMENTS") {
-            self.text.replace("$ARGUMENTS", rest)
+    fn with(&self, rest: &str) -> std::result::Result<String, String> {
+        let text = self.text.as_ref().map_err(|why| format!("`/{}` can't be used: {why}.", self.name))?;
+        Ok(if text.contains("$ARGUMENTS") {
+            // What is put in may have the name in it again; it stays as it is.
+            text.replace("$ARGUMENTS", rest)
         } else if rest.is_empty() {
-            self.text.clone()
+            text.clone()
         } else {
-            format!("{}\n\n{rest}", self.text.trim_end())
-        }
+            format!("{}\n\n{rest}", text.trim_end())
+        })
     }
 }
 
-async fn projects(files: &Files) -> Vec<Project> {
+/// The commands of a project, and how many more there are than are used.
+async fn projects(files: &Files) -> (Vec<Project>, usize) {
     let files = files.clone();
     let found = blocking(move || {
         let Ok(listing) = files.roots().resolve(FOLDER).and_then(|folder| files.list(&folder)) else {
-            return Ok(Vec::new());
+            return Ok((Vec::new(), 0));
         };
         let plain = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
-        let read = |entry: &tieline_host::files::Entry| {
-            let name = entry.name.to_str()?.strip_suffix(".md").filter(|name| !name.is_empty() && plain(name))?;
-            let place = files.roots().resolve(format!("{FOLDER}/{name}.md")).ok()?;
-            let text = files.read_text(&place, &Window::ALL).ok()?.text;
-            Some(Project { name: name.to_owned(), text })
-        };
         let regular = listing.entries.iter().filter(|entry| entry.kind == EntryKind::File);
-        Ok(regular.filter_map(read).take(MOST).collect())
+        let mut named: Vec<(&str, u64)> = regular
+            .filter_map(|entry| Some((entry.name.to_str()?.strip_suffix(".md")?, entry.size)))
+            .filter(|(name, _)| !name.is_empty() && plain(name))
+            .collect();
+        named.sort_unstable();
+        let read = |(name, size): &(&str, u64)| {
+            let text = if *size > LONGEST {
+                Err(format!("its file is longer than {} KiB", LONGEST >> 10))
+            } else {
+                let limits = Limits { text: LONGEST, ..*files.limits() };
+                let files = files.clone().with_limits(limits);
+                let place = files.roots().resolve(format!("{FOLDER}/{name}.md"));
+                let text = place.and_then(|place| files.read_text(&place, &Window::ALL));
+                text.map(|text| text.text).map_err(|error| error.to_string())
+            };
+            Project { name: (*name).to_owned(), text }
+        };
+        Ok((named.iter().take(MOST).map(read).collect(), named.len().saturating_sub(MOST)))
     });
     found.await.unwrap_or_default()
 }
@@ -115,8 +138,8 @@ async fn projects(files: &Files) -> Vec<Project> {
 /// All commands of a session: ours, the project's, and those the model knows.
 pub async fn advertised(session: &Conversation) -> Vec<Command> {
     let mut all = ours();
-    let more = projects(session.files()).await.into_iter();
-    let more = more.map(|project| Command::new(&*project.name, project.about()).with_input("more words"));
+    let (more, _) = projects(session.files()).await;
+    let more = more.into_iter().map(|project| Command::new(&*project.name, project.about()).with_input("more words"));
     for command in more.chain(of_model(session)) {
         if all.iter().all(|known| known.name != command.name) {
             all.push(command);
@@ -139,8 +162,8 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
     if ours().iter().any(|command| command.name == name) {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
-    match projects(session.files()).await.into_iter().find(|project| project.name == name) {
-        Some(project) => Typed::Project(project.with(rest.trim())),
+    match projects(session.files()).await.0.into_iter().find(|project| project.name == name) {
+        Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, Typed::Project),
         None => Typed::Not,
     }
 }
@@ -167,7 +190,9 @@ pub async fn carry_out(
         "rules" => rules(session, &rest),
         "mcp" if rest.is_empty() => session.servers().describe(),
         "mcp" => "Type `/mcp` for a list, or `/mcp SERVER TOOL {json}` to call a tool.".into(),
-        "compact" if compact(teller, messages, false).await? => "The conversation was shortened to a summary.".into(),
+        "compact" if compact(teller, messages, history::Cut::Nothing).await? => {
+            "The conversation was shortened to a summary.".into()
+        }
         "compact" => "The conversation is short already.".into(),
         _ => {
             teller.say(MessageKind::Agent, help(session).await).await?;
@@ -182,10 +207,13 @@ pub async fn carry_out(
 
 async fn help(session: &Conversation) -> String {
     let mut text = format!("Answers come from: {}.\n\nCommands:\n\n", session.model().name());
-    let project = projects(session.files()).await;
+    let (project, more) = projects(session.files()).await;
     let project = project.iter().map(|project| Command::new(&*project.name, project.about()));
     for command in ours().into_iter().chain(project) {
         let _ = writeln!(text, "- `/{}`: {}", command.name, command.description);
+    }
+    if more > 0 {
+        let _ = writeln!(text, "\n{more} more in `{FOLDER}` are not used: {MOST} is the most.");
     }
     text
 }

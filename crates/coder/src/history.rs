@@ -2,8 +2,7 @@
 
 use crate::model::{Message, ToolRequest, ToolResult};
 use serde::{Deserialize, Serialize};
-use std::fmt::Write as _;
-use tieline::schema::{Dialect, from_json, to_json};
+use tieline::schema::{Dialect, ResourceContents, from_json, to_json};
 use tieline::{ContentBlock, Raw};
 use tieline_host::store::{Event, Stored};
 
@@ -11,8 +10,6 @@ use tieline_host::store::{Event, Stored};
 const COMPACTION: &str = "compaction";
 /// A result that is longer, in bytes, is cut when the conversation does not fit.
 const LONG: usize = 8 * 1024;
-/// So many messages at the end stay as they are.
-const KEPT: usize = 6;
 
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
@@ -75,10 +72,10 @@ pub fn event(message: &Message) -> Vec<Event> {
     Raw::of(&line).map(Event::Model).into_iter().collect()
 }
 
-/// The event that says that all messages before are replaced by a summary and the last `kept` ones, and long results are cut
-/// if they have to be.
-pub fn compaction_event(summary: Option<&str>, kept: usize, trimmed: bool) -> Vec<Event> {
-    let body = serde_json::json!({ "summary": summary, "kept": kept, "trimmed": trimmed });
+/// The event that says that all messages before are replaced by a summary and the last `kept` ones, and what was cut.
+pub fn compaction_event(summary: Option<&str>, kept: usize, cut: Cut) -> Vec<Event> {
+    let (trimmed, prompts) = (cut != Cut::Nothing, cut == Cut::Everything);
+    let body = serde_json::json!({ "summary": summary, "kept": kept, "trimmed": trimmed, "prompts": prompts });
     vec![Event::Other { kind: COMPACTION.into(), body: body.into() }]
 }
 
@@ -111,9 +108,10 @@ pub fn take(messages: &mut Vec<Message>, prompt: &mut Vec<ContentBlock>, stored:
             if let Some(summary) = body["summary"].as_str() {
                 replace(messages, summary, kept);
             }
-            if body["trimmed"] == true {
-                trim(messages);
-            }
+            match (body["trimmed"] == true, body["prompts"] == true) {
+                (_, true) => trim(messages, Cut::Everything),
+                (trimmed, _) => trimmed && trim(messages, Cut::Results),
+            };
         }
         _ => {}
     }
@@ -128,7 +126,7 @@ pub fn mend(messages: &mut Vec<Message>) -> Option<&Message> {
     let result = |call: &ToolRequest| ToolResult {
         id: call.id.clone(),
         name: call.name.clone(),
-        content: vec!["Cancelled by the user before it was done.".into()],
+        content: vec!["Cancelled by the user. It may have been done in part; look before you rely on it.".into()],
         is_error: true,
     };
     let results = calls.iter().map(result).collect();
@@ -158,46 +156,11 @@ pub fn text_of(block: &ContentBlock) -> &str {
         ContentBlock::Text(text) => &text.text,
         ContentBlock::ResourceLink(link) => &link.uri,
         ContentBlock::Resource(resource) => match &resource.resource {
-            tieline::schema::ResourceContents::Text(text) => &text.text,
-            tieline::schema::ResourceContents::Blob(blob) => &blob.uri,
+            ResourceContents::Text(text) => &text.text,
+            ResourceContents::Blob(blob) => &blob.uri,
         },
         _ => "",
     }
-}
-
-/// A digest of what a shortened conversation leaves out, and how many messages stay. `None` if it is short enough.
-pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
-    // A kept part must not begin with results whose calls are gone.
-    let start = (messages.len().saturating_sub(KEPT)..messages.len())
-        .find(|&at| !matches!(messages[at], Message::Results(_)))
-        .unwrap_or(messages.len());
-    if start < 2 {
-        return None;
-    }
-    let mut text = String::from("Summary of the conversation so far:\n");
-    for message in &messages[..start] {
-        match message {
-            Message::User(content) => {
-                let said: Vec<&str> = content.iter().map(text_of).collect();
-                let _ = writeln!(text, "- The user said: {}", cut(&said.join(" "), 400));
-            }
-            Message::Assistant { text: said, calls, .. } => {
-                if !said.trim().is_empty() {
-                    let _ = writeln!(text, "- You said: {}", cut(said, 300));
-                }
-                for call in calls {
-                    let _ = writeln!(text, "- You used {} {}", call.name, cut(&call.arguments, 160));
-                }
-            }
-            Message::Results(results) => {
-                for result in results.iter().filter(|result| result.is_error) {
-                    let why: Vec<&str> = result.content.iter().map(text_of).collect();
-                    let _ = writeln!(text, "- {} failed: {}", result.name, cut(&why.join(" "), 160));
-                }
-            }
-        }
-    }
-    Some((text, messages.len() - start))
 }
 
 /// Puts a summary in place of all but the last messages.
@@ -213,26 +176,56 @@ pub fn replace(messages: &mut Vec<Message>, summary: &str, kept: usize) {
     messages.splice(..start, [summary, noted]);
 }
 
-/// Cuts the middle out of long results and drops their pictures. False if there was nothing to cut.
-pub fn trim(messages: &mut [Message]) -> bool {
-    let mut cut = false;
+/// What may be cut to make room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// Nothing.
+    Nothing,
+    /// Long results of tools.
+    Results,
+    /// What the user said, too.
+    Everything,
+}
+
+/// Cuts the middle out of long texts and drops pictures. False if there was nothing to cut.
+pub fn trim(messages: &mut [Message], cut: Cut) -> bool {
+    let mut done = false;
     for message in messages {
-        let Message::Results(results) = message else { continue };
-        for block in results.iter_mut().flat_map(|result| &mut result.content) {
-            match block {
-                ContentBlock::Text(text) if text.text.len() > LONG => {
-                    text.text = middle_cut(&text.text);
-                    cut = true;
+        match message {
+            Message::Results(results) if cut != Cut::Nothing => {
+                for block in results.iter_mut().flat_map(|result| &mut result.content) {
+                    done |= trim_block(block);
                 }
-                ContentBlock::Image(_) => {
-                    *block = "(a picture that did not fit)".into();
-                    cut = true;
-                }
-                _ => {}
             }
+            Message::User(blocks) if cut == Cut::Everything => {
+                for block in blocks {
+                    done |= trim_block(block);
+                }
+            }
+            _ => {}
         }
     }
-    cut
+    done
+}
+
+fn trim_block(block: &mut ContentBlock) -> bool {
+    let text = match block {
+        ContentBlock::Text(text) => &mut text.text,
+        ContentBlock::Resource(resource) => match &mut resource.resource {
+            ResourceContents::Text(file) => &mut file.text,
+            ResourceContents::Blob(_) => return false,
+        },
+        ContentBlock::Image(_) => {
+            *block = "(a picture that did not fit)".into();
+            return true;
+        }
+        _ => return false,
+    };
+    let long = text.len() > LONG;
+    if long {
+        *text = middle_cut(text);
+    }
+    long
 }
 
 fn middle_cut(text: &str) -> String {

@@ -1,22 +1,27 @@
 //! The built-in coding agent: turn loop, models, tools.
 
 pub mod agent;
+mod busy;
 mod commands;
 mod config;
+mod digest;
 mod history;
 pub mod http;
+mod jobs;
 pub mod mcp;
 pub mod model;
+mod notice;
 mod permission;
 mod prompt;
 mod report;
 mod retention;
+mod secret;
 mod session;
 mod staged;
 pub mod tools;
 mod turn;
 mod workspace;
 
-pub use agent::{Coder, Keep, Settings, config_folder};
+pub use agent::{Coder, Keep, Settings, config_file, config_folder};
 pub use permission::mode_named;
 pub use retention::KeepFor;

@@ -1,13 +1,15 @@
 //! Who decides about a tool call: the rules, the mode, and where neither does, the user.
 
-use crate::report::Call;
+use crate::report::{Call, one_line};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tieline::agent::{Ask, Decision as Answer};
-use tieline::{PermissionOption, PermissionOptionKind, Raw, Result};
+use tieline::schema::CommandSubject;
+use tieline::{Dialect, PermissionOption, PermissionOptionKind, Raw, Result};
 use tieline_host::files::{Files, Hash, Window};
+use tieline_host::roots::Place;
 use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
 use tieline_host::store::Event;
 
@@ -45,6 +47,8 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The rules of a session and its mode.
 pub struct Permissions {
+    /// Where commands run.
+    cwd: PathBuf,
     mode: Mutex<Mode>,
     /// Built in, the user's own for every folder, and the project's as far as it holds back.
     fixed: Config,
@@ -74,7 +78,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn load(path: &Path) -> std::result::Result<Config, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Config::parse(&text).map_err(|error| format!("{}: {error}", path.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
+        Err(error) if crate::config::is_missing(&error) => Ok(Config::default()),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }
@@ -129,7 +133,7 @@ impl Permissions {
             file = Some(path);
         }
         let rules = Mutex::new(Arc::new(Rules::new(fixed.clone().and(learned.clone()))));
-        Ok(Self { mode: Mutex::new(mode), fixed, learned: Mutex::new(learned), rules, file })
+        Ok(Self { cwd: cwd.to_owned(), mode: Mutex::new(mode), fixed, learned: Mutex::new(learned), rules, file })
     }
 
     /// The mode that is on.
@@ -146,6 +150,13 @@ impl Permissions {
     pub fn decide(&self, action: &Action) -> tieline_host::rules::Verdict {
         let rules = Arc::clone(&lock(&self.rules));
         rules.decide(action, self.mode())
+    }
+
+    /// Whether a file may be looked at before anybody is asked: reading it is free, and no rule forbids what is to be done.
+    /// Otherwise even an error would tell something about it.
+    pub fn lets_look(&self, place: &Place, deed: &Action) -> bool {
+        let read = Action::Read(place.location());
+        self.decide(&read).decision == Decision::Allow && self.decide(deed).decision != Decision::Deny
     }
 
     /// Decides about a call, with the user where need be. `note` is shown with the question.
@@ -167,12 +178,25 @@ impl Permissions {
         let rules: Option<Vec<Rule>> = actions.iter().map(Rule::narrowest).collect();
         let rules = rules.filter(|rules| !rules.is_empty());
         let options = options(rules.as_deref());
-        // Whole, not only its id: some clients show and judge nothing but what the question itself says.
-        let ask = Ask::about(call.announced().clone()).options(options);
+        let ask = match actions {
+            // Where there is a question about commands, that is the clearer one.
+            [Action::Execute { command, .. }] if call.teller().turn.dialect() == Dialect::V2 => {
+                Ask::command(CommandSubject {
+                    command: command.text().to_owned(),
+                    cwd: self.cwd.to_string_lossy().into_owned(),
+                    tool_call_id: Some(call.id().to_owned()),
+                    ..CommandSubject::default()
+                })
+            }
+            // Whole, not only its id: some clients show and judge nothing but what the question itself says.
+            _ => Ask::about(call.announced().clone()),
+        };
+        let ask = ask.title(call.announced().title.set().cloned().unwrap_or_default()).options(options);
         let ask = match note {
             Some(note) => ask.description(note),
             None => ask,
         };
+        call.was_asked();
         let answer = call.teller().turn.ask(ask).await?;
         let Answer::Chosen(option) = &answer else {
             decided(call, "cancelled", "").await?;
@@ -269,7 +293,7 @@ fn numbered(config: &Config) -> Vec<(Decision, Rule)> {
 fn options(rules: Option<&[Rule]>) -> Vec<PermissionOption> {
     let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
-    let text = rules.map(|rules| rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
+    let text = rules.map(|rules| one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; ")));
     if let Some(text) = &text {
         options.push(option("allow_always", format!("Always allow: {text}"), PermissionOptionKind::AllowAlways));
     }

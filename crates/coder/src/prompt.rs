@@ -20,16 +20,28 @@ pub async fn system(workspace: &Workspace, mode: Mode) -> String {
         text.push_str(". Change nothing; make a plan, then use `switch_mode` to leave this mode");
     }
     text.push('\n');
-    if let Ok(place) = workspace.place("AGENTS.md")
-        && let Ok(guide) = workspace.bytes(&place).await
-    {
-        let guide = String::from_utf8_lossy(&guide.bytes);
-        let mut end = guide.len().min(GUIDE);
-        while !guide.is_char_boundary(end) {
-            end -= 1;
+    match guide(workspace).await {
+        Ok(Some(guide)) => {
+            let end = guide.floor_char_boundary(GUIDE);
+            let cut = if end < guide.len() {
+                format!("\n(cut after {GUIDE} of {} bytes; read the file for the rest)", guide.len())
+            } else {
+                String::new()
+            };
+            let _ = write!(text, "\nThe project's AGENTS.md says:\n\n{}{cut}\n", &guide[..end]);
         }
-        let cut = if end < guide.len() { "\n(cut; read the file for the rest)" } else { "" };
-        let _ = write!(text, "\nThe project's AGENTS.md says:\n\n{}{cut}\n", &guide[..end]);
+        Ok(None) => {}
+        // Such as one that is too large to be read, or leads out of the workspace.
+        Err(why) => _ = write!(text, "\nThe project's AGENTS.md can't be used: {why}.\n"),
     }
     text
+}
+
+async fn guide(workspace: &Workspace) -> Result<Option<String>, String> {
+    let place = workspace.place("AGENTS.md")?;
+    if workspace.version(&place).await?.is_none() {
+        return Ok(None);
+    }
+    let bytes = workspace.bytes(&place).await?.bytes;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }

@@ -1,11 +1,17 @@
 //! Tells the client what happens, and the store first: what is reported was written down before.
 
 use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tieline::agent::{ToolCall, Turn};
 use tieline::schema::{Items, ToolCallContentChunk};
 use tieline::{Error, MessageKind, Patch, Raw, Result, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update};
+use tieline_host::rules::hidden;
 use tieline_host::store::{self, Event, SessionLog};
+
+/// No title is longer, in bytes.
+const TITLE: usize = 5 * 1024;
 
 /// The reports of one turn.
 pub struct Teller {
@@ -19,6 +25,8 @@ pub struct Teller {
 struct Now {
     count: u32,
     message: Option<(MessageKind, String)>,
+    /// Something was said that a remark must not run into.
+    spoke: bool,
     /// Calls that have no final status yet.
     open: HashSet<String>,
 }
@@ -30,6 +38,23 @@ pub fn store_failed(error: store::Error) -> Error {
         store::Error::Cursor => Error::invalid_params("the cursor is not one of ours"),
         error => Error::wire(-32603, error.to_string()),
     }
+}
+
+/// Text from a model or a file name as a title: on one line, with every character to be seen and none to be obeyed.
+pub fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if out.len() > TITLE {
+            out.push('…');
+            break;
+        }
+        match c {
+            '\n' | '\t' => out.push(' '),
+            c if hidden(c) => _ = write!(out, "\\u{{{:x}}}", u32::from(c)),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 impl Teller {
@@ -73,7 +98,16 @@ impl Teller {
             return Ok(());
         }
         let id = self.message(kind);
+        self.now().spoke = kind == MessageKind::Agent;
         self.stream(Update::text(kind, Some(id), text)).await
+    }
+
+    /// Says what is no part of the conversation, as a message of its own; it is not written down.
+    pub async fn remark(&self, text: &str) -> Result<()> {
+        // A client that does not tell messages apart puts it behind what was said last.
+        let before = if std::mem::take(&mut self.now().spoke) { "\n\n" } else { "" };
+        let id = self.new_id("n");
+        self.turn.update(Update::text(MessageKind::Agent, Some(id), format!("{before}{text}\n\n"))).await
     }
 
     /// Sends something that comes in floods; it reaches the disk soon.
@@ -103,7 +137,12 @@ impl Teller {
     /// Reports a new tool call; `update` has its id.
     pub async fn call(self: &Arc<Self>, update: ToolCallUpdate, stoppable: bool) -> Result<Arc<Call>> {
         self.end_message();
-        let update = update.status(ToolCallStatus::Pending);
+        let mut update = update.status(ToolCallStatus::Pending);
+        for words in [&mut update.title, &mut update.name] {
+            if let Patch::Set(text) = words {
+                *text = one_line(text);
+            }
+        }
         let id = update.tool_call_id.clone();
         self.note(vec![Event::Update(update.clone().into())]).await?;
         self.now().open.insert(id.clone());
@@ -125,7 +164,7 @@ impl Teller {
         }
         let builder = if stoppable { builder.stoppable() } else { builder };
         let tool = builder.start().await?;
-        Ok(Arc::new(Call { teller: Arc::clone(self), tool, id, announced: update }))
+        Ok(Arc::new(Call { teller: Arc::clone(self), tool, id, announced: update, asked: AtomicBool::new(false) }))
     }
 
     /// What has to be written down for the calls that a cancel cut off. The client is told by the engine.
@@ -141,6 +180,7 @@ pub struct Call {
     tool: ToolCall,
     id: String,
     announced: ToolCallUpdate,
+    asked: AtomicBool,
 }
 
 impl Call {
@@ -152,6 +192,16 @@ impl Call {
     /// All that was said when it was announced, with the change that it would make.
     pub fn announced(&self) -> &ToolCallUpdate {
         &self.announced
+    }
+
+    /// Notes that the user was asked about it, which takes as long as it takes.
+    pub fn was_asked(&self) {
+        self.asked.store(true, Ordering::Relaxed);
+    }
+
+    /// True if the user was asked about it: what was known before may have changed meanwhile.
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// The call as the engine knows it.
@@ -202,5 +252,24 @@ impl Call {
         change.content = content.map_or(Patch::Keep, |content| Patch::Set(Items(content)));
         change.raw_output = output.map_or(Patch::Keep, Patch::Set);
         self.update(change).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_line_and_harmless() {
+        for (text, expect) in [
+            ("Read a b.txt", "Read a b.txt"),
+            ("one\ntwo\tthree", "one two three"),
+            ("\u{1b}]52;c;AA\u{7}", "\\u{1b}]52;c;AA\\u{7}"),
+            ("gpj.\u{202e}exe", "gpj.\\u{202e}exe"),
+            ("a\u{2028}b\r\u{200b}", "a\\u{2028}b\\u{d}\\u{200b}"),
+        ] {
+            assert_eq!(one_line(text), expect);
+        }
+        assert!(one_line(&"é\n".repeat(1 << 20)).len() < TITLE + 16);
     }
 }

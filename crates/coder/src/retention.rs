@@ -42,12 +42,12 @@ impl Default for KeepFor {
 }
 
 impl KeepFor {
-    /// Reads `config.toml` of the user's configuration folder; the defaults if there is none.
-    pub fn load(folder: Option<&Path>) -> Result<Self, String> {
-        let Some(path) = folder.map(|folder| folder.join("config.toml")) else { return Ok(Self::default()) };
-        match std::fs::read_to_string(&path) {
+    /// Reads the user's configuration file; the defaults if there is none.
+    pub fn load(file: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = file else { return Ok(Self::default()) };
+        match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text).map_err(|why| format!("{}: {why}", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) if crate::config::is_missing(&error) => Ok(Self::default()),
             Err(error) => Err(format!("{}: {error}", path.display())),
         }
     }

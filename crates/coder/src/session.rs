@@ -1,13 +1,16 @@
 //! One conversation: its files, its rules, its history, and what happens around a turn.
 
 use crate::agent::Settings;
+use crate::busy::Busy;
 use crate::commands::{self, Typed};
 use crate::history;
+use crate::jobs::Jobs;
 use crate::mcp::Servers;
 use crate::model::{Message, Model, ToolRequest};
+use crate::notice::Notices;
 use crate::permission::{self, Permissions, mode_id, mode_named};
 use crate::prompt;
-use crate::report::{Teller, store_failed};
+use crate::report::{Teller, one_line, store_failed};
 use crate::tools::{Commands, Scene};
 use crate::turn::{Answer, Work};
 use crate::workspace::{Seen, Workspace};
@@ -62,6 +65,7 @@ pub struct Conversation {
     permissions: Arc<Permissions>,
     commands: Arc<Commands>,
     servers: Arc<Servers>,
+    notices: Arc<Notices>,
     model: Mutex<Arc<dyn Model>>,
     thought_level: Mutex<Option<String>>,
     state: tokio::sync::Mutex<State>,
@@ -91,6 +95,12 @@ impl Conversation {
         Place { cwd, more, servers }: Place,
         past: Past,
     ) -> Result<Self> {
+        // One that is not there may be the client's own, or come later. One that is a file never works.
+        for folder in std::iter::once(&cwd).chain(&more) {
+            if std::fs::metadata(folder).is_ok_and(|facts| !facts.is_dir()) {
+                return Err(Error::invalid_params("a working directory or additional directory is no directory"));
+            }
+        }
         let roots = Roots::new(&cwd, &more).map_err(Error::invalid_params)?;
         let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
         let (store, snapshots) = match past.kept {
@@ -106,11 +116,15 @@ impl Conversation {
             .map_err(|why| Error::wire(-32603, format!("The rules can't be read: {why}")))?;
         let model = settings.models.first().cloned().ok_or_else(|| Error::internal("no model"))?;
         let thought_level = Mutex::new(settings.thought_level.clone());
+        let jobs = Jobs::new(handle.clone(), past.log.as_ref()).await;
         // Last of all, so that nothing is started for a session that can't be opened.
-        let servers = Arc::new(Servers::start(servers, folders.clone(), &handle, &settings).await);
+        let notices = Arc::new(Notices::new(handle.clone()));
+        let told = Arc::clone(&notices);
+        let servers = Arc::new(Servers::start(servers, folders.clone(), &handle, told, &settings).await);
         let session = Self {
             servers,
-            commands: Arc::new(Commands::new(settings.sandbox, folders)),
+            notices,
+            commands: Arc::new(Commands::new(settings.sandbox, folders, settings.key_files(), jobs)),
             settings,
             handle,
             store,
@@ -228,7 +242,7 @@ impl Conversation {
         let text = prompt.iter().filter_map(ContentBlock::as_text).find(|text| !text.trim().is_empty());
         let Some(text) = text.filter(|_| !*titled) else { return Ok(()) };
         *titled = true;
-        let title = history::cut(text.trim().lines().next().unwrap_or_default(), 60);
+        let title = one_line(&history::cut(text.trim().lines().next().unwrap_or_default(), 60));
         if let Some(store) = &self.store
             && !store.set_title(self.handle.id(), Some(&title)).await.map_err(store_failed)?
         {
@@ -239,14 +253,14 @@ impl Conversation {
 
     async fn work(&self, teller: &Arc<Teller>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         let turn = &teller.turn;
+        self.notices.begin(teller).await?;
         turn.unless_cancelled(self.servers.settle()).await?;
-        if let Some(news) = self.servers.news() {
-            teller.say(MessageKind::Agent, news).await?;
-            teller.end_message();
-        }
         let mut content = prompt.clone();
         let mut typed_call = None;
-        match commands::typed(self, &prompt).await {
+        // What the agent itself starts with is for the model; nobody typed it.
+        let own = turn.is_own();
+        let typed = if own { Typed::Not } else { commands::typed(self, &prompt).await };
+        match typed {
             Typed::Ours(command) => {
                 let done = commands::carry_out(self, teller, &mut state.messages, command);
                 if let Some(stop) = turn.unless_cancelled(done).await?? {
@@ -254,14 +268,20 @@ impl Conversation {
                 }
             }
             Typed::Project(text) => content[0] = text.into(),
+            Typed::Useless(why) => {
+                teller.say(MessageKind::Agent, why).await?;
+                return Ok(StopReason::EndTurn);
+            }
             Typed::Call(name, arguments) => {
                 let id = teller.new_id("typed");
                 typed_call = Some(ToolRequest { id, name, arguments });
             }
             Typed::Not => {}
         }
-        self.entitle(&prompt, &mut state.titled).await?;
-        teller.note(history::user_event(&content, content == prompt)).await?;
+        if !own {
+            self.entitle(&prompt, &mut state.titled).await?;
+        }
+        teller.note(history::user_event(&content, content == prompt && !own)).await?;
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
         let workspace = Workspace::new(self.files.clone(), Arc::clone(&self.seen), turn.client(), recorder);
@@ -273,6 +293,7 @@ impl Conversation {
             commands: Arc::clone(&self.commands),
             http: self.settings.http.clone(),
             servers: Arc::clone(&self.servers),
+            notices: Arc::clone(&self.notices),
         });
         let mut work = Work {
             scene,
@@ -309,8 +330,16 @@ impl Session for Conversation {
         let log = lock(&self.log).clone();
         let teller = Teller::new(turn, log);
         let mode = self.mode();
+        if teller.turn.is_own() {
+            // There is no prompt to write down, so the turn begins here.
+            teller.note(vec![Event::TurnBegin]).await?;
+        }
         let mut state = self.state.lock().await;
-        let result = self.work(&teller, &mut state, prompt).await;
+        let busy = Busy::new();
+        let result = Box::pin(busy.during(self.work(&teller, &mut state, prompt))).await;
+        // A cancel cuts tools off, but what they were about to do may still happen. Nothing does once the turn is over.
+        busy.rest().await;
+        self.notices.end().await;
         let stop = match &result {
             Ok(stop) => stop.clone(),
             Err(Error::Cancelled) => StopReason::Cancelled,
@@ -337,6 +366,7 @@ impl Session for Conversation {
     }
 
     async fn close(&self) {
+        self.commands.stop_all().await;
         let log = lock(&self.log).take();
         if let Some(log) = log.and_then(Arc::into_inner)
             && let Err(error) = log.close().await

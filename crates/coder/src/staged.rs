@@ -4,7 +4,7 @@ use crate::model::Report;
 use crate::permission::mode_named;
 use crate::tools::Scene;
 use tieline::schema::{CommandsUpdate, CompactionUpdate, Items, Plan, PlanUpdate, UsageUpdate};
-use tieline::{Command, ConfigValue, Error, Patch, Result, StopReason, Update};
+use tieline::{Command, ConfigValue, Error, MessageKind, Patch, Result, StopReason, Update};
 
 /// Reports it. `Some` if the turn ends here.
 pub async fn play(scene: &Scene, report: Report) -> Result<Option<StopReason>> {
@@ -12,7 +12,7 @@ pub async fn play(scene: &Scene, report: Report) -> Result<Option<StopReason>> {
     let session = teller.turn.session();
     match report {
         Report::Title(title) => session.title(title).await?,
-        Report::Notice { severity, title } => session.notice(severity, title).await?,
+        Report::Notice { severity, title } => scene.notices.tell(severity, title, None).await,
         Report::Commands(list) => {
             let commands = list.into_iter().map(|(name, about)| Command::new(name, about)).collect();
             teller.turn.update(CommandsUpdate { commands, meta: None }).await?;
@@ -38,6 +38,11 @@ pub async fn play(scene: &Scene, report: Report) -> Result<Option<StopReason>> {
             teller.update(Update::Compaction(update)).await?;
         }
         Report::Update(update) => teller.update(*update).await?,
+        Report::Later { after, prompt } => {
+            if let Err(why) = scene.commands.jobs().later(after, prompt) {
+                teller.say(MessageKind::Agent, why).await?;
+            }
+        }
         Report::Stop(reason) => return Ok(Some(reason.as_str().into())),
         Report::Fail { code, message } => return Err(Error::wire(code, message)),
     }

@@ -1,5 +1,7 @@
 //! The turn loop: ask the model, run the tools it wants, tell it what came of them, and again until it is done.
 
+use crate::busy;
+use crate::digest::digest;
 use crate::history;
 use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolRequest, ToolResult};
 use crate::permission::Verdict;
@@ -8,10 +10,27 @@ use crate::staged;
 use crate::tools::{self, Output, Prepared, Scene, Tool};
 use serde_json::Value;
 use std::sync::Arc;
-use tieline::schema::Items;
-use tieline::{Cost, Error, MessageKind, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind};
+use std::time::Duration;
+use tieline::schema::{ErrorData, Items};
+use tieline::{
+    Cost, Error, MessageKind, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind, WireError,
+};
 use tieline_host::store;
 use tokio::task::JoinSet;
+
+/// Why calls are not carried out whose answer was cut: they may be cut, too, and half a call does harm.
+const TOO_LONG: &str = "Not done: the answer reached the model's length limit, so this call may be incomplete. Go on with smaller steps, such as a \
+                        long file in several parts.";
+/// Why calls are not carried out that belong to a refusal.
+const REFUSED: &str = "Not done: the answer ended with a refusal.";
+/// One answer of a model has at most so many bytes of text and thoughts,
+const SAID: usize = 16 << 20;
+/// so many calls,
+const CALLS: usize = 128;
+/// and so many bytes of arguments in all of them.
+const ARGUMENTS: usize = 16 << 20;
+/// The code for a provider that takes no more for a while; one of those that implementations may choose.
+const RATE_LIMITED: i64 = -32001;
 
 /// One turn at work. What it knows stays when it is dropped halfway, so that a cancel loses nothing that was said.
 pub struct Work<'a> {
@@ -44,6 +63,23 @@ pub struct Answer {
     kept: Option<Raw>,
 }
 
+impl Answer {
+    /// What is too much in it, if anything is. A model that does not stop must not fill the memory.
+    fn excess(&self) -> Option<ModelError> {
+        let arguments = || self.calls.iter().map(|call| call.arguments.len() + call.name.len()).sum::<usize>();
+        let why = if self.text.len() + self.thought.len() > SAID {
+            format!("more than {} MiB of text", SAID >> 20)
+        } else if self.calls.len() > CALLS {
+            format!("more than {CALLS} tool calls in one step")
+        } else if arguments() > ARGUMENTS {
+            format!("more than {} MiB of arguments for its tools", ARGUMENTS >> 20)
+        } else {
+            return None;
+        };
+        Some(ModelError::Failed(format!("the model's answer is too long: {why}; none of its tools were run")))
+    }
+}
+
 impl Work<'_> {
     fn teller(&self) -> &Arc<Teller> {
         &self.scene.teller
@@ -52,7 +88,7 @@ impl Work<'_> {
     /// Works until the model is done or may not go on. To cancel it, drop it, then call [`Work::close`].
     pub async fn go(&mut self) -> Result<StopReason> {
         for _ in 0..self.max_requests {
-            self.shorten(false).await?;
+            self.shorten().await?;
             let finish = self.ask().await?;
             let calls = self.answer.calls.clone();
             self.keep_answer().await?;
@@ -60,8 +96,14 @@ impl Work<'_> {
                 return Ok(stop);
             }
             match finish {
-                Finish::MaxTokens => return Ok(StopReason::MaxTokens),
-                Finish::Refusal => return Ok(StopReason::Refusal),
+                Finish::MaxTokens => {
+                    self.leave_out(calls, TOO_LONG).await?;
+                    return Ok(StopReason::MaxTokens);
+                }
+                Finish::Refusal => {
+                    self.leave_out(calls, REFUSED).await?;
+                    return Ok(StopReason::Refusal);
+                }
                 Finish::Done if calls.is_empty() => return Ok(StopReason::EndTurn),
                 Finish::Done => {}
             }
@@ -112,27 +154,43 @@ impl Work<'_> {
 
     /// Asks the model and passes on what it says as it comes.
     async fn ask(&mut self) -> Result<Finish> {
-        let mut shortened = false;
+        // First what can be done without, at last even long prompts: they would come again with each request.
+        let mut cuts = [history::Cut::Results, history::Cut::Everything].into_iter();
         loop {
-            match self.listen().await? {
+            let error = match self.listen().await? {
                 Ok(finish) => return Ok(finish),
-                Err(ModelError::Overflow) if !shortened => {
-                    shortened = true;
-                    self.answer = Answer::default();
-                    self.shorten(true).await?;
+                Err(error) => error,
+            };
+            if error == ModelError::Overflow {
+                self.answer = Answer::default();
+                let mut room = false;
+                while let (false, Some(cut)) = (room, cuts.next()) {
+                    room = compact(&self.scene.teller, self.messages, cut).await?;
                 }
-                // The engine adds the ways to log in.
-                Err(ModelError::LoginNeeded(why)) => return Err(Error::wire(-32000, why)),
-                Err(error) => return Err(Error::wire(-32603, error.to_string())),
+                if room {
+                    continue;
+                }
             }
+            return Err(match error {
+                ModelError::RateLimited { why, after } => self.limited(why, after),
+                error => error.told(&*self.model),
+            });
         }
+    }
+
+    /// The provider takes no more for a while: the client is told for how long, in whole seconds.
+    fn limited(&self, why: String, after: Option<Duration>) -> Error {
+        let retry_after = after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
+        let mut error = WireError::new(RATE_LIMITED, why);
+        error.data = ErrorData::RateLimited { retry_after, scope: None }.to_raw(self.teller().turn.dialect());
+        Error::Wire(error)
     }
 
     async fn listen(&mut self) -> Result<std::result::Result<Finish, ModelError>> {
         let request = Request {
             system: self.system.clone(),
             messages: self.messages.clone(),
-            tools: [tools::specs(), self.scene.servers.specs()].concat(),
+            tools: [tools::specs(), self.scene.servers.offer().await].concat(),
             thought_level: self.thought_level.clone(),
             ..Request::default()
         };
@@ -143,16 +201,30 @@ impl Work<'_> {
                 Some(Ok(Event::Text(text))) => {
                     self.answer.text.push_str(&text);
                     self.teller().say(MessageKind::Agent, text).await?;
+                    if let Some(error) = self.answer.excess() {
+                        break Err(error);
+                    }
                 }
                 Some(Ok(Event::Thought(text))) => {
                     self.answer.thought.push_str(&text);
                     self.teller().say(MessageKind::Thought, text).await?;
+                    if let Some(error) = self.answer.excess() {
+                        break Err(error);
+                    }
                 }
-                Some(Ok(Event::Call(call))) => self.answer.calls.push(call),
+                Some(Ok(Event::Call(call))) => {
+                    self.answer.calls.push(call);
+                    if let Some(error) = self.answer.excess() {
+                        // It is not kept either: no later request would be shorter.
+                        self.answer.calls.clear();
+                        break Err(error);
+                    }
+                }
                 Some(Ok(Event::Keep(raw))) => self.answer.kept = Some(raw),
                 Some(Ok(Event::Usage(usage))) => {
                     cost = usage.cost.unwrap_or(cost);
-                    let sum = *self.cost + cost;
+                    // Without the noise of adding.
+                    let sum = ((*self.cost + cost) * 1e9).round() / 1e9;
                     let paid = (sum > 0.0).then(|| Cost { amount: sum, currency: "USD".into(), meta: None });
                     self.teller()
                         .update(tieline::schema::UsageUpdate {
@@ -179,14 +251,24 @@ impl Work<'_> {
         Ok(done)
     }
 
-    /// Puts a digest in place of the older part of the conversation when it grows too long, or when it must.
-    pub async fn shorten(&mut self, must: bool) -> Result<()> {
+    /// Puts a digest in place of the older part of the conversation when it grows too long.
+    async fn shorten(&mut self) -> Result<()> {
         let size = self.model.context_size();
-        let full = size > 0 && history::tokens(self.messages) > size / 5 * 4;
-        if full || must {
-            compact(&self.scene.teller, self.messages, must).await?;
+        if size > 0 && history::tokens(self.messages) > size / 5 * 4 {
+            compact(&self.scene.teller, self.messages, history::Cut::Nothing).await?;
         }
         Ok(())
+    }
+
+    /// Tells the client and the model why calls were not carried out.
+    async fn leave_out(&mut self, calls: Vec<ToolRequest>, why: &str) -> Result<()> {
+        let mut results = Vec::new();
+        for call in calls {
+            let kind = tools::find(&call.name).map_or(ToolKind::Unspecified, Tool::kind);
+            let output = not_begun(&self.scene, &call, kind, why.to_owned()).await?;
+            results.push(ToolResult { id: call.id, name: call.name, content: output.content, is_error: true });
+        }
+        if results.is_empty() { Ok(()) } else { self.push(Message::Results(results)).await }
     }
 
     /// Runs the calls of one answer: neighbours that only read side by side, all others in order.
@@ -197,7 +279,8 @@ impl Work<'_> {
             let mut running = JoinSet::new();
             for (at, call) in group.iter().cloned().enumerate() {
                 let scene = Arc::clone(&self.scene);
-                running.spawn(async move { carry_out(&scene, call).await.map(|result| (at, result)) });
+                let work = async move { carry_out(&scene, call).await.map(|result| (at, result)) };
+                running.spawn(busy::keep(busy::hold(), work));
             }
             let mut done = Vec::new();
             while let Some(result) = running.join_next().await {
@@ -210,12 +293,13 @@ impl Work<'_> {
     }
 }
 
-/// Shortens a conversation and says so; with `trimmed` long results are cut, too. False if it is short enough.
-pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, trimmed: bool) -> Result<bool> {
+/// Shortens a conversation and says so. False if there is nothing to make shorter.
+pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, cut: history::Cut) -> Result<bool> {
     use tieline::schema::{CompactionStatus, CompactionUpdate};
-    let digest = history::digest(messages);
-    let trimmed = trimmed && history::trim(messages);
-    if digest.is_none() && !trimmed {
+    // When everything is cut, there is a digest already.
+    let digest = if cut == history::Cut::Everything { None } else { digest(messages) };
+    let cut = if history::trim(messages, cut) { cut } else { history::Cut::Nothing };
+    if digest.is_none() && cut == history::Cut::Nothing {
         return Ok(false);
     }
     let compaction_id = teller.new_id("compaction");
@@ -227,12 +311,13 @@ pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, trimmed:
     };
     teller.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
     let (summary, kept) = digest.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
-    teller.note(history::compaction_event(summary.as_deref(), kept, trimmed)).await?;
+    teller.note(history::compaction_event(summary.as_deref(), kept, cut)).await?;
     let told = match summary {
         Some(summary) => {
             history::replace(messages, &summary, kept);
             summary
         }
+        None if cut == history::Cut::Everything => "Long prompts were cut.".into(),
         None => "Long results of tools were cut.".into(),
     };
     let told = Patch::Set(Items(vec![told.into()]));
@@ -244,19 +329,21 @@ pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, trimmed:
 async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResult> {
     let output = match prepare(scene, &request).await {
         Ok(ready) => perform(scene, &request, ready).await?,
-        Err((kind, why)) => {
-            // What can't even begin is reported too, so that the user sees what the model tried.
-            let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(request.name.clone());
-            update = update.kind(kind);
-            update.name = Patch::Set(request.name.clone());
-            // What is no JSON that everybody can read is shown as text.
-            let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
-            update.raw_input = Patch::Set(input.into());
-            let call = scene.teller.call(update, false).await?;
-            finish(&call, &request, Output::error(why)).await?
-        }
+        Err((kind, why)) => not_begun(scene, &request, kind, why).await?,
     };
     Ok(ToolResult { id: request.id, name: request.name, content: output.content, is_error: output.failed })
+}
+
+/// Reports a call that can't even begin, so that the user sees what the model tried.
+async fn not_begun(scene: &Arc<Scene>, request: &ToolRequest, kind: ToolKind, why: String) -> Result<Output> {
+    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(request.name.clone());
+    update = update.kind(kind);
+    update.name = Patch::Set(request.name.clone());
+    // What is no JSON that everybody can read is shown as text.
+    let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
+    update.raw_input = Patch::Set(input.into());
+    let call = scene.teller.call(update, false).await?;
+    finish(&call, request, Output::error(why)).await
 }
 
 /// A call that is ready to run, with what the client is told about it.
@@ -279,8 +366,8 @@ async fn prepare(scene: &Arc<Scene>, request: &ToolRequest) -> std::result::Resu
         (None, input) => match scene.servers.find(&request.name) {
             Some(tool) => input.and_then(|input| Ok((input.clone(), tool.prepare(input)?))),
             None => {
-                let all = [tools::specs(), scene.servers.specs()].concat();
-                let known: Vec<&str> = all.iter().map(|tool| tool.name.as_str()).collect();
+                let own = tools::specs().into_iter().map(|tool| tool.name);
+                let known: Vec<String> = own.chain(scene.servers.names()).collect();
                 Err(format!("There is no tool `{}`. There are: {}.", request.name, known.join(", ")))
             }
         },

@@ -1,5 +1,6 @@
 //! The files of a session through one code path: the client's text where it offers it, the disk otherwise.
 
+use crate::busy;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,8 +85,15 @@ impl Workspace {
             let path = place.real_path();
             let Some(path) = path.to_str() else { return Err("its path is no text".into()) };
             match self.client.read_text_file(path, None, None).await {
-                Ok(text) => return self.of_client(place, Some(text)).await,
-                Err(error) if is_missing(&error) => return self.of_client(place, None).await,
+                Ok(text) => {
+                    return Ok(Now { text: Some(text), version: self.version(place).await?, from_client: true });
+                }
+                // What is on the disk all the same must not be overwritten unseen.
+                Err(error) if is_missing(&error) => {
+                    if self.version(place).await?.is_none() {
+                        return Ok(Now { text: None, version: None, from_client: true });
+                    }
+                }
                 // An editor that can't show a file may still leave it to us.
                 Err(error) => tracing::debug!(%error, "the client did not read a file"),
             }
@@ -97,11 +105,6 @@ impl Workspace {
             Err(error) => Err(error.to_string()),
         })
         .await
-    }
-
-    /// What the client says is in a file, with the version that is on the disk.
-    async fn of_client(&self, place: &Place, text: Option<String>) -> Result<Now, String> {
-        Ok(Now { text, version: self.version(place).await?, from_client: true })
     }
 
     /// Which version is on the disk; `None` if there is no file.
@@ -138,11 +141,12 @@ impl Workspace {
         }
     }
 
-    /// Writes a whole file, if it still is what `before` says.
-    pub async fn write(&self, place: &Place, before: &Now, text: &str) -> Result<(), String> {
+    /// Writes a whole file, if it still is what `before` says. The client's text is looked at again only if some time has
+    /// `passed` since then; the disk always is.
+    pub async fn write(&self, place: &Place, before: &Now, text: &str, passed: bool) -> Result<(), String> {
         let path = place.real_path();
         let by_client = self.client.capabilities().fs_write;
-        if (by_client || before.from_client) && self.now(place).await?.text != before.text {
+        if passed && (by_client || before.from_client) && self.now(place).await?.text != before.text {
             return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
         }
         if by_client {
@@ -202,9 +206,15 @@ fn is_missing(error: &Error) -> bool {
     error.code() == Some(-32002) || ["not found", "enoent", "no such file"].iter().any(|words| text.contains(words))
 }
 
-/// Does work that may block, off the runtime.
+/// Does work that may block, off the runtime. A turn that is dropped meanwhile is not at rest before it is done.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
 ) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err("the work was cut off".into()))
+    let hold = busy::hold();
+    let all = move || {
+        let done = work();
+        drop(hold);
+        done
+    };
+    tokio::task::spawn_blocking(all).await.unwrap_or_else(|_| Err("the work was cut off".into()))
 }

@@ -34,7 +34,7 @@ fn what_is_no_instruction_is_said_plainly() {
         assert!(trace.calls.is_empty() && trace.plans.is_empty(), "{prompt:?}: {trace:?}");
         assert!(text.contains("no language model") && text.contains("Nothing was done"), "{prompt:?}: {text}");
         assert_eq!(text.matches("\n- `").count(), 2, "two forms: {text}");
-        assert!(text.contains("`tieline agent --model NAME`"), "{text}");
+        assert!(text.contains("`TIELINE_MODEL=PROVIDER/MODEL`") && text.contains("`tieline models`"), "{text}");
     }
     let text = Talk::new(world).say("Kindly reed src/lib.rs").text();
     assert!(text.contains("- `read FILE`"), "{text}");
@@ -188,29 +188,6 @@ fn long_and_odd_results_are_shown_safely() {
     assert!(!text.contains('\u{202e}') && text.len() < 1500, "{text}");
     let many = "read a.txt\n".repeat(60);
     assert!(Talk::new(world).say(&many).text().contains("at most 50"));
-}
-
-#[test]
-fn huge_prompts_take_no_long_time() {
-    let begun = std::time::Instant::now();
-    for part in [
-        "'a ",
-        "\"a ",
-        "please ",
-        "read a.rs and ",
-        "then ",
-        "`",
-        "read it\n",
-        "x:\n",
-        "```\n",
-        "/read a\n",
-        "a; ",
-        "- \n",
-    ] {
-        Talk::new(world).say(&part.repeat(75_000 / part.len()));
-        Talk::new(world).say(&format!("run {}", part.repeat(75_000 / part.len())));
-    }
-    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

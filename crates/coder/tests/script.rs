@@ -155,6 +155,7 @@ fn kind(report: &Report) -> &'static str {
         Report::Context { .. } => "context",
         Report::Plan(_) => "plan",
         Report::Compaction { .. } => "compaction",
+        Report::Later { .. } => "later",
         Report::Stop(_) => "stop",
         Report::Fail { .. } => "fail",
         Report::Update(update) => match &**update {

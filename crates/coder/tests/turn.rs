@@ -4,6 +4,12 @@
 
 #[path = "turn/editor.rs"]
 mod editor;
+#[path = "turn/fetch.rs"]
+mod fetch;
+#[path = "turn/limits.rs"]
+mod limits;
+#[path = "turn/rules.rs"]
+mod rules;
 
 use editor::{Editor, Listed, calls, text};
 use serde_json::{Value, json};
@@ -26,8 +32,26 @@ async fn unsaved_text_wins_and_a_missing_file_is_new() {
     let files = editor.unsaved.clone().unwrap();
     assert_eq!(files[&path], "edited");
     assert_eq!(files[&editor.path("new.txt")], "fresh");
-    assert_eq!(std::fs::read_to_string(path).unwrap(), "saved", "the editor saves, not we");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "saved", "the editor saves, not we");
     assert!(editor.asked.is_empty());
+    // Once for the read, once for each change.
+    assert_eq!(editor.reads, [path.clone(), path, editor.path("new.txt")]);
+}
+
+/// A client that does not know a file does not make it a new one.
+#[tokio::test]
+async fn a_file_that_only_the_disk_knows_is_not_overwritten_unseen() {
+    let write = ("write", json!({"path": "a.txt", "content": "new"}));
+    let edit = ("edit", json!({"path": "b.txt", "edits": [{"old": "precious", "new": "edited"}]}));
+    let model = Listed::new([calls(vec![write, edit]), text("done")]);
+    let mut editor = Editor::open(&model, Some(HashMap::new())).await;
+    std::fs::write(editor.path("a.txt"), "precious").unwrap();
+    std::fs::write(editor.path("b.txt"), "precious").unwrap();
+    editor.prompt("go").await;
+    assert!(model.results().iter().all(|(_, failed)| !failed), "{:?}", model.results());
+    let diffs: Vec<_> = editor.updates.iter().filter(|update| update["content"][0]["type"] == "diff").collect();
+    assert!(diffs.iter().all(|update| update["content"][0]["oldText"] == "precious"), "{diffs:?}");
+    assert_eq!(diffs.len(), 2, "{diffs:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The command line of `tieline exec`.
 
-use clap::{ArgGroup, Args, ValueEnum};
+use crate::shared::pair;
+use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 use tieline::Protocol;
@@ -16,7 +17,8 @@ const EXAMPLES: &str = "Examples:
 Exit codes:
   0 done   1 agent or protocol error   2 usage   3 time-out   4 no such session
   5 every permission refused   6 login needed   7 agent not started   8 context lost
-  10 the model refused   11 token or turn limit   14 configuration   130 interrupted   143 terminated";
+  9 budget used up   10 the model refused   11 token or turn limit   12 answer does not fit
+  13 protocol violation   14 configuration   130 interrupted   141 output unread   143 terminated";
 
 /// One turn with an agent, for scripts: ask, read the answer, exit
 ///
@@ -30,12 +32,12 @@ pub struct Arguments {
     #[arg(value_name = "PROMPT|-")]
     pub prompt: Option<String>,
 
-    /// The agent: a name (see `tieline agents list`) or one quoted command line
-    #[arg(long, short, value_name = "NAME|COMMAND", help_heading = "Agent", conflicts_with = "command")]
+    /// A name (see `tieline agents list`) or one quoted command line
+    #[arg(long, short, value_name = "NAME|COMMAND", value_hint = ValueHint::CommandString, help_heading = "Agent", conflicts_with = "command")]
     pub agent: Option<String>,
 
     /// The agent as a command with its arguments
-    #[arg(last = true, value_name = "COMMAND", help_heading = "Agent")]
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments, help_heading = "Agent")]
     pub command: Vec<String>,
 
     /// A variable for the agent; can be given again
@@ -46,7 +48,9 @@ pub struct Arguments {
     #[arg(long, value_name = "METHOD", help_heading = "Agent")]
     pub login: Option<String>,
 
-    /// The version of the protocol: auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    /// auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    ///
+    /// The version of the protocol.
     #[arg(long, value_name = "VERSION", help_heading = "Agent")]
     pub protocol: Option<Protocol>,
 
@@ -55,11 +59,11 @@ pub struct Arguments {
     pub framing: Option<Framing>,
 
     /// The folder to work in
-    #[arg(long, short = 'C', value_name = "DIR", help_heading = "Session")]
+    #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Session")]
     pub cwd: Option<PathBuf>,
 
     /// Another folder that the agent may use; can be given again
-    #[arg(long, value_name = "DIR", help_heading = "Session")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Session")]
     pub add_dir: Vec<PathBuf>,
 
     /// A session by a name of yours; begun if there is none
@@ -74,23 +78,25 @@ pub struct Arguments {
     #[arg(long, short, value_name = "ID", help_heading = "Session")]
     pub resume: Option<String>,
 
-    /// If the agent has lost the session: fail (exit code 8), or go on in a new one
-    #[arg(long, value_name = "WHAT", default_value = "fail", help_heading = "Session")]
+    /// If the agent has lost the session: fail, new or handover
+    ///
+    /// End with exit code 8, go on in a new one, or go on in a new one that is given a record of what was said.
+    #[arg(long, value_name = "WHAT", default_value = "fail", hide_possible_values = true, help_heading = "Session")]
     pub on_lost: OnLost,
 
     /// Adds a file to the prompt; can be given again
-    #[arg(long, short, value_name = "FILE", help_heading = "Prompt")]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Prompt")]
     pub file: Vec<PathBuf>,
 
     /// Adds a picture (PNG, JPEG, GIF, WebP); can be given again
-    #[arg(long, short, value_name = "FILE", help_heading = "Prompt")]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Prompt")]
     pub image: Vec<PathBuf>,
 
     /// Switches to a mode first
     #[arg(long, value_name = "MODE", help_heading = "Prompt")]
     pub mode: Option<String>,
 
-    /// Switches to a model first
+    /// Switches to a model first; the built-in agent takes any PROVIDER/MODEL, see `tieline models`
     #[arg(long, short, value_name = "MODEL", help_heading = "Prompt")]
     pub model: Option<String>,
 
@@ -98,8 +104,10 @@ pub struct Arguments {
     #[arg(long, short, value_name = "ID=VALUE", value_parser = pair, help_heading = "Prompt")]
     pub option: Vec<(String, String)>,
 
-    /// MCP servers for the agent, from a file like `.mcp.json`; can be given again
-    #[arg(long, value_name = "FILE", help_heading = "Prompt")]
+    /// MCP servers for the agent, from a file like `.mcp.json`
+    ///
+    /// Can be given again.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Prompt")]
     pub mcp_config: Vec<PathBuf>,
 
     /// Asks about everything, reading too
@@ -131,7 +139,7 @@ pub struct Arguments {
     pub deny: Vec<String>,
 
     /// Where nobody can be asked: deny, or fail (end the turn)
-    #[arg(long, value_name = "WHAT", default_value = "deny", help_heading = "Permission")]
+    #[arg(long, value_name = "WHAT", default_value = "deny", hide_possible_values = true, help_heading = "Permission")]
     pub on_ask: OnAsk,
 
     /// Does not offer to read and write files for the agent
@@ -150,9 +158,44 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration, help_heading = "Limits")]
     pub start_timeout: Duration,
 
-    /// text, quiet (the last message only), json (one object), stream-json (events) or acp (frames) [default: text]
-    #[arg(long, short = 'F', value_name = "FORMAT", alias = "output-format", help_heading = "Output")]
+    /// How long the agent may send nothing while it works
+    ///
+    /// While it waits for an answer or a command of ours it is not silent.
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
+    pub idle_timeout: Option<Duration>,
+
+    /// Stops the turn when it has cost more than this
+    ///
+    /// In the agent's currency, and by its own word.
+    #[arg(long, value_name = "AMOUNT", value_parser = amount, help_heading = "Limits")]
+    pub max_cost: Option<f64>,
+
+    /// Stops the turn when there are more tokens in the context
+    ///
+    /// By the agent's own word.
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    pub max_tokens: Option<u64>,
+
+    /// Stops the turn at the tool call after this many
+    #[arg(long, value_name = "NUMBER", help_heading = "Limits")]
+    pub max_tool_calls: Option<u64>,
+
+    /// text, quiet, json, stream-json or acp [default: text]
+    ///
+    /// For people, only the last message, one object, one event per line, or the frames as on the wire.
+    #[arg(
+        long,
+        short = 'F',
+        value_name = "FORMAT",
+        alias = "output-format",
+        hide_possible_values = true,
+        help_heading = "Output"
+    )]
     pub format: Option<Format>,
+
+    /// The same as --format stream-json
+    #[arg(long, help_heading = "Output", conflicts_with_all = ["format", "quiet"])]
+    pub json: bool,
 
     /// The same as --format quiet
     #[arg(long, short, help_heading = "Output", conflicts_with_all = ["format", "verbose"])]
@@ -162,9 +205,33 @@ pub struct Arguments {
     #[arg(long, short, help_heading = "Output")]
     pub verbose: bool,
 
-    /// Writes every frame into a file (JSON lines: time, direction, frame); secrets are hidden
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    /// Writes every frame into a file; secrets are hidden
+    ///
+    /// JSON lines: time, direction, frame.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<PathBuf>,
+
+    /// The last message must be JSON that fits this JSON Schema (code 12)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output_schema: Option<PathBuf>,
+
+    /// Fails if the agent breaks the protocol anywhere (code 13)
+    ///
+    /// Also where that could be forgiven.
+    #[arg(long, help_heading = "Output")]
+    pub strict: bool,
+
+    /// Writes the last message into a file
+    ///
+    /// As the agent said it; the file is empty if there is none.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub save_last: Option<PathBuf>,
+
+    /// Beside the answer: thoughts,tools,diffs,plan,usage or none
+    ///
+    /// What `text` shows. Without this: tools,diffs,plan.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', hide_possible_values = true, help_heading = "Output")]
+    pub show: Vec<Show>,
 
     /// Keeps no record of the session
     #[arg(long, help_heading = "Output", conflicts_with_all = ["session", "go_on", "resume"])]
@@ -186,6 +253,30 @@ pub enum Format {
     Acp,
 }
 
+impl Format {
+    /// True if a person reads it, who can be asked.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Self::Text | Self::Quiet)
+    }
+}
+
+/// What is shown beside the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Show {
+    /// What the agent thinks.
+    Thoughts,
+    /// What it does.
+    Tools,
+    /// What it changes.
+    Diffs,
+    /// What it plans.
+    Plan,
+    /// What it uses.
+    Usage,
+    /// Nothing.
+    None,
+}
+
 /// What to do if the agent has lost the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnLost {
@@ -193,6 +284,8 @@ pub enum OnLost {
     Fail,
     /// Go on in a new session.
     New,
+    /// Go on in a new session with a record of the old one.
+    Handover,
 }
 
 /// What to do where nobody can be asked.
@@ -208,7 +301,16 @@ impl Arguments {
     /// The format: the flag, or what the configuration says.
     pub fn format(&self, configured: Option<&str>) -> Format {
         let usual = configured.and_then(|name| Format::from_str(name, false).ok()).unwrap_or(Format::Text);
-        if self.quiet { Format::Quiet } else { self.format.unwrap_or(usual) }
+        match (self.quiet, self.json) {
+            (true, _) => Format::Quiet,
+            (_, true) => Format::StreamJson,
+            _ => self.format.unwrap_or(usual),
+        }
+    }
+
+    /// What is shown beside the answer.
+    pub fn shown(&self) -> Vec<Show> {
+        if self.show.is_empty() { vec![Show::Tools, Show::Diffs, Show::Plan] } else { self.show.clone() }
     }
 
     /// What the user calls the agent.
@@ -224,20 +326,18 @@ impl Arguments {
     }
 }
 
-/// `NAME=VALUE`.
-fn pair(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write it as NAME=VALUE".into()),
-    }
-}
-
 fn framing(text: &str) -> Result<Framing, String> {
     match text {
         "lines" => Ok(Framing::Lines),
         "content-length" => Ok(Framing::Headers),
         _ => Err("use lines or content-length".into()),
     }
+}
+
+/// An amount of money.
+fn amount(text: &str) -> Result<f64, String> {
+    let amount = text.parse::<f64>().ok().filter(|amount| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| "use a number such as 0.50".into())
 }
 
 /// `90`, `90s`, `1.5m`, `2h`, `500ms`.

@@ -5,10 +5,12 @@ use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use tieline_client::permission::Ruling;
-use tieline_client::run::{Ending, Event, Gone, News, Outcome, Progress, Watch, When};
+use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, Reached, Watch, When};
 use tieline_client::services;
 use tieline_host::store::Time;
-use tieline_schema::{ContentBlock, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json};
+use tieline_schema::{
+    AuthMethod, ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json,
+};
 
 /// Text is written in pieces of this size.
 const PIECE: usize = 64 * 1024;
@@ -55,16 +57,6 @@ impl Stream {
         self.outlet.push(To::Out, line(&event));
     }
 
-    fn text(&self, kind: &str, fresh: bool, text: &str) {
-        let mut rest = text;
-        let mut fresh = fresh;
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-            self.event(kind, json!({"text": piece, "new_message": std::mem::take(&mut fresh)}));
-            rest = after;
-        }
-    }
-
     /// The last event.
     pub fn end(&self, outcome: &Outcome) {
         let head = self.head("end");
@@ -79,7 +71,7 @@ impl Watch for Stream {
                 self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
             }
             Event::Session(session) => self.event("session", session_value(session)),
-            Event::Said { kind, news } => {
+            Event::Said { kind, news, when } => {
                 let name = if kind == MessageKind::Thought { "thought" } else { "text" };
                 let (fresh, text) = match news {
                     News::More(text) => (false, text),
@@ -94,7 +86,9 @@ impl Watch for Stream {
                 let (mut rest, mut fresh) = (text, fresh);
                 while !rest.is_empty() {
                     let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-                    self.text(name, std::mem::take(&mut fresh), piece);
+                    let mut body = json!({"text": piece, "new_message": std::mem::take(&mut fresh)});
+                    mark(&mut body, when);
+                    self.event(name, body);
                     rest = after;
                     self.outlet.room().await?;
                 }
@@ -135,7 +129,11 @@ impl Stream {
                 }
                 Plan::Other { .. } => ("update", raw(update_json(&Update::Plan(update.clone())))),
             },
-            (Update::Usage(usage), _) => ("usage", json!({"used": usage.used, "size": usage.size})),
+            (Update::Usage(usage), _) => (
+                "usage",
+                json!({"used": usage.used, "size": usage.size,
+                "cost": usage.cost.set().map(cost_value)}),
+            ),
             (Update::Notice(notice), _) => (
                 "notice",
                 json!({"severity": notice.severity.to_string(), "title": notice.title,
@@ -148,11 +146,7 @@ impl Stream {
             }
             (other, _) => ("update", raw(update_json(other))),
         };
-        match when {
-            When::Turn => {}
-            When::Before => body["when"] = "before".into(),
-            When::Late => body["when"] = "late".into(),
-        }
+        mark(&mut body, when);
         self.event(kind, body);
     }
 
@@ -192,6 +186,15 @@ impl Stream {
     }
 }
 
+/// Says when something came, if that was not in the turn.
+fn mark(body: &mut Value, when: When) {
+    match when {
+        When::Turn => {}
+        When::Before => body["when"] = "before".into(),
+        When::Late => body["when"] = "late".into(),
+    }
+}
+
 /// The one object of `json`.
 pub fn object(outlet: &Outlet, outcome: &Outcome) {
     write_outcome(outlet, json!({"v": 1}), outcome);
@@ -226,7 +229,7 @@ pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
         json!({"label": agent.label, "name": agent.name, "version": agent.version, "protocol": agent.protocol}),
     );
     put("usage", outcome.usage.map(|(used, size)| json!({"used": used, "size": size})).into());
-    put("cost", outcome.cost.as_ref().map(|cost| json!({"amount": cost.amount, "currency": cost.currency})).into());
+    put("cost", outcome.cost.as_ref().map(cost_value).into());
     put("changed_files", outcome.changed.iter().map(|file| Value::from(&*file.path)).collect());
     let untold = outcome.changed.iter().filter(|file| !file.told);
     put("unasked_files", untold.map(|file| Value::from(&*file.path)).collect());
@@ -236,32 +239,38 @@ pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
         json!({"allowed": permissions.allowed, "denied": permissions.denied, "cancelled": permissions.cancelled}),
     );
     put("warnings", outcome.warnings.iter().map(|warning| Value::from(&**warning)).collect());
+    if let Some(answer) = &outcome.answer {
+        put("answer", answer.clone());
+    }
     put("duration_ms", (outcome.took.as_millis() as u64).into());
     if let Some(failure) = &outcome.failure {
-        let logins: Vec<Value> = failure
-            .logins
-            .iter()
-            .map(|method| json!({"id": method.id(), "name": method.name(), "kind": method.kind()}))
-            .collect();
-        put(
-            "error",
-            json!({"code": failure.ending.name(), "phase": failure.phase.name(), "message": failure.message,
-                "rpc_code": failure.rpc_code, "exit": failure.exit, "stderr_tail": failure.stderr,
-                "hint": failure.hint, "login_methods": logins}),
-        );
+        put("error", failure_value(failure));
     } else if outcome.ending == Ending::Denied {
-        put(
-            "error",
-            json!({"code": "denied", "phase": "turn", "message": "every permission that was asked for was refused",
-                "hint": "allow more with --allow-edits, --allow-all or --allow RULE"}),
-        );
+        let denied = Failure::new(Ending::Denied, Phase::Turn, "every permission that was asked for was refused");
+        put("error", failure_value(&denied.hint("allow more with --allow-edits, --allow-all or --allow RULE")));
     }
     map
 }
 
+fn failure_value(failure: &Failure) -> Value {
+    let login = |method: &AuthMethod| json!({"id": method.id(), "name": method.name(), "kind": method.kind()});
+    let logins: Vec<Value> = failure.logins.iter().map(login).collect();
+    json!({"code": failure.ending.name(), "phase": failure.phase.name(), "message": failure.message,
+        "rpc_code": failure.rpc_code, "exit": failure.exit, "stderr_tail": failure.stderr, "hint": failure.hint,
+        "login_methods": logins, "limit": failure.limit.as_ref().map(limit_value), "violations": failure.violations})
+}
+
+fn cost_value(cost: &Cost) -> Value {
+    json!({"amount": cost.amount, "currency": cost.currency})
+}
+
+fn limit_value(reached: &Reached) -> Value {
+    json!({"name": reached.name, "limit": reached.limit, "used": reached.used, "unit": reached.unit})
+}
+
 fn session_value(session: &tieline_client::run::SessionFacts) -> Value {
     json!({"id": session.id, "agent_session": session.agent_id, "cwd": session.cwd.to_string_lossy(),
-        "resumed": session.resumed})
+        "resumed": session.resumed, "handed_over": session.handed_over})
 }
 
 fn tool_value(tool: &ToolCallItem) -> Value {

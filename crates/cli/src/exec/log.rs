@@ -3,13 +3,15 @@
 use std::fmt::{Debug, Write};
 use tieline_client::run::Warnings;
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::Context;
 
-/// Listens to the libraries.
-pub fn listen(warnings: Warnings) {
-    // Only the first of a process counts.
-    let _ = tracing::subscriber::set_global_default(Listener { warnings });
+/// Listens to the libraries, beside the log that the user may want.
+pub fn listen(warnings: Warnings) -> Result<(), String> {
+    let ours = Targets::new().with_target("tieline", LevelFilter::WARN);
+    crate::log::start(Some(Listener { warnings }.with_filter(ours).boxed()))
 }
 
 struct Listener {
@@ -32,26 +34,10 @@ impl Visit for Words {
     }
 }
 
-impl Subscriber for Listener {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= Level::WARN && metadata.target().starts_with("tieline")
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
+impl<S: Subscriber> Layer<S> for Listener {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
         self.warnings.push(words.message + &words.fields);
     }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }

@@ -31,6 +31,7 @@ struct Inner {
 }
 
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact about the output")]
 struct State {
     queue: VecDeque<(To, Vec<u8>)>,
     bytes: usize,
@@ -43,6 +44,21 @@ struct State {
     /// A question stands on the screen: everything else waits here.
     held: u32,
     later: VecDeque<(To, Vec<u8>)>,
+    /// A line that tells of a wait stands on the terminal; this takes it away.
+    status: Option<&'static str>,
+    /// The last text on standard output has no end of line.
+    middle: bool,
+    /// The cursor was brought to the beginning of a line since somebody asked for this.
+    moved: bool,
+}
+
+impl State {
+    fn wipe(&mut self) {
+        if let Some(wipe) = self.status.take() {
+            self.bytes += wipe.len();
+            self.queue.push_back((To::Err, wipe.into()));
+        }
+    }
 }
 
 impl Outlet {
@@ -64,6 +80,12 @@ impl Outlet {
         if to == To::Out && state.gone {
             return;
         }
+        if state.held == 0 {
+            state.wipe();
+        }
+        if to == To::Out {
+            state.middle = !bytes.ends_with(b"\n");
+        }
         state.bytes += bytes.len();
         let queue = if state.held > 0 { &mut state.later } else { &mut state.queue };
         match queue.back_mut() {
@@ -74,11 +96,48 @@ impl Outlet {
         self.inner.work.notify_one();
     }
 
-    /// Adds something that is not vital: left out when there is no room.
-    pub fn push_if_room(&self, to: To, bytes: impl Into<Vec<u8>>) {
-        if self.inner.lock().bytes < ROOM {
-            self.push(to, bytes);
+    /// Adds a line on standard error that is not vital: left out when there is no room. If standard output is on the same screen,
+    /// the line begins below it.
+    pub fn line_if_room(&self, line: &str, same_screen: bool) {
+        let mut state = self.inner.lock();
+        if state.bytes >= ROOM {
+            return;
         }
+        let end = if same_screen && std::mem::take(&mut state.middle) { "\n" } else { "" };
+        state.moved |= !end.is_empty();
+        drop(state);
+        self.push(To::Err, format!("{end}{line}\n"));
+    }
+
+    /// Shows a line on the terminal that goes away with whatever is printed next. Nothing of the kind comes between a person and a
+    /// question. `below`: the cursor stands in the middle of a line and stays there.
+    pub fn status(&self, line: &str, below: bool) {
+        let mut state = self.inner.lock();
+        if state.held > 0 || state.bytes >= ROOM {
+            return;
+        }
+        // Down and up again first, so that there is a line below at the bottom of the screen, too.
+        let (bytes, wipe) = if below {
+            (format!("\x1bD\x1bM\x1b7\r\n{line}\x1b[K\x1b8"), "\x1b[J")
+        } else {
+            (format!("\r\x1b[K{line}"), "\r\x1b[K")
+        };
+        state.status = Some(wipe);
+        state.bytes += bytes.len();
+        state.queue.push_back((To::Err, bytes.into_bytes()));
+        drop(state);
+        self.inner.work.notify_one();
+    }
+
+    /// Takes that line away.
+    pub fn no_status(&self) {
+        self.inner.lock().wipe();
+        self.inner.work.notify_one();
+    }
+
+    /// Whether the cursor was brought to the beginning of a line since this was asked last, by a question for example.
+    pub fn was_moved(&self) -> bool {
+        std::mem::take(&mut self.inner.lock().moved)
     }
 
     /// Why standard output could not be written. That its reader went away is no trouble.
@@ -88,8 +147,12 @@ impl Outlet {
 
     /// Holds everything back that is not said through the guard.
     pub fn hold(&self) -> Held {
-        self.inner.lock().held += 1;
-        Held { inner: Arc::clone(&self.inner) }
+        let mut state = self.inner.lock();
+        state.wipe();
+        state.held += 1;
+        (state.moved, state.middle) = (true, false);
+        drop(state);
+        Held { inner: Arc::clone(&self.inner), open: false }
     }
 
     /// Waits until there is room for more.
@@ -121,21 +184,32 @@ impl Outlet {
 /// A question stands on the screen while this lives.
 pub struct Held {
     inner: Arc<Inner>,
+    /// The cursor stands behind a question that has no answer yet.
+    open: bool,
 }
 
 impl Held {
     /// Prints on standard error, at once.
-    pub fn say(&self, text: &str) {
+    pub fn say(&mut self, text: &str) {
+        self.open = !text.ends_with('\n');
         let mut state = self.inner.lock();
         state.bytes += text.len();
         state.queue.push_back((To::Err, text.as_bytes().to_vec()));
         drop(state);
         self.inner.work.notify_one();
     }
+
+    /// The person ended the line that the question stood in.
+    pub fn answered(&mut self) {
+        self.open = false;
+    }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        if self.open {
+            self.say("\n");
+        }
         let mut state = self.inner.lock();
         state.held -= 1;
         if state.held == 0 {

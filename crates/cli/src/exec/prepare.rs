@@ -3,17 +3,18 @@
 use super::arguments::{Arguments, Format, OnAsk, OnLost};
 use super::ask::Person;
 use super::frames;
-use super::outlet::{Outlet, To};
+use super::outlet::Outlet;
 use super::style::Style;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_client::agents::{self, AgentSpec, BUILT_IN};
+use tieline_client::answer::Schema;
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{self, Headless, Policy};
-use tieline_client::run::{self, Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
+use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_host::rules::{Decision, Rule};
@@ -63,14 +64,35 @@ pub async fn prepare(
     }
     let cwd = folder(arguments, entry.as_ref())?;
     let (mut agent, by_command) = agent(arguments, config, entry.as_ref())?;
+    let key = key(&agent, by_command);
+    if let Some(entry) = entry.as_ref().filter(|entry| entry.agent != key) {
+        let why = format!("the session {} is one with `{}`, not with `{key}`", entry.id, entry.agent);
+        return Err(usage(why).hint("leave the agent out to go on with the session's own"));
+    }
     if agent.is_built_in() && journal.is_none() {
         // Where we find no place to keep something, it would find none either.
         agent.command.push("--no-store".to_owned());
     }
+    if let Some(model) = arguments.model.as_ref().filter(|model| model.contains('/') || *model == "offline")
+        && agent.is_built_in()
+    {
+        // It can only switch to models that it knows from its start.
+        agent.command.extend(["--model".to_owned(), model.clone()]);
+    }
     let roots = roots(arguments, entry.as_ref())?;
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
     mcp.extend(servers);
+    let schema = schema(arguments, warnings)?;
+    if let Some(path) = &arguments.save_last {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if path.is_dir() || !folder.is_dir() {
+            return Err(usage(format!("--save-last {}: this is no place for a file", path.display())));
+        }
+    }
     let mut trace = Frames::new(warnings.clone());
+    if arguments.strict {
+        trace = trace.strict();
+    }
     if let Some(path) = &arguments.trace {
         trace = trace.trace(path).map_err(|error| usage(format!("--trace {}: {error}", path.display())))?;
     }
@@ -82,8 +104,7 @@ pub async fn prepare(
         (Some(journal), Some(entry)) => Some(reopen(journal, entry).await?),
         _ => None,
     };
-    let people = matches!(format, Format::Text | Format::Quiet);
-    let person = if people { Person::find(outlet.clone(), style) } else { None };
+    let person = if format.is_for_people() { Person::find(outlet.clone(), style) } else { None };
     let notes = Notes::default();
     let services = services(arguments, config, &cwd, &roots, person.clone(), &notes)?;
     let mut offer = ClientCapabilities::default();
@@ -95,7 +116,9 @@ pub async fn prepare(
         agent,
         env: arguments.env.clone(),
         on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
-            Arc::new(move |line| lines.push_if_room(To::Err, format!("agent: {}\n", sanitize::line(line))))
+            Arc::new(move |line| {
+                lines.line_if_room(&format!("· agent: {}", sanitize::line(line)), style.same_screen);
+            })
         }),
         cwd,
         roots,
@@ -109,11 +132,19 @@ pub async fn prepare(
         offer,
         start_limit: arguments.start_timeout,
         limit: arguments.timeout,
+        idle_limit: arguments.idle_timeout,
+        budget: Budget { cost: arguments.max_cost, tokens: arguments.max_tokens, tool_calls: arguments.max_tool_calls },
         journal,
         recording,
         name: arguments.session.clone(),
-        new_if_lost: arguments.on_lost == OnLost::New,
+        on_lost: match arguments.on_lost {
+            OnLost::Fail => run::OnLost::Fail,
+            OnLost::New => run::OnLost::New,
+            OnLost::Handover => run::OnLost::HandOver,
+        },
+        schema,
         by_command,
+        key,
         terminal_login: person.is_some(),
     };
     let chooser = person.map(|person| person as Arc<dyn Chooser>);
@@ -194,7 +225,7 @@ fn journal(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Journal>
     match Journal::open_default() {
         Ok(journal) => Ok(Some(journal)),
         Err(error) if arguments.resume.is_some() || arguments.go_on || arguments.session.is_some() => {
-            Err(config_error(&error))
+            Err(config_error(&error).hint("set XDG_STATE_HOME to a folder that you can write to"))
         }
         Err(error) => {
             warnings.push(format!("the session is not recorded: {error}"));
@@ -219,15 +250,42 @@ async fn entry(arguments: &Arguments, config: &Config, journal: Option<&Journal>
         return Ok(None);
     }
     let cwd = folder(arguments, None)?;
-    let (agent, _) = agent(arguments, config, None)?;
+    let (agent, by_command) = agent(arguments, config, None)?;
+    let key = key(&agent, by_command);
     if let Some(name) = &arguments.session {
-        return journal.named(&agent.name, &cwd, name).await.map_err(journal_error);
+        return journal.named(&key, &cwd, name).await.map_err(journal_error);
     }
-    let last = journal.last(Some(&agent.name), Some(&cwd)).await.map_err(journal_error)?;
-    match last {
-        Some(entry) => Ok(Some(entry)),
-        None => Err(missing(format!("there is no session with {} in {} yet", agent.name, cwd.display()))),
+    if let Some(entry) = journal.last(Some(&key), Some(&cwd)).await.map_err(journal_error)? {
+        return Ok(Some(entry));
     }
+    let why = format!("there is no session with `{key}` in {} yet", cwd.display());
+    // One with another agent is not what was asked for.
+    match journal.last(None, Some(&cwd)).await.map_err(journal_error)? {
+        Some(other) => Err(missing(format!("{why}; the last one there, {}, is one with `{}`", other.id, other.agent))),
+        None => Err(missing(why)),
+    }
+}
+
+/// What the journal calls an agent: its name, or its whole command line.
+fn key(agent: &AgentSpec, by_command: bool) -> String {
+    if by_command { agents::join_line(&agent.command) } else { agent.name.clone() }
+}
+
+/// An agent by its command. A path is meant from here, also when the session goes on elsewhere.
+fn by_words(mut words: Vec<String>) -> std::result::Result<(AgentSpec, bool), tieline_client::config::Error> {
+    if let Some(program) = words.first_mut()
+        && let Some(path) = whole(program)
+    {
+        *program = path;
+    }
+    AgentSpec::from_words(words).map(|spec| (spec, true))
+}
+
+/// The whole path of a program that was given as one.
+fn whole(program: &str) -> Option<String> {
+    let path = Path::new(program);
+    let folder = path.parent().filter(|_| program.contains(std::path::is_separator))?;
+    folder.canonicalize().ok()?.join(path.file_name()?).into_os_string().into_string().ok()
 }
 
 async fn reopen(journal: &Journal, entry: &Entry) -> Result<Recording> {
@@ -276,30 +334,40 @@ fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Resul
     let not_found =
         |error: tieline_client::config::Error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string());
     if !arguments.command.is_empty() {
-        return AgentSpec::from_words(arguments.command.clone())
-            .map(|spec| (spec, true))
-            .map_err(|error| usage(error.to_string()));
+        return by_words(arguments.command.clone()).map_err(|error| usage(error.to_string()));
     }
     let name = match (&arguments.agent, entry) {
         (Some(name), _) => name.as_str(),
         (None, Some(entry)) if !entry.command.is_empty() => {
-            return AgentSpec::from_words(entry.command.clone()).map(|spec| (spec, true)).map_err(not_found);
+            return by_words(entry.command.clone()).map_err(not_found);
         }
         (None, Some(entry)) => &entry.agent,
         (None, None) => config.agent.as_deref().unwrap_or(BUILT_IN),
     };
     if !agents::is_name(name.strip_prefix('@').unwrap_or(name)) {
         let words = agents::split_line(name).map_err(|error| usage(error.to_string()))?;
-        return AgentSpec::from_words(words).map(|spec| (spec, true)).map_err(|error| usage(error.to_string()));
+        return by_words(words).map_err(|error| usage(error.to_string()));
     }
     match agents::resolve(config, name) {
         Ok(spec) => Ok((spec, false)),
         // A program that nobody gave a name.
         Err(_) if agents::find_program(name.as_ref(), None).is_some() => {
-            AgentSpec::from_words(vec![name.to_owned()]).map(|spec| (spec, true)).map_err(not_found)
+            by_words(vec![name.to_owned()]).map_err(not_found)
         }
         Err(error) => Err(not_found(error)),
     }
+}
+
+/// What the answer must fit.
+fn schema(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Schema>> {
+    let Some(path) = &arguments.output_schema else { return Ok(None) };
+    let wrong = |why: &dyn std::fmt::Display| usage(format!("--output-schema {}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
+    let schema = Schema::parse(&text).map_err(|why| wrong(&why))?;
+    for format in schema.formats() {
+        warnings.push(format!("the format `{format}` in the schema is a word about the answer, and is not checked"));
+    }
+    Ok(Some(schema))
 }
 
 /// MCP servers from a file as other tools have it.
@@ -313,7 +381,8 @@ fn servers(path: &Path) -> Result<Vec<McpServer>> {
 fn ours(arguments: &Arguments) -> Vec<PathBuf> {
     let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(PathBuf::from).into_iter();
     let streams = streams.filter_map(|stream| stream.canonicalize().ok().filter(|path| path.is_file()));
-    streams.chain(arguments.trace.as_ref().and_then(|path| std::path::absolute(path).ok())).collect()
+    let files = arguments.trace.iter().chain(&arguments.save_last);
+    streams.chain(files.filter_map(|path| std::path::absolute(path).ok())).collect()
 }
 
 fn services(

@@ -1,5 +1,7 @@
 //! How things look on standard error: plain, unless it is a terminal that may have colours.
 
+use super::ask::columns;
+use super::lines::rows;
 use std::io::IsTerminal;
 use tieline_client::sanitize;
 
@@ -45,9 +47,9 @@ impl Style {
         self.paint("1", text)
     }
 
-    /// A patch, at most so many lines of it, made safe to show.
+    /// A patch, at most so many lines of it, with every character visible.
     pub fn diff(self, patch: &str, limit: usize) -> String {
-        let safe = sanitize::text(patch);
+        let safe = sanitize::exact(patch);
         let mut out = String::new();
         let mut left = 0;
         for (at, line) in safe.lines().enumerate() {
@@ -60,8 +62,11 @@ impl Style {
                 Some(b'-') => "31",
                 _ => "2",
             };
-            out.push_str(&self.paint(code, &format!("  {line}")));
-            out.push('\n');
+            let width = if self.terminal { columns() } else { usize::MAX };
+            for row in rows("  ", line, width).lines() {
+                out.push_str(&self.paint(code, row));
+                out.push('\n');
+            }
         }
         if left > 0 {
             out.push_str(&self.dim(&format!("  … {left} more lines\n")));

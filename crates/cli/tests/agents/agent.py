@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A scripted agent: plays one behaviour in one dialect, for the tests of `tieline exec`.
 
-agent.py BEHAVIOUR [DIALECT] [ARGUMENT...]. With AGENT_LOG set, every frame that comes in is written to that file.
+agent.py BEHAVIOUR [DIALECT] [ARGUMENT...], or the same in AGENT_BEHAVIOUR, AGENT_DIALECT and AGENT_WORDS. With AGENT_LOG set, every frame that comes in is written to that file.
 """
 import base64
 import json
@@ -11,7 +11,9 @@ import subprocess
 import sys
 import time
 
-BEHAVIOUR = sys.argv[1]
+if "AGENT_BEHAVIOUR" in os.environ and len(sys.argv) < 3:
+    sys.argv[1:1] = [os.environ["AGENT_BEHAVIOUR"], os.environ["AGENT_DIALECT"], *json.loads(os.environ["AGENT_WORDS"])]
+BEHAVIOUR = sys.argv[1] if len(sys.argv) > 1 else "hello"
 DIALECT = sys.argv[2] if len(sys.argv) > 2 else "1"
 ARGUMENTS = sys.argv[3:]
 LOG = open(os.environ["AGENT_LOG"], "a") if "AGENT_LOG" in os.environ else None
@@ -43,7 +45,7 @@ def log(message):
 
 
 def read():
-    """The next frame; the end of input ends us, unless the behaviour is not to."""
+    """The next frame; the end of input ends us."""
     while True:
         if FRAMED:
             size = None
@@ -71,9 +73,6 @@ def read():
 
 
 def leave():
-    if BEHAVIOUR == "stays":
-        while True:
-            time.sleep(1)
     sys.exit(0)
 
 
@@ -105,7 +104,8 @@ def say(text, kind="agent_message_chunk", **more):
 
 
 def tool(number, **fields):
-    kind = "tool_call" if DIALECT == "1" and fields.pop("first", True) else "tool_call_update"
+    first = fields.pop("first", True)
+    kind = "tool_call" if DIALECT == "1" and first else "tool_call_update"
     update({"sessionUpdate": kind, "toolCallId": number, **fields})
 
 
@@ -244,6 +244,16 @@ def ask_once(prompt):
 
 
 @turn
+def flood_and_ask(prompt):
+    for _ in range(48):
+        say("x" * 65536)
+    tool("c1", title="Do it", kind="execute", status="pending", rawInput={"command": "make all"})
+    permission(call={"toolCallId": "c1"})
+    while True:
+        incoming()
+
+
+@turn
 def only_allow(prompt):
     say(shown(permission(options=[("sure", "Sure", "allow_once")])))
 
@@ -267,6 +277,24 @@ def ask_edit(prompt):
     else:
         tool("c1", first=False, status="failed")
     say(shown(outcome))
+
+
+@turn
+def requests(prompt):
+    """Asks what it is told to, one after the other: [[method, params], ...]; CWD stands for the session's folder."""
+    answers = []
+    for method, params in json.loads(ARGUMENTS[0].replace("CWD", state["cwd"])):
+        if method == "permission":
+            answers.append(permission(**params))
+        elif method == "say":
+            say(params)
+        elif method == "sleep":
+            time.sleep(params)
+        else:
+            answer = ask(method, {"sessionId": SESSION, **params})
+            answers.append(answer.get("result", answer.get("error")))
+    say(shown(answers))
+    return "cancelled" if state["cancelled"] else "end_turn"
 
 
 @turn
@@ -366,6 +394,17 @@ def waits_asking(prompt):
     while not state["cancelled"]:
         incoming()
     return "cancelled"
+
+
+@turn
+def unfinished(prompt):
+    """Calls in every state; a cancel is not heeded."""
+    tool("c1", title="Pending", kind="read", status="pending")
+    tool("c2", title="At work", kind="execute", status="in_progress")
+    tool("c3", title="Done", kind="read", status="completed")
+    say("working")
+    while True:
+        incoming()
 
 
 @turn
@@ -716,9 +755,6 @@ def new_session(params):
         raise Answer(-32000, "Authentication required", {"reason": "auth_required"})
     state["cwd"] = params["cwd"]
     state["setup"] = params
-    if BEHAVIOUR == "early_updates":
-        update({"sessionUpdate": "available_commands_update", "availableCommands": []})
-        say("too early")
     return {"sessionId": SESSION, "configOptions": options()}
 
 
@@ -729,6 +765,13 @@ def old_session(params):
     state["setup"] = params
     say("what was said long ago", kind="user_message_chunk")
     say("and what was answered")
+    return {"configOptions": options()}
+
+
+def asked(method, params):
+    if method == "session/close":
+        return {}
+    state.setdefault("set", []).append(params)
     return {"configOptions": options()}
 
 
@@ -778,17 +821,15 @@ def serve():
                 result = new_session(params)
             elif method in ("session/load", "session/resume"):
                 result = old_session(params)
-            elif method in ("session/set_config_option", "session/set_mode"):
-                state.setdefault("set", []).append(params)
-                result = {"configOptions": options()}
-            elif method == "session/close":
-                result = {}
+            elif method in ("session/set_config_option", "session/set_mode", "session/close"):
+                result = asked(method, params)
             elif method == "session/prompt":
                 prompted(number, params)
                 continue
             else:
                 raise Answer(-32601, "Method not found")
             send({"id": number, "result": result})
+            state.pop("after", lambda: None)()
         except Answer as answer:
             send({"id": number, "error": answer.error})
 

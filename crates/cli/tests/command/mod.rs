@@ -79,6 +79,7 @@ impl User {
         for name in ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "TIELINE_CONFIG", "TIELINE_AGENT", "TIELINE_FORMAT"] {
             command.env_remove(name);
         }
+        command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

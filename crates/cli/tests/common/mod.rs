@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// How long a test waits for something that must come.
 pub const SOON: Duration = Duration::from_secs(30);
 
+/// A session bus that nobody answers on, and so no keyring.
+pub const NO_BUS: &str = "unix:path=/nonexistent";
+
 pub const DIALECTS: [&str; 3] = ["1", "2-seed", "2"];
 
 /// How messages are told apart on the wire.
@@ -121,7 +124,7 @@ impl Client {
     /// A client that offers something.
     pub fn able(place: &Place, way: (&'static str, Framing), capabilities: &Value, arguments: &[&str]) -> Self {
         let mut client = Self::silent(place, way, arguments);
-        client.call("initialize", hello(way.0, capabilities));
+        client.hello = client.call("initialize", hello(way.0, capabilities));
         client
     }
 
@@ -146,11 +149,22 @@ impl Client {
         variables: &[(&str, &str)],
         can: Value,
     ) -> Self {
+        Self::able_with(place, (dialect, Framing::Lines), &can, arguments, variables)
+    }
+
+    /// The same in any framing.
+    pub fn able_with(
+        place: &Place,
+        way: (&'static str, Framing),
+        capabilities: &Value,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let state = place.folder.path().join("state");
-        let mut client = Self::spawn(place, (dialect, Framing::Lines), arguments, |command| {
+        let mut client = Self::spawn(place, way, arguments, |command| {
             command.env("XDG_STATE_HOME", state).envs(variables.iter().copied());
         });
-        client.hello = client.call("initialize", hello(dialect, &can));
+        client.hello = client.call("initialize", hello(way.0, capabilities));
         client
     }
 
@@ -171,6 +185,8 @@ impl Client {
             command.arg("--store").arg(place.folder.path().join("state/store.db"));
         }
         command.env("XDG_CONFIG_HOME", place.folder.path().join("config"));
+        // The keyring of whoever runs the tests is none of ours.
+        command.env("DBUS_SESSION_BUS_ADDRESS", NO_BUS);
         change(&mut command);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (sender, lines) = channel();

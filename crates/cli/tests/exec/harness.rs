@@ -44,16 +44,29 @@ impl Place {
 
     /// A run of `tieline exec` with these arguments.
     pub fn exec(&self, arguments: &[&str]) -> Exec {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
-        command.arg("exec").args(arguments).current_dir(self.project());
-        self.surround(&mut command);
-        Exec { command, input: None, log: self.path("log"), words: Vec::new() }
+        self.tieline(&["exec"]).args(arguments)
     }
 
-    /// A run with a scripted agent in a dialect.
+    /// A run of any command of `tieline`.
+    pub fn tieline(&self, arguments: &[&str]) -> Exec {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
+        command.args(arguments).current_dir(self.project());
+        self.surround(&mut command);
+        Exec { command, input: None, log: self.path("log"), words: Vec::new(), scripted: None }
+    }
+
+    /// A run with a scripted agent in a dialect. What it does is in its environment: by its command line it is the same
+    /// agent, whose sessions go on.
     pub fn agent(&self, behaviour: &str, dialect: &str, arguments: &[&str]) -> Exec {
-        let exec = self.exec(&["go"]).args(&["--protocol", dialect]).args(arguments);
-        exec.words(&["python3", &script("agent.py"), behaviour, dialect])
+        self.scripted("agent.py", behaviour, dialect, arguments)
+    }
+
+    /// The same with another script.
+    pub fn scripted(&self, name: &'static str, behaviour: &str, dialect: &str, arguments: &[&str]) -> Exec {
+        let mut exec = self.exec(&["go"]).args(&["--protocol", dialect]).args(arguments);
+        exec = exec.env("AGENT_BEHAVIOUR", behaviour).env("AGENT_DIALECT", dialect);
+        exec.scripted = Some(name);
+        exec
     }
 
     /// The surroundings of every run: nothing of the user's own.
@@ -61,6 +74,7 @@ impl Place {
         command.env("HOME", self.path("home")).env("XDG_STATE_HOME", self.path("state"));
         command.env("XDG_CONFIG_HOME", self.path("config")).env("PYTHONDONTWRITEBYTECODE", "1");
         command.env("AGENT_LOG", self.path("log")).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.env("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent");
         for name in ["TIELINE_AGENT", "TIELINE_FORMAT", "TIELINE_CONFIG", "TIELINE_PERMISSIONS"] {
             command.env_remove(name);
         }
@@ -78,6 +92,8 @@ pub struct Exec {
     input: Option<Vec<u8>>,
     log: PathBuf,
     words: Vec<String>,
+    /// The words are for the scripted agent.
+    scripted: Option<&'static str>,
 }
 
 impl Exec {
@@ -90,7 +106,7 @@ impl Exec {
         self.args(&["--format", format])
     }
 
-    /// The agent's command, behind `--`.
+    /// The agent's command, behind `--`; words for the scripted agent if it is that.
     pub fn words(mut self, words: &[&str]) -> Self {
         self.words.extend(words.iter().map(|&word| word.to_owned()));
         self
@@ -107,7 +123,10 @@ impl Exec {
     }
 
     fn prepare(&mut self) {
-        if !self.words.is_empty() {
+        if let Some(name) = self.scripted {
+            self.command.env("AGENT_WORDS", serde_json::json!(self.words).to_string());
+            self.command.args(["--", "python3", &script(name)]);
+        } else if !self.words.is_empty() {
             self.command.arg("--").args(&self.words);
         }
         let input = if self.input.is_some() { Stdio::piped() } else { Stdio::null() };
@@ -273,6 +292,34 @@ pub fn alive(mark: &str) -> bool {
         .filter(|entry| entry.file_name().to_string_lossy().chars().all(|c| c.is_ascii_digit()))
         .filter(|entry| entry.file_name().to_string_lossy() != own)
         .any(|entry| has(entry.path().join("cmdline")) || has(entry.path().join("environ")))
+}
+
+/// What a row is about, the dialects it holds in, and the check.
+pub type Row = (&'static str, &'static [&'static str], fn(&str));
+
+/// Runs every row in each of its dialects, a few at a time: each is a handful of processes that mostly wait.
+pub fn rows(rows: &[Row]) {
+    let all: Vec<_> = rows
+        .iter()
+        .flat_map(|(about, dialects, check)| dialects.iter().map(|dialect| (*about, *dialect, *check)))
+        .collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let broken = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some((about, dialect, check)) =
+                    all.get(next.fetch_add(1, std::sync::atomic::Ordering::SeqCst))
+                {
+                    if std::panic::catch_unwind(|| check(dialect)).is_err() {
+                        broken.lock().unwrap().push(format!("{about} in dialect {dialect}"));
+                    }
+                }
+            });
+        }
+    });
+    let broken = broken.into_inner().unwrap();
+    assert!(broken.is_empty(), "broken: {broken:#?}");
 }
 
 /// A mark that nobody else uses.

@@ -2,14 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod answers;
+mod codes;
 mod ends;
 mod formats;
 mod habits;
+mod handover;
 mod harness;
+mod homes;
 mod kill;
+mod limits;
 mod permissions;
 mod probes;
+mod questions;
 mod rules;
+mod schemas;
 mod sessions;
 mod signals;
 mod surroundings;

@@ -117,6 +117,60 @@ fn the_built_in_agent_writes_and_runs_in_every_protocol() {
     }
 }
 
+/// What an agent that makes these requests is answered.
+fn asked(flags: &[&str], dialect: &str, requests: &Value) -> super::harness::Done {
+    Place::new().agent("requests", dialect, flags).words(&[&requests.to_string()]).run()
+}
+
+#[test]
+fn a_refusal_says_what_it_was_and_how_to_allow_it() {
+    let ask = |call: Value| json!([["permission", {"title": "Do the thing", "call": call}]]);
+    let run =
+        |line: &str| ask(json!({"toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": {"command": line}}));
+    for dialect in DIALECTS {
+        let title = if dialect == "2" { "Do the thing" } else { "Do magic" };
+        let vague = ask(json!({"toolCallId": "c1", "title": "Do magic", "kind": "other"}));
+        let done = asked(&[], dialect, &vague).ends(5);
+        done.err_has(&format!("refused: {title} (nobody could be asked; to allow it: --allow-all)"));
+        let done = asked(&[], dialect, &run("make all")).ends(5);
+        done.err_has("refused: run make all (nobody could be asked; to allow it: --allow 'run make all')");
+    }
+    let edit = ask(json!({"toolCallId": "c1", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/a.txt"}]}));
+    asked(&[], "1", &edit).err_has("to allow it: --allow-edits or --allow 'write a.txt'");
+    // A rule that asks is not loosened by one that allows.
+    let edit =
+        ask(json!({"toolCallId": "c1", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/.git/config"}]}));
+    asked(&[], "1", &edit).err_has("to allow it: --allow-all");
+}
+
+#[test]
+fn it_is_said_why_a_rule_that_seems_to_fit_does_not_count() {
+    let run = |line: &str| json!([["permission", {"call": {"toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": {"command": line}}}]]);
+    for (line, why) in [
+        ("make all $(evil)", "it has a variable or substitution"),
+        ("make all > out", "it redirects to or from a file"),
+        ("make all | tee x", "no rule allows its part `tee x`"),
+    ] {
+        let done = asked(&["--allow", "run make *"], "1", &run(line)).ends(5);
+        done.err_has(&format!("the rule `allow run make *` does not count here: {why}"));
+    }
+    let done = asked(&["--allow", "run cargo *"], "1", &run("make all $(evil)")).ends(5);
+    assert!(!done.err.contains("does not count"), "{done:#?}");
+}
+
+#[test]
+fn nothing_is_allowed_in_a_session_that_is_not_open() {
+    for dialect in DIALECTS {
+        let call = json!({"toolCallId": "c1", "title": "Run", "kind": "execute", "rawInput": {"command": "make"}});
+        let options = json!([{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]);
+        let subject = json!({"type": "tool_call", "toolCall": call});
+        let params =
+            json!({"sessionId": "other", "title": "x", "toolCall": call, "subject": subject, "options": options});
+        let done = asked(&["--allow-all"], dialect, &json!([["session/request_permission", params]]));
+        assert_eq!(done.told()[0]["code"], -32002, "{dialect}: {done:#?}");
+    }
+}
+
 #[test]
 fn rules_of_the_configuration_count_and_a_project_can_only_hold_back() {
     let place = Place::new();

@@ -1,7 +1,7 @@
 //! Each probe that other clients fail, with what ours must do about it.
 
 use super::harness::{Place, alive, harmless, mark, wait};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn escape_sequences_are_shown_harmlessly_counted_and_marked() {
@@ -9,7 +9,10 @@ fn escape_sequences_are_shown_harmlessly_counted_and_marked() {
         let place = Place::new();
         let done = place.agent("escapes", dialect, &[]).run().ends(0);
         assert!(harmless(&done.out) && harmless(&done.err), "{done:#?}");
-        done.out_has("red").out_has(" done").err_has("made harmless: ").err_has("escape sequence");
+        done.out_has("red").out_has(" done");
+        done.err_has(
+            "made harmless: 6 escape sequences removed, 2 control characters removed, 2 hidden characters shown",
+        );
         assert!(!done.out.contains("owned") && done.out.contains("\\u{202e}"), "{done:#?}");
         // Programs get exactly what was said, but nothing that a terminal would obey.
         for format in ["json", "stream-json", "acp"] {
@@ -113,10 +116,13 @@ fn lines_that_are_no_messages_are_one_notice_each() {
 fn updates_behind_the_end_are_shown() {
     for dialect in ["1", "2-seed", "2"] {
         let place = Place::new();
-        place.agent("late", dialect, &[]).run().ends(0).out_has("before the end").out_has("; after the end");
+        let done = place.agent("late", dialect, &[]).run().ends(0);
+        done.out_has("before the end; after the end").err_has("after the end of its turn (late)");
         let done = place.agent("late", dialect, &[]).format("stream-json").run().ends(0);
         let events = done.events();
         assert!(events.iter().any(|event| event["type"] == "usage" && event["when"] == "late"), "{done:#?}");
+        let texts: Vec<_> = events.iter().filter(|event| event["type"] == "text").map(|event| &event["when"]).collect();
+        assert_eq!(texts, [&Value::Null, &json!("late")], "{done:#?}");
         assert_eq!(events.last().unwrap()["usage"], json!({"used": 5, "size": 9}));
     }
 }
@@ -139,6 +145,22 @@ fn files_outside_the_project_are_refused_with_a_clear_code() {
         let told = done.told();
         assert_eq!(told["error"]["code"], -32003, "{done:#?}");
         assert_eq!(told["error"]["data"]["reason"], "permission_denied", "{done:#?}");
+    }
+}
+
+#[test]
+fn version_2_has_neither_files_nor_terminals_of_the_client() {
+    for dialect in ["2-seed", "2"] {
+        let place = Place::new();
+        place.write("a.txt", "hello\n");
+        let path = place.project().join("a.txt").display().to_string();
+        let calls: [(&str, &str); 3] =
+            [("read_file", &path), ("write_file", "new.txt"), ("terminal", r#"{"command": "touch made"}"#)];
+        for (behaviour, word) in calls {
+            let done = place.agent(behaviour, dialect, &["--allow-all"]).words(&[word]).run().ends(0);
+            assert_eq!(done.told()["error"]["code"], -32601, "{dialect} {behaviour}: {done:#?}");
+        }
+        assert_eq!((place.read("new.txt"), place.read("made")), (None, None), "{dialect}");
     }
 }
 
@@ -179,16 +201,38 @@ fn sixty_megabytes_in_one_message_take_less_than_two_hundred() {
 code = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL).returncode
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 sys.exit(code)";
-    for format in ["text", "json", "acp"] {
+    // As the agent makes it: whole pieces of lines, and a rest.
+    let line = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXY";
+    let (piece, size) = ((line.len() + 2) * 16384, 60_000_000);
+    let expect = format!("{line}\n").repeat(16384 * (size / piece)) + &"x".repeat(size % piece);
+    for format in ["text", "quiet", "json", "stream-json", "acp"] {
         let place = Place::new();
         let mut command = std::process::Command::new("python3");
         place.surround(&mut command);
         command.args(["-c", MEASURE, env!("CARGO_BIN_EXE_tieline"), "exec", "go", "--format", format, "--"]);
-        command.args(["python3", &super::harness::script("agent.py"), "huge", "1", "60000000"]);
+        command.args(["python3", &super::harness::script("agent.py"), "huge", "1", &size.to_string()]);
         let done = command.current_dir(place.project()).output().unwrap();
         let err = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.success(), "{format}: {err}");
-        assert!(done.stdout.len() > 58_000_000, "{format}: {} {err}", done.stdout.len());
+        let out = String::from_utf8(done.stdout).unwrap();
+        let values = || out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let came: Vec<String> = match format {
+            "text" | "quiet" => vec![out.strip_suffix('\n').unwrap().to_owned()],
+            "json" => values().map(|object| object["text"].as_str().unwrap().to_owned()).collect(),
+            "stream-json" => {
+                let texts = |kind: &str| {
+                    values()
+                        .filter(|event| event["type"] == kind)
+                        .map(|event| event["text"].as_str().unwrap().to_owned())
+                        .collect()
+                };
+                vec![texts("text"), texts("end")]
+            }
+            _ => values()
+                .filter_map(|frame| frame["params"]["update"]["content"]["text"].as_str().map(str::to_owned))
+                .collect(),
+        };
+        assert!(!came.is_empty() && came.iter().all(|text| *text == expect), "{format}: the text is another one");
         let kilobytes: u64 = err.lines().last().unwrap().parse().unwrap();
         assert!(kilobytes < 200_000, "{format}: {kilobytes} KB");
     }

@@ -1,7 +1,8 @@
 //! Sessions that go on: by name, by id, the last one; and what happens when the agent has forgotten.
 
-use super::harness::{Place, journal};
+use super::harness::{Place, journal, wait};
 use serde_json::{Value, json};
+use std::process::Stdio;
 use tieline_client::journal::{Journal, Query};
 
 /// All sessions of the journal.
@@ -15,12 +16,22 @@ pub fn recorded(place: &Place) -> Vec<tieline_client::journal::Entry> {
     })
 }
 
+/// All that happened in the session used last.
+pub fn story(place: &Place) -> tieline_client::journal::Story {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let id = recorded(place)[0].id.clone();
+    runtime.block_on(async { Journal::open(journal(place)).unwrap().story(&id).await.unwrap() })
+}
+
 #[test]
 fn every_session_is_recorded_under_an_id_of_our_own() {
     let place = Place::new();
     // Two agents that hand out the same id.
-    let first = place.agent("hello", "1", &["--format", "json"]).run().ends(0).object();
-    let second = place.agent("echo", "1", &["--format", "json"]).run().ends(0).object();
+    let run = |behaviour| {
+        let words = ["python3", &super::harness::script("agent.py"), behaviour, "1"];
+        place.exec(&["go", "--format", "json"]).words(&words).run().ends(0).object()
+    };
+    let (first, second) = (run("hello"), run("echo"));
     assert_eq!((&first["session"]["agent_session"], &second["session"]["agent_session"]), (&json!("s1"), &json!("s1")));
     assert_ne!(first["session"]["id"], second["session"]["id"]);
     let entries = recorded(&place);
@@ -53,6 +64,7 @@ fn a_session_goes_on_by_name_by_id_and_as_the_last_one() {
         // The agent and the folder are known from the session.
         let elsewhere = tempfile::tempdir().unwrap();
         let mut exec = place.exec(&["go", "--resume", &id, "--format", "json", "--protocol", dialect]);
+        exec = exec.env("AGENT_BEHAVIOUR", "hello").env("AGENT_DIALECT", dialect).env("AGENT_WORDS", "[]");
         exec.command.current_dir(elsewhere.path());
         assert_eq!(exec.run().ends(0).object()["session"]["cwd"], json!(place.project()));
         assert_eq!(recorded(&place).len(), 1);
@@ -74,8 +86,69 @@ fn a_lost_session_is_said_and_never_silently_replaced() {
             place.agent(behaviour, dialect, &["-s", "mine", "--on-lost", "new", "--format", "json"]).words(words).run();
         let object = done.ends(0).object();
         assert_eq!(object["session"]["resumed"], false, "{object}");
+        assert!(object["warnings"].to_string().contains("has lost the session, so a new one was started"), "{object}");
         assert_eq!(recorded(&place).len(), 1);
     }
+}
+
+#[test]
+fn that_a_session_was_begun_anew_is_said_in_words() {
+    for format in ["text", "quiet", "stream-json", "acp"] {
+        let place = Place::new();
+        place.agent("hello", "1", &["-s", "mine"]).run().ends(0);
+        let flags = ["-s", "mine", "--on-lost", "new", "--format", format];
+        let done = place.agent("forgets", "1", &flags).run().ends(0);
+        let (out, err) = (&done.out, &done.err);
+        let told = if matches!(format, "text" | "quiet") { err } else { out };
+        assert!(told.contains("a new one was started without what was said before"), "{format}: {done:#?}");
+    }
+}
+
+#[test]
+fn agents_are_told_apart_by_their_whole_command_line() {
+    let (place, script) = (Place::new(), super::harness::script("agent.py"));
+    let run = |flags: &[&str], behaviour: &str| {
+        place.exec(&["go"]).args(flags).words(&["python3", &script, behaviour, "1"]).run()
+    };
+    let first = run(&["--format", "json"], "hello").ends(0).object();
+    let id = first["session"]["id"].as_str().unwrap();
+    // Another agent does not get it: not as the last one, not by its name, not by its id.
+    let done = run(&["-c"], "echo").ends(4);
+    done.err_has("there is no session with `python3").err_has("echo 1` in").err_has("is one with `python3").err_has(id);
+    let done = run(&["--resume", id], "echo").ends(2);
+    done.err_has("hello 1`, not with `python3").err_has("echo 1`").err_has("leave the agent out");
+    assert_eq!(done.sent("session/load").len(), 0, "{done:#?}");
+    let named = run(&["-s", "x", "--format", "json"], "echo").ends(0).object();
+    assert_eq!(named["session"]["resumed"], false);
+    let again = run(&["-s", "x", "--format", "json"], "hello").ends(0).object();
+    assert_ne!(again["session"]["id"], named["session"]["id"], "the same name with another agent is another session");
+    place.exec(&["go", "--agent", "tieline", "--resume", id]).run().ends(2).err_has("not with `tieline`");
+    // Its own agent does.
+    run(&["--resume", id], "hello").ends(0);
+    let listed = place.tieline(&["sessions", "list", "-F", "json", "--agent", &format!("python3 {script} echo 1")]);
+    assert_eq!(serde_json::from_str::<Value>(&listed.run().ends(0).out).unwrap().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn an_agent_by_a_path_is_the_same_from_everywhere() {
+    let place = Place::new();
+    let text = format!("#!/bin/sh\nexec python3 {} hello 1\n", super::harness::script("agent.py"));
+    for folder in ["one", "two"] {
+        place.write(&format!("{folder}/agent"), &text);
+        let path = place.project().join(folder).join("agent");
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let run = |folder: &str, flags: &[&str]| {
+        let mut exec = place.exec(&["go", "-F", "json"]).args(flags);
+        exec.command.current_dir(place.project().join(folder));
+        exec
+    };
+    let first = run("one", &["--agent", "./agent"]).run().ends(0).object();
+    let id = first["session"]["id"].as_str().unwrap();
+    run("two", &["--resume", id, "--agent", "./agent"]).run().ends(2);
+    assert_eq!(run("two", &["--resume", id]).run().ends(0).object()["session"]["resumed"], true);
+    run("two", &["--resume", id, "--agent", "../one/agent"]).run().ends(0);
+    run(".", &["--resume", id, "--agent", "./one/agent"]).run().ends(0);
 }
 
 #[test]
@@ -115,9 +188,7 @@ fn the_journal_tells_the_whole_turn() {
     let place = Place::new();
     place.write("notes.txt", "old\n");
     place.agent("ask_edit", "1", &["--allow-edits"]).run().ends(0);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let id = recorded(&place)[0].id.clone();
-    let story = runtime.block_on(async { Journal::open(journal(&place)).unwrap().story(&id).await.unwrap() });
+    let story = story(&place);
     let turn = story.turns.last().unwrap();
     assert_eq!(turn.changes.len(), 1, "{turn:?}");
     assert!(turn.changes[0].path.ends_with("notes.txt") && turn.changes[0].kept, "{turn:?}");
@@ -129,6 +200,60 @@ fn the_journal_tells_the_whole_turn() {
     );
     assert_eq!(turn.stop.as_ref().map(ToString::to_string).as_deref(), Some("end_turn"));
     assert!(!turn.interrupted);
+}
+
+/// The decisions of the last turn.
+fn decisions(place: &Place) -> Vec<tieline_client::journal::Decision> {
+    let notes = story(place).turns.pop().unwrap().notes;
+    let decisions = notes.into_iter().filter_map(|(_, note)| match note {
+        tieline_client::journal::Note::Decision(decision) => Some(decision),
+        _ => None,
+    });
+    decisions.collect()
+}
+
+#[test]
+fn decisions_say_what_was_decided_and_by_whom() {
+    for dialect in ["1", "2-seed", "2"] {
+        for (flags, decision, by) in [
+            (&[][..], "refused", "nobody"),
+            (&["--allow-all"], "allowed", "default"),
+            (&["--allow", "run make *"], "allowed", "rule"),
+        ] {
+            let place = Place::new();
+            place.agent("ask_once", dialect, flags).run();
+            let made = decisions(&place);
+            assert_eq!(made.len(), 1, "{dialect} {flags:?}: {made:?}");
+            let made = &made[0];
+            assert_eq!((&*made.decision, &*made.by), (decision, by), "{dialect} {flags:?}: {made:?}");
+            assert_eq!((&*made.title, &*made.tool_call_id), ("Do it", "c1"), "{made:?}");
+            assert!(made.about[0].contains("make all"), "{made:?}");
+        }
+    }
+    let place = Place::new();
+    place.agent("read_file", "1", &[]).words(&["/etc/passwd"]).run();
+    assert_eq!(decisions(&place)[0].title, "Read /etc/passwd");
+    place.agent("write_file", "1", &[]).words(&["new.txt"]).run();
+    assert!(decisions(&place)[0].title.ends_with("/new.txt"));
+}
+
+#[test]
+fn a_decision_is_written_down_before_the_agent_is_told() {
+    for dialect in ["1", "2-seed", "2"] {
+        // Nobody reads the output, so nothing more is shown; the question is answered all the same.
+        let place = Place::new();
+        let mut exec = place.exec(&["go", "--protocol", dialect, "--allow-all"]);
+        exec.command.args(["--", "python3", &super::harness::script("agent.py"), "flood_and_ask", dialect]);
+        exec.command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = exec.command.spawn().unwrap();
+        let answered = || std::fs::read_to_string(place.path("log")).is_ok_and(|log| log.contains("\"optionId\""));
+        wait("the answer", answered);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let made = decisions(&place);
+        assert_eq!(made.len(), 1, "{dialect}: {made:?}");
+        assert_eq!((&*made[0].decision, &*made[0].tool_call_id), ("allowed", "c1"), "{dialect}");
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Ctrl-C, SIGTERM, a reader that goes away, deadlines: the turn is cancelled, the agent ended, the story closed.
 
 use super::harness::{DIALECTS, Place, alive, mark, wait};
-use serde_json::json;
+use super::sessions::story;
+use serde_json::{Value, json};
 use std::io::Read;
 use std::process::Stdio;
 
@@ -72,6 +73,38 @@ fn an_open_question_is_cancelled_with_the_turn() {
         run.until_out("yes");
         run.signal("INT");
         run.done().ends(130);
+    }
+}
+
+#[test]
+fn unfinished_calls_are_told_as_cancelled_at_once() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        let run = place.agent("unfinished", dialect, &["--format", "stream-json"]).start();
+        run.until_out("working");
+        run.signal("INT");
+        let done = run.done().ends(130);
+        let events = done.events();
+        let at = |found: &dyn Fn(&Value) -> bool| events.iter().position(found);
+        let cancelled = |id: &'static str| at(&|event| event["id"] == id && event["status"] == "cancelled");
+        let (asked, ended) = (at(&|event| event["step"] == "asked"), at(&|event| event["step"] == "ending"));
+        // The agent says nothing any more, so all of this is ours; and it does not wait for the agent's end.
+        for id in ["c1", "c2"] {
+            assert!(asked < cancelled(id) && cancelled(id) < ended && ended.is_some(), "{dialect} {id}: {done:#?}");
+        }
+        assert_eq!(cancelled("c3"), None, "{dialect}: it was over");
+        // The journal says so, too.
+        let story = story(&place);
+        let states: Vec<String> =
+            ["c1", "c2", "c3"].iter().map(|id| story.transcript.tool_call(id).unwrap().status.to_string()).collect();
+        assert_eq!(states, ["cancelled", "cancelled", "completed"], "{dialect}");
+        // And people read it.
+        let run = place.agent("unfinished", dialect, &[]).start();
+        run.until_out("working");
+        run.signal("INT");
+        let done = run.done().ends(130);
+        done.err_has("Pending: cancelled").err_has("At work: cancelled");
+        assert!(done.err.find("At work: cancelled") < done.err.find("did not stop"), "{done:#?}");
     }
 }
 

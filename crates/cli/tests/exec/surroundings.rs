@@ -22,32 +22,6 @@ fn colours_only_when_wanted() {
 }
 
 #[test]
-fn no_home_at_all() {
-    let place = Place::new();
-    let mut exec = place.agent("hello", "1", &["--format", "json"]);
-    exec.command.env_remove("HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
-    let done = exec.run().ends(0);
-    assert!(done.object()["warnings"].to_string().contains("not recorded"), "{done:#?}");
-    assert_eq!(done.object()["text"], "Hello, world.");
-    let mut exec = place.exec(&["list the files"]);
-    exec.command.env_remove("HOME").env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
-    exec.run().ends(0);
-}
-
-#[test]
-fn a_home_that_can_not_be_written() {
-    // A file where the folder should be: also root can't write there.
-    let place = Place::new();
-    std::fs::write(place.path("flat"), "").unwrap();
-    let exec = place.agent("hello", "1", &[]).env("HOME", place.path("flat"));
-    let mut exec = exec.env("XDG_STATE_HOME", place.path("flat"));
-    exec.command.env_remove("XDG_CONFIG_HOME");
-    let done = exec.run().ends(0);
-    assert_eq!(done.out, "Hello, world.\n");
-    done.err_has("not recorded");
-}
-
-#[test]
 fn a_flood_comes_out_whole() {
     for format in ["text", "json", "stream-json"] {
         let place = Place::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 
 /// What the terminal saw, and the exit code.
-fn at_terminal(place: &Place, steps: &Value, flags: &[&str], words: &[&str]) -> (String, i64) {
+pub fn at_terminal(place: &Place, steps: &Value, flags: &[&str], words: &[&str]) -> (String, i64) {
     let mut command = Command::new("python3");
     place.surround(&mut command);
     command.args([&script("at_terminal.py"), &steps.to_string(), env!("CARGO_BIN_EXE_tieline"), "exec", "go"]);
@@ -19,7 +19,7 @@ fn at_terminal(place: &Place, steps: &Value, flags: &[&str], words: &[&str]) -> 
 }
 
 /// The end of a question.
-const ASKS: &str = "n no";
+pub const ASKS: &str = "n no";
 
 #[test]
 fn permission_is_asked_with_the_exact_command() {
@@ -95,7 +95,7 @@ fn terminals_for_the_agent_are_as_large_as_ours() {
 fn v1_elic_05_06_07_14_v2_elic_01_forms_and_pages() {
     for dialect in ["1", "2"] {
         let place = Place::new();
-        let steps = json!([["name", 100, "Ada\n"], ["Send this?", 600, "y\n"]]);
+        let steps = json!([["name", 100, "Ada\n"], ["send this?", 600, "y\n"]]);
         let (seen, code) = at_terminal(&place, &steps, &["--protocol", dialect], &["elicit", dialect]);
         assert!(seen.contains("scripted asks for something") && seen.contains("│ Who?"), "{seen}");
         assert!(seen.contains("\"accept\"") && seen.contains("Ada") && code == 0, "{seen}");

@@ -45,6 +45,15 @@ fn wrong_flags_say_what_was_wrong() {
 }
 
 #[test]
+fn only_flags_that_are_near_are_suggested() {
+    let place = Place::new();
+    let done = place.exec(&["go", "--nosuch"]).run().ends(2);
+    assert!(!done.err.contains("tip:") && !done.err.contains("--no-fs"), "{done:#?}");
+    place.exec(&["go", "--alow-all"]).run().ends(2).err_has("tip: a similar argument exists: '--allow-all'");
+    place.exec(&["--help"]).run().ends(0).out_has("141 output unread");
+}
+
+#[test]
 fn the_prompt_comes_from_the_words_or_from_standard_input() {
     let place = Place::new();
     for (arguments, input) in [(&["from words"][..], None), (&["-"], Some("from words")), (&[], Some("from words"))] {

@@ -9,8 +9,9 @@ import time
 
 WAY = sys.argv[1]
 LOCK = threading.Lock()
+FROZEN = threading.Event()
 ANSWERS = {}
-TOOLS = ["ok", "die", "hang", "huge", "big", "broken", "odd", "grow", "ask", "sample", "late", "crowd", "refuse"]
+TOOLS = ["ok", "die", "hang", "huge", "big", "broken", "odd", "grow", "ask", "sample", "late", "crowd", "refuse", "chatty", "freeze"]
 
 
 def send(message):
@@ -86,6 +87,14 @@ def call(number, name):
         time.sleep(3600)
     if name == "refuse":
         return "refuse"
+    if name == "freeze":
+        FROZEN.set()
+        return None
+    if name == "chatty":
+        send({"level": "info", "message": "working", "id": number})
+        send({"level": "debug", "sent": {"jsonrpc": "2.0", "id": number, "result": {}}})
+        time.sleep(0.2)
+        return text("all is well")
     return text("grown indeed")
 
 
@@ -104,6 +113,9 @@ def listed(cursor):
         page = int(cursor or 0)
         tools = [{"name": f"tool-{page}-{at}", "inputSchema": schema} for at in range(30)]
         return {"tools": tools, "nextCursor": str(page + 1)}
+    if WAY == "storm":
+        large = {"type": "object", "description": "x" * 40000}
+        tools.append({"name": "large", "inputSchema": large})
     if WAY == "names":
         odd = ["a b/c", "\u202eevil\x1b[31m", "x" * 200, "dup", "dup", ""]
         tools += [{"name": name, "description": "\x1b[31m" + "d" * 5000, "inputSchema": schema} for name in odd]
@@ -140,7 +152,7 @@ def main():
             result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
             send({"jsonrpc": "2.0", "id": number, "result": result})
         elif method == "notifications/initialized":
-            if WAY == "flood":
+            if WAY in ("flood", "storm"):
                 threading.Thread(target=flood, daemon=True).start()
             if WAY == "deaf":
                 # Asks and asks, and listens to nobody.
@@ -149,6 +161,10 @@ def main():
                     sys.stdout.write('{"jsonrpc":"2.0","id":"%s%d","method":"ping"}\n' % (long, at))
             if WAY == "asks":
                 send({"jsonrpc": "2.0", "id": "early", "method": "elicitation/create", "params": form("Your password?")})
+        elif method == "ping":
+            while FROZEN.is_set():
+                time.sleep(3600)
+            send({"jsonrpc": "2.0", "id": number, "result": {}})
         elif method == "tools/list":
             send({"jsonrpc": "2.0", "id": number, "result": listed((message.get("params") or {}).get("cursor"))})
         elif method == "tools/call":

@@ -78,6 +78,24 @@ fn a_call_that_is_never_answered_ends() {
 }
 
 #[test]
+fn a_server_that_hangs_costs_a_notice_and_is_started_again() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        let mut client = Client::start(&place, dialect, &["--script", "puppet", "--mcp-call-timeout", "1"]);
+        servers::open(&mut client, &place, &json!([bad("plain", &[])]));
+        let id = client.begin("mcp bad freeze {}\nresult\nwait");
+        let words = "MCP server `bad` is gone: it does not answer any more. It is started again.";
+        client.until(|message| message["params"]["update"].to_string().contains(words));
+        client.cancel();
+        client.end(id);
+        assert!(client.said().contains("did not answer: nothing came for 1 s"), "{dialect}: {}", client.said());
+        servers::settle(&mut client);
+        client.prompt("mcp bad ok {}\nresult");
+        assert!(client.said().contains("all is well"), "{dialect}: {}", client.said());
+    }
+}
+
+#[test]
 fn a_server_that_dies_is_started_again_once() {
     let place = Place::new();
     let mut client = open(&place, "2", "plain", &json!({}));
@@ -131,6 +149,7 @@ fn results_that_are_too_large_or_can_not_be_read() {
         ("broken", "could not be read, or was too long"),
         ("odd", "answered with something else than a result"),
         ("refuse", "refused: not today, (hidden)"),
+        ("chatty", "all is well"),
         ("ok", "all is well"),
     ] {
         client.updates.clear();
@@ -153,6 +172,46 @@ fn a_server_that_talks_all_the_time_holds_nobody_up() {
         assert!(said.contains("all is well") && said.contains("Echo: still here"), "{said}");
     }
     assert!(client.hang_up().success());
+}
+
+#[test]
+fn a_list_that_changes_all_the_time_is_told_once() {
+    let place = Place::new();
+    let mut client = open(&place, "2", "storm", &json!({}));
+    for _ in 0..20 {
+        client.prompt("mcp bad ok {}\nresult");
+    }
+    let storm = client.updates.iter().filter(|update| update.to_string().contains("1 tools are left out")).count();
+    assert_eq!(storm, 1, "{:?}", client.kinds());
+}
+
+#[test]
+fn what_is_too_long_in_a_stream_of_events_is_passed_over() {
+    let server = servers::Listening::web("long");
+    let place = Place::new();
+    let mut client = Client::start(&place, "1", &["--script", "puppet"]);
+    servers::open(&mut client, &place, &json!([server.entry("http", "/mcp")]));
+    until("what follows is heard", || {
+        client.updates.clear();
+        client.prompt("mcp everything grown {}\nresult");
+        client.said().contains("\"GET\": 1,")
+    });
+}
+
+#[test]
+fn a_session_that_a_server_forgets_is_begun_anew() {
+    let server = servers::Listening::web("forgets");
+    let place = Place::new();
+    let mut client = Client::start(&place, "2", &["--script", "puppet"]);
+    servers::open(&mut client, &place, &json!([server.entry("http", "/mcp")]));
+    client.prompt("mcp everything forget {}\nresult\nmcp everything count {}\nresult");
+    let said = client.said();
+    assert!(said.contains("\"initialize\": 1}") && said.contains("\"initialize\": 2}"), "{said}");
+    until("its tools are listed again", || {
+        client.updates.clear();
+        client.prompt("mcp everything after {}\nresult");
+        client.said().contains("\"initialize\": 2}")
+    });
 }
 
 #[test]

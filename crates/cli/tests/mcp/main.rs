@@ -4,7 +4,11 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod configured;
 mod hostile;
+#[path = "../common/server.rs"]
+mod model;
+mod notices;
 mod real;
 mod rules;
 mod servers;

@@ -1,8 +1,10 @@
 //! Real servers: their tools are called through permission, in every dialect and over every transport.
 
 use super::common::{Client, DIALECTS, Place};
+use super::model::{FORMATS, Models};
 use super::servers::{Listening, everything, open, program, settle, stdio, which};
 use serde_json::{Value, json};
+use tieline_model_server::{Answer, Call, Script};
 
 /// Calls tools of the server that has everything.
 fn use_everything(client: &mut Client, place: &Place, way: &str) {
@@ -47,6 +49,35 @@ fn v1_sess_09_11_everything_over_standard_streams() {
 }
 
 #[test]
+fn models_of_every_format_call_tools_and_see_pictures() {
+    for (at, (format, _, model)) in FORMATS.into_iter().enumerate() {
+        let tool = |name: &str, arguments: Value| Call::named(format!("mcp__everything__{name}"), arguments);
+        let resource = json!({"resourceType": "Text", "resourceId": 1});
+        let answers = vec![
+            Answer::call(tool("get-tiny-image", json!({}))),
+            Answer::call(tool("get-resource-reference", resource)).and(tool("get-sum", json!({"a": 20, "b": 22}))),
+            Answer::text("seen"),
+        ];
+        let models = Models::start(Script::new(answers).directives(false));
+        let place = Place::new();
+        let (name, url) = (format!("{format}/{model}"), models.url(format));
+        let keys = [("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"), ("GEMINI_API_KEY", "sk-3")];
+        let arguments = ["--model", &name, "--base-url", &url];
+        let dialect = DIALECTS[at % DIALECTS.len()];
+        let mut client = Client::start_with(&place, dialect, &arguments, &keys, json!({}));
+        open(&mut client, &place, &json!([everything()]));
+        assert_eq!(client.prompt("Look."), "end_turn", "{format}");
+        assert_eq!(client.asked.len(), 3, "{format}: each is asked for");
+        let bodies = models.bodies();
+        assert!(bodies[0].to_string().contains("mcp__everything__get-tiny-image"), "{format}: it is offered");
+        let last = bodies.last().unwrap().to_string();
+        for part in ["iVBOR", "demo://resource", "42"] {
+            assert!(last.contains(part), "{format}: {part} is not in {last}");
+        }
+    }
+}
+
+#[test]
 fn v1_sess_12_everything_over_streamable_http() {
     let server = Listening::everything("streamableHttp");
     for dialect in DIALECTS {
@@ -79,19 +110,79 @@ fn what_is_promised() {
     }
 }
 
+/// A turn that lasts until the client was told something.
+fn until_told(client: &mut Client, words: &str) {
+    let id = client.begin("wait");
+    if !Value::from(client.updates.clone()).to_string().contains(words) {
+        client.until(|message| message["params"]["update"].to_string().contains(words));
+    }
+    client.cancel();
+    assert_eq!(client.end(id), "cancelled");
+}
+
 #[test]
 fn a_server_that_goes_away_and_comes_back() {
-    let place = Place::new();
+    for (way, kind, path) in [("streamableHttp", "http", "/mcp"), ("sse", "sse", "/sse")] {
+        let mut server = Listening::everything(way);
+        let (port, entry) = (server.port, json!([server.entry(kind, path)]));
+        for dialect in DIALECTS {
+            let place = Place::new();
+            let mut client = Client::start(&place, dialect, &["--script", "puppet"]);
+            open(&mut client, &place, &entry);
+            client.prompt("mcp everything echo {\"message\": \"one\"}\nresult");
+            assert!(client.said().contains("Echo: one"), "{way} {dialect}: {}", client.said());
+            client.updates.clear();
+            drop(server);
+            // The user hears of it before anything is called.
+            until_told(&mut client, "MCP server `everything` is gone: ");
+            client.updates.clear();
+            assert_eq!(client.prompt("mcp everything echo {\"message\": \"two\"}\nresult"), "end_turn");
+            let said = client.said();
+            assert!(said.contains("The MCP server `everything` is gone: "), "{way} {dialect}: {said}");
+            assert!(said.contains("It is being tried again.") && said.contains("connect"), "{way} {dialect}: {said}");
+            client.prompt("/mcp");
+            assert!(client.said().contains(" is gone and is tried again: "), "{way} {dialect}: {}", client.said());
+            server = Listening::everything_on(way, port);
+            until_told(&mut client, "MCP server `everything` is back, with ");
+            client.prompt("mcp everything echo {\"message\": \"three\"}\nresult");
+            assert!(client.said().contains("Echo: three"), "{way} {dialect}: {}", client.said());
+            let heard = Value::from(client.heard.clone()).to_string();
+            assert!(!heard.contains("hush-hush"), "{way} {dialect}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_of_a_call() {
+    for (way, kind, path) in [("streamableHttp", "http", "/mcp"), ("sse", "sse", "/sse")] {
+        let server = Listening::everything(way);
+        let place = Place::new();
+        let mut client = Client::start(&place, "2", &["--script", "puppet"]);
+        open(&mut client, &place, &json!([server.entry(kind, path)]));
+        client.updates.clear();
+        let id = client
+            .begin("mcp everything trigger-long-running-operation {\"duration\": 3600, \"steps\": 36000}\nresult");
+        client.until(|message| message["params"]["update"].to_string().contains("0 %"));
+        drop(server);
+        assert_eq!(client.end(id), "end_turn", "{way}");
+        assert!(client.said().contains("The MCP server `everything` did not answer: "), "{way}: {}", client.said());
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_yet_is_used_once_it_is() {
     let server = Listening::everything("streamableHttp");
-    let mut client = Client::start(&place, "2", &["--script", "puppet"]);
-    open(&mut client, &place, &json!([server.entry("http", "/mcp")]));
+    let (port, entry) = (server.port, json!([server.entry("http", "/mcp")]));
+    drop(server);
+    let place = Place::new();
+    let mut client = Client::start(&place, "1", &["--script", "puppet"]);
+    client.new_session(&place, &entry);
+    client.prompt("say on");
+    assert!(client.said().contains("could not be reached") && client.said().contains("on"), "{}", client.said());
+    let _server = Listening::everything_on("streamableHttp", port);
+    until_told(&mut client, "MCP server `everything` is there now, with ");
     client.prompt("mcp everything echo {\"message\": \"one\"}\nresult");
     assert!(client.said().contains("Echo: one"), "{}", client.said());
-    drop(server);
-    assert_eq!(client.prompt("mcp everything echo {\"message\": \"two\"}\nresult"), "end_turn");
-    let said = client.said();
-    assert!(said.contains("The MCP server `everything` did not answer") && said.contains("connect"), "{said}");
-    assert!(!Value::from(client.updates.clone()).to_string().contains("hush-hush"));
 }
 
 #[test]

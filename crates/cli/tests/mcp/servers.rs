@@ -1,6 +1,7 @@
 //! The servers of the tests: real ones from npm over all transports, and bad ones.
 
 use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -77,6 +78,11 @@ impl Listening {
     /// Starts the server that has everything, over `streamableHttp` or `sse`.
     pub fn everything(way: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::everything_on(way, port)
+    }
+
+    /// The same at this port.
+    pub fn everything_on(way: &str, port: u16) -> Self {
         let child = Command::new("node")
             .arg(program("server-everything"))
             .arg(way)
@@ -94,6 +100,16 @@ impl Listening {
             std::thread::sleep(Duration::from_millis(20));
         }
         server
+    }
+
+    /// Starts the server of `web.py`.
+    pub fn web(way: &str) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/web.py");
+        let mut child =
+            Command::new("python3").args([script, way]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, port: line.trim().parse().unwrap() }
     }
 
     /// Its entry.

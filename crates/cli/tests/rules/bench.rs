@@ -70,6 +70,11 @@ impl Bench {
         client
     }
 
+    /// Another agent in a place, with these variables. It has no session.
+    pub fn agent(&self, place: &Place, can: &Value, arguments: &[&str], variables: &[(&str, &str)]) -> Client {
+        Client::able_with(place, (self.dialect, self.framing), can, arguments, variables)
+    }
+
     /// Another agent that was told nothing yet.
     pub fn silent(&self, arguments: &[&str]) -> Client {
         Client::silent(&self.place, (self.dialect, self.framing), arguments)

@@ -70,6 +70,35 @@ pub const ROWS: &[Row] = &[
             assert!(!b.client.said().contains("never"));
         }
     }),
+    row(&["V1-CANCEL-12"], ALL, |b| {
+        // A conversation that takes a while to tell again.
+        b.updates("flood 1000 4096");
+        let session = b.client.session.clone();
+        b.client.call("session/close", json!({"sessionId": session}));
+        b.forget();
+        let mut params = json!({"sessionId": session, "cwd": b.place.project(), "mcpServers": []});
+        let mut load = "session/load";
+        if b.is("2") {
+            load = "session/resume";
+            params["replayFrom"] = json!({"type": "start"});
+        }
+        // Nobody withdraws the load: it is the close that makes it pointless.
+        let loading = b.client.ask(load, params);
+        let closing = b.client.ask("session/close", json!({"sessionId": session}));
+        let closed = b.client.answer(closing);
+        assert!(closed.get("error").is_none(), "{closed}");
+        let answers: Vec<&Value> = b.client.heard.iter().filter(|message| message["id"] == loading).collect();
+        assert_eq!(answers.len(), 1, "answered once, and before the close");
+        assert_eq!(answers[0]["error"]["code"], -32800, "{}", answers[0]);
+        // Silence, and nothing is lost.
+        let heard = b.client.heard.len();
+        b.settle();
+        assert_eq!(b.client.heard.len(), heard + 1, "{:?}", b.client.methods().last());
+        b.forget();
+        b.client.load(&session, &b.place.project());
+        assert_eq!(b.client.said().len(), 1000 * 4096);
+        assert_eq!(b.turn("say on"), "end_turn");
+    }),
     row(&["V1-CANCEL-13"], NOT_SEED, |b| {
         b.client.serve = Some(Box::new(|_| Some(Reply::Silence)));
         let id = b.client.begin("write d.txt x");

@@ -2,7 +2,9 @@
 
 use crate::bench::{ALL, Row, V2, check, row};
 use crate::common::{Reply, hello};
+use crate::server::Models;
 use serde_json::{Value, json};
+use tieline_model_server::{Answer, Fault, Script};
 
 pub const ROWS: &[Row] = &[
     row(&["V1-RPC-01"], ALL, |b| {
@@ -165,6 +167,27 @@ pub const ROWS: &[Row] = &[
         b.client.cancel();
         assert_eq!(b.client.end(id), "cancelled");
         assert!(b.client.heard.iter().all(|message| message.get("error").is_none()));
+    }),
+    row(&["V1-ERR-08"], ALL, |b| {
+        for (wait, retried) in [(Some(0), true), (Some(3600), false)] {
+            let limit = Fault::Status { code: 429, retry_after: wait };
+            let models = Models::start(Script::new(vec![Answer::text("never").fault(limit)]));
+            let url = models.url("openai-chat");
+            let arguments = ["--model", "openai-chat/gpt-4.1", "--base-url", &url, "--no-store"];
+            let mut client = b.agent(&b.place, &json!({}), &arguments, &[]);
+            client.open_in(&b.place.project());
+            let id = client.begin("Hi.");
+            let error = if b.is("2") {
+                client.end(id);
+                client.updates.last().unwrap()["error"].clone()
+            } else {
+                client.answer(id)["error"].clone()
+            };
+            assert!((-32099..=-32001).contains(&error["code"].as_i64().unwrap()), "{error}");
+            assert_eq!(error["data"], json!({"reason": "rate_limited", "retryAfter": wait}), "{error}");
+            // Only after it was tried again, where the provider's wish can be met.
+            assert_eq!(models.bodies().len() > 1, retried);
+        }
     }),
     row(&["V1-ERR-07"], ALL, |b| {
         let list = b.client.call("session/list", json!({}))["sessions"].clone();

@@ -76,6 +76,26 @@ pub const ROWS: &[Row] = &[
         // The call itself keeps its own title, whatever the question is called.
         assert_eq!(asked["subject"]["toolCall"]["title"], titles[0], "{asked}");
     }),
+    row(&["V2-PERM-08"], CURRENT, |b| {
+        let name = format!("ran-{:?}.txt", b.framing);
+        for (choose, runs) in [("reject_once", false), ("allow_once", true)] {
+            b.client.choose = choose;
+            b.updates(&format!("run echo once >> {name}"));
+            let asked = &b.client.asked[0];
+            let subject = &asked["subject"];
+            assert_eq!(
+                (&subject["type"], &subject["command"]),
+                (&json!("command"), &json!(format!("echo once >> {name}"))),
+                "{asked}"
+            );
+            assert_eq!(subject["cwd"], json!(b.place.project()), "{asked}");
+            assert_eq!(subject["toolCallId"], b.call()["toolCallId"], "{asked}");
+            // The client only said yes; that it ran, and once, is the agent's doing.
+            assert_eq!(b.place.project().join(&name).exists(), runs);
+            assert!(!b.client.methods().iter().any(|method| method.starts_with("terminal/")));
+        }
+        assert_eq!(b.place.read(&name), "once\n");
+    }),
 ];
 
 #[test]

@@ -135,6 +135,19 @@ pub const ROWS: &[Row] = &[
         b.client.open_in(&b.place.folder.path().join("not/there"));
         b.updates("read a.txt\nsay on");
         assert_eq!((b.call()["status"].as_str(), b.client.said().as_str()), (Some("failed"), "on"));
+        // A file is never a directory.
+        b.place.write("a file", "");
+        let file = b.place.project().join("a file");
+        let both = [(file.clone(), json!([])), (b.place.project(), json!([file]))];
+        for (cwd, more) in both {
+            let params = json!({"cwd": cwd, "additionalDirectories": more, "mcpServers": []});
+            let error = b.client.fail("session/new", params);
+            assert_eq!(
+                (&error["code"], error.to_string().contains("is no directory")),
+                (&json!(-32602), true),
+                "{error}"
+            );
+        }
     }),
     row(&["V1-SESS-26"], V1, |b| {
         let server = json!({"name": "gone", "command": "/nowhere/server", "args": [], "env": []});

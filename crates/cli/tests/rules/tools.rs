@@ -182,7 +182,7 @@ pub const ROWS: &[Row] = &[
         b.updates(&format!("say a\nthink b\nplan A\nusage 1 2\ntitle T\ncommands\nmode edit\n{WORK}"));
         let keys = "sessionUpdate messageId content toolCallId title kind status locations rawInput rawOutput name \
             capabilities entries plan availableCommands currentModeId configOptions updatedAt used size cost state \
-            stopReason terminalId command cwd output exitStatus data _meta";
+            stopReason background terminalId command cwd output exitStatus data _meta";
         for message in &b.client.heard {
             if message["method"] == "session/update" {
                 only(&message["params"], "sessionId update _meta");

@@ -121,7 +121,9 @@ fn change(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(Error::io(path, "reading it", &error)),
     };
-    let mut document: DocumentMut = text.parse().map_err(|error| Error::new(format!("{}: {error}", path.display())))?;
+    // The words of the parser itself would show the line, and what is secret on it.
+    let wrong = |error: toml_edit::TomlError| Error::new(format!("{}: {}", path.display(), error.message()));
+    let mut document: DocumentMut = text.parse().map_err(wrong)?;
     work(&mut document, path)?;
     write_whole(path, document.to_string().as_bytes()).map_err(|error| Error::io(path, "writing it", &error))?;
     Ok(path.to_owned())

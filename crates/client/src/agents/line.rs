@@ -1,6 +1,16 @@
-//! A command line taken apart into words, without a shell: quotes and backslashes count, nothing is expanded.
+//! A command line taken apart into words, without a shell, and put together again: quotes and backslashes count, nothing is
+//! expanded.
 
 use crate::config::Error;
+use crate::sanitize;
+
+/// Words as one would type them, each character visible.
+pub fn join_line<S: AsRef<str>>(words: &[S]) -> String {
+    let plain =
+        |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c));
+    let quote = |word: &str| if plain(word) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) };
+    sanitize::exact_line(&words.iter().map(|word| quote(word.as_ref())).collect::<Vec<_>>().join(" "))
+}
 
 /// The words of a line. What only a shell could do (pipes, variables, several commands) is refused rather than passed on.
 pub fn split_line(line: &str) -> Result<Vec<String>, Error> {
@@ -72,6 +82,11 @@ mod tests {
         ] {
             let words = split_line(line).ok();
             assert_eq!(words.as_ref().map(|words| words.iter().map(String::as_str).collect()), want, "{line}");
+            // And back.
+            if let Some(words) = words {
+                assert_eq!(split_line(&join_line(&words)).ok(), Some(words), "{line}");
+            }
         }
+        assert_eq!(join_line(&["a", "it's; so", ""]), r"a 'it'\''s; so' ''");
     }
 }

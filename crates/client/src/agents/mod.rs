@@ -8,7 +8,7 @@ mod line;
 pub use edit::{NewAgent, add, remove};
 pub use import::{Imported, Source, import};
 pub use known::{KNOWN, Known};
-pub use line::split_line;
+pub use line::{join_line, split_line};
 
 use crate::config::{AgentEntry, Config, Error, Origin, Value, did_you_mean, resolve_all};
 use crate::login::Launch;
@@ -50,7 +50,13 @@ impl AgentSpec {
         let program = program.map_err(|path| Error::new(format!("my own path is not text: {}", path.display())))?;
         let mut command = vec![program, "agent".to_owned()];
         command.extend_from_slice(arguments);
-        Ok(Self { name: BUILT_IN.to_owned(), ..Self::plain(command, Origin::BuiltIn) })
+        let mut spec = Self { name: BUILT_IN.to_owned(), ..Self::plain(command, Origin::BuiltIn) };
+        // It may be started in another folder, where a relative path would lead elsewhere.
+        let named = std::env::var_os("TIELINE_CONFIG").filter(|path| !path.is_empty());
+        if let Some(path) = named.and_then(|path| std::path::absolute(path).ok()?.into_os_string().into_string().ok()) {
+            spec.env.insert("TIELINE_CONFIG".into(), Value::Plain(path));
+        }
+        Ok(spec)
     }
 
     /// An agent by its program and arguments.

@@ -44,7 +44,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The candidate that looks most like `word`, if one does.
-fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let far = (word.chars().count() / 3).max(1);
     let near = candidates.into_iter().filter(|name| *name != "*").map(|name| {

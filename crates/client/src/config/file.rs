@@ -135,14 +135,19 @@ fn data(item: &Item, kind: Kind) -> Result<Data, String> {
         Kind::Name | Kind::OneOf(_) => word(kind, &text().ok_or("must be a word in quotes")?),
         Kind::Words => {
             if let Some(line) = item.as_str() {
-                let words: Vec<String> = line.split_whitespace().map(|word| format!("{word:?}")).collect();
-                return Err(format!("is a list of words, not one text: write [{}]", words.join(", ")));
+                // Only the program: an argument may be a secret.
+                let program = line.split_whitespace().next().unwrap_or("program");
+                return Err(format!("is a list of words, not one text: write [{program:?}, \"argument\", …]"));
             }
             let words = texts(item.as_array()).ok_or("must be a list of texts: the program and its arguments")?;
             if words.first().is_none_or(String::is_empty) {
                 return Err("names no program".into());
             }
             Ok(Data::Words(words))
+        }
+        Kind::Names => {
+            let names = texts(item.as_array()).filter(|names| names.iter().all(|name| !name.is_empty()));
+            names.map(Data::Words).ok_or_else(|| "must be a list of names, such as [\"read_file\", \"list_*\"]".into())
         }
         Kind::Rules => {
             let rules = texts(item.as_array()).ok_or("must be a list of rules, such as [\"read src/**\"]")?;
@@ -166,7 +171,7 @@ fn data(item: &Item, kind: Kind) -> Result<Data, String> {
 pub(super) fn word(kind: Kind, text: &str) -> Result<Data, String> {
     match kind {
         Kind::Name if crate::agents::is_name(text) => Ok(Data::Text(text.to_owned())),
-        Kind::Name => Err(format!("must be the name of an agent, not {text:?}; `tieline agents add` gives one a name")),
+        Kind::Name => Err("must be the name of an agent, not a command; `tieline agents add` gives one a name".into()),
         Kind::OneOf(words) if words.contains(&text) => Ok(Data::Text(text.to_owned())),
         Kind::OneOf(words) => {
             let hint = did_you_mean(text, words.iter().copied());
@@ -185,7 +190,9 @@ fn value(name: &str, item: &Item) -> Result<Value, String> {
     let form =
         || format!("has a bad value for {name}: use a text, {{ env = \"NAME\" }} or {{ command = [\"program\"] }}");
     if name.is_empty() || name.contains(['=', '\0']) {
-        return Err(format!("has a name that can't be: {name:?}"));
+        // What comes behind it is a value, most likely.
+        let start = name.split(['=', '\0']).next().unwrap_or_default();
+        return Err(format!("has a name that can't be: {start:?} with a `=` behind it; write {{ NAME = \"value\" }}"));
     }
     if let Some(text) = item.as_str() {
         return if text.contains('\0') { Err(form()) } else { Ok(Value::Plain(text.to_owned())) };

@@ -11,6 +11,8 @@ pub(super) enum Kind {
     OneOf(&'static [&'static str]),
     /// A program and its arguments.
     Words,
+    /// Names of tools.
+    Names,
     /// Permission rules.
     Rules,
     /// Names with values, which may be secrets.
@@ -70,6 +72,14 @@ pub(super) const KEYS: &[Key] = &[
         false,
         "How the address is spoken to; http by default.",
     ),
+    key(
+        &["mcp", "*", "tools"],
+        Kind::Names,
+        false,
+        "Only these tools of it; a * at the end of a name stands for any rest.",
+    ),
+    key(&["mcp", "*", "without"], Kind::Names, false, "Not these tools of it."),
+    key(&["mcp", "*", "timeout"], Kind::Count, false, "Seconds it may take to start, to answer or to report progress."),
     key(&["sessions", "keep_days"], Kind::Count, false, "Sessions not used for so many days are deleted; 0: no limit."),
     key(
         &["sessions", "keep_count"],

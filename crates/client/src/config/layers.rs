@@ -31,10 +31,14 @@ type Leaves = BTreeMap<Vec<String>, Vec<Leaf>>;
 pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     let mut leaves = Leaves::new();
     let mut held_back = Vec::new();
-    if let Some(path) = &sources.user
-        && let Some(text) = file::load(path)?
-    {
-        lay(&mut leaves, parse(&text, path)?);
+    if let Some(path) = &sources.user {
+        match file::load(path)? {
+            Some(text) => lay(&mut leaves, parse(&text, path)?),
+            None if sources.named => {
+                return Err(Error::at(path, None, "TIELINE_CONFIG names this file, but it is not there"));
+            }
+            None => {}
+        }
     }
     let trusted = Trusted::load(sources.trusted.as_deref());
     for path in sources.project_files() {
@@ -131,7 +135,10 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
         }
     }
     for (name, entry) in &config.mcp {
-        if entry.command.is_empty() == entry.url.is_none() {
+        // Without either it is about a server that the client of the built-in agent names.
+        let both = !entry.command.is_empty() && entry.url.is_some();
+        let only_used = entry.is_used() && entry.env.is_empty() && entry.headers.is_empty();
+        if both || !(entry.is_whole() || only_used) {
             let why = format!("the MCP server `{name}` needs a command or a url, and not both");
             return Err(blame(&config, &format!("mcp.{}.", dotted(std::slice::from_ref(name))), why));
         }
@@ -191,6 +198,11 @@ fn server(entry: &mut McpEntry, key: &str, data: Data) {
         ("url", Data::Text(url)) => entry.url = Some(url),
         ("headers", Data::Values(values)) => entry.headers = values,
         ("transport", Data::Text(text)) => entry.sse = text == "sse",
+        ("tools", Data::Words(names)) => entry.tools = names,
+        ("without", Data::Words(names)) => entry.without = names,
+        ("timeout", Data::Number(seconds)) => {
+            entry.timeout = (seconds > 0).then(|| Duration::from_secs(seconds).min(DAY));
+        }
         _ => {}
     }
 }

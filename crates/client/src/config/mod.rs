@@ -13,8 +13,8 @@ mod sources;
 mod trust;
 mod value;
 
-pub use error::Error;
 pub(crate) use error::did_you_mean;
+pub use error::{Error, nearest};
 pub use schema::schema;
 pub use sources::Sources;
 pub(crate) use trust::write_whole;
@@ -23,6 +23,7 @@ pub use value::{Value, resolve_all};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 use tieline::Protocol;
 use tieline::rpc::framing::Framing;
 use tieline::schema::{EnvVariable, HttpHeader, McpHttp, McpServer, McpStdio};
@@ -124,9 +125,25 @@ pub struct McpEntry {
     pub headers: BTreeMap<String, Value>,
     /// True for server-sent events.
     pub sse: bool,
+    /// Only these tools, if there are any. This and what follows is for the built-in agent.
+    pub tools: Vec<String>,
+    /// Not these tools.
+    pub without: Vec<String>,
+    /// How long it may take to start, to answer a call or to report progress.
+    pub timeout: Option<Duration>,
 }
 
 impl McpEntry {
+    /// Whether it says how the server is reached. Otherwise it is about a server that somebody else names.
+    pub fn is_whole(&self) -> bool {
+        !self.command.is_empty() || self.url.is_some()
+    }
+
+    /// Whether it says how the server is used.
+    fn is_used(&self) -> bool {
+        !self.tools.is_empty() || !self.without.is_empty() || self.timeout.is_some()
+    }
+
     /// The server as agents are told of it, with its secrets.
     pub async fn server(&self, name: &str) -> Result<McpServer, Error> {
         let named = |error: Error| Error::new(format!("the MCP server `{name}`: {error}"));
@@ -181,7 +198,7 @@ impl Config {
     /// The MCP servers as agents are told of them.
     pub async fn mcp_servers(&self) -> Result<Vec<McpServer>, Error> {
         let mut servers = Vec::with_capacity(self.mcp.len());
-        for (name, entry) in &self.mcp {
+        for (name, entry) in self.mcp.iter().filter(|(_, entry)| entry.is_whole()) {
             servers.push(entry.server(name).await?);
         }
         Ok(servers)

@@ -44,7 +44,7 @@ fn of(kind: Kind) -> Value {
         Kind::Text => json!({"type": "string"}),
         Kind::OneOf(words) => json!({"enum": words}),
         Kind::Words => words,
-        Kind::Rules => json!({"type": "array", "items": {"type": "string"}}),
+        Kind::Names | Kind::Rules => json!({"type": "array", "items": {"type": "string"}}),
         Kind::Values => json!({"type": "object", "additionalProperties": {"oneOf": [
             {"type": "string"},
             {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"], "additionalProperties": false},

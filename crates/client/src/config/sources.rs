@@ -13,6 +13,8 @@ const FOLDER: &str = ".tieline";
 pub struct Sources {
     /// The user's file. `None` if there is no place for one: neither `XDG_CONFIG_HOME` nor `HOME` is set.
     pub user: Option<PathBuf>,
+    /// The user's file was named with `TIELINE_CONFIG`, so it has to be there.
+    pub named: bool,
     /// The project's folder, if it has files of ours: the one that holds `.tieline`.
     pub project: Option<PathBuf>,
     /// Where it is remembered what is trusted.
@@ -32,7 +34,14 @@ pub(super) const VARIABLES: &[(&str, &[&str])] = &[
 impl Sources {
     /// The places for a working directory, by the environment of this process.
     pub fn of(cwd: &Path) -> Self {
-        Self::with(cwd, |name| std::env::var_os(name))
+        Self::with(cwd, |name| {
+            let value = std::env::var_os(name)?;
+            // A path that somebody typed starts where they are, not where the session works.
+            if name == "TIELINE_CONFIG" && !value.is_empty() {
+                return std::path::absolute(value).ok().map(PathBuf::into_os_string);
+            }
+            Some(value)
+        })
     }
 
     /// The same with another environment.
@@ -46,6 +55,7 @@ impl Sources {
         let given = env("TIELINE_CONFIG").filter(|path| !path.is_empty()).map(|path| cwd.join(path));
         let text = |name| env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
         Self {
+            named: given.is_some(),
             user: given.or(config),
             project: project(cwd, absolute("HOME").as_deref()),
             trusted: state,

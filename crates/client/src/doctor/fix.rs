@@ -1,17 +1,13 @@
 //! What to type: from what went wrong to a line that mends it.
 
-use crate::agents::{AgentSpec, KNOWN, is_name};
+use crate::agents::{AgentSpec, KNOWN, is_name, join_line};
 use crate::{login, sanitize};
 use tieline::Error;
 use tieline::schema::AuthMethod;
 
 /// The agent's command as one would type it.
 fn command(agent: &AgentSpec) -> String {
-    let plain = |word: &String| {
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c))
-    };
-    let quote = |word: &String| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) };
-    sanitize::line(&agent.command.iter().map(quote).collect::<Vec<_>>().join(" "))
+    join_line(&agent.command)
 }
 
 /// The words for a program that is not there.
@@ -27,16 +23,16 @@ pub(super) fn of_missing(agent: &AgentSpec, program: &str) -> (String, String) {
     } else {
         "does not exist"
     };
-    let why = format!("`{}` {why}", sanitize::line(program));
+    let why = format!("`{}` {why}", sanitize::exact_line(program));
     let fix = match (known, program) {
         (Some(known), _) => known.install.to_owned(),
         (None, "npx" | "npm" | "node") => "install Node.js, and see that `npx --version` works".to_owned(),
         (None, "uvx" | "uv") => "install uv: python3 -m pip install uv".to_owned(),
-        _ if path.exists() && !path.is_dir() => format!("chmod +x {}", sanitize::line(program)),
+        _ if path.exists() && !path.is_dir() => format!("chmod +x {}", join_line(&[program])),
         _ if is_name(&agent.name) => format!(
             "tieline agents add {} --replace -- /path/to/{}",
             agent.name,
-            sanitize::line(path.file_name().map_or(program, |name| name.to_str().unwrap_or(program)))
+            sanitize::exact_line(path.file_name().map_or(program, |name| name.to_str().unwrap_or(program)))
         ),
         _ => "give the whole path of the program".to_owned(),
     };
@@ -77,6 +73,9 @@ pub(super) fn of_error(agent: &AgentSpec, error: &Error, stderr: &str, ended: bo
     if ended && has(&["eaddrnotavail", "enotfound", "etimedout", "econnrefused", "network"]) {
         return "see whether the network and the proxy settings are right".to_owned();
     }
+    if agent.is_built_in() && error.to_string().contains("session store") {
+        return "set XDG_STATE_HOME to a folder that you can write to".to_owned();
+    }
     match error {
         Error::Version(_) => format!("tieline doctor {} --protocol auto", agent.name),
         Error::TimedOut { .. } => format!("give it longer (--timeout 120), or {}", by_hand(agent)),
@@ -93,9 +92,11 @@ pub(super) fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
     if let Some(terminal) = terminal {
         let mut with = agent.clone();
         with.command.extend(terminal.args.iter().cloned());
-        let mut words: Vec<String> = terminal.env.0.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
+        // What the agent says must not become a second command in the user's shell.
+        let set = terminal.env.0.iter().map(|one| join_line(&[&one.name]) + "=" + &join_line(&[&one.value]));
+        let mut words: Vec<String> = set.collect();
         words.push(command(&with));
-        return sanitize::line(&words.join(" "));
+        return words.join(" ");
     }
     let which = if is_name(&agent.name) && agent.origin != crate::config::Origin::Flag {
         format!("--agent {}", agent.name)
@@ -111,7 +112,7 @@ pub(super) fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
         return sanitize::line(&lines.join("; "));
     }
     match methods.first() {
-        Some(method) => sanitize::line(&format!("tieline exec {which} --login {} \"Hello\"", method.id())),
+        Some(method) => format!("tieline exec {which} --login {} \"Hello\"", join_line(&[method.id()])),
         None => by_hand(agent),
     }
 }

@@ -220,7 +220,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
         let session = match handle.open(cwd).await {
             Ok(session) => session,
             Err(error) if login::is_needed(&error) => {
-                let (why, fix) = self.login_words(handle.auth_methods());
+                let (why, fix) = self.login_words(&error, handle.auth_methods());
                 self.bad(Step::Login, why, Some(fix));
                 return;
             }
@@ -249,10 +249,12 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
         tidy(session, handle).await;
     }
 
-    fn login_words(&self, methods: &[AuthMethod]) -> (String, String) {
+    fn login_words(&self, error: &Error, methods: &[AuthMethod]) -> (String, String) {
         let names: Vec<String> = methods.iter().map(|method| format!("{} ({})", method.id(), method.name())).collect();
         let offered = if names.is_empty() { "it offers no way".to_owned() } else { names.join(", ") };
-        (sanitize::line(&format!("login is needed: {offered}")), fix::log_in(self.agent, methods))
+        // It may say what to type.
+        let said: String = login::words(error).chars().take(300).collect();
+        (sanitize::line(&format!("login is needed: {offered}; it says: {said}")), fix::log_in(self.agent, methods))
     }
 
     async fn turn(&mut self, session: &Session, handle: &AgentHandle, child: &ChildProcess) {
@@ -289,7 +291,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
                 }
             }
             Ok(Err(error)) if login::is_needed(&error) => {
-                let (why, fix) = self.login_words(handle.auth_methods());
+                let (why, fix) = self.login_words(&error, handle.auth_methods());
                 self.steps.retain(|finding| finding.step != Step::Login);
                 self.bad(Step::Login, why, Some(fix));
             }

@@ -20,7 +20,7 @@ pub struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", sanitize::line(&self.field), self.why)
+        write!(f, "{}: {}", sanitize::exact_line(&self.field), self.why)
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn value(field: &FormField, value: &ElicitValue) -> Result<(), String
         (FormField::Choices(choice), ElicitValue::Choices(chosen)) => {
             let offered = choices(field);
             if let Some(odd) = chosen.iter().find(|value| !offered.iter().any(|(other, _)| other == *value)) {
-                return Err(format!("`{}` is not among the choices", sanitize::line(odd)));
+                return Err(format!("`{}` is not among the choices", sanitize::exact_line(odd)));
             }
             let count = chosen.len() as u64;
             if choice.min_items.is_some_and(|least| count < least) {
@@ -112,7 +112,7 @@ fn range<T: PartialOrd + fmt::Display>(number: &T, least: Option<&T>, most: Opti
 fn text(field: &TextField, text: &str) -> Result<(), String> {
     let offered = choices(&FormField::Text(field.clone()));
     if !offered.is_empty() && !offered.iter().any(|(value, _)| value == text) {
-        return Err(format!("`{}` is not among the choices", sanitize::line(text)));
+        return Err(format!("`{}` is not among the choices", sanitize::exact_line(text)));
     }
     let length = text.chars().count();
     if let Some(least) = field.min_length.filter(|least| length < *least as usize) {
@@ -125,7 +125,7 @@ fn text(field: &TextField, text: &str) -> Result<(), String> {
         && let Some(regex) = compile(pattern)
         && !regex.is_match(text)
     {
-        return Err(format!("it must match the pattern {}", sanitize::line(pattern)));
+        return Err(format!("it must match the pattern {}", sanitize::exact_line(pattern)));
     }
     match &field.format {
         Some(format) if !has_format(format, text) => Err(format!("it must be of the form `{format}`")),

@@ -26,12 +26,12 @@ impl Page {
     pub(crate) fn of(request: &ElicitRequest, url: &str, agent: &str) -> Option<Self> {
         let (host, warnings) = look(url)?;
         Some(Self {
-            agent: sanitize::line(agent),
+            agent: sanitize::exact_line(agent),
             session: match &request.scope {
                 ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
                 ElicitScope::Request(_) => None,
             },
-            message: sanitize::text(&request.message),
+            message: sanitize::exact(&request.message),
             url: url.to_owned(),
             host,
             warnings,

@@ -1,6 +1,6 @@
 //! A session as one HTML file: no script, no request to anywhere, every text escaped.
 
-use super::{Brought, Part, brought, changed_text, parts, text_of, title};
+use super::{Brought, Part, brought, changed_text, parts, text_of, title, who};
 use crate::journal::{HowAsked, Story};
 use crate::sanitize;
 use std::fmt::{self, Write as _};
@@ -73,10 +73,11 @@ pub(super) fn write(story: &Story) -> String {
 
 fn write_part(out: &mut String, story: &Story, part: &Part<'_>) {
     match part {
-        Part::Prompt(text, blocks) => {
+        Part::Prompt { told, text, blocks } => {
             let _ = writeln!(
                 out,
-                "<div class=\"user\"><p class=\"who\">You</p><div class=\"text\">{}</div>",
+                "<div class=\"user\"><p class=\"who\">{}</p><div class=\"text\">{}</div>",
+                who(*told),
                 Escaped(text)
             );
             pictures(out, blocks);
@@ -108,7 +109,7 @@ fn write_part(out: &mut String, story: &Story, part: &Part<'_>) {
                 match &changed.diff {
                     Some(text) => {
                         let _ = writeln!(out, "<details open><summary{class}>{}</summary>", Escaped(&line));
-                        diff(out, &sanitize::text(text));
+                        diff(out, &sanitize::exact(text));
                         out.push_str("</details>\n");
                     }
                     None => {

@@ -1,6 +1,7 @@
-//! A session as Markdown.
+//! A session as Markdown. What stands at the margin is ours; words of the user and the agent are quoted, and what tools brought is
+//! fenced, so that no text can pose as another entry.
 
-use super::{Brought, Part, brought, changed_text, parts, text_of, title};
+use super::{Brought, Part, brought, changed_text, parts, text_of, title, who};
 use crate::journal::Story;
 use crate::sanitize;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ pub(super) fn write(story: &Story) -> String {
         entry.created
     );
     if let Some(damage) = &story.damage {
-        let _ = writeln!(out, "> A part of this session is lost: {}\n", sanitize::line(damage));
+        let _ = writeln!(out, "- A part of this session is lost: {}\n", sanitize::line(damage));
     }
     for turn in story.turns.iter().filter(|turn| turn.number > 0 || !parts(story, turn).is_empty()) {
         if turn.number > 0 {
@@ -26,19 +27,15 @@ pub(super) fn write(story: &Story) -> String {
         }
         for part in parts(story, turn) {
             match part {
-                Part::Prompt(text, _) => quoted(&mut out, &text),
-                Part::Said { thought: true, blocks } => {
-                    let _ = writeln!(out, "*Thought:* {}\n", text_of(blocks).trim());
-                }
-                Part::Said { thought: false, blocks } => {
-                    let _ = writeln!(out, "{}\n", text_of(blocks).trim());
-                }
+                Part::Prompt { told, text, .. } => quoted(&mut out, who(told), &text),
+                Part::Said { thought: true, blocks } => quoted(&mut out, "Agent, thinking", text_of(blocks).trim()),
+                Part::Said { thought: false, blocks } => quoted(&mut out, "Agent", text_of(blocks).trim()),
                 Part::Tool(call) => {
                     let name = call.title.as_ref().or(call.name.as_ref()).map_or("a tool", String::as_str);
                     let _ = writeln!(
                         out,
-                        "**{}** ({}, {})\n",
-                        sanitize::line(name),
+                        "**Tool** {} ({}, {})\n",
+                        code(&sanitize::line(name)),
                         sanitize::line(&call.kind.to_string()),
                         sanitize::line(&call.status.to_string())
                     );
@@ -49,7 +46,7 @@ pub(super) fn write(story: &Story) -> String {
                         }
                     }
                 }
-                Part::Note(text) => {
+                Part::Note(text) | Part::End(text) => {
                     let _ = writeln!(out, "- {}\n", text.replace('\n', "\n  "));
                 }
                 Part::Changes(changes) => {
@@ -59,11 +56,8 @@ pub(super) fn write(story: &Story) -> String {
                     }
                     out.push('\n');
                     for diff in changes.iter().filter_map(|changed| changed.diff.as_ref()) {
-                        fenced(&mut out, "diff", &sanitize::text(diff));
+                        fenced(&mut out, "diff", &sanitize::exact(diff));
                     }
-                }
-                Part::End(text) => {
-                    let _ = writeln!(out, "> {}\n", text.replace('\n', "\n> "));
                 }
             }
         }
@@ -71,17 +65,29 @@ pub(super) fn write(story: &Story) -> String {
     out
 }
 
-fn quoted(out: &mut String, text: &str) {
+/// Somebody's words.
+fn quoted(out: &mut String, who: &str, text: &str) {
+    let _ = writeln!(out, "**{who}**\n");
     for line in text.lines() {
-        let _ = writeln!(out, "> {line}");
+        let _ = writeln!(out, "{}", format!("> {line}").trim_end());
     }
     out.push('\n');
 }
 
+/// Words in a line of ours.
+fn code(text: &str) -> String {
+    let fence = "`".repeat(longest_fence(text) + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+fn longest_fence(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
 /// A block of code whose fence is longer than any inside.
 fn fenced(out: &mut String, kind: &str, text: &str) {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = "`".repeat(longest_fence(text).max(2) + 1);
     let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
     let _ = writeln!(out, "{fence}{kind}\n{text}{end}{fence}\n");
 }

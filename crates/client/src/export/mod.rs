@@ -9,6 +9,7 @@ mod markdown;
 use crate::journal::{Changed, Decision, HowAsked, HowChanged, Note, Outcome, Story, TurnStory};
 use crate::sanitize;
 use tieline::schema::{ContentBlock, Diff, Item, MessageKind, ResourceContents, ToolCallContent, ToolCallItem};
+use tieline_host::roots::shown;
 
 /// The form of an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,19 +48,32 @@ pub fn json_text(value: &serde_json::Value) -> String {
 
 /// One thing that happened in a turn.
 enum Part<'a> {
-    Prompt(String, &'a [ContentBlock]),
-    Said { thought: bool, blocks: &'a [ContentBlock] },
+    /// What the user said; `told` if only the agent says so.
+    Prompt {
+        told: bool,
+        text: String,
+        blocks: &'a [ContentBlock],
+    },
+    Said {
+        thought: bool,
+        blocks: &'a [ContentBlock],
+    },
     Tool(&'a ToolCallItem),
     Note(String),
     Changes(&'a [Changed]),
     End(String),
 }
 
+/// Who said a prompt. An agent can put words into the user's mouth; those are not passed on as the user's.
+fn who(told: bool) -> &'static str {
+    if told { "You, as the agent tells it" } else { "You" }
+}
+
 /// All that happened in a turn, in order.
 fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     if !turn.prompt.is_empty() {
-        parts.push(Part::Prompt(text_of(&turn.prompt), &turn.prompt));
+        parts.push(Part::Prompt { told: false, text: text_of(&turn.prompt), blocks: &turn.prompt });
     }
     let mut notes = turn.notes.iter().peekable();
     for (at, item) in story.items(turn).iter().enumerate() {
@@ -70,7 +84,11 @@ fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
             // Version 2 says back what the user said.
             Item::Message(message) if message.kind == MessageKind::User && message.content == turn.prompt => {}
             Item::Message(message) if message.kind == MessageKind::User => {
-                parts.push(Part::Prompt(text_of(&message.content), &message.content));
+                let (told, text) = (true, text_of(&message.content));
+                // Many agents repeat what they were given.
+                if turn.prompt.is_empty() || text.trim() != text_of(&turn.prompt).trim() {
+                    parts.push(Part::Prompt { told, text, blocks: &message.content });
+                }
             }
             Item::Message(message) => {
                 parts.push(Part::Said { thought: message.kind == MessageKind::Thought, blocks: &message.content });
@@ -128,12 +146,12 @@ pub fn changed_text(changed: &Changed, cwd: &str) -> String {
         HowChanged::Modified => "modified",
         HowChanged::Deleted => "deleted",
     };
-    let tool = changed.tool.as_ref().map(|tool| format!(", by {tool:?}")).unwrap_or_default();
+    let tool = changed.tool.as_ref().map(|tool| format!(", by \"{tool}\"")).unwrap_or_default();
     let asked = if changed.asked == HowAsked::Never { ", nobody was asked" } else { "" };
     let kept = if changed.kept { "" } else { ", can't be undone" };
     let path = std::path::Path::new(&changed.path);
-    let path = path.strip_prefix(cwd).unwrap_or(path).display();
-    sanitize::line(&format!("{how} {path}{tool}{asked}{kept}"))
+    let path = shown(path.strip_prefix(cwd).unwrap_or(path));
+    format!("{how} {path}{}{asked}{kept}", sanitize::exact_line(&tool))
 }
 
 /// All blocks as text.
@@ -185,7 +203,7 @@ fn diff_text(diff: &Diff) -> String {
         crate::undo::unified(name, texts.old.as_ref().map(String::as_bytes), Some(texts.new.as_bytes()))
     });
     let text = unified.or_else(|| diff.patch.as_ref().map(|patch| patch.text.clone()));
-    sanitize::text(&text.unwrap_or_else(|| format!("changed {}", diff.paths().collect::<Vec<_>>().join(", "))))
+    sanitize::exact(&text.unwrap_or_else(|| format!("changed {}", diff.paths().collect::<Vec<_>>().join(", "))))
 }
 
 /// A title for the page or file.

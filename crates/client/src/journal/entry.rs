@@ -7,7 +7,7 @@ use tieline_host::store::{Holder, Session, State, Time};
 /// A session to begin.
 #[derive(Debug, Clone, Default)]
 pub struct Begin {
-    /// The agent's name.
+    /// The agent's name; its whole command line if it has none.
     pub agent: String,
     /// The id that the agent gave it.
     pub agent_session: Option<String>,
@@ -28,7 +28,7 @@ pub struct Begin {
 pub struct Entry {
     /// Our id.
     pub id: String,
-    /// The agent's name.
+    /// The agent's name; its whole command line if it has none.
     pub agent: String,
     /// The id that the agent gave it.
     pub agent_session: Option<String>,
@@ -73,16 +73,20 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    pub(super) fn raw(&self) -> Raw {
-        serde_json::to_value(self).unwrap_or_default().into()
+    fn of(session: Option<&String>, name: Option<&String>, protocol: Option<Dialect>, command: &[String]) -> Raw {
+        let meta = Self {
+            agent_session: session.cloned(),
+            name: name.cloned(),
+            protocol: protocol.map(|dialect| dialect.name().to_owned()),
+            command: command.to_vec(),
+        };
+        serde_json::to_value(meta).unwrap_or_default().into()
     }
 }
 
 impl Begin {
     pub(super) fn meta(&self) -> Raw {
-        let protocol = self.protocol.map(|dialect| dialect.name().to_owned());
-        let (agent_session, name) = (self.agent_session.clone(), self.name.clone());
-        Meta { agent_session, name, protocol, command: self.command.clone() }.raw()
+        Meta::of(self.agent_session.as_ref(), self.name.as_ref(), self.protocol, &self.command)
     }
 }
 
@@ -109,8 +113,6 @@ impl Entry {
     }
 
     pub(super) fn meta(&self) -> Raw {
-        let protocol = self.protocol.map(|dialect| dialect.name().to_owned());
-        let (agent_session, name) = (self.agent_session.clone(), self.name.clone());
-        Meta { agent_session, name, protocol, command: self.command.clone() }.raw()
+        Meta::of(self.agent_session.as_ref(), self.name.as_ref(), self.protocol, &self.command)
     }
 }

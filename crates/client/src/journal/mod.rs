@@ -6,6 +6,7 @@
 
 mod entry;
 mod error;
+mod handover;
 mod id;
 mod record;
 mod resume;
@@ -13,6 +14,7 @@ mod story;
 
 pub use entry::{Begin, Entry};
 pub use error::{Error, Result};
+pub use handover::Handover;
 pub use record::{Changed, Decision, HowAsked, HowChanged, Outcome, Recording, Said};
 pub use resume::{Taken, Way, take_up, way};
 pub use story::{Note, Story, TurnStory};

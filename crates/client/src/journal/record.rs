@@ -30,7 +30,7 @@ pub struct Decision {
     /// The option that was chosen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub option: Option<String>,
-    /// Who decided: `user`, `rule`, `default` or `flag`.
+    /// Who decided: `user`, `rule`, `default`, or `nobody` where there was nobody to ask.
     pub by: String,
     /// Why, such as the text of the rule.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -218,12 +218,14 @@ impl Recording {
         self.other("changes", changed).await
     }
 
-    /// The agent gave the session another id: its old one was lost, and the user said to go on.
-    pub async fn moved(&mut self, agent_session: impl Into<String>) -> Result<()> {
+    /// The agent gave the session another id: its old one was lost, and the user said to go on, perhaps with a record of what
+    /// was said.
+    pub async fn moved(&mut self, agent_session: impl Into<String>, handed_over: bool) -> Result<()> {
         self.entry.agent_session = Some(agent_session.into());
         self.journal.store.set_meta(self.log.id(), Some(self.entry.meta())).await?;
-        self.notice("warning", "the agent had lost this session; it goes on in a new one, without what was said before")
-            .await
+        let with = if handed_over { "with a record of" } else { "without" };
+        let text = format!("the agent had lost this session; it goes on in a new one, {with} what was said before");
+        self.notice("warning", text).await
     }
 
     /// A turn ended. When this comes back, all of it is on the disk.

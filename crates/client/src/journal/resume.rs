@@ -3,7 +3,7 @@
 use super::Entry;
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{AgentCapabilities, McpServer, Replay, ResumeRequest};
-use tieline::{Error, Result};
+use tieline::{Error, Result, WireError};
 
 /// How an agent takes up a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum Taken {
     Up(Session, Way),
     /// The agent does not have its context any more, and why. Nothing was started in its place.
     Lost(String),
+    /// The agent has it, but another process does so just now; some agents lock their sessions.
+    Held(String),
 }
 
 /// The ways an agent offers, the best first: we have the conversation in the journal and need not hear it again.
@@ -58,9 +60,17 @@ pub async fn take_up(
         };
         match agent.resume_telling(request, drop).await {
             Ok(session) => return Ok(Taken::Up(session, way)),
+            Err(Error::Wire(error)) if is_held(&error) => return Ok(Taken::Held(format!("the agent says: {error}"))),
             Err(Error::Wire(error)) if error.code != -32000 => why = format!("the agent says: {error}"),
             Err(error) => return Err(error),
         }
     }
     Ok(Taken::Lost(why))
+}
+
+/// True if the words mean that another process has the session. There is no code for it that agents share.
+fn is_held(error: &WireError) -> bool {
+    let words = format!("{} {}", error.message, error.data.as_ref().map(tieline::schema::Raw::get).unwrap_or_default())
+        .to_lowercase();
+    ["in use", "locked", "another process", "already open"].iter().any(|hint| words.contains(hint))
 }

@@ -73,6 +73,10 @@ impl Story {
     }
 
     fn take(&mut self, stored: Stored) {
+        if matches!(stored.event, Event::TurnBegin) {
+            // What an agent without ids for its messages says now is another message.
+            self.transcript.end_run();
+        }
         let place = self.transcript.items().len();
         if matches!(stored.event, Event::TurnBegin) || self.turns.is_empty() {
             self.turns.push(TurnStory {

@@ -13,8 +13,20 @@ pub struct Chosen {
     pub note: Option<String>,
 }
 
+/// The first option of this kind that the agent can't take for one of another kind: all it hears is the id.
 fn first<'o>(options: &'o [PermissionOption], kind: &PermissionOptionKind) -> Option<&'o PermissionOption> {
-    options.iter().find(|option| option.kind == *kind)
+    options.iter().find(|option| option.kind == *kind && is_clear(options, &option.option_id))
+}
+
+/// Whether all options with this id say the same.
+fn is_clear(options: &[PermissionOption], id: &str) -> bool {
+    let mut kinds = options.iter().filter(|option| option.option_id == id).map(|option| &option.kind);
+    let first = kinds.next();
+    kinds.all(|kind| Some(kind) == first)
+}
+
+fn cancelled(note: &str) -> Chosen {
+    Chosen { outcome: PermissionOutcome::cancelled(), allows: false, note: Some(note.to_owned()) }
 }
 
 fn pick(option: &PermissionOption) -> Chosen {
@@ -34,7 +46,7 @@ pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {
     match lasting.or_else(|| first(options, &PermissionOptionKind::AllowOnce)) {
         Some(option) => pick(option),
         None => {
-            let why = if first(options, &PermissionOptionKind::AllowAlways).is_some() {
+            let why = if options.iter().any(|option| option.kind == PermissionOptionKind::AllowAlways) {
                 "only a lasting permission was offered, which nobody gave"
             } else {
                 "no option that allows was offered"
@@ -46,24 +58,28 @@ pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {
     }
 }
 
-/// Picks what refuses it. `cancelled` only if nothing of the kind is offered, with a note that says so.
+/// Picks what refuses it. `cancelled` only if nothing of the kind is offered, or the agent could take it for a yes; a note says so.
 pub fn refuse(options: &[PermissionOption], always: bool) -> Chosen {
     let (once, ever) =
         (first(options, &PermissionOptionKind::RejectOnce), first(options, &PermissionOptionKind::RejectAlways));
-    let option = if always { ever.or(once) } else { once.or(ever) };
-    option.map_or_else(
-        || Chosen {
-            outcome: PermissionOutcome::cancelled(),
-            allows: false,
-            note: Some("no option that refuses was offered, so the answer was `cancelled`".into()),
-        },
-        pick,
-    )
+    let offered = |option: &PermissionOption| {
+        matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways)
+    };
+    match if always { ever.or(once) } else { once.or(ever) } {
+        Some(option) => pick(option),
+        None if options.iter().any(offered) => {
+            cancelled("the option that refuses has the id of another option, so the answer was `cancelled`")
+        }
+        None => cancelled("no option that refuses was offered, so the answer was `cancelled`"),
+    }
 }
 
-/// Picks exactly this option; one that is not offered refuses.
+/// Picks exactly this option. One that is not offered refuses, and one that can't be told from another cancels.
 pub(crate) fn exactly(options: &[PermissionOption], id: &str) -> Chosen {
     match options.iter().find(|option| option.option_id == id) {
+        Some(_) if !is_clear(options, id) => {
+            cancelled("the option has the id of another one, so the answer was `cancelled`")
+        }
         Some(option) => pick(option),
         None => {
             let refused = refuse(options, false);

@@ -14,7 +14,7 @@ use tieline_host::rules::{Action, CommandLine, Host, Location, Rule};
 const MOST: usize = 1000;
 /// So many lines are shown.
 const LINES: usize = 100;
-/// So many bytes of a command are shown; a longer one is not understood.
+/// So many bytes of a command or an address are shown; a longer one is not understood.
 const LONGEST: usize = 64 << 10;
 
 /// Keys under which tools are given a path.
@@ -38,6 +38,10 @@ pub struct Facts {
     understood: bool,
     /// There is more than was looked at.
     partial: bool,
+    /// Texts that are put into files: the file, what is replaced, what takes its place.
+    written: Vec<(PathBuf, Option<String>, String)>,
+    /// The whole address that is fetched.
+    address: Option<String>,
     lines: Vec<String>,
 }
 
@@ -52,8 +56,8 @@ impl Facts {
         self.partial |= self.actions.iter().any(|action| match action {
             Action::Execute { command, .. } => command.text().len() > LONGEST,
             _ => false,
-        });
-        self.lines = self.actions.iter().take(LINES).map(line).collect();
+        }) || self.address.as_ref().is_some_and(|address| address.len() > LONGEST);
+        self.lines = self.actions.iter().take(LINES).map(|action| self.line(action)).collect();
         if self.actions.len() > LINES {
             self.lines.push(format!("and {} more", self.actions.len() - LINES));
         }
@@ -103,8 +107,9 @@ impl Facts {
         if let Some(command) = command(&input) {
             facts.actions.push(Action::Execute { command, sandboxed: false });
         }
-        if let Some(host) = input.get("url").and_then(Value::as_str).and_then(Host::of_url) {
-            facts.actions.push(Action::Fetch(host));
+        if let Some(address) = input.get("url").and_then(Value::as_str) {
+            facts.address = Some(address.to_owned());
+            facts.actions.extend(Host::of_url(address).map(Action::Fetch));
         }
         if let Some((server, tool)) = call.name.set().and_then(|name| mcp(name)) {
             facts.actions.push(Action::Mcp { server, tool });
@@ -130,6 +135,9 @@ impl Facts {
                     return;
                 }
                 let to = locate(path, roots);
+                if let Some(texts) = diff.texts().filter(|texts| texts.path == *path) {
+                    self.written.push((to.absolute().to_path_buf(), texts.old.clone(), texts.new.clone()));
+                }
                 self.actions.push(match (operation, old_path) {
                     (Operation::Delete, _) => Action::Delete(to),
                     (Operation::Move, Some(from)) => Action::Move { from: locate(from, roots), to },
@@ -179,6 +187,12 @@ impl Facts {
         &self.actions
     }
 
+    /// Texts that it puts into a file: what is replaced, and by what.
+    pub(crate) fn written<'f>(&'f self, file: &'f Path) -> impl Iterator<Item = (Option<&'f str>, &'f str)> {
+        let here = self.written.iter().filter(move |(path, ..)| path == file);
+        here.map(|(_, old, new)| (old.as_deref(), &**new))
+    }
+
     /// Paths that it has to do with, though it does not say how.
     pub(super) fn mentioned(&self) -> impl Iterator<Item = Action> {
         self.mentioned.iter().flat_map(|path| [Action::Read(path.clone()), Action::Write(path.clone())])
@@ -189,9 +203,31 @@ impl Facts {
         self.understood && !self.partial
     }
 
-    /// The same in words, safe to show.
+    /// The same in words, every character visible and none that drives a terminal.
     pub fn lines(&self) -> &[String] {
         &self.lines
+    }
+
+    /// One action in words, with every character visible.
+    fn line(&self, action: &Action) -> String {
+        let path = |location: &Location| match location.in_cwd() {
+            Some(path) if !path.as_os_str().is_empty() => shown(path),
+            _ => shown(location.absolute()),
+        };
+        match action {
+            Action::Read(at) => format!("read {}", path(at)),
+            Action::Write(at) => format!("write {}", path(at)),
+            Action::Delete(at) => format!("delete {}", path(at)),
+            Action::Move { from, to } => format!("move {} => {}", path(from), path(to)),
+            Action::Execute { command, .. } => format!("run {}", clipped(command.text())),
+            Action::Fetch(_) => match &self.address {
+                Some(address) => format!("fetch {}", clipped(address)),
+                None => Rule::narrowest(action).map_or_else(|| "fetch".into(), |rule| rule.to_string()),
+            },
+            Action::Mcp { server, tool } => {
+                format!("mcp {}/{}", sanitize::exact_line(server), sanitize::exact_line(tool))
+            }
+        }
     }
 }
 
@@ -256,24 +292,10 @@ fn mcp(name: &str) -> Option<(String, String)> {
     Some((server.to_owned(), tool.to_owned()))
 }
 
-fn line(action: &Action) -> String {
-    let path = |location: &Location| match location.in_cwd() {
-        Some(path) if !path.as_os_str().is_empty() => shown(path),
-        _ => shown(location.absolute()),
-    };
-    match action {
-        Action::Read(at) => format!("read {}", path(at)),
-        Action::Write(at) => format!("write {}", path(at)),
-        Action::Delete(at) => format!("delete {}", path(at)),
-        Action::Move { from, to } => format!("move {} => {}", path(from), path(to)),
-        Action::Execute { command, .. } => {
-            let text = command.text();
-            let shown = &text[..text.floor_char_boundary(LONGEST)];
-            let more = text.len() - shown.len();
-            let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
-            format!("run {}{more}", sanitize::line(shown))
-        }
-        Action::Fetch(_) => Rule::narrowest(action).map_or_else(|| "fetch".into(), |rule| rule.to_string()),
-        Action::Mcp { server, tool } => format!("mcp {}/{}", sanitize::line(server), sanitize::line(tool)),
-    }
+/// A text with every character visible; the end of one that is too long is counted.
+fn clipped(text: &str) -> String {
+    let shown = &text[..text.floor_char_boundary(LONGEST)];
+    let more = text.len() - shown.len();
+    let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
+    sanitize::exact_line(shown) + &more
 }

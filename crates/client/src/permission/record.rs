@@ -20,6 +20,8 @@ pub enum By {
     Roots,
     /// The [`Decider`](super::Decider) of this name.
     Decider(String),
+    /// The same change was allowed before in this turn, with the tool call that it belongs to; its title.
+    Before(String),
     /// The turn was cancelled, or the agent withdrew the question.
     Cancel,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for By {
             Self::Unclear(why) => write!(f, "the command can't be checked against the rules: {why}"),
             Self::Roots => f.write_str("outside the workspace"),
             Self::Decider(name) => f.write_str(name),
+            Self::Before(title) => write!(f, "allowed with \"{title}\""),
             Self::Cancel => f.write_str("the turn was cancelled"),
         }
     }
@@ -56,6 +59,10 @@ pub struct Record {
     pub session: String,
     /// The method that asked.
     pub method: &'static str,
+    /// What was asked, perhaps in the agent's own words, in one line that is safe to show.
+    pub title: String,
+    /// The tool call that it is about.
+    pub call: Option<String>,
     /// What it was about, one line each, safe to show.
     pub facts: Vec<String>,
     /// The SHA-256 of the request as it came.
@@ -69,6 +76,10 @@ pub struct Record {
     pub option: Option<String>,
     /// Something to know about it, in words.
     pub note: Option<String>,
+    /// Why a rule that seems to allow it does not, in words.
+    pub hint: Option<String>,
+    /// The rules that would have allowed it; only for what nobody could be asked about.
+    pub wanted: Vec<String>,
     /// Rules that were added because the answer was for always.
     pub learned: Vec<String>,
     /// Nobody could be asked, and the run should end for it.

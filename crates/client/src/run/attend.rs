@@ -1,6 +1,9 @@
 //! Between the agent and the services: questions are completed with what is known of their tool calls, and what is allowed and
 //! written is told to the watch over the files of the turn first.
 
+use super::Notes;
+use super::keep::Keep;
+use super::limits::Signs;
 use crate::undo::Watch;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,13 +49,15 @@ struct Known {
 #[derive(Debug)]
 struct State {
     transcript: Transcript,
+    /// Questions have no title but that of their call.
+    untitled: bool,
     /// What was heard last.
     last: VecDeque<ToolCallUpdate>,
 }
 
 impl Default for State {
     fn default() -> Self {
-        Self { transcript: Transcript::new(Dialect::V2), last: VecDeque::new() }
+        Self { transcript: Transcript::new(Dialect::V2), untitled: false, last: VecDeque::new() }
     }
 }
 
@@ -63,7 +68,8 @@ impl Calls {
 
     /// The dialect is known now.
     pub(super) fn speaks(&self, dialect: Dialect) {
-        self.state().transcript = Transcript::new(dialect);
+        let mut state = self.state();
+        (state.transcript, state.untitled) = (Transcript::new(dialect), dialect != Dialect::V2);
     }
 
     /// Hears an update; only tool calls matter.
@@ -104,6 +110,9 @@ impl Calls {
         let state = self.state();
         let Some(known) = state.transcript.tool_call(&asked.tool_call_id) else { return };
         let call = &mut subject.tool_call;
+        if let (true, None, Some(title)) = (state.untitled, call.title.set(), &known.title) {
+            request.title.clone_from(title);
+        }
         let keep = |patch: &Patch<String>, known: &Option<String>| match (patch.set(), known) {
             (None, Some(known)) => Patch::Set(known.clone()),
             _ => patch.clone(),
@@ -124,20 +133,38 @@ impl Calls {
     }
 }
 
-/// A handler whose doings the watch hears of.
+/// Who hears of what is done for the agent.
+#[derive(Clone)]
+pub(super) struct Attending {
+    pub(super) watching: Watching,
+    pub(super) calls: Calls,
+    pub(super) keep: Arc<tokio::sync::Mutex<Keep>>,
+    pub(super) notes: Notes,
+    pub(super) signs: Signs,
+}
+
+impl Attending {
+    /// Writes down what was decided, before the agent is told.
+    async fn write_down(&self) {
+        self.keep.lock().await.decisions(&self.notes).await;
+    }
+}
+
+/// A handler whose doings are heard of.
 #[derive(Clone)]
 pub(super) struct Attended<H> {
     pub(super) inner: H,
-    pub(super) watching: Watching,
-    pub(super) calls: Calls,
+    pub(super) attending: Attending,
 }
 
 impl<H: Handler> Handler for Attended<H> {
     async fn permission(&self, mut request: PermissionRequest) -> PermissionOutcome {
-        self.calls.complete(&mut request).await;
+        let _waits = self.attending.signs.waits();
+        self.attending.calls.complete(&mut request).await;
         let outcome = self.inner.permission(request.clone()).await;
+        self.attending.write_down().await;
         if outcome.chosen(&request.options).is_some_and(|option| option.kind.allows())
-            && let Some(watch) = self.watching.get()
+            && let Some(watch) = self.attending.watching.get()
         {
             watch.allowed(&request).await;
         }
@@ -145,41 +172,54 @@ impl<H: Handler> Handler for Attended<H> {
     }
 
     async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
-        self.inner.read_text_file(request).await
+        let _waits = self.attending.signs.waits();
+        let read = self.inner.read_text_file(request).await;
+        self.attending.write_down().await;
+        read
     }
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
-        if let Some(watch) = self.watching.get() {
+        let _waits = self.attending.signs.waits();
+        if let Some(watch) = self.attending.watching.get() {
             watch.writing(request.path.as_ref()).await;
         }
-        self.inner.write_text_file(request).await
+        let written = self.inner.write_text_file(request).await;
+        self.attending.write_down().await;
+        written
     }
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
+        let _waits = self.attending.signs.waits();
         let made = self.inner.create_terminal(request).await;
-        if let (Ok(_), Some(watch)) = (&made, self.watching.get()) {
+        self.attending.write_down().await;
+        if let (Ok(_), Some(watch)) = (&made, self.attending.watching.get()) {
             watch.command();
         }
         made
     }
 
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
+        let _waits = self.attending.signs.waits();
         self.inner.terminal_output(request).await
     }
 
     async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {
+        let _waits = self.attending.signs.waits();
         self.inner.wait_for_terminal_exit(request).await
     }
 
     async fn kill_terminal(&self, request: TerminalRequest) -> Result<()> {
+        let _waits = self.attending.signs.waits();
         self.inner.kill_terminal(request).await
     }
 
     async fn release_terminal(&self, request: TerminalRequest) -> Result<()> {
+        let _waits = self.attending.signs.waits();
         self.inner.release_terminal(request).await
     }
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
+        let _waits = self.attending.signs.waits();
         self.inner.elicit(request).await
     }
 
@@ -188,6 +228,7 @@ impl<H: Handler> Handler for Attended<H> {
     }
 
     async fn extension(&self, method: String, params: Raw) -> Result<Raw> {
+        let _waits = self.attending.signs.waits();
         self.inner.extension(method, params).await
     }
 

@@ -3,17 +3,22 @@
 use super::attend::Calls;
 use super::drive::Broken;
 use super::keep::Keep;
+use super::limits::{Meter, Signs};
 use super::record::Record;
-use super::{Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Stop, Watch, When};
+use super::{
+    Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Reached, Said, Stop, Watch, When,
+};
+use crate::answer::{self, Schema};
 use crate::login::Launch;
 use crate::undo;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session};
 use tieline::rpc::ChildProcess;
 use tieline::schema::StopReason;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// How long an agent gets to end a turn that was cancelled.
@@ -36,12 +41,19 @@ pub(super) struct Live<'w, W> {
     pub(super) watch: &'w W,
     pub(super) clock: RefCell<PhaseClock>,
     pub(super) record: Mutex<Record>,
-    pub(super) keep: Mutex<Keep>,
+    pub(super) keep: Arc<Mutex<Keep>>,
     pub(super) launch: RefCell<Option<Launch>>,
     pub(super) child: RefCell<Option<Rc<ChildProcess>>>,
     pub(super) agent: RefCell<Option<AgentHandle>>,
     pub(super) session: RefCell<Option<Rc<Session>>>,
     pub(super) calls: Calls,
+    pub(super) signs: Signs,
+    pub(super) meter: RefCell<Meter>,
+    /// The limit that was reached first.
+    reached: RefCell<Option<Reached>>,
+    over_budget: Notify,
+    /// The turn is being cancelled.
+    pub(super) cancelled: Notify,
 }
 
 impl<W: Watch> Live<'_, W> {
@@ -56,6 +68,20 @@ impl<W: Watch> Live<'_, W> {
 
     pub(super) fn child(&self) -> Option<Rc<ChildProcess>> {
         self.child.borrow().clone()
+    }
+
+    /// Counts what an update costs.
+    pub(super) fn count(&self, update: &tieline::schema::Update, when: When) {
+        let mut meter = self.meter.borrow_mut();
+        if when == When::Before {
+            return meter.before(update);
+        }
+        if let Some(reached) = meter.take(update)
+            && self.reached.borrow().is_none()
+        {
+            self.reached.replace(Some(reached));
+            self.over_budget.notify_one();
+        }
     }
 
     fn session(&self) -> Option<Rc<Session>> {
@@ -79,12 +105,17 @@ pub async fn run<H: Handler + Clone, W: Watch>(
         watch,
         clock: RefCell::default(),
         record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
-        keep: Mutex::new(Keep::new(plan.recording.take(), parts.warnings.clone(), scanning)),
+        keep: Arc::new(Mutex::new(Keep::new(plan.recording.take(), parts.warnings.clone(), scanning))),
         launch: RefCell::default(),
         child: RefCell::default(),
         agent: RefCell::default(),
         session: RefCell::default(),
         calls: Calls::default(),
+        signs: Signs::default(),
+        meter: RefCell::new(Meter::new(plan.budget)),
+        reached: RefCell::default(),
+        over_budget: Notify::new(),
+        cancelled: Notify::new(),
     };
     let (stop, failure) = match live.control(&plan, &parts, stops).await {
         Ok(stop) => (Some(stop), None),
@@ -94,13 +125,21 @@ pub async fn run<H: Handler + Clone, W: Watch>(
     let hurry = failure.as_ref().is_some_and(|failure| {
         matches!(
             failure.ending,
-            Ending::Interrupted | Ending::Terminated | Ending::TimedOut | Ending::OutputClosed | Ending::Denied
+            Ending::Interrupted
+                | Ending::Terminated
+                | Ending::TimedOut
+                | Ending::Budget
+                | Ending::OutputClosed
+                | Ending::Denied
         )
     });
     let patience = if hurry { Patience::Little } else { Patience::Usual };
     live.end(plan.agent.is_built_in(), stop.is_some(), patience, stops).await;
+    if stop.is_some() {
+        live.meter.borrow().unminded().into_iter().for_each(|warning| parts.warnings.push(warning));
+    }
     live.last_notes(&parts, hurry, stops).await;
-    live.outcome(stop, failure, &parts, began).await
+    live.outcome(stop, failure, plan.schema.as_ref(), &parts, began).await
 }
 
 /// How long an agent gets to end.
@@ -120,6 +159,7 @@ impl<W: Watch> Live<'_, W> {
         let drive = self.drive(plan, parts);
         tokio::pin!(drive);
         let limit = Instant::now() + plan.limit.unwrap_or(FAR);
+        let idle = plan.idle_limit.unwrap_or(FAR);
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Why we stop, and how long the agent has for it.
@@ -128,12 +168,16 @@ impl<W: Watch> Live<'_, W> {
             let patience = stopping.map_or(limit, |(_, until)| until);
             let ending = tokio::select! {
                 biased;
-                driven = &mut drive => return self.settle(driven, stopping.map(|(ending, _)| ending), plan),
+                driven = &mut drive => return self.settle(driven, stopping.map(|(ending, _)| ending)),
                 Some(stop) = stops.recv() => match stop {
                     Stop::Interrupt => Ending::Interrupted,
                     Stop::Terminate => Ending::Terminated,
                 },
-                () = sleep_until(patience) => Ending::TimedOut,
+                () = sleep_until(patience) => self.out_of_time(Reached::time("timeout", plan.limit.unwrap_or_default())),
+                () = self.over_budget.notified(), if stopping.is_none() => Ending::Budget,
+                () = self.signs.silent(idle), if stopping.is_none() && self.phase() == Phase::Turn => {
+                    self.out_of_time(Reached::time("idle-timeout", idle))
+                }
                 _ = tick.tick() => {
                     self.tell_age();
                     continue;
@@ -144,10 +188,7 @@ impl<W: Watch> Live<'_, W> {
                 None if self.phase() == Phase::Turn => {
                     stopping = Some((ending, Instant::now() + CANCEL));
                     self.watch.hear(Progress::Cancelling(ending));
-                    // Busy if the output is held up; then nobody looks at it either.
-                    if let Ok(mut record) = self.record.try_lock() {
-                        record.cancelled();
-                    }
+                    self.cancelled.notify_one();
                     if let Some(session) = self.session() {
                         // An agent that does not read is not waited for.
                         let _ = timeout(Duration::from_millis(200), session.cancel()).await;
@@ -162,10 +203,15 @@ impl<W: Watch> Live<'_, W> {
                             child.kill();
                         }
                     }
-                    return Err(self.stopped(ending, stopped.is_some(), plan));
+                    return Err(self.stopped(ending, stopped.is_some()));
                 }
             }
         }
+    }
+
+    fn out_of_time(&self, reached: Reached) -> Ending {
+        self.reached.borrow_mut().get_or_insert(reached);
+        Ending::TimedOut
     }
 
     fn tell_age(&self) {
@@ -174,22 +220,17 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// What came of the steps, given that we may have wanted them to stop.
-    fn settle(
-        &self,
-        driven: Result<StopReason, Broken>,
-        stopping: Option<Ending>,
-        plan: &Plan,
-    ) -> Result<StopReason, Box<Failure>> {
+    fn settle(&self, driven: Result<StopReason, Broken>, stopping: Option<Ending>) -> Result<StopReason, Box<Failure>> {
         match (driven, stopping) {
             // The agent finished in spite of the cancel, or because of it.
             (Ok(stop), Some(ending)) => {
                 if let Ok(mut record) = self.record.try_lock() {
                     record.stop = Some(stop);
                 }
-                Err(self.stopped(ending, false, plan))
+                Err(self.stopped(ending, false))
             }
             (Ok(stop), None) => Ok(stop),
-            (Err(_), Some(ending)) => Err(self.stopped(ending, false, plan)),
+            (Err(_), Some(ending)) => Err(self.stopped(ending, false)),
             (Err(Broken::Gone), None) => {
                 Err(Failure::new(Ending::OutputClosed, self.phase(), "nobody reads the output any more"))
             }
@@ -197,20 +238,20 @@ impl<W: Watch> Live<'_, W> {
         }
     }
 
-    fn stopped(&self, ending: Ending, deaf: bool, plan: &Plan) -> Box<Failure> {
+    fn stopped(&self, ending: Ending, deaf: bool) -> Box<Failure> {
         let phase = self.phase();
-        let what = match ending {
-            Ending::TimedOut => {
-                format!("stopped after {} s (--timeout)", plan.limit.unwrap_or_default().as_secs_f32())
-            }
-            Ending::Interrupted => "interrupted".to_owned(),
-            _ => "told to end".to_owned(),
+        let reached = self.reached.borrow().clone().filter(|_| matches!(ending, Ending::TimedOut | Ending::Budget));
+        let what = match (&reached, ending) {
+            (Some(reached), _) => reached.to_string(),
+            (None, Ending::Interrupted) => "interrupted".to_owned(),
+            (None, _) => "told to end".to_owned(),
         };
         let how = if deaf { "; the agent did not heed the cancel and was killed" } else { "" };
         let mut failure = Failure::new(ending, phase, format!("{what} while {}{how}", phase.waits_for()));
         if ending == Ending::TimedOut {
             failure.stderr = self.last_words();
         }
+        failure.limit = reached;
         failure
     }
 
@@ -272,7 +313,7 @@ impl<W: Watch> Live<'_, W> {
     async fn last_notes<H>(&self, parts: &Parts<H>, hurry: bool, stops: &mut mpsc::Receiver<Stop>) {
         let notes: Vec<_> = std::iter::from_fn(|| parts.notes.take()).collect();
         for note in &notes {
-            self.write_down(note).await;
+            self.record.lock().await.note(note);
         }
         let tell = async {
             for note in &notes {
@@ -316,10 +357,32 @@ impl<W: Watch> Live<'_, W> {
     async fn outcome<H>(
         self,
         stop: Option<StopReason>,
-        failure: Option<Box<Failure>>,
+        mut failure: Option<Box<Failure>>,
+        schema: Option<&Schema>,
         parts: &Parts<H>,
         began: std::time::Instant,
     ) -> Outcome {
+        if let (None, Some(reached)) = (&failure, self.reached.take()) {
+            // Some agents tell the cost only when all is said.
+            let why = format!("{reached}, told at the end of the turn");
+            let mut over = Failure::new(Ending::Budget, Phase::Turn, why);
+            over.limit = Some(reached);
+            failure = Some(over);
+        }
+        // What could not be read is one of them; a process that died or an error that was told is not.
+        let plain = |failure: &Failure| {
+            failure.ending == Ending::Failed && failure.exit.is_none() && failure.rpc_code.is_none()
+        };
+        if let (violations @ [first, ..], count) = (&*parts.frames.violations().0, parts.frames.violations().1)
+            && failure.as_deref().is_none_or(plain)
+        {
+            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+            let phase = failure.as_ref().map_or(Phase::Turn, |failure| failure.phase);
+            let mut broken =
+                Failure::new(Ending::Violation, phase, format!("the agent broke the protocol {times}: {first}"));
+            broken.violations = violations.to_vec();
+            failure = Some(broken);
+        }
         let mut record = self.record.into_inner();
         let permissions = parts.notes.permissions();
         let mut ending = match (&stop, &failure) {
@@ -330,12 +393,47 @@ impl<W: Watch> Live<'_, W> {
         if ending == Ending::Done && permissions.denied > 0 && permissions.allowed == 0 {
             ending = Ending::Denied;
         }
+        let unwanted = stop.as_ref().filter(|_| failure.is_none());
+        failure = failure.or_else(|| unwanted.and_then(|stop| unasked(stop, permissions.denied > 0)));
+        if let Some(failure) = &failure {
+            ending = failure.ending;
+        }
+        let mut answer = None;
+        if let (Ending::Done, Some(schema)) = (ending, schema) {
+            match last_message(&record.said).and_then(|text| schema.check_message(&text)) {
+                Ok(value) => answer = Some(value),
+                Err(why) => {
+                    ending = Ending::Misfit;
+                    failure = Some(Failure::new(ending, Phase::Turn, why));
+                }
+            }
+        }
+        let mut remarks = Vec::new();
         if record.said.is_cut() {
-            parts.warnings.push("some of the text could not be kept: there is no room for it on the disk");
+            remarks.push("some of the text could not be kept: there is no room for it on the disk".to_owned());
+        }
+        match &stop {
+            Some(StopReason::Other(name)) => {
+                remarks.push(format!("the agent stopped for a reason that is not known here: {name}"));
+            }
+            Some(StopReason::Refusal) => {
+                remarks.push("what was said in this turn is no part of the conversation any more".to_owned());
+            }
+            Some(StopReason::Cancelled) if failure.is_none() => {
+                remarks.push("the agent ended the turn as cancelled after something was refused".to_owned());
+            }
+            Some(StopReason::EndTurn) if ending == Ending::Done && record.is_silent() => {
+                remarks.push("the agent ended the turn without a word; perhaps its model can't be reached".to_owned());
+            }
+            _ => {}
         }
         let stop = stop.or(record.stop.take());
-        let told = failure.as_ref().map(|failure| (failure.phase.name(), &*failure.message));
-        let mut keep = self.keep.into_inner();
+        // What we demand of a turn that ended is no part of its story.
+        let turn = failure.as_ref().filter(|failure| !matches!(failure.ending, Ending::Misfit | Ending::Violation));
+        let told = turn.map(|failure| (failure.phase.name(), &*failure.message));
+        let mut keep = self.keep.lock().await;
+        // Questions that were dropped are decided, too.
+        keep.decisions(&parts.notes).await;
         let changed = match keep.changes().await {
             Some(changed) => changed,
             None => record.changed(),
@@ -352,9 +450,32 @@ impl<W: Watch> Live<'_, W> {
             cost: usage.and_then(|usage| usage.cost),
             changed,
             permissions,
-            warnings: parts.warnings.all(),
+            warnings: parts.warnings.all().into_iter().chain(remarks.iter().cloned()).collect(),
+            remarks,
+            answer,
             failure,
             took: began.elapsed(),
         }
     }
+}
+
+/// The last message, unless it is longer than anything that is checked.
+fn last_message(said: &Said) -> Result<String, String> {
+    let mut text = String::new();
+    let read = said.last(|piece| {
+        text.push_str(piece);
+        if text.len() > answer::LONGEST { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
+    });
+    read.map(|()| text).map_err(|error| format!("the answer can't be checked: {error}"))
+}
+
+/// An end that the agent says somebody wanted, or that it knows to be bad.
+fn unasked(stop: &StopReason, refused: bool) -> Option<Box<Failure>> {
+    let why = match stop {
+        // Some say so when they were refused something.
+        StopReason::Cancelled if !refused => "the agent says that the turn was cancelled, but nobody asked for that",
+        StopReason::Error => "the agent says that the turn ended with an error, and not with which",
+        _ => return None,
+    };
+    Some(Failure::new(Ending::Failed, Phase::Turn, why).hint("say it again; -c goes on with the session"))
 }

@@ -1,17 +1,19 @@
 //! The steps of a run, one after the other, up to the end of the turn.
 
+use super::attend::Attending;
 use super::control::Live;
 use super::launch::{facts, find, greet, last_lines, launch, start};
-use super::session::{Got, login_needed, open, set_up, wants_login};
-use super::{Ending, Event, Failure, Gone, Parts, Phase, Plan, Watch, When};
-use crate::journal::Begin;
-use crate::login::Login;
+use super::session::{Got, Opened, login_needed, open, set_up, wants_login};
+use super::{Ending, Event, Failure, Gone, OnLost, Parts, Phase, Plan, Reached, Watch, When};
+use crate::journal::{Begin, Handover};
+use crate::login::{Login, words};
 use crate::services;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session, Turn};
 use tieline::rpc::Status;
-use tieline::schema::{StopReason, Update};
+use tieline::schema::{ContentBlock, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// An agent's process mostly ends a moment after its output does.
@@ -51,12 +53,16 @@ impl<W: Watch> Live<'_, W> {
             agent = self.reach(plan, parts, deadline).await?;
             got = self.open(plan, parts, &agent, &mut deadline, false).await?;
         }
-        let Got::Session((session, resumed)) = got else {
+        let Got::Session(Opened { session, resumed, lost }) = got else {
             return Err(login_needed(&agent, Phase::Login, "the login did not help").into());
         };
         let session = Rc::new(session);
         *self.session.borrow_mut() = Some(Rc::clone(&session));
-        self.opened(plan, &agent, &session, resumed).await?;
+        let (anew, record) = match lost {
+            Some(why) => self.lost(plan, parts, &why).await,
+            None => (None, None),
+        };
+        self.opened(plan, &agent, &session, resumed, (anew, record.is_some())).await?;
         self.enter(Phase::Prompt);
         timeout_at(deadline, set_up(plan, &session)).await.unwrap_or_else(|_| Err(self.too_slow(plan)))?;
         let mut prompt = Vec::new();
@@ -69,13 +75,20 @@ impl<W: Watch> Live<'_, W> {
         }
         if resumed {
             // What an old session is told of again is not part of the answer.
-            let told = async { while let Ok(Some(_)) = timeout(TOLD, session.next()).await {} };
+            self.cost_before(parts).await;
+            let told = async {
+                while let Ok(Some(update)) = timeout(TOLD, session.next()).await {
+                    self.count(&update, When::Before);
+                }
+            };
             let _ = timeout(TOLD_ALL, told).await;
         }
         while let Some(update) = session.try_next().filter(|_| !resumed) {
             self.take(&update, When::Before).await?;
         }
         self.keep.lock().await.prompt(&prompt).await;
+        // The journal keeps what the user said; the record is made of it.
+        prompt.splice(0..0, record.map(ContentBlock::from));
         let sent = timeout_at(deadline, session.prompt(prompt)).await;
         let turn = match sent {
             Ok(Ok(turn)) => turn,
@@ -83,7 +96,48 @@ impl<W: Watch> Live<'_, W> {
             Err(_) => return Err(self.too_slow(plan).into()),
         };
         self.enter(Phase::Turn);
+        self.signs.seen();
         self.turn(turn, parts).await
+    }
+
+    /// The agent has lost the session, and the user wants to go on: says so, and gives the record for the new one.
+    async fn lost<H>(&self, plan: &Plan, parts: &Parts<H>, why: &str) -> (Option<String>, Option<String>) {
+        let (how, record) = self.record_of_before(plan).await;
+        let anew = format!("the agent has lost the session, so a new one was started {how}: {why}");
+        parts.warnings.push(anew.clone());
+        (Some(anew), record)
+    }
+
+    async fn record_of_before(&self, plan: &Plan) -> (String, Option<String>) {
+        let keep = self.keep.lock().await;
+        let Some(recording) = keep.recording().filter(|_| plan.on_lost == OnLost::HandOver) else {
+            return ("without what was said before".to_owned(), None);
+        };
+        let record = match recording.journal().story(recording.id()).await {
+            Ok(story) => Handover::of(&story).ok_or_else(|| "nothing was said in it".to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        match record {
+            Ok(Handover { text, turns, left_out }) => {
+                let told = format!("{turns} turns, {left_out} older ones left out, {} bytes", text.len());
+                (format!("and given a record of what was said before ({told})"), Some(text))
+            }
+            Err(error) => (format!("without a record of what was said before ({error})"), None),
+        }
+    }
+
+    /// What an old session had cost, so that the turn is not charged for it.
+    async fn cost_before<H>(&self, parts: &Parts<H>) {
+        let minds = self.meter.borrow().minds_cost();
+        let keep = self.keep.lock().await;
+        let Some(recording) = keep.recording().filter(|_| minds) else { return };
+        match recording.journal().story(recording.id()).await {
+            Ok(story) => {
+                let cost = story.transcript.usage().and_then(|usage| usage.cost.as_ref());
+                self.meter.borrow_mut().had_cost(cost.map_or(0.0, |cost| cost.amount));
+            }
+            Err(error) => parts.warnings.push(format!("it is not known what the session had cost before: {error}")),
+        }
     }
 
     /// From nothing to an agent that has answered.
@@ -101,8 +155,14 @@ impl<W: Watch> Live<'_, W> {
         self.launch.replace(plan.terminal_login.then_some(launch));
         *self.child.borrow_mut() = Some(Rc::new(child));
         self.enter(Phase::Initialize);
-        let watching = self.keep.lock().await.watching();
-        let hello = timeout_at(deadline, greet(plan, parts, (watching, self.calls.clone()), transport)).await;
+        let attending = Attending {
+            watching: self.keep.lock().await.watching(),
+            calls: self.calls.clone(),
+            keep: Arc::clone(&self.keep),
+            notes: parts.notes.clone(),
+            signs: self.signs.clone(),
+        };
+        let hello = timeout_at(deadline, greet(plan, parts, attending, transport)).await;
         let agent = match hello {
             Ok(Ok(agent)) => agent,
             Ok(Err(error)) => return Err(self.failed(error).await.into()),
@@ -113,6 +173,7 @@ impl<W: Watch> Live<'_, W> {
             let mut record = self.record.lock().await;
             record.speaks(agent.dialect());
             self.calls.speaks(agent.dialect());
+            parts.frames.speaks(agent.dialect());
             record.agent = about.clone();
         }
         *self.agent.borrow_mut() = Some(agent.clone());
@@ -134,10 +195,10 @@ impl<W: Watch> Live<'_, W> {
         may_log_in: bool,
     ) -> Result<Got, Box<Failure>> {
         self.enter(Phase::Session);
-        let keep = self.keep.lock().await;
-        let entry = keep.recording().map(crate::journal::Recording::entry);
+        // Not held on to: the agent may ask for something before the session is there.
+        let entry = self.keep.lock().await.recording().map(|recording| recording.entry().clone());
         for attempt in 0..2 {
-            let error = match timeout_at(*deadline, open(plan, agent, entry)).await {
+            let error = match timeout_at(*deadline, open(plan, agent, entry.as_ref())).await {
                 Ok(Ok(opened)) => return opened.map(Got::Session),
                 Ok(Err(error)) => error,
                 Err(_) => return Err(self.too_slow(plan)),
@@ -149,7 +210,7 @@ impl<W: Watch> Live<'_, W> {
             let chooser = parts.chooser.as_deref();
             let login = Login { method: plan.login.as_deref(), chooser, launch: launch.as_ref() };
             if attempt > 0 || !may_log_in || (login.method.is_none() && login.chooser.is_none()) {
-                return Err(login_needed(agent, self.phase(), &error.to_string()));
+                return Err(login_needed(agent, self.phase(), &words(&error)));
             }
             self.enter(Phase::Login);
             match login.run(agent).await {
@@ -162,7 +223,7 @@ impl<W: Watch> Live<'_, W> {
                     return Ok(Got::Reconnect);
                 }
                 Err(failed) => {
-                    let mut failure = login_needed(agent, Phase::Login, &error.to_string());
+                    let mut failure = login_needed(agent, Phase::Login, &words(&error));
                     // The methods are told on their own.
                     failure.message = failed.to_string().lines().take(1).collect();
                     return Err(failure);
@@ -176,9 +237,16 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// The session is there: it is written down, and told of.
-    async fn opened(&self, plan: &Plan, agent: &AgentHandle, session: &Session, resumed: bool) -> Result<(), Gone> {
+    async fn opened(
+        &self,
+        plan: &Plan,
+        agent: &AgentHandle,
+        session: &Session,
+        resumed: bool,
+        (anew, handed_over): (Option<String>, bool),
+    ) -> Result<(), Gone> {
         let begin = Begin {
-            agent: plan.agent.name.clone(),
+            agent: plan.key.clone(),
             agent_session: Some(session.id().to_string()),
             cwd: plan.cwd.to_string_lossy().into_owned(),
             directories: plan.roots.iter().map(|root| root.to_string_lossy().into_owned()).collect(),
@@ -187,12 +255,14 @@ impl<W: Watch> Live<'_, W> {
             command: if plan.by_command { plan.agent.command.clone() } else { Vec::new() },
         };
         let mut keep = self.keep.lock().await;
-        keep.begin(plan.journal.as_ref(), begin).await;
+        keep.begin(plan.journal.as_ref(), begin, handed_over).await;
         let facts = {
             let mut record = self.record.lock().await;
             record.session.agent_id = Some(session.id().to_string());
             record.session.id = keep.id();
             record.session.resumed = resumed;
+            record.session.handed_over = handed_over;
+            record.session.anew = anew;
             record.session.clone()
         };
         self.watch.see(Event::Session(&facts)).await
@@ -204,6 +274,7 @@ impl<W: Watch> Live<'_, W> {
             let mut more = true;
             tokio::select! {
                 biased;
+                () = self.cancelled.notified() => self.cancel_calls().await?,
                 // What the agent said before a question comes before what was answered.
                 update = turn.next() => match update {
                     Some(update) => self.take(&update, When::Turn).await?,
@@ -231,10 +302,24 @@ impl<W: Watch> Live<'_, W> {
         }
     }
 
+    /// The turn is being cancelled: what is unfinished is told as cancelled at once. The agent may know better later.
+    async fn cancel_calls(&self) -> Result<(), Gone> {
+        let unfinished = self.record.lock().await.unfinished();
+        for tool_call_id in unfinished {
+            let status = Patch::Set(ToolCallStatus::Cancelled);
+            let call = ToolCallUpdate { tool_call_id, status, ..ToolCallUpdate::default() };
+            self.take(&Update::ToolCall(Box::new(call)), When::Turn).await?;
+        }
+        Ok(())
+    }
+
     /// Takes in an update: written down, then shown.
     pub(super) async fn take(&self, update: &Update, when: When) -> Result<(), Gone> {
-        self.calls.hear(update);
+        // A reader of ours that is slow is not the silence of the agent.
+        let _waits = self.signs.waits();
+        self.count(update, when);
         self.keep.lock().await.update(update).await;
+        self.calls.hear(update);
         let mut record = self.record.lock().await;
         let mut events = Vec::new();
         record.take(update, when, &mut events);
@@ -245,23 +330,19 @@ impl<W: Watch> Live<'_, W> {
     }
 
     pub(super) async fn note(&self, note: &services::Event) -> Result<(), Gone> {
-        self.write_down(note).await;
-        self.watch.see(Event::Note(note)).await
-    }
-
-    pub(super) async fn write_down(&self, note: &services::Event) {
-        if let services::Event::Decided(decided) = note {
-            self.keep.lock().await.decision(decided).await;
-        }
+        let _waits = self.signs.waits();
         self.record.lock().await.note(note);
+        self.watch.see(Event::Note(note)).await
     }
 
     pub(super) fn too_slow(&self, plan: &Plan) -> Box<Failure> {
         let phase = self.phase();
-        let limit = plan.start_limit.as_secs_f32();
+        let reached = Reached::time("start-timeout", plan.start_limit);
+        let limit = &reached.limit;
         let why = format!("{} took longer than {limit} s", phase.waits_for());
         let mut failure = Failure::new(Ending::TimedOut, phase, why);
         failure.stderr = self.last_words();
+        failure.limit = Some(reached);
         failure.hint("give it more time with --start-timeout, or look closer with `tieline doctor`")
     }
 
@@ -275,7 +356,7 @@ impl<W: Watch> Live<'_, W> {
         let phase = self.phase();
         let agent = self.agent.borrow().clone();
         if let (true, Some(agent)) = (wants_login(&error), agent) {
-            return login_needed(&agent, phase, &error.to_string());
+            return login_needed(&agent, phase, &words(&error));
         }
         let mut failure = Failure::new(Ending::Failed, phase, error.to_string());
         failure.rpc_code = error.code();

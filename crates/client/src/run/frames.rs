@@ -1,16 +1,20 @@
 //! Every frame in both directions: judged, kept in a trace file, shown to whoever wants it; secrets are taken out first.
 
 use super::Warnings;
+use super::judge::Judge;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use tieline::rpc::Direction;
+use tieline::schema::Dialect;
 use tieline_host::store::Time;
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(hidden)";
+/// So many violations are told one by one.
+const TOLD: usize = 20;
 
 type Show = Box<dyn Fn(Direction, &str) + Send + Sync>;
 
@@ -19,12 +23,21 @@ pub struct Frames {
     trace: Option<Mutex<File>>,
     show: Option<Show>,
     warnings: Warnings,
+    strict: Option<Mutex<(Judge, Violations)>>,
+}
+
+/// How the agent broke the protocol.
+#[derive(Debug, Default)]
+struct Violations {
+    told: Vec<String>,
+    /// How often.
+    count: u64,
 }
 
 impl Frames {
     /// Only judges.
     pub fn new(warnings: Warnings) -> Self {
-        Self { trace: None, show: None, warnings }
+        Self { trace: None, show: None, warnings, strict: None }
     }
 
     /// Also writes every frame into a file, one JSON object per line: `time`, `direction`, `frame`.
@@ -33,7 +46,13 @@ impl Frames {
         options.write(true).create(true).truncate(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        self.trace = Some(Mutex::new(options.open(path)?));
+        let file = options.open(path)?;
+        // One that was there may be readable for others.
+        #[cfg(unix)]
+        if file.metadata()?.is_file() {
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        }
+        self.trace = Some(Mutex::new(file));
         Ok(self)
     }
 
@@ -44,9 +63,49 @@ impl Frames {
         self
     }
 
+    /// Also judges what the agent sends by the protocol, without mercy.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.strict = Some(Mutex::default());
+        self
+    }
+
+    /// The dialect is known now.
+    pub(super) fn speaks(&self, dialect: Dialect) {
+        if let Some(strict) = &self.strict {
+            strict.lock().unwrap_or_else(PoisonError::into_inner).0.speaks(dialect);
+        }
+    }
+
+    /// How the agent broke the protocol: the first times, and how often in all.
+    pub(super) fn violations(&self) -> (Vec<String>, u64) {
+        let Some(strict) = &self.strict else { return (Vec::new(), 0) };
+        let strict = strict.lock().unwrap_or_else(PoisonError::into_inner);
+        (strict.1.told.clone(), strict.1.count)
+    }
+
+    fn judge(&self, direction: Direction, json: Option<&str>) {
+        let Some(strict) = &self.strict else { return };
+        let mut strict = strict.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = match (direction, json) {
+            (Direction::Out, json) => return strict.0.sent(json.unwrap_or_default()),
+            (Direction::In, Some(json)) => strict.0.heard(json),
+            (Direction::In, None) => vec!["a line that is no message".to_owned()],
+        };
+        for one in wrong {
+            strict.1.count += 1;
+            let one = cut(&one);
+            if strict.1.told.len() < TOLD && !strict.1.told.contains(&one) {
+                strict.1.told.push(one);
+            }
+        }
+    }
+
     /// Looks at one frame.
     pub fn see(&self, direction: Direction, frame: &[u8]) {
-        let Some(json) = json(frame) else {
+        let json = json(frame);
+        self.judge(direction, json);
+        let Some(json) = json else {
             if direction == Direction::In {
                 self.warnings.push(format!(
                     "the agent wrote a line that is no message: {}",
@@ -87,6 +146,11 @@ impl Frames {
     }
 }
 
+fn cut(text: &str) -> String {
+    const LENGTH: usize = 300;
+    if text.len() <= LENGTH { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(LENGTH)]) }
+}
+
 /// The frame as text if it is one JSON value.
 fn json(frame: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(frame).ok()?;
@@ -115,13 +179,12 @@ fn hide(value: &mut serde_json::Value, secret: bool) {
         Value::Object(object) => {
             let named = object.contains_key("name") && object.contains_key("value");
             for (key, value) in object {
-                match value {
-                    Value::String(text) if secret && (!named || key == "value") => HIDDEN.clone_into(text),
-                    value => hide(value, (secret && !named) || key == "env" || key == "headers"),
-                }
+                hide(value, (secret && (!named || key == "value")) || key == "env" || key == "headers");
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret)),
+        Value::Null => {}
+        value if secret => *value = HIDDEN.into(),
         _ => {}
     }
 }
@@ -143,6 +206,29 @@ mod tests {
             r#"{"a":{"env":[{"name":"K","value":"(hidden)"}],"headers":[{"name":"Authorization","value":"(hidden)"}]}}"#,
         );
         check(r#"{"env":{"K":"s3cret"},"args":["x"]}"#, r#"{"env":{"K":"(hidden)"},"args":["x"]}"#);
+        check(
+            r#"{"env":["K=s3cret"],"headers":[["A","s3cret"]]}"#,
+            r#"{"env":["(hidden)"],"headers":[["(hidden)","(hidden)"]]}"#,
+        );
+        check(
+            r#"{"env":{"PIN":1234,"no":null,"deep":{"a":["s3cret"]}},"cwd":"/"}"#,
+            r#"{"env":{"PIN":"(hidden)","no":null,"deep":{"a":["(hidden)"]}},"cwd":"/"}"#,
+        );
         check(r#"{"text":"say \"env\" or not"}"#, r#"{"text":"say \"env\" or not"}"#);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_trace_is_for_its_owner_alone_also_if_the_file_was_there() -> std::io::Result<()> {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir()?;
+        let path = folder.path().join("trace");
+        std::fs::write(&path, "old")?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
+        let frames = Frames::new(Warnings::default()).trace(&path)?;
+        frames.see(Direction::Out, b"{}");
+        assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
+        assert!(!std::fs::read_to_string(&path)?.contains("old"));
+        Ok(())
     }
 }

@@ -2,9 +2,9 @@
 //! not stop the run.
 
 use super::attend::Watching;
-use super::{Changed, Ending, Warnings};
+use super::{Changed, Ending, Notes, Warnings};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
-use crate::permission::{By, Record, Ruling};
+use crate::permission::{By, NOBODY, Record, Ruling};
 use crate::undo::{Scanning, Undo};
 use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
 
@@ -33,12 +33,12 @@ impl Keep {
     }
 
     /// Begins a session of ours, or goes on with the one we have.
-    pub(super) async fn begin(&mut self, journal: Option<&Journal>, begin: Begin) {
+    pub(super) async fn begin(&mut self, journal: Option<&Journal>, begin: Begin, handed_over: bool) {
         if let Some(recording) = &mut self.recording {
             if recording.entry().agent_session != begin.agent_session
                 && let Some(id) = begin.agent_session
             {
-                let moved = recording.moved(id).await;
+                let moved = recording.moved(id, handed_over).await;
                 self.check(moved);
             }
             return;
@@ -102,26 +102,34 @@ impl Keep {
         self.check(done);
     }
 
-    pub(super) async fn decision(&mut self, record: &Record) {
+    /// Writes down what was decided meanwhile.
+    pub(super) async fn decisions(&mut self, notes: &Notes) {
+        while let Some(record) = notes.decision() {
+            self.decision(&record).await;
+        }
+    }
+
+    async fn decision(&mut self, record: &Record) {
         let Some(recording) = &self.recording else { return };
         let decision = match record.ruling {
             Ruling::Allowed => "allowed",
             Ruling::Refused => "refused",
             Ruling::Cancelled => "cancelled",
         };
-        let by = match record.by {
+        let by = match &record.by {
             By::Rule(_) | By::Unclear(_) => "rule",
+            By::Decider(name) if name == NOBODY => "nobody",
             By::Decider(_) => "user",
             _ => "default",
         };
         let decision = Decision {
-            title: record.method.to_owned(),
+            tool_call_id: record.call.clone().unwrap_or_default(),
+            title: record.title.clone(),
             about: record.facts.clone(),
             decision: decision.to_owned(),
             option: record.option.clone(),
             by: by.to_owned(),
             because: record.by.to_string(),
-            ..Decision::default()
         };
         let done = recording.decision(&decision).await;
         self.check(done);

@@ -1,6 +1,6 @@
 //! From a command to an agent that has answered the hello.
 
-use super::attend::{Attended, Calls, Watching};
+use super::attend::{Attended, Attending};
 use super::{AgentFacts, Ending, Failure, Parts, Phase, Plan};
 use crate::agents::{AgentSpec, find_program};
 use crate::login::Launch;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Client, Handler};
-use tieline::rpc::{ChildProcess, Guard, Ladder, Transport};
+use tieline::rpc::{ChildProcess, Direction, Guard, Ladder, Transport};
 
 /// How long an agent gets to end by itself, and to end when asked.
 const LADDER: Ladder = Ladder { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
@@ -61,19 +61,25 @@ pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, Ch
 pub(super) async fn greet<H: Handler + Clone>(
     plan: &Plan,
     parts: &Parts<H>,
-    (watching, calls): (Watching, Calls),
+    attending: Attending,
     transport: Transport,
 ) -> tieline::Result<AgentHandle> {
     let (offer, frames) = (plan.offer.clone(), Arc::clone(&parts.frames));
+    let heard = attending.signs.clone();
     Client::new("tieline", env!("CARGO_PKG_VERSION"))
-        .handler(Attended { inner: parts.handler.clone(), watching, calls })
+        .handler(Attended { inner: parts.handler.clone(), attending })
         .offer(|capabilities| *capabilities = offer)
         .protocol(plan.protocol)
         .framing(plan.framing)
         // The run has deadlines of its own.
         .hello_deadline(plan.start_limit)
         .set_up_deadline(plan.start_limit)
-        .tap(move |direction, frame| frames.see(direction, frame))
+        .tap(move |direction, frame| {
+            if direction == Direction::In {
+                heard.seen();
+            }
+            frames.see(direction, frame);
+        })
         .connect(transport)
         .await
 }

@@ -7,8 +7,10 @@ mod attend;
 mod control;
 mod drive;
 mod frames;
+mod judge;
 mod keep;
 mod launch;
+mod limits;
 mod notes;
 mod outcome;
 mod phase;
@@ -21,6 +23,7 @@ mod warnings;
 
 pub use control::run;
 pub use frames::{Frames, redact};
+pub use limits::{Budget, Reached};
 pub use notes::Notes;
 pub use outcome::{AgentFacts, Changed, Ending, Failure, Outcome, Permissions, SessionFacts};
 pub use phase::{Phase, PhaseClock};
@@ -29,6 +32,7 @@ pub use said::{News, Said};
 pub use warnings::Warnings;
 
 use crate::agents::AgentSpec;
+use crate::answer::Schema;
 use crate::journal::{Journal, Recording};
 use crate::{login, services};
 use std::future::Future;
@@ -77,18 +81,38 @@ pub struct Plan {
     pub start_limit: Duration,
     /// How long the whole run may take.
     pub limit: Option<Duration>,
+    /// How long the agent may be silent in the turn.
+    pub idle_limit: Option<Duration>,
+    /// What the turn may cost.
+    pub budget: Budget,
     /// Where the session is written down.
     pub journal: Option<Journal>,
     /// The session to go on with, if it is not a new one.
     pub recording: Option<Recording>,
     /// What the user calls the session.
     pub name: Option<String>,
-    /// True if a session that the agent has lost goes on in a new one.
-    pub new_if_lost: bool,
+    /// What to do if the agent has lost the session.
+    pub on_lost: OnLost,
+    /// What the last message must fit.
+    pub schema: Option<Schema>,
     /// True if the agent was given by its command and has no name of its own.
     pub by_command: bool,
+    /// What the journal calls the agent; sessions are told apart by it.
+    pub key: String,
     /// True if the agent's program may be started on the user's terminal, for a login.
     pub terminal_login: bool,
+}
+
+/// What to do with a session that the agent has lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnLost {
+    /// End, and say so.
+    #[default]
+    Fail,
+    /// Go on in a new one.
+    New,
+    /// Go on in a new one, and give the agent a record of what was said.
+    HandOver,
 }
 
 /// Who helps a run.
@@ -127,6 +151,8 @@ pub enum Event<'e> {
         kind: MessageKind,
         /// What.
         news: News<'e>,
+        /// When it came.
+        when: When,
     },
     /// Any other update.
     Update {

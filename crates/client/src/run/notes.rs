@@ -1,7 +1,7 @@
 //! What the services did for the agent, on its way to whoever watches the run.
 
 use super::Permissions;
-use crate::permission::Ruling;
+use crate::permission::{Record, Ruling};
 use crate::services::{Event, Observer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,8 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Event>,
+    /// What is not written down yet.
+    decisions: VecDeque<Record>,
     permissions: Permissions,
     /// What nobody could be asked about, and should have been.
     nobody: Option<String>,
@@ -50,6 +52,11 @@ impl Notes {
         }
     }
 
+    /// The next decision that is not written down yet.
+    pub(super) fn decision(&self) -> Option<Record> {
+        self.state().decisions.pop_front()
+    }
+
     pub(super) fn permissions(&self) -> Permissions {
         self.state().permissions
     }
@@ -71,8 +78,13 @@ impl Observer for Notes {
                 Ruling::Refused => permissions.denied += 1,
                 Ruling::Cancelled => permissions.cancelled += 1,
             }
+            // They are written down as they are made; only those that were dropped wait for the next one.
+            if state.decisions.len() < WAITING {
+                state.decisions.push_back((**record).clone());
+            }
             if record.nobody {
-                state.nobody = Some(record.facts.join(", "));
+                let what = if record.facts.is_empty() { record.title.clone() } else { record.facts.join(", ") };
+                state.nobody = Some(what);
             }
         }
         if state.waiting.len() < WAITING {

@@ -1,7 +1,7 @@
 //! How a run ended: one of a fixed set of endings, each with its exit code, and everything worth telling about it.
 
-use super::Phase;
 use super::said::Said;
+use super::{Phase, Reached};
 use std::path::PathBuf;
 use std::time::Duration;
 use tieline::schema::{AuthMethod, Cost, StopReason};
@@ -27,8 +27,14 @@ pub enum Ending {
     NotStarted,
     /// The agent has lost the conversation.
     ContextLost,
+    /// A budget of the user is used up.
+    Budget,
     /// The model refused.
     Refused,
+    /// The answer does not fit the schema.
+    Misfit,
+    /// The agent broke the protocol, and that matters.
+    Violation,
     /// Stopped at a limit of tokens or requests.
     Limit,
     /// The configuration is invalid or not trusted.
@@ -54,8 +60,11 @@ impl Ending {
             Self::LoginNeeded => 6,
             Self::NotStarted => 7,
             Self::ContextLost => 8,
+            Self::Budget => 9,
             Self::Refused => 10,
             Self::Limit => 11,
+            Self::Misfit => 12,
+            Self::Violation => 13,
             Self::Config => 14,
             Self::Interrupted => 130,
             Self::OutputClosed => 141,
@@ -75,8 +84,11 @@ impl Ending {
             Self::LoginNeeded => "login_needed",
             Self::NotStarted => "not_started",
             Self::ContextLost => "context_lost",
+            Self::Budget => "budget",
             Self::Refused => "refused",
             Self::Limit => "limit",
+            Self::Misfit => "misfit",
+            Self::Violation => "protocol_violation",
             Self::Config => "config",
             Self::Interrupted => "interrupted",
             Self::OutputClosed => "output_closed",
@@ -113,6 +125,10 @@ pub struct Failure {
     pub hint: Option<String>,
     /// The ways to log in.
     pub logins: Vec<AuthMethod>,
+    /// The limit that was reached.
+    pub limit: Option<Reached>,
+    /// How the agent broke the protocol, if that matters.
+    pub violations: Vec<String>,
 }
 
 impl Failure {
@@ -127,6 +143,8 @@ impl Failure {
             stderr: Vec::new(),
             hint: None,
             logins: Vec::new(),
+            limit: None,
+            violations: Vec::new(),
         })
     }
 
@@ -162,6 +180,10 @@ pub struct SessionFacts {
     pub cwd: PathBuf,
     /// True if it was there before.
     pub resumed: bool,
+    /// True if the agent had lost it and was given a record of it.
+    pub handed_over: bool,
+    /// It was begun anew because the agent had lost the one to go on with: what to say about that.
+    pub anew: Option<String>,
 }
 
 /// How often permission was asked for, and what came of it.
@@ -207,6 +229,10 @@ pub struct Outcome {
     pub permissions: Permissions,
     /// What was odd.
     pub warnings: Vec<String>,
+    /// The last message as JSON, if it had to be and is.
+    pub answer: Option<serde_json::Value>,
+    /// What there is to say about an end that looks good; also among the warnings.
+    pub remarks: Vec<String>,
     /// What went wrong.
     pub failure: Option<Box<Failure>>,
     /// From the start of the run.
@@ -227,6 +253,8 @@ impl Outcome {
             changed: Vec::new(),
             permissions: Permissions::default(),
             warnings: Vec::new(),
+            answer: None,
+            remarks: Vec::new(),
             failure: Some(failure),
             took: Duration::ZERO,
         }

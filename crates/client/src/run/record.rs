@@ -4,7 +4,7 @@ use super::{AgentFacts, Changed, Event, Said, SessionFacts, When};
 use crate::services;
 use std::collections::BTreeSet;
 use tieline::schema::{
-    ContentBlock, Dialect, Item, MessageKind, StopReason, ToolCallContent, ToolCallStatus, Transcript, Update,
+    ContentBlock, Dialect, Item, MessageKind, Patch, StopReason, ToolCallContent, ToolCallStatus, Transcript, Update,
 };
 
 /// So many changed files are listed.
@@ -17,9 +17,13 @@ pub(super) struct Record {
     pub(super) session: SessionFacts,
     pub(super) said: Said,
     thought: Said,
+    /// The text of a message of several parts.
+    joined: String,
     /// Everything but messages, which may be huge.
     transcript: Transcript,
     changed: BTreeSet<String>,
+    /// Nothing came that a person could see.
+    silent: bool,
     pub(super) stop: Option<StopReason>,
 }
 
@@ -30,8 +34,10 @@ impl Record {
             session: SessionFacts { cwd, ..SessionFacts::default() },
             said: Said::default(),
             thought: Said::default(),
+            joined: String::new(),
             transcript: Transcript::new(Dialect::V1),
             changed: BTreeSet::new(),
+            silent: true,
             stop: None,
         }
     }
@@ -43,6 +49,12 @@ impl Record {
 
     /// Takes in an update and gives the events that it makes.
     pub(super) fn take<'e>(&'e mut self, update: &'e Update, when: When, events: &mut Vec<Event<'e>>) {
+        self.silent &= match update {
+            Update::Chunk(chunk) => chunk.kind != MessageKind::Agent || chunk.content.as_text() == Some(""),
+            Update::Message(message) => message.kind != MessageKind::Agent,
+            Update::ToolCall(_) | Update::Plan(_) | Update::Notice(_) => when == When::Before,
+            _ => true,
+        };
         match update {
             Update::Chunk(chunk) if when != When::Before => {
                 let said = match chunk.kind {
@@ -54,21 +66,29 @@ impl Record {
                 match (&chunk.content, placeholder(&chunk.content)) {
                     (ContentBlock::Text(text), _) => {
                         let news = said.append(chunk.message_id.as_deref(), &text.text);
-                        events.push(Event::Said { kind: chunk.kind, news });
+                        events.push(Event::Said { kind: chunk.kind, news, when });
                     }
                     (_, true) => events.push(Event::Update { update, tool: None, when }),
                     _ => {}
                 }
             }
             Update::Message(message) if when != When::Before && message.kind != MessageKind::User => {
-                let Some(blocks) = message.content.set() else { return };
+                let blocks = match &message.content {
+                    Patch::Keep => return,
+                    Patch::Clear => &[],
+                    Patch::Set(blocks) => &blocks[..],
+                };
                 let said = if message.kind == MessageKind::Agent { &mut self.said } else { &mut self.thought };
-                match &blocks[..] {
-                    [ContentBlock::Text(text)] => {
-                        let news = said.set(&message.message_id, &text.text);
-                        events.push(Event::Said { kind: message.kind, news });
-                    }
-                    _ => events.push(Event::Update { update, tool: None, when }),
+                let text = if let [ContentBlock::Text(text)] = blocks {
+                    &text.text
+                } else {
+                    self.joined = blocks.iter().filter_map(ContentBlock::as_text).collect();
+                    &self.joined
+                };
+                let news = said.set(&message.message_id, text);
+                events.push(Event::Said { kind: message.kind, news, when });
+                if blocks.iter().any(placeholder) {
+                    events.push(Event::Update { update, tool: None, when });
                 }
             }
             Update::Chunk(_) | Update::Message(_) => events.push(Event::Update { update, tool: None, when }),
@@ -106,9 +126,18 @@ impl Record {
         }
     }
 
-    /// Shows what is unfinished as cancelled.
-    pub(super) fn cancelled(&mut self) {
-        self.transcript.cancel_pending();
+    /// True if the agent did nothing that a person could see.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent && self.changed.is_empty()
+    }
+
+    /// The tool calls that are not over.
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let calls = self.transcript.items().iter().filter_map(|item| match item {
+            Item::ToolCall(call) if !call.status.is_final() => Some(call.id.clone()),
+            _ => None,
+        });
+        calls.collect()
     }
 
     pub(super) fn usage(&self) -> Option<&tieline::schema::Usage> {

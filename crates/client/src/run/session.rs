@@ -1,6 +1,6 @@
 //! The session of a run: opened, after a login if need be, and set up as the user wants it.
 
-use super::{Ending, Failure, Phase, Plan};
+use super::{Ending, Failure, OnLost, Phase, Plan};
 use crate::journal::{Entry, Taken, take_up};
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, ConfigValue, NewSessionRequest};
@@ -9,10 +9,19 @@ pub(super) use crate::login::is_needed as wants_login;
 
 /// What came of asking for a session.
 pub(super) enum Got {
-    /// A session, and whether it was there before.
-    Session((Session, bool)),
+    /// A session.
+    Session(Opened),
     /// The agent has to be started anew.
     Reconnect,
+}
+
+/// A session that is open.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    /// It was there before.
+    pub(super) resumed: bool,
+    /// It stands in the place of one that the agent has lost, and why.
+    pub(super) lost: Option<String>,
 }
 
 /// Opens the session, or takes up the one that the journal knows. The inner error is for the user, the outer one from the
@@ -21,15 +30,23 @@ pub(super) async fn open(
     plan: &Plan,
     agent: &AgentHandle,
     entry: Option<&Entry>,
-) -> tieline::Result<Result<(Session, bool), Box<Failure>>> {
-    let Some(entry) = entry else { return fresh(plan, agent).await.map(|session| Ok((session, false))) };
+) -> tieline::Result<Result<Opened, Box<Failure>>> {
+    let new = async |lost| fresh(plan, agent).await.map(|session| Ok(Opened { session, resumed: false, lost }));
+    let Some(entry) = entry else { return new(None).await };
     match take_up(agent, entry, roots(plan, agent), plan.mcp.clone()).await? {
-        Taken::Up(session, _) => Ok(Ok((session, true))),
-        Taken::Lost(_) if plan.new_if_lost => fresh(plan, agent).await.map(|session| Ok((session, false))),
+        Taken::Up(session, _) => Ok(Ok(Opened { session, resumed: true, lost: None })),
+        Taken::Held(why) => {
+            let why = format!("another process has the session {} open at the agent: {why}", entry.id);
+            let failure = Failure::new(Ending::Failed, Phase::Session, why);
+            Ok(Err(failure.hint("end the other one first, or wait for it; nothing is lost")))
+        }
+        Taken::Lost(why) if plan.on_lost != OnLost::Fail => new(Some(why)).await,
         Taken::Lost(why) => {
             let why = format!("the agent does not have the session {} any more: {why}", entry.id);
             let failure = Failure::new(Ending::ContextLost, Phase::Session, why);
-            Ok(Err(failure.hint("go on without its context with --on-lost new")))
+            Ok(Err(
+                failure.hint("go on with a record of what was said (--on-lost handover), or without (--on-lost new)")
+            ))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How services are put together.
 
+use super::grants::Grants;
 use super::{Inner, Observer, Services};
 use crate::elicit::{Asker, Elicitor};
 use crate::files::{Outside, Unsaved};
@@ -143,6 +144,7 @@ impl Builder {
                 sessions: Mutex::default(),
                 offers,
                 engine,
+                grants: Grants::default(),
                 outside: self.outside,
                 decider: self.decider,
                 asking: tokio::sync::Mutex::new(()),

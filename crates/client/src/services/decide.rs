@@ -1,7 +1,10 @@
 //! One decision from the request to its record: the engine, then perhaps a person.
 
 use super::{Event, Services};
-use crate::permission::{Answer, By, Chosen, Engine, Facts, Question, Record, Ruling, Verdict, allow, exactly, refuse};
+use crate::permission::{
+    Answer, By, Chosen, Engine, Facts, NOBODY, Question, Record, Ruling, Verdict, allow, exactly, refuse,
+};
+use crate::sanitize;
 use std::time::{Instant, SystemTime};
 use tieline::PermissionOption;
 use tieline::schema::{PermissionSubject, SessionId, ToolCallUpdate};
@@ -17,6 +20,18 @@ pub(super) struct Case {
     pub(super) subject: Option<PermissionSubject>,
     pub(super) options: Vec<PermissionOption>,
     pub(super) digest: Hash,
+    /// The title of a call with which the same was allowed before.
+    pub(super) before: Option<String>,
+}
+
+impl Case {
+    /// The tool call that it is about.
+    fn call(&self) -> Option<&str> {
+        match &self.subject {
+            Some(PermissionSubject::ToolCall(subject)) => Some(&subject.tool_call.tool_call_id),
+            _ => None,
+        }
+    }
 }
 
 /// What was decided.
@@ -35,7 +50,7 @@ struct Open<'s> {
 impl Drop for Open<'_> {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
-            self.services.tell(&Event::Decided(record));
+            self.services.tell(&Event::Decided(Box::new(record)));
         }
     }
 }
@@ -53,12 +68,16 @@ impl Services {
             record: Some(Record {
                 session: case.session.as_str().to_owned(),
                 method: case.method,
+                title: sanitize::exact_line(&case.title),
+                call: case.call().map(str::to_owned),
                 facts: facts.lines().to_vec(),
                 digest: case.digest,
                 ruling: Ruling::Cancelled,
                 by: By::Cancel,
                 option: None,
                 note: None,
+                hint: None,
+                wanted: Vec::new(),
                 learned: Vec::new(),
                 nobody: false,
                 at: SystemTime::now(),
@@ -76,15 +95,26 @@ impl Services {
             Answer::RefuseAlways => refuse(offered, true),
             Answer::Option(id) => exactly(offered, id),
         };
+        // Also if the agent was told so: not every agent remembers.
+        let engine = &self.inner.engine;
         let learned = match &answer {
-            Answer::AllowAlways if chosen.allows && !lasts(&chosen, offered) => {
-                self.inner.engine.learn(Decision::Allow, facts)
+            Answer::AllowAlways if chosen.allows => engine.learn(Decision::Allow, facts),
+            Answer::RefuseAlways => engine.learn(Decision::Deny, facts),
+            Answer::Option(_) if lasts(&chosen, offered) => {
+                engine.learn(if chosen.allows { Decision::Allow } else { Decision::Deny }, facts)
             }
-            Answer::RefuseAlways if !lasts(&chosen, offered) => self.inner.engine.learn(Decision::Deny, facts),
             _ => Vec::new(),
         };
+        if chosen.allows {
+            self.inner.grants.add(&case, facts);
+        }
         let why = by.to_string();
         if let Some(record) = &mut open.record {
+            let asked = matches!(by, By::Decider(_) | By::Policy(_) | By::Unclear(_));
+            record.hint = engine.wonder(facts).filter(|_| asked && !chosen.allows);
+            if by == By::Decider(NOBODY.to_owned()) && !chosen.allows {
+                record.wanted = engine.missing(facts).iter().map(Rule::to_string).collect();
+            }
             record.ruling = if chosen.allows { Ruling::Allowed } else { Ruling::Refused };
             record.by = by;
             record.option = chosen.outcome.chosen(offered).map(|option| option.option_id.clone());
@@ -93,7 +123,7 @@ impl Services {
             record.nobody = answer == Answer::Nobody;
         }
         if let Some(note) = &chosen.note {
-            self.tell(&Event::Notice { session: Some(case.session.clone()), text: crate::sanitize::line(note) });
+            self.tell(&Event::Notice { session: Some(case.session.clone()), text: sanitize::exact_line(note) });
         }
         Decided { chosen, why }
     }
@@ -109,13 +139,14 @@ impl Services {
         if let Some(settled) = settled(engine, facts) {
             return settled;
         }
+        if let Some(title) = &case.before {
+            return (Answer::Allow, By::Before(title.clone()));
+        }
         // One question at a time, in the order they came. What was answered meanwhile may settle this one too.
         let _turn = self.inner.asking.lock().await;
         if let Some(settled) = settled(engine, facts) {
             return settled;
         }
-        let rules: Option<Vec<Rule>> = facts.actions().iter().map(Rule::narrowest).collect();
-        let rules = rules.filter(|_| facts.is_understood()).unwrap_or_default();
         let question = Question {
             session: case.session.clone(),
             method: case.method,
@@ -125,8 +156,9 @@ impl Services {
             call: show().await,
             subject: case.subject.clone(),
             options: case.options.clone(),
-            always: rules.iter().map(Rule::to_string).collect(),
+            always: Engine::narrowest(facts).iter().map(Rule::to_string).collect(),
             because: engine.judge(facts).by,
+            hint: engine.wonder(facts),
             since,
         };
         let decider = &self.inner.decider;

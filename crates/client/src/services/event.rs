@@ -10,7 +10,7 @@ use tieline_host::files::Hash;
 #[non_exhaustive]
 pub enum Event {
     /// A permission was decided.
-    Decided(Record),
+    Decided(Box<Record>),
     /// A file was read for the agent.
     Read {
         /// Which session.

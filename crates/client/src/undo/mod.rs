@@ -196,10 +196,11 @@ impl Undo {
         found.into_iter().filter_map(differs).collect()
     }
 
-    /// A path as it is shown: below the folders of the session without them.
+    /// A path in one line of a diff: below the folders of the session without them.
     fn name(&self, path: &Path) -> String {
         let mut roots = self.files.roots().list().filter_map(Root::real_path);
-        tieline_host::roots::shown(roots.find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path))
+        let name = roots.find_map(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+        name.to_string_lossy().replace('\n', "⏎")
     }
 
     /// What an undo would do now.

@@ -140,8 +140,8 @@ fn v1_elic_05_07_v2_elic_01_forms_are_filled_in_and_checked() {
                 assert_eq!(format!("{:?}", again.filled), format!("{wrong:?}"), "what was filled in can be corrected");
             }
             let shown = screen.forms.lock().unwrap()[0].clone();
-            assert_eq!((&*shown.agent, &*shown.message), ("scripted", "Please"));
-            assert_eq!(shown.title.as_deref(), Some("Who?"));
+            assert_eq!((&*shown.agent, &*shown.message), ("scripted\\u{1b}]0;x\\u{7}", "Please\\u{7}"));
+            assert_eq!(shown.title.as_deref(), Some("Who\\u{1b}[31m?"));
             let field = |name: &str| shown.fields.iter().find(|field| field.name == name).unwrap();
             assert_eq!(field("name").label, "Your \\u{202e}name");
             assert_eq!(field("name").default, Some(text("anna")), "V1-ELIC-07");

@@ -384,9 +384,11 @@ fn always_is_remembered_and_settles_the_next() {
             assert_eq!(person.count(), 1);
             scene.permission(run("make install"), once).await;
             assert_eq!(person.count(), 2);
-            // Where the agent offers to remember, that is its affair.
+            // Where the agent offers to remember, it is told so; we remember as well, because not every agent does.
             assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p1");
-            assert!(log.last().learned.is_empty());
+            assert_eq!(log.last().learned, ["run make other"]);
+            assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p2");
+            assert_eq!(person.count(), 3);
             let _ = project;
         },
     );

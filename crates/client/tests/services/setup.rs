@@ -56,7 +56,7 @@ impl Log {
     pub fn decisions(&self) -> Vec<Record> {
         let all = self.0.lock().unwrap();
         all.iter()
-            .filter_map(|event| if let Event::Decided(record) = event { Some(record.clone()) } else { None })
+            .filter_map(|event| if let Event::Decided(record) = event { Some((**record).clone()) } else { None })
             .collect()
     }
 

@@ -17,6 +17,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("v1_term_02_04_06_14_a_command_from_start_to_end", v1_term_02_04_06_14_a_command_from_start_to_end),
     ("v1_term_05_output_is_cut_between_characters", v1_term_05_output_is_cut_between_characters),
     ("v1_term_07_08_09_kill_keeps_and_release_forgets", v1_term_07_08_09_kill_keeps_and_release_forgets),
+    ("waits_kills_and_a_release_at_once_are_each_answered", waits_kills_and_a_release_at_once_are_each_answered),
     ("v1_term_10_output_is_watched_live", v1_term_10_output_is_watched_live),
     ("v1_term_12_the_folder_is_the_sessions_or_below", v1_term_12_the_folder_is_the_sessions_or_below),
     ("v1_term_15_terminals_end_with_their_session", v1_term_15_terminals_end_with_their_session),
@@ -174,6 +175,46 @@ fn v1_term_07_08_09_kill_keeps_and_release_forgets() {
         let id = sh(scene, "true").await;
         let code = scene.wire.code("terminal/output", json!({"sessionId": "other", "terminalId": id})).await;
         assert_eq!(code, -32002);
+    });
+}
+
+fn waits_kills_and_a_release_at_once_are_each_answered() {
+    const CALLS: [&str; 6] = ["wait_for_exit", "kill", "release", "wait_for_exit", "output", "kill"];
+    in_version_1(all, async |_, scene| {
+        let mark = unique();
+        for first in 0..CALLS.len() {
+            let id = sh(scene, &format!("sleep 600; echo {mark}")).await;
+            // In every order in which they follow each other, all in one breath.
+            let mut open = Vec::new();
+            for at in 0..CALLS.len() {
+                let call = CALLS[(first + at) % CALLS.len()];
+                let number = scene.wire.ask(&format!("terminal/{call}"), in_session(json!({"terminalId": id}))).await;
+                open.push((number, call));
+            }
+            let mut released = 0;
+            while !open.is_empty() {
+                let message = scene.wire.get().await;
+                let number = message["id"].as_i64().unwrap();
+                let at = open.iter().position(|(id, _)| *id == number).expect("each is answered once");
+                let (_, call) = open.remove(at);
+                let code = &message["error"]["code"];
+                assert!(code.is_null() || *code == -32002, "{first} {call}: {message}");
+                released += usize::from(call == "release" && code.is_null());
+                // Who heard of an end heard of none that the command made itself. One that was killed before it had
+                // begun has no signal to tell of.
+                if call == "wait_for_exit" && code.is_null() {
+                    assert!(
+                        message["result"].is_object() && message["result"]["exitCode"].is_null(),
+                        "{first}: {message}"
+                    );
+                }
+            }
+            assert_eq!(released, 1, "{first}");
+            assert_eq!(scene.error("terminal/output", json!({"terminalId": id})).await["code"], -32002);
+        }
+        tokio::task::block_in_place(|| {
+            soon("the commands end", Duration::from_secs(30), || processes_with(&mark).is_empty());
+        });
     });
 }
 

@@ -8,7 +8,9 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
@@ -45,6 +47,8 @@ pub struct Connector {
     trust: Trust,
     proxy: Proxy,
     limit: Duration,
+    /// Where the server is, if that was found out before.
+    at: Option<Arc<[SocketAddr]>>,
 }
 
 impl Connector {
@@ -55,10 +59,18 @@ impl Connector {
         tcp.set_keepalive(Some(Duration::from_secs(30)));
         // Several addresses of one name share the time.
         tcp.set_connect_timeout(Some(limit));
-        Self { tcp, trust, proxy, limit }
+        Self { tcp, trust, proxy, limit, at: None }
+    }
+
+    /// The same for a server whose addresses are known. Nobody is asked for them again, and no proxy helps.
+    pub fn at(&self, addresses: &[SocketAddr]) -> Self {
+        Self { at: Some(addresses.into()), proxy: Proxy::default(), ..self.clone() }
     }
 
     async fn tcp(&mut self, uri: Uri) -> Result<TcpStream, String> {
+        if let Some(addresses) = self.at.clone() {
+            return direct(&addresses, self.limit).await;
+        }
         self.tcp.call(uri).await.map(TokioIo::into_inner).map_err(|error| innermost(&error))
     }
 
@@ -92,6 +104,23 @@ impl Connector {
         tunnel(&mut link, &uri, auth).await.map_err(&wrong)?;
         Ok(Stream { link: self.tls(link, &uri).await?, proxied: false })
     }
+}
+
+/// The first address that answers. They share the time.
+async fn direct(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, String> {
+    let share = limit / u32::try_from(addresses.len().max(1)).unwrap_or(1);
+    let mut why = "no address".to_owned();
+    for address in addresses {
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                stream.set_nodelay(true).map_err(|error| error.to_string())?;
+                return Ok(stream);
+            }
+            Ok(Err(error)) => why = error.to_string(),
+            Err(_) => why = format!("no answer after {} s", share.as_secs_f32()),
+        }
+    }
+    Err(why)
 }
 
 /// Asks a proxy for a way through.

@@ -52,11 +52,6 @@ impl HttpError {
         let phase = if error.is_connect() { Phase::Connect } else { Phase::Head };
         Self::new(host, phase, innermost(error))
     }
-
-    /// It may work a little later: nothing is wrong with the request itself.
-    pub fn is_passing(&self) -> bool {
-        matches!(self.phase, Phase::Connect | Phase::Head | Phase::Body)
-    }
 }
 
 /// The last cause in a chain: the others only repeat what step it was.

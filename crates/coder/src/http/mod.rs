@@ -20,6 +20,7 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::proxy::matcher::Matcher;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,8 @@ pub struct Options {
     pub times: Times,
     /// Which proxy, for what; by default none.
     pub proxy: Proxy,
+    /// Where [`Http::find`] finds these names, without asking anybody.
+    pub known: Vec<(String, IpAddr)>,
 }
 
 impl Options {
@@ -61,7 +64,7 @@ impl Options {
     /// in lower case.
     pub fn from_env() -> Self {
         let ca_file = std::env::var_os("SSL_CERT_FILE").filter(|path| !path.is_empty()).map(PathBuf::from);
-        Self { ca_file, times: Times::default(), proxy: Proxy(Some(Arc::new(Matcher::from_env()))) }
+        Self { ca_file, proxy: Proxy(Some(Arc::new(Matcher::from_env()))), ..Self::default() }
     }
 }
 
@@ -77,10 +80,7 @@ impl Proxy {
 
     /// The proxy for an address. What is on this machine is never asked for through one.
     fn of(&self, uri: &http::Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let here = host.eq_ignore_ascii_case("localhost")
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-        if here { None } else { self.0.as_ref()?.intercept(uri) }
+        if is_local(uri.host().unwrap_or_default()) { None } else { self.0.as_ref()?.intercept(uri) }
     }
 }
 
@@ -94,8 +94,10 @@ impl std::fmt::Debug for Proxy {
 #[derive(Clone)]
 pub struct Http {
     client: Client<Connector, Full<Bytes>>,
+    connector: Connector,
     proxy: Proxy,
     times: Times,
+    known: Arc<[(String, IpAddr)]>,
 }
 
 impl Default for Http {
@@ -113,14 +115,34 @@ impl std::fmt::Debug for Http {
 impl Http {
     /// A client with these options. Nothing is opened or read yet.
     pub fn new(options: Options) -> Self {
-        let Options { ca_file, times, proxy } = options;
+        let Options { ca_file, times, proxy, known } = options;
         let connector = Connector::new(tls::Trust::new(ca_file), proxy.clone(), times.connect);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(Duration::from_mins(1))
-            .pool_max_idle_per_host(4)
-            .build(connector);
-        Self { client, proxy, times }
+        Self { client: client(connector.clone()), connector, proxy, times, known: known.into() }
+    }
+
+    /// Where a server is, asked once. `None` if a proxy is asked to find it.
+    pub async fn find(&self, uri: &http::Uri) -> Result<Option<Vec<SocketAddr>>, HttpError> {
+        if self.proxy.of(uri).is_some() {
+            return Ok(None);
+        }
+        let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let known = self.known.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut found: Vec<SocketAddr> = known.map(|(_, address)| SocketAddr::new(*address, port)).collect();
+        if found.is_empty() {
+            let fail = |why: String| HttpError::new(&error::shown_host(uri), Phase::Connect, why);
+            let asked = tokio::time::timeout(self.times.connect, tokio::net::lookup_host((name, port))).await;
+            let asked = asked.map_err(|_| fail("its address was not found in time".into()))?;
+            found = asked.map_err(|error| fail(error.to_string()))?.collect();
+        }
+        Ok(Some(found))
+    }
+
+    /// The same client for a server that is at these addresses and nowhere else.
+    #[must_use]
+    pub fn at(&self, addresses: &[SocketAddr]) -> Self {
+        let connector = self.connector.at(addresses);
+        Self { client: client(connector.clone()), connector, proxy: Proxy::default(), ..self.clone() }
     }
 
     /// The same client with other limits for the answer. The limit for connecting stays.
@@ -152,6 +174,21 @@ impl Http {
         tracing::debug!(host, status = answer.status().as_u16(), "answer");
         Ok(answer.map(|body| Body::new(body, host, self.times.idle)))
     }
+}
+
+/// Whether a host is this machine: by its address, or by the one name that nobody else can have.
+pub fn is_local(host: &str) -> bool {
+    let host = host.trim_matches(['[', ']']);
+    let address = host.parse::<IpAddr>().map(|address| address.to_canonical());
+    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+fn client(connector: Connector) -> Client<Connector, Full<Bytes>> {
+    Client::builder(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(Duration::from_mins(1))
+        .pool_max_idle_per_host(4)
+        .build(connector)
 }
 
 /// Checks the address, and moves a user name and password from it into a header.
@@ -191,4 +228,31 @@ pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_address() {
+        for host in ["127.0.0.1", "127.9.8.7", "[::1]", "::1", "[::ffff:127.0.0.1]", "localhost", "LocalHost"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "localhost.evil.com",
+            "evil.localhost",
+            "127.0.0.1.evil.com",
+            "0127.0.0.1",
+            "127.1",
+            "10.0.0.1",
+            "192.168.0.1",
+            "[::2]",
+            "[fe80::1]",
+            "0.0.0.0",
+            "",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
 }

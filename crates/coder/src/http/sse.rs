@@ -25,6 +25,16 @@ impl fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
+/// What is passed over because an event was too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Skip {
+    Nothing,
+    /// Lines up to an empty one.
+    Lines,
+    /// The rest of a line whose beginning was dropped, then lines.
+    Rest,
+}
+
 /// Reads events. Bytes go in with [`push`](Parser::push), events come out with [`event`](Parser::event).
 #[derive(Debug)]
 pub struct Parser {
@@ -37,6 +47,7 @@ pub struct Parser {
     most: usize,
     event: Event,
     has_data: bool,
+    skip: Skip,
     /// How long the server wants us to wait before we connect again, in milliseconds.
     retry: Option<u64>,
 }
@@ -51,7 +62,17 @@ impl Parser {
     /// Reads events of at most `most` bytes.
     pub fn new(most: usize) -> Self {
         let event = Event::default();
-        Self { bytes: Vec::new(), taken: 0, searched: 0, started: false, most, event, has_data: false, retry: None }
+        Self {
+            bytes: Vec::new(),
+            taken: 0,
+            searched: 0,
+            started: false,
+            most,
+            event,
+            has_data: false,
+            skip: Skip::Nothing,
+            retry: None,
+        }
     }
 
     /// Takes bytes in.
@@ -69,7 +90,8 @@ impl Parser {
         self.retry
     }
 
-    /// The next whole event. What is not ended by an empty line is never given out.
+    /// The next whole event. What is not ended by an empty line is never given out. Behind an event that is too long
+    /// the next one follows.
     pub fn event(&mut self) -> Option<Result<Event, TooLong>> {
         if !self.started {
             const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -84,6 +106,11 @@ impl Parser {
             self.started = true;
         }
         while let Some((start, end)) = self.line() {
+            if self.skip != Skip::Nothing {
+                let over = self.skip == Skip::Lines && start == end;
+                self.skip = if over { Skip::Nothing } else { Skip::Lines };
+                continue;
+            }
             if start == end {
                 let id = self.event.id.clone();
                 let event = std::mem::replace(&mut self.event, Event { id, ..Event::default() });
@@ -95,10 +122,25 @@ impl Parser {
             let line = String::from_utf8_lossy(&self.bytes[start..end]).into_owned();
             self.field(&line);
             if self.event.data.len() > self.most {
-                return Some(Err(TooLong));
+                return Some(Err(self.skip()));
             }
         }
-        (self.bytes.len() - self.taken > self.most).then_some(Err(TooLong))
+        let long = self.skip == Skip::Nothing && self.bytes.len() - self.taken > self.most;
+        let error = long.then(|| self.skip());
+        if self.skip != Skip::Nothing && self.searched > self.taken {
+            self.taken = self.searched;
+            self.skip = Skip::Rest;
+        }
+        error.map(Err)
+    }
+
+    /// Forgets the event that is being read; the rest of it is passed over.
+    fn skip(&mut self) -> TooLong {
+        let id = std::mem::take(&mut self.event.id);
+        self.event = Event { id, ..Event::default() };
+        self.has_data = false;
+        self.skip = Skip::Lines;
+        TooLong
     }
 
     /// The next line, ended by any of the three endings. A `\r` at the very end waits for what follows.
@@ -181,6 +223,22 @@ mod tests {
         let mut parser = Parser::new(10);
         parser.push(b"data: 012345\ndata: 012345\n");
         assert_eq!(parser.event(), Some(Err(TooLong)));
+        // The next event follows, in whatever pieces all this comes; nothing of the long one is kept meanwhile.
+        for end in ["\n", "\r\n", "\r"] {
+            let text = format!("data: {}{end}event: x{end}{end}data: short{end}{end}:", "0123456789".repeat(20));
+            for size in 1..text.len() {
+                let mut parser = Parser::new(12);
+                let mut found = Vec::new();
+                for piece in text.as_bytes().chunks(size) {
+                    parser.push(piece);
+                    while let Some(event) = parser.event() {
+                        found.push(event.map(|event| event.name + &event.data));
+                    }
+                    assert!(parser.bytes.len() - parser.taken <= 12, "{size}");
+                }
+                assert_eq!(found, [Err(TooLong), Ok("short".to_owned())], "{end:?} {size}");
+            }
+        }
     }
 
     proptest! {

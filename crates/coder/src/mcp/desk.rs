@@ -13,9 +13,8 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use tieline::agent::SessionHandle;
 
 /// Our side of a connection.
@@ -30,20 +29,10 @@ pub struct Desk {
     pub link: Arc<Link>,
     /// Held while the user is asked something, so that a server asks one thing at a time.
     pub asking: tokio::sync::Mutex<()>,
-    /// The pages that the user was sent to, by the names of the questions.
-    pub pages: Mutex<VecDeque<String>>,
 }
 
-/// As many pages as may be open.
-const PAGES: usize = 8;
 /// What a server says when the user is done with a page.
 const PAGE_DONE: &str = "notifications/elicitation/complete";
-
-impl Desk {
-    fn pages(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 impl ClientHandler for Desk {
     fn get_info(&self) -> ClientConfig {
@@ -75,18 +64,11 @@ impl ClientHandler for Desk {
             return Ok(ElicitResult::new(ElicitationAction::Decline));
         };
         let client = self.session.client();
-        if let ElicitRequestParams::UrlElicitationParams { elicitation_id, .. } = &params {
-            let mut pages = self.pages();
-            if pages.len() == PAGES {
-                pages.pop_front();
-            }
-            pages.push_back(elicitation_id.clone());
-        }
         tokio::select! {
-            answer = elicit::ask(&client, &self.name, params) => Ok(answer),
+            answer = elicit::ask(&client, &self.name, &self.link.pages, params) => Ok(answer),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
             () = self.link.idle() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
-            () = self.link.ended() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
+            _ = self.link.ended() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }
 
@@ -98,10 +80,8 @@ impl ClientHandler for Desk {
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
         let params = notification.params.unwrap_or_default();
         let (PAGE_DONE, Some(id)) = (&*notification.method, params["elicitationId"].as_str()) else { return };
-        let asked = self.pages().iter().position(|known| known == id);
-        if let Some(at) = asked {
-            self.pages().remove(at);
-            let _ = self.session.client().elicitation_complete(id).await;
+        if let Some(ours) = self.link.pages.done(id) {
+            let _ = self.session.client().elicitation_complete(ours).await;
         }
     }
 

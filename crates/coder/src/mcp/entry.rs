@@ -1,5 +1,6 @@
-//! A server as the client names it: how it is reached, and which of its words are secrets.
+//! A server as the client or the configuration names it: how it is reached, and which of its words are secrets.
 
+use super::own::Usage;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub struct Entry {
     pub name: String,
     /// How it is reached.
     pub way: Way,
+    /// How it is used.
+    pub usage: Usage,
 }
 
 /// How a server is reached.
@@ -43,12 +46,18 @@ impl fmt::Debug for Entry {
 impl Entry {
     /// The entry of a session's setup; `None` for a kind that we don't know.
     pub fn of(server: McpServer) -> Option<Self> {
-        Some(match server {
-            McpServer::Stdio(server) => Self { name: server.name.clone(), way: Way::Stdio(server) },
-            McpServer::Http(server) => Self { name: server.name.clone(), way: Way::Http(server) },
-            McpServer::Sse(server) => Self { name: server.name.clone(), way: Way::Sse(server) },
+        let (name, way) = match server {
+            McpServer::Stdio(server) => (server.name.clone(), Way::Stdio(server)),
+            McpServer::Http(server) => (server.name.clone(), Way::Http(server)),
+            McpServer::Sse(server) => (server.name.clone(), Way::Sse(server)),
             McpServer::Other(_) => return None,
-        })
+        };
+        Some(Self { name, way, usage: Usage::default() })
+    }
+
+    /// Whether it is reached over the network.
+    pub fn is_remote(&self) -> bool {
+        !matches!(self.way, Way::Stdio(_))
     }
 
     /// What kind of connection it is, for people.

@@ -6,11 +6,12 @@ use super::remote::{REFUSAL, refusal, target};
 use super::stdio::LONGEST;
 use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use crate::http::http::{Method, Request, StatusCode, request::Builder};
-use crate::http::{Body, Bytes, Http, HttpError, sse};
+use crate::http::{Body, Bytes, Http, HttpError, Phase, sse};
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
@@ -19,12 +20,20 @@ use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use sse_stream::Sse;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tieline::schema::McpHttp;
 
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+/// How often a stream of events that broke off is asked for again.
+const RETRIES: usize = 5;
+/// The longest pause before that.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// So often a server may forget our session before the whole connection is made anew.
+const FORGOTTEN: usize = 20;
 
 type Failure = StreamableHttpError<HttpError>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -35,8 +44,13 @@ pub fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> 
     let mut config = StreamableHttpClientTransportConfig::with_uri(&*server.url);
     config.custom_headers = headers;
     config.max_sse_event_size = LONGEST;
+    // A server that can't be reached any more is told apart below; for all else a few attempts are enough.
+    let mut retries = ExponentialBackoff::default();
+    (retries.max_times, retries.max_delay) = (Some(RETRIES), Some(LONGEST_PAUSE));
+    config.retry_config = Arc::new(retries);
     // Whoever waits for an answer has a limit of his own.
-    let client = Wire { http: http.times(limits.call.max(limits.start), None) };
+    let http = http.times(limits.call.max(limits.start), None);
+    let client = Wire { http, link: Arc::clone(link), forgotten: Arc::default() };
     let inner = StreamableHttpClientTransport::with_client(client, config);
     Ok(Watched { inner, link: Arc::clone(link) })
 }
@@ -45,6 +59,9 @@ pub fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> 
 #[derive(Clone)]
 pub struct Wire {
     http: Http,
+    link: Arc<Link>,
+    /// So often the server forgot our session.
+    forgotten: Arc<AtomicUsize>,
 }
 
 /// A request with the headers that all have.
@@ -65,8 +82,30 @@ fn request(method: Method, uri: &str, session: Option<&Arc<str>>, auth: Option<S
 impl Wire {
     async fn send(&self, builder: Builder, body: Vec<u8>) -> Result<crate::http::Response<Body>, Failure> {
         let request = builder.body(Bytes::from(body)).map_err(|_| unexpected("the request can't be written"))?;
-        self.http.send(request).await.map_err(StreamableHttpError::Client)
+        self.http.send(request).await.map_err(|error| {
+            // Nobody is there any more: the connection is over, and a new one is tried.
+            if error.phase == Phase::Connect {
+                self.link.end(error.to_string());
+            }
+            StreamableHttpError::Client(error)
+        })
     }
+
+    /// The server has forgotten our session. The next request begins a new one; its tools may be others.
+    fn expired(&self) -> Failure {
+        if self.forgotten.fetch_add(1, Ordering::Relaxed) < FORGOTTEN {
+            self.link.changed.notify_one();
+        } else {
+            self.link.end("it forgets every session");
+        }
+        StreamableHttpError::SessionExpired
+    }
+}
+
+/// Whether a refusal means that the server does not know our session: most say 404, some say it in words.
+fn is_forgotten(status: StatusCode, body: &str) -> bool {
+    status == StatusCode::NOT_FOUND
+        || (status == StatusCode::BAD_REQUEST && body.to_ascii_lowercase().contains("session"))
 }
 
 fn unexpected(why: impl Into<String>) -> Failure {
@@ -74,10 +113,9 @@ fn unexpected(why: impl Into<String>) -> Failure {
 }
 
 /// The events of a body.
-fn events(body: Body, most: usize) -> BoxStream<'static, Result<Sse, SseError>> {
-    let fail = |error: Box<dyn std::error::Error + Send + Sync>| Some((Err(SseError::Body(error)), None));
-    unfold(Some((body, sse::Parser::new(most))), move |state| async move {
-        let (mut body, mut parser) = state?;
+fn events(body: Body, most: usize, link: Arc<Link>) -> BoxStream<'static, Result<Sse, SseError>> {
+    unfold(Some((body, sse::Parser::new(most), link)), move |state| async move {
+        let (mut body, mut parser, link) = state?;
         loop {
             match parser.event() {
                 Some(Ok(event)) => {
@@ -88,15 +126,19 @@ fn events(body: Body, most: usize) -> BoxStream<'static, Result<Sse, SseError>> 
                         id: filled(event.id),
                         retry: parser.retry(),
                     };
-                    return Some((Ok(sse), Some((body, parser))));
+                    return Some((Ok(sse), Some((body, parser, link))));
                 }
-                Some(Err(error)) => return fail(error.into()),
+                // Passed over: if the stream broke off here, the server would send it again, for ever.
+                Some(Err(sse::TooLong)) => {
+                    link.lose();
+                    continue;
+                }
                 None => {}
             }
             match body.chunk().await {
                 Ok(Some(chunk)) => parser.push(&chunk),
                 Ok(None) => return None,
-                Err(error) => return fail(error.into()),
+                Err(error) => return Some((Err(SseError::Body(error.into())), None)),
             }
         }
     })
@@ -125,14 +167,18 @@ impl StreamableHttpClient for Wire {
         let (kind, session) = (header(CONTENT_TYPE).unwrap_or_default(), header(SESSION));
         match status {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(StreamableHttpPostResponse::Accepted),
-            StatusCode::NOT_FOUND if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
             status if !status.is_success() => {
-                return Err(unexpected(refusal(status, &answer.body_mut().start(REFUSAL).await)));
+                let body = answer.body_mut().start(REFUSAL).await;
+                let forgotten = session_id.is_some() && is_forgotten(status, &body);
+                return Err(if forgotten { self.expired() } else { unexpected(refusal(status, &body)) });
             }
             _ => {}
         }
         if kind.starts_with(EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(events(answer.into_body(), LONGEST), session));
+            return Ok(StreamableHttpPostResponse::Sse(
+                events(answer.into_body(), LONGEST, Arc::clone(&self.link)),
+                session,
+            ));
         }
         let body = answer.body_mut().bytes(LONGEST).await.map_err(StreamableHttpError::Client)?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
@@ -176,10 +222,15 @@ impl StreamableHttpClient for Wire {
         let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            StatusCode::NOT_FOUND if session_id.is_some() => Err(StreamableHttpError::SessionExpired),
-            status if status.is_success() && kind.starts_with(EVENTS) => Ok(events(answer.into_body(), LONGEST)),
+            status if status.is_success() && kind.starts_with(EVENTS) => {
+                Ok(events(answer.into_body(), LONGEST, Arc::clone(&self.link)))
+            }
             status if status.is_success() => Err(StreamableHttpError::UnexpectedContentType(Some(kind.to_owned()))),
-            status => Err(unexpected(refusal(status, &answer.body_mut().start(REFUSAL).await))),
+            status => {
+                let body = answer.body_mut().start(REFUSAL).await;
+                let forgotten = session_id.is_some() && is_forgotten(status, &body);
+                Err(if forgotten { self.expired() } else { unexpected(refusal(status, &body)) })
+            }
         }
     }
 }
@@ -203,7 +254,7 @@ impl Transport<RoleClient> for Watched {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let message = Transport::<RoleClient>::receive(&mut self.inner).await;
         if message.is_none() {
-            self.link.end();
+            self.link.end("the connection was closed");
         }
         message
     }

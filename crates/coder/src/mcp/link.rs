@@ -1,5 +1,6 @@
 //! What the parts of one connection tell each other: that it is over, that an answer was lost, how far a call is.
 
+use super::pages::Pages;
 use rmcp::model::ProgressToken;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +23,14 @@ const SENDING: usize = 64;
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Link {
-    over: watch::Sender<bool>,
+    over: watch::Sender<Option<String>>,
     lost: watch::Sender<u64>,
     calls: watch::Sender<usize>,
     progress: Mutex<HashMap<ProgressToken, watch::Sender<Progress>>>,
     /// The server has other tools now.
     pub changed: Notify,
+    /// The pages that the user was sent to.
+    pub pages: Pages,
     sending: Arc<Semaphore>,
 }
 
@@ -39,6 +42,7 @@ impl Default for Link {
             calls: watch::Sender::default(),
             progress: Mutex::default(),
             changed: Notify::default(),
+            pages: Pages::default(),
             sending: Arc::new(Semaphore::new(SENDING)),
         }
     }
@@ -60,14 +64,21 @@ impl Link {
         let _ = self.sending.acquire().await;
     }
 
-    /// The server is gone.
-    pub fn end(&self) {
-        self.over.send_replace(true);
+    /// The server is gone, and this is why. The first reason counts.
+    pub fn end(&self, why: impl Into<String>) {
+        self.over.send_if_modified(|over| {
+            let first = over.is_none();
+            if first {
+                *over = Some(why.into());
+            }
+            first
+        });
     }
 
-    /// Waits until the server is gone.
-    pub async fn ended(&self) {
-        let _ = self.over.subscribe().wait_for(|over| *over).await;
+    /// Waits until the server is gone, and says why.
+    pub async fn ended(&self) -> String {
+        let mut over = self.over.subscribe();
+        over.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
     }
 
     /// Something came that could not be read, or was too long: perhaps an answer that somebody waits for.

@@ -1,7 +1,7 @@
 //! MCP: the servers of a session, their tools, and what the user is told about them.
 //!
-//! The client names the servers when it opens a session. They start side by side, in the background; their tools appear
-//! when they are ready. A server that does not start, dies or hangs costs a notice, never the session.
+//! The client names the servers when it opens a session, and the configuration may name more. They start side by side,
+//! in the background; their tools appear when they are ready. A server that does not start, dies or hangs costs a notice, never the session.
 
 mod desk;
 mod elicit;
@@ -9,7 +9,8 @@ mod entry;
 mod http;
 mod link;
 mod name;
-mod notices;
+mod own;
+mod pages;
 mod remote;
 mod result;
 mod server;
@@ -17,19 +18,22 @@ mod sse;
 mod stdio;
 mod text;
 mod tool;
+mod trouble;
 
 pub use name::tool_name;
+pub use own::{Configure, Configured, Own, Usage};
 
 use crate::agent::Settings;
 use crate::model::ToolSpec;
+use crate::notice::Notices;
 use crate::tools::Prepared;
 use entry::Entry;
-use notices::Notices;
 use serde_json::Value;
 use server::{Around, Phase, Server};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use text::{code, line};
 use tieline::agent::SessionHandle;
@@ -40,11 +44,15 @@ use tool::Remote;
 
 /// So long after a session was opened its turns wait for servers that are still starting.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// So long a turn waits for servers that were gone and are tried again.
+const MOMENT: Duration = Duration::from_secs(2);
 /// As many servers as a session can have.
 const MOST_SERVERS: usize = 32;
 /// As many of their tools as the model is told of, all together.
 const MOST_TOOLS: usize = 110;
 
+/// As many warnings about the configuration as are told.
+const MOST_WARNINGS: usize = 5;
 /// Of so many servers the model is told what they say about their use.
 const MOST_INSTRUCTIONS: usize = 4;
 
@@ -80,23 +88,48 @@ impl Found {
 pub struct Servers {
     all: Vec<Arc<Server>>,
     notices: Arc<Notices>,
+    /// What the user was told last about tools that the model is not told of.
+    told: Mutex<Vec<LeftOut>>,
     opened: Instant,
     _open: watch::Sender<()>,
 }
 
+/// A server with tools that the model is not told of.
+#[derive(Clone, PartialEq, Eq)]
+struct LeftOut {
+    server: String,
+    count: usize,
+    of: usize,
+}
+
 impl Servers {
-    /// Starts servers; does not wait for them.
+    /// Starts servers: those of the client, and those of the configuration whose names are still free. Does not wait
+    /// for them.
     pub async fn start(
         servers: Vec<McpServer>,
         roots: Vec<PathBuf>,
         session: &SessionHandle,
+        notices: Arc<Notices>,
         settings: &Settings,
     ) -> Self {
-        let notices = Arc::new(Notices::new(session.clone()));
+        let mut entries: Vec<Entry> = servers.into_iter().filter_map(Entry::of).collect();
+        if let Some(configure) = &settings.servers {
+            let named = entries.iter().map(|entry| entry.name.clone()).collect();
+            let Configured { servers, warnings } = configure(roots.first().cloned().unwrap_or_default(), named).await;
+            for warning in warnings.into_iter().take(MOST_WARNINGS) {
+                notices.tell(Severity::Warning, warning, None).await;
+            }
+            for Own { name, server, usage } in servers {
+                if !entries.iter().any(|entry| entry.name == name) {
+                    entries.extend(server.and_then(Entry::of));
+                }
+                entries.iter_mut().filter(|entry| entry.name == name).for_each(|entry| entry.usage.clone_from(&usage));
+            }
+        }
         let roots: Arc<[PathBuf]> = roots.into();
         let (open, closing) = watch::channel(());
         let mut all: Vec<Arc<Server>> = Vec::new();
-        for entry in servers.into_iter().filter_map(Entry::of) {
+        for entry in entries {
             if all.len() == MOST_SERVERS || all.iter().any(|known| known.entry.name == entry.name) {
                 let why = if all.len() == MOST_SERVERS { "there are too many" } else { "another one has its name" };
                 let title = format!("MCP server {} is not used: {why}.", code(&entry.name));
@@ -109,10 +142,11 @@ impl Servers {
             tokio::spawn(Arc::clone(&server).keep(closing.clone()));
             all.push(server);
         }
-        Self { all, notices, opened: Instant::now(), _open: open }
+        Self { all, notices, told: Mutex::default(), opened: Instant::now(), _open: open }
     }
 
-    /// Waits for servers that are still starting, but only in the first seconds of a session.
+    /// Waits for servers that are still starting, but only in the first seconds of a session; tries those again that are
+    /// gone, and waits a moment for them.
     pub async fn settle(&self) {
         let all = async {
             for server in &self.all {
@@ -120,22 +154,60 @@ impl Servers {
             }
         };
         let _ = tokio::time::timeout_at(self.opened + PATIENCE, all).await;
+        let gone: Vec<&Arc<Server>> = self.all.iter().filter(|server| server.poke()).collect();
+        let all = async {
+            for server in gone {
+                server.settled().await;
+            }
+        };
+        let _ = tokio::time::timeout(MOMENT, all).await;
     }
 
-    /// What the user was not told yet.
-    pub fn news(&self) -> Option<String> {
-        self.notices.take()
+    /// The tools of all servers that work, as far as there is room and no two share a name; and what is left out.
+    fn room(&self) -> (Vec<Arc<Remote>>, Vec<LeftOut>) {
+        let (mut tools, mut names, mut left_out) = (Vec::new(), HashSet::new(), Vec::new());
+        for server in self.all.iter().filter(|server| server.phase() == Phase::Ready) {
+            let (all, before) = (server.tools(), tools.len());
+            let of = all.len();
+            for tool in all {
+                if tools.len() < MOST_TOOLS && names.insert(tool.name.clone()) {
+                    tools.push(tool);
+                }
+            }
+            let count = of - (tools.len() - before);
+            if count > 0 {
+                left_out.push(LeftOut { server: server.entry.name.clone(), count, of });
+            }
+        }
+        (tools, left_out)
     }
 
-    /// The tools of all servers that work, for the model.
-    pub fn specs(&self) -> Vec<ToolSpec> {
-        let ready = self.all.iter().filter(|server| server.phase() == Phase::Ready);
+    /// The names of the tools that the model is told of.
+    pub fn names(&self) -> Vec<String> {
+        self.room().0.iter().map(|tool| tool.name.clone()).collect()
+    }
+
+    /// The tools of all servers that work, for the model. The user hears which are left out.
+    pub async fn offer(&self) -> Vec<ToolSpec> {
+        let (tools, left_out) = self.room();
+        let told = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *told, left_out.clone())
+        };
+        for LeftOut { server, count, of } in left_out.iter().filter(|one| !told.contains(one)) {
+            let title = format!(
+                "MCP server {}: {count} of its {of} tools are left out, because a model is told of at most {MOST_TOOLS} \
+                 tools of MCP servers.",
+                code(server)
+            );
+            self.notices.tell(Severity::Warning, title, None).await;
+        }
         let spec = |tool: Arc<Remote>| ToolSpec {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.schema.clone(),
         };
-        ready.flat_map(|server| server.tools()).take(MOST_TOOLS).map(spec).collect()
+        tools.into_iter().map(spec).collect()
     }
 
     /// What the servers that work say about their use, for the model.
@@ -149,9 +221,10 @@ impl Servers {
         all
     }
 
-    /// The tool that the model knows by this name; also one of a server that is gone, whose calls then say so.
+    /// The tool that the model knows by this name; otherwise one of a server that is gone, whose calls then say so.
     pub fn find(&self, name: &str) -> Option<Found> {
-        self.all.iter().find_map(|server| {
+        let (ready, others): (Vec<_>, Vec<_>) = self.all.iter().partition(|server| server.phase() == Phase::Ready);
+        ready.into_iter().chain(others).find_map(|server| {
             let tool = server.tools().into_iter().find(|tool| tool.name == name)?;
             Some(Found { server: Arc::clone(server), tool })
         })
@@ -160,13 +233,15 @@ impl Servers {
     /// The servers, how far they are, and their tools, for people.
     pub fn describe(&self) -> String {
         if self.all.is_empty() {
-            return "This session has no MCP servers. The client names them when it opens a session.".into();
+            return "This session has no MCP servers. The client names them when it opens a session, or your config.toml does."
+                .into();
         }
         let mut text = String::new();
         for server in &self.all {
             let state = match server.phase() {
                 Phase::Starting => "is starting".to_owned(),
                 Phase::Ready => format!("is ready: {}", server.about()),
+                Phase::Lost(why) => format!("is gone and is tried again: {why}"),
                 Phase::Down(why) => format!("can't be used: {why}"),
             };
             let _ = writeln!(text, "- {} ({}) {state}", code(&server.entry.name), server.entry.kind());

@@ -15,6 +15,8 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     let plain = format!("mcp__{server}__{tool}");
     // Without these, `a__b` + `c` and `a` + `b__c` would be the same.
     let clear = !server.contains("__") && !server.ends_with('_') && !server.is_empty() && !tool.is_empty();
+    // Nobody can choose a name that another pair gets through its hash.
+    let clear = clear && !is_marked(&plain);
     if clear && plain.len() <= LONGEST && plain.chars().all(fits) {
         return plain;
     }
@@ -23,6 +25,12 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     name.push('_');
     name.extend(hash.chars().take(MARK));
     name
+}
+
+/// Whether a name ends like one with a hash.
+fn is_marked(name: &str) -> bool {
+    let mark = |(_, mark): (&str, &str)| mark.len() == MARK && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    name.rsplit_once('_').is_some_and(mark)
 }
 
 fn fits(c: char) -> bool {
@@ -55,6 +63,10 @@ mod tests {
                 assert_ne!(tool_name(one.0, one.1), tool_name(other.0, other.1), "{one:?} {other:?}");
             }
         }
+        // `a b` + `c` has a hash; `a_b` can't have a tool of the same name.
+        let taken = tool_name("a b", "c");
+        let (_, tool) = taken.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")).unwrap();
+        assert_ne!(tool_name("a_b", tool), taken);
         let long = "x".repeat(100);
         assert_ne!(tool_name("s", &long), tool_name("s", &format!("{long}y")));
     }

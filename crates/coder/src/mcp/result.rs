@@ -1,30 +1,54 @@
 //! What a tool of a server gave back, as the model and the client get it.
 
-use super::text::code;
+use super::text::{code, line};
 use crate::tools::Output;
-use rmcp::model::{CallToolResult, ServerResult};
-use serde_json::json;
-use tieline::schema::{ResourceContents, from_json};
+use rmcp::model::{CallToolResult, CustomResult, ServerResult};
+use serde_json::{Value, json};
+use tieline::schema::{ResourceContents, from_base64, from_json};
 use tieline::{ContentBlock, ToolCallContent};
 
 /// As much text as the model is told, in characters, all blocks together.
 const TEXT: usize = 40_000;
+/// As many blocks as are passed on.
+const BLOCKS: usize = 100;
 /// The largest picture or sound that is passed on, in bytes of base64.
 const MEDIA: usize = 6 << 20;
+/// The kinds of pictures that all providers take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The largest structured result that is passed on as data, in bytes.
 const DATA: usize = 1 << 20;
 
 /// The output of a call.
 pub fn output(server: &str, answer: ServerResult) -> Output {
-    match answer {
-        ServerResult::CallToolResult(result) => of(result),
-        _ => Output::error(format!("The MCP server {} answered with something else than a result.", code(server))),
+    let result = match answer {
+        ServerResult::CallToolResult(result) => Some(result),
+        ServerResult::CustomResult(CustomResult(answer)) => readable(answer),
+        _ => None,
+    };
+    match result {
+        Some(result) => of(result),
+        None => Output::error(format!("The MCP server {} answered with something else than a result.", code(server))),
     }
+}
+
+/// A result with content that nobody here knows: each piece of that is told by its kind, the rest as always.
+fn readable(mut answer: Value) -> Option<CallToolResult> {
+    for block in answer.get_mut("content")?.as_array_mut()? {
+        if serde_json::from_value::<rmcp::model::ContentBlock>(block.clone()).is_err() {
+            let kind = code(block["type"].as_str().unwrap_or("?"));
+            *block = json!({ "type": "text", "text": format!("(content of an unknown kind: {kind})") });
+        }
+    }
+    serde_json::from_value(answer).ok()
 }
 
 fn of(result: CallToolResult) -> Output {
     let mut room = TEXT;
-    let mut content: Vec<ContentBlock> = result.content.iter().map(|block| told(block, &mut room)).collect();
+    let mut content: Vec<ContentBlock> =
+        result.content.iter().take(BLOCKS).map(|block| told(block, &mut room)).collect();
+    if let Some(more) = result.content.len().checked_sub(BLOCKS).filter(|more| *more > 0) {
+        content.push(format!("({more} more blocks were left out)").into());
+    }
     let data = result.structured_content;
     let size = data.as_ref().map_or(0, |data| data.to_string().len());
     if content.is_empty() {
@@ -37,6 +61,7 @@ fn of(result: CallToolResult) -> Output {
         None => None,
     };
     let shown = Some(content.iter().cloned().map(ToolCallContent::from).collect());
+    let content = content.into_iter().map(for_model).collect();
     Output { content, shown, raw, failed: result.is_error == Some(true), stopped: false }
 }
 
@@ -59,6 +84,31 @@ fn told(block: &rmcp::model::ContentBlock, room: &mut usize) -> ContentBlock {
     block
 }
 
+/// A block as the model is told of it. A picture that a provider refuses would make every later request fail.
+fn for_model(block: ContentBlock) -> ContentBlock {
+    let seen =
+        |mime: &str, data: &str| PICTURES.contains(&mime) && from_base64(data).is_some_and(|data| !data.is_empty());
+    let told = match &block {
+        ContentBlock::Image(image) if !seen(&image.mime_type, &image.data) => {
+            format!("(a picture of the kind {}, which only the user can see)", line(&image.mime_type, 60))
+        }
+        ContentBlock::Audio(audio) => {
+            format!("(a sound of the kind {}, which only the user can hear)", line(&audio.mime_type, 60))
+        }
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::Blob(blob) => match blob.mime_type.as_deref() {
+                Some(mime) if mime.starts_with("image/") && !seen(mime, &blob.blob) => {
+                    format!("(a picture of the kind {}: {})", line(mime, 60), line(&blob.uri, 500))
+                }
+                _ => return block,
+            },
+            ResourceContents::Text(_) => return block,
+        },
+        _ => return block,
+    };
+    told.into()
+}
+
 /// As much of a text as there is room for.
 fn short(text: &str, room: &mut usize) -> String {
     match text.char_indices().nth(*room) {
@@ -76,7 +126,6 @@ fn short(text: &str, room: &mut usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     fn check(result: Value) -> Output {
         output("s", ServerResult::CallToolResult(serde_json::from_value(result).unwrap()))
@@ -92,13 +141,42 @@ mod tests {
             check(json!({"content": [{"type": "text", "text": "é".repeat(TEXT + 1)}, {"type": "text", "text": "x"}]}));
         assert!(long.content[0].as_text().unwrap().ends_with("(cut here: the whole text has 80002 bytes)"));
         assert!(long.content[1].as_text().unwrap().starts_with("\n(cut here"));
+        let many = check(json!({"content": vec![json!({"type": "text", "text": "x"}); BLOCKS + 7]}));
+        assert_eq!(
+            (many.content.len(), many.content[BLOCKS].as_text()),
+            (BLOCKS + 1, Some("(7 more blocks were left out)"))
+        );
         let picture =
             check(json!({"content": [{"type": "image", "data": "A".repeat(MEDIA + 1), "mimeType": "image/png"}]}));
         assert!(picture.content[0].as_text().unwrap().contains("left out"));
+        for (mime, data, seen) in [
+            ("image/png", "iVBORw==", true),
+            ("image/svg+xml", "PHN2Zz4=", false),
+            ("image/png", "", false),
+            ("image/png", "not base64", false),
+        ] {
+            let picture = json!({"type": "image", "data": data, "mimeType": mime});
+            let file = json!({"type": "resource", "resource": {"uri": "a://b", "blob": data, "mimeType": mime}});
+            let both = check(json!({"content": [picture, file]}));
+            let pictures = both.content.iter().filter(|block| block.as_text().is_none()).count();
+            assert_eq!(pictures, if seen { 2 } else { 0 }, "{mime} {data}");
+            // The user sees them in any case.
+            let shown = both.shown.unwrap();
+            assert!(matches!(&shown[0], ToolCallContent::Content(content) if content.content.as_text().is_none()));
+        }
+        let sound = check(json!({"content": [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]}));
+        assert!(sound.content[0].as_text().unwrap().contains("a sound"));
         let link = json!({"type": "resource_link", "uri": "file:///a", "name": "a"});
         let file = json!({"type": "resource", "resource": {"uri": "file:///a", "text": "body"}});
         let both = check(json!({"content": [link, file]}));
         assert!(matches!(both.content[..], [ContentBlock::ResourceLink(_), ContentBlock::Resource(_)]));
         assert!(output("s", ServerResult::empty(())).failed);
+        let odd = json!({"content": [{"type": "text", "text": "a"}, {"type": "holo`gram", "x": 1}, 5]});
+        let odd = output("s", ServerResult::CustomResult(CustomResult(odd)));
+        let told: Vec<&str> = odd.content.iter().filter_map(ContentBlock::as_text).collect();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0] == "a" && told[1].contains("unknown kind: `holo") && told[2].contains("`?`"), "{told:?}");
+        assert!(!odd.failed);
+        assert!(output("s", ServerResult::CustomResult(CustomResult(json!({"content": 5})))).failed);
     }
 }

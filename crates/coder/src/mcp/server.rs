@@ -1,25 +1,27 @@
-//! One server from its start to its end: connected, its tools listed and listed again, started again once if it dies.
+//! One server from its start to its end: connected, its tools listed and listed again. A process that dies is started
+//! again once; a server on the network that goes away is tried again for a while, and then whenever a turn begins.
 
 use super::desk::Desk;
 use super::entry::{Entry, Way};
 use super::link::Link;
-use super::notices::Notices;
 use super::text::{clean, code, line};
 use super::tool::{Listing, Remote};
+use super::trouble::{Trouble, in_words, last_words, refused};
 use super::{Limits, http, sse, stdio};
 use crate::http::Http;
+use crate::notice::Notices;
 use rmcp::model::PaginatedRequestParams;
 use rmcp::service::RunningService;
 use rmcp::transport::IntoTransport;
-use rmcp::{Peer, RoleClient, ServiceError};
+use rmcp::{Peer, RoleClient};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tieline::Severity;
 use tieline::agent::SessionHandle;
 use tieline_rpc::ChildProcess;
-use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server may take to list its tools again.
 const LIST: Duration = Duration::from_secs(30);
@@ -29,8 +31,15 @@ const OFTEN: Duration = Duration::from_millis(250);
 const EXIT: Duration = Duration::from_secs(1);
 /// How long the end of a connection may take before its process is ended.
 const CLOSE: Duration = Duration::from_secs(1);
-/// As much of a process's last words as is shown, in lines and in characters.
-const LAST_WORDS: (usize, usize) = (8, 1000);
+/// So many seconds are waited before each attempt to reach a server on the network that went away.
+const AGAIN: [u64; 9] = [0, 1, 2, 4, 8, 15, 30, 30, 30];
+/// A process that dies is started once more, at once.
+const ONCE: [u64; 1] = [0];
+/// A connection that held so long was a good one: after it all attempts are there again.
+const STEADY: Duration = Duration::from_mins(1);
+
+/// As many tools that the configuration does not want as are remembered.
+const MOST_UNWANTED: usize = 1000;
 
 /// As much of a server's instructions as the model is told, in characters.
 const INSTRUCTIONS: usize = 600;
@@ -42,6 +51,8 @@ pub enum Phase {
     Starting,
     /// It works.
     Ready,
+    /// It went away, this is why, and it is tried again.
+    Lost(String),
     /// It can't be used, and this is why.
     Down(String),
 }
@@ -66,6 +77,8 @@ pub struct Server {
     pub around: Around,
     notices: Arc<Notices>,
     phase: watch::Sender<Phase>,
+    /// It should be tried again now.
+    wake: Notify,
     state: Mutex<State>,
 }
 
@@ -77,6 +90,8 @@ struct State {
     about: String,
     /// How it wants to be used, as it says.
     instructions: String,
+    /// The user knows that so many tools are left out.
+    told: usize,
 }
 
 struct Connection {
@@ -85,23 +100,14 @@ struct Connection {
     child: Option<ChildProcess>,
 }
 
-/// Why a server can't be used: one line, and what its process said last.
-struct Trouble {
-    why: String,
-    said: Option<String>,
-}
-
-impl From<String> for Trouble {
-    fn from(why: String) -> Self {
-        Self { why, said: None }
-    }
-}
-
 impl Server {
     /// A server that is not started yet.
-    pub fn new(entry: Entry, around: Around, notices: Arc<Notices>) -> Self {
+    pub fn new(entry: Entry, mut around: Around, notices: Arc<Notices>) -> Self {
+        if let Some(limit) = entry.usage.timeout {
+            around.limits = Limits { start: limit, call: limit };
+        }
         let phase = watch::Sender::new(Phase::Starting);
-        Self { entry, around, notices, phase, state: Mutex::default() }
+        Self { entry, around, notices, phase, wake: Notify::new(), state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,41 +145,105 @@ impl Server {
         match (self.phase(), &self.state().connection) {
             (Phase::Ready, Some((peer, link))) => Ok((peer.clone(), Arc::clone(link))),
             (Phase::Down(why), _) => Err(format!("The MCP server {name} can't be used: {why}")),
+            (Phase::Lost(why), _) => Err(format!("The MCP server {name} is gone: {why} It is being tried again.")),
             _ => Err(format!("The MCP server {name} is still starting. Try again a little later.")),
         }
     }
 
+    /// Tries a server on the network again that is gone. True if there is something to wait for.
+    pub fn poke(&self) -> bool {
+        let gone = self.entry.is_remote()
+            && self.phase.send_if_modified(|phase| {
+                let gone = matches!(phase, Phase::Lost(_) | Phase::Down(_));
+                if gone {
+                    *phase = Phase::Starting;
+                }
+                gone
+            });
+        if gone {
+            self.wake.notify_one();
+        }
+        gone
+    }
+
     /// Starts it and sees to it until `closing` says that the session is over, or until it is of no use any more.
     pub async fn keep(self: Arc<Self>, mut closing: watch::Receiver<()>) {
-        let mut again = true;
+        let remote = self.entry.is_remote();
+        let waits = if remote { &AGAIN[..] } else { &ONCE };
+        let mut left = waits.iter();
+        // Whether it ever worked, whether the user knows that it is gone, and that it is given up.
+        let (mut worked, mut missed, mut given_up) = (false, false, false);
         loop {
             let connected = tokio::select! {
                 connected = self.connect() => connected,
                 _ = closing.changed() => return,
             };
-            let connection = match connected {
-                Ok(connection) => connection,
-                Err(trouble) => return self.down("could not be started", trouble, false).await,
+            let (what, trouble) = match connected {
+                Ok(connection) => {
+                    if missed && remote {
+                        self.back(if worked { "is back" } else { "is there now" }).await;
+                    }
+                    if given_up {
+                        left = waits.iter();
+                    }
+                    (worked, given_up) = (true, false);
+                    let since = Instant::now();
+                    let Some(trouble) = self.attend(connection, &mut closing).await else { return };
+                    if remote && since.elapsed() >= STEADY {
+                        left = waits.iter();
+                    }
+                    missed = false;
+                    ("is gone", trouble)
+                }
+                Err(trouble) if worked && remote => ("is still gone", trouble),
+                Err(trouble) => (if remote { "could not be reached" } else { "could not be started" }, trouble),
             };
-            let Some(trouble) = self.attend(connection, &mut closing).await else { return };
-            self.down("is gone", trouble, again).await;
-            if !again {
+            // What never worked is not waited for.
+            let next = if worked && !given_up { left.next() } else { None };
+            // While it is tried nothing is said: the user knows.
+            let tell = !missed || (next.is_none() && !given_up);
+            self.down(what, trouble, next.is_some(), tell).await;
+            (missed, given_up) = (true, next.is_none());
+            if given_up && !remote {
                 return;
             }
-            again = false;
+            tokio::select! {
+                () = sleep(Duration::from_secs(next.copied().unwrap_or_default())), if next.is_some() => {}
+                () = self.wake.notified() => {}
+                _ = closing.changed() => return,
+            }
         }
     }
 
-    /// It can't be used now; the user is told.
-    async fn down(&self, what: &str, trouble: Trouble, again: bool) {
+    /// It can't be used now; the user is told if there is something new to tell.
+    async fn down(&self, what: &str, trouble: Trouble, again: bool, tell: bool) {
         let secret = |text: &str| self.entry.without_secrets(text);
         let why = line(&secret(&trouble.why), 300);
         self.state().connection = None;
-        self.phase.send_replace(if again { Phase::Starting } else { Phase::Down(why.clone()) });
-        let then = if again { "It is started again." } else { "The session goes on without it." };
-        let title = format!("MCP server {} {what}: {why}. {then}", code(&self.entry.name));
-        let said = trouble.said.filter(|said| !said.is_empty()).map(|said| secret(&said));
-        self.notices.tell(Severity::Warning, title, said).await;
+        if tell {
+            let then = match (again, self.entry.is_remote()) {
+                (true, true) => "It is being tried again.",
+                (true, false) => "It is started again.",
+                (false, _) => "The session goes on without it.",
+            };
+            let dot = if why.ends_with('.') { "" } else { "." };
+            let title = format!("MCP server {} {what}: {why}{dot} {then}", code(&self.entry.name));
+            let said = trouble.said.filter(|said| !said.is_empty()).map(|said| secret(&said));
+            self.notices.tell(Severity::Warning, title, said).await;
+        }
+        // Last of all, so that whoever waits for it finds the user told.
+        self.phase.send_replace(match (again, self.entry.is_remote()) {
+            (true, true) => Phase::Lost(why),
+            (true, false) => Phase::Starting,
+            (false, _) => Phase::Down(why),
+        });
+    }
+
+    /// It is there again; the user is told.
+    async fn back(&self, what: &str) {
+        let count = self.tools().len();
+        let title = format!("MCP server {} {what}, with {count} tools.", code(&self.entry.name));
+        self.notices.tell(Severity::Info, title, None).await;
     }
 
     /// Connects and lists the tools.
@@ -225,7 +295,6 @@ impl Server {
             session: self.around.session.clone(),
             link: Arc::clone(link),
             asking: tokio::sync::Mutex::default(),
-            pages: Mutex::default(),
         };
         let running = rmcp::serve_client(desk, transport).await.map_err(|error| in_words(&error))?;
         let peer = running.peer();
@@ -235,10 +304,22 @@ impl Server {
         });
         let instructions = peer.peer_info().and_then(|info| info.instructions.clone()).unwrap_or_default();
         let instructions = clean(&instructions, INSTRUCTIONS);
+        let known: Vec<String> =
+            listing.tools.iter().map(|tool| tool.tool.clone()).chain(listing.unwanted.iter().cloned()).collect();
+        let missed: Vec<String> = self.entry.usage.misses(&known).into_iter().map(code).collect();
         let connection = Some((peer.clone(), Arc::clone(link)));
-        *self.state() = State { connection, tools: listing.tools, about, instructions };
+        {
+            let mut state = self.state();
+            let told = state.told;
+            *state = State { connection, tools: listing.tools, about, instructions, told };
+        }
         self.phase.send_replace(Phase::Ready);
         self.leave_out(listing.left_out).await;
+        if !missed.is_empty() && listing.left_out == 0 {
+            let name = code(&self.entry.name);
+            let title = format!("MCP server {name} has no tool that fits {} of your configuration.", missed.join(", "));
+            self.notices.tell(Severity::Warning, title, None).await;
+        }
         Ok(running)
     }
 
@@ -253,7 +334,11 @@ impl Server {
             let mut page = PaginatedRequestParams::default();
             page.cursor = cursor.take();
             let page = peer.list_tools(Some(page)).await.map_err(|error| refused(&error))?;
-            listing.take(&self.entry.name, page.tools);
+            let (wanted, others): (Vec<_>, Vec<_>) =
+                page.tools.into_iter().partition(|tool| self.entry.usage.wants(&tool.name));
+            let room = MOST_UNWANTED.saturating_sub(listing.unwanted.len());
+            listing.unwanted.extend(others.into_iter().take(room).map(|tool| tool.name.into_owned()));
+            listing.take(&self.entry.name, wanted);
             cursor = page.next_cursor;
             if cursor.is_none() {
                 break;
@@ -262,92 +347,60 @@ impl Server {
         Ok(listing)
     }
 
+    /// Says that tools are left out, but not again for every list: a server may change it all the time.
     async fn leave_out(&self, count: usize) {
-        if count > 0 {
-            let name = code(&self.entry.name);
-            let title = format!(
-                "MCP server {name}: {count} tools are left out, because there are too many or they are too large."
-            );
-            self.notices.tell(Severity::Warning, title, None).await;
+        {
+            let told = &mut self.state().told;
+            if count == 0 || count < told.saturating_mul(2) {
+                return;
+            }
+            *told = count;
+        }
+        let name = code(&self.entry.name);
+        let title =
+            format!("MCP server {name}: {count} tools are left out, because there are too many or they are too large.");
+        self.notices.tell(Severity::Warning, title, None).await;
+    }
+
+    /// Lists the tools again whenever they change, but not too often.
+    async fn follow(&self, peer: &Peer<RoleClient>, link: &Link) {
+        loop {
+            link.changed.notified().await;
+            match timeout(LIST, self.list(peer)).await {
+                Ok(Ok(listing)) => {
+                    self.state().tools = listing.tools;
+                    self.leave_out(listing.left_out).await;
+                }
+                Ok(Err(why)) => tracing::debug!(%why, "the tools could not be listed again"),
+                Err(_) => tracing::debug!("the tools could not be listed again in time"),
+            }
+            sleep(OFTEN).await;
         }
     }
 
     /// Sees to a server that works. Gives the reason when it has ended; `None` when the session has.
     async fn attend(&self, mut connection: Connection, closing: &mut watch::Receiver<()>) -> Option<Trouble> {
-        let link = Arc::clone(&connection.link);
-        loop {
-            tokio::select! {
-                () = link.changed.notified() => {
-                    match timeout(LIST, self.list(connection.running.peer())).await {
-                        Ok(Ok(listing)) => {
-                            self.state().tools = listing.tools;
-                            self.leave_out(listing.left_out).await;
-                        }
-                        Ok(Err(why)) => tracing::debug!(%why, "the tools could not be listed again"),
-                        Err(_) => tracing::debug!("the tools could not be listed again in time"),
-                    }
-                    tokio::time::sleep(OFTEN).await;
+        let (link, peer) = (Arc::clone(&connection.link), connection.running.peer().clone());
+        let why = tokio::select! {
+            why = link.ended() => why,
+            _ = closing.changed() => {
+                let _ = connection.running.close_with_timeout(CLOSE).await;
+                if let Some(child) = &connection.child {
+                    child.shutdown().await;
                 }
-                () = link.ended() => break,
-                _ = closing.changed() => {
-                    let _ = connection.running.close_with_timeout(CLOSE).await;
-                    if let Some(child) = &connection.child {
-                        child.shutdown().await;
-                    }
-                    return None;
-                }
+                return None;
             }
-        }
-        let Some(child) = &connection.child else { return Some(Trouble::from("the connection was closed".to_owned())) };
+            () = self.follow(&peer, &link) => return None,
+        };
+        let Some(child) = &connection.child else { return Some(Trouble::from(why)) };
+        // If it has ended, that says more than that its streams did.
         let why = match timeout(EXIT, child.exit()).await {
             Ok(reason) => format!("it {}", reason.status),
-            Err(_) => "it closed its output".to_owned(),
+            Err(_) => {
+                child.shutdown().await;
+                if why == stdio::ENDED { "it closed its output".to_owned() } else { why }
+            }
         };
         Some(Trouble { why, said: Some(last_words(child)) })
     }
-}
-
-/// The last lines of a process's standard error, safe to show.
-fn last_words(child: &ChildProcess) -> String {
-    let tail = child.stderr_tail();
-    let (lines, characters) = LAST_WORDS;
-    let mut last: Vec<String> =
-        tail.lines().rev().map(|text| clean(text, 200)).filter(|text| !text.trim().is_empty()).take(lines).collect();
-    last.reverse();
-    clean(&last.join("\n"), characters)
-}
-
-/// Why a connection did not come about, without the messages that were exchanged.
-fn in_words(error: &rmcp::service::ClientInitializeError) -> String {
-    use rmcp::service::ClientInitializeError as Error;
-    match error {
-        Error::JsonRpcError(error) => format!("it refused the connection: {}", error.message),
-        Error::ConnectionClosed(_) => "it closed the connection".to_owned(),
-        Error::TransportError { error, .. } => deepest(error.error.as_ref()),
-        Error::ExpectedInitResponse(_)
-        | Error::ExpectedInitResult(_)
-        | Error::ConflictInitResponseId(..)
-        | Error::UncorrelatedErrorResponse { .. } => "its first answer is not that of an MCP server".to_owned(),
-        _ => "it speaks no version of MCP that is known here".to_owned(),
-    }
-}
-
-/// Why a request was not answered.
-pub fn refused(error: &ServiceError) -> String {
-    match error {
-        ServiceError::McpError(error) => error.message.to_string(),
-        ServiceError::TransportSend(error) => deepest(error.error.as_ref()),
-        ServiceError::TransportClosed => "the connection was closed".to_owned(),
-        ServiceError::UnexpectedResponse => "the answer does not fit the request".to_owned(),
-        error => error.to_string(),
-    }
-}
-
-/// The innermost cause: the outer ones repeat it, or name parts of ours.
-fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -34,11 +34,16 @@ struct Stream {
 }
 
 impl Stream {
-    /// The next event; `None` at the end. Safe to drop while waiting: nothing read is lost.
-    async fn next(&mut self) -> Result<Option<sse::Event>, String> {
+    /// The next event; `None` at the end. Safe to drop while waiting: nothing read is lost. What is too long is passed over.
+    async fn next(&mut self, link: &Link) -> Result<Option<sse::Event>, String> {
         loop {
-            if let Some(event) = self.parser.event() {
-                return event.map(Some).map_err(|error| error.to_string());
+            match self.parser.event() {
+                Some(Ok(event)) => return Ok(Some(event)),
+                Some(Err(sse::TooLong)) => {
+                    link.lose();
+                    continue;
+                }
+                None => {}
             }
             match self.body.chunk().await.map_err(|error| error.to_string())? {
                 Some(chunk) => self.parser.push(&chunk),
@@ -61,7 +66,7 @@ pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link
     }
     let mut stream = Stream { body: answer.into_body(), parser: sse::Parser::new(LONGEST) };
     for _ in 0..FIRST_EVENTS {
-        let event = stream.next().await?.ok_or("it closed the connection")?;
+        let event = stream.next(link).await?.ok_or("it closed the connection")?;
         if event.name == "endpoint" {
             let post = endpoint(&uri, event.data.trim()).ok_or("it wants messages sent to another server")?;
             return Ok(Events { http, post, headers, stream: Some(stream), link: Arc::clone(link) });
@@ -121,12 +126,12 @@ impl Transport<RoleClient> for Events {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        loop {
+        let why = loop {
             // A server that never stops talking must not keep all others from their turn.
             tokio::task::yield_now().await;
             self.link.room().await;
             let event = match &mut self.stream {
-                Some(stream) => stream.next().await,
+                Some(stream) => stream.next(&self.link).await,
                 None => Ok(None),
             };
             match event {
@@ -136,15 +141,12 @@ impl Transport<RoleClient> for Events {
                     }
                 }
                 Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(error) => {
-                    tracing::debug!(%error, "the events of an MCP server broke off");
-                    break;
-                }
+                Ok(None) => break "it closed the connection".to_owned(),
+                Err(error) => break error,
             }
-        }
+        };
         self.stream = None;
-        self.link.end();
+        self.link.end(why);
         None
     }
 

@@ -5,6 +5,7 @@ use super::link::Link;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use serde::de::IgnoredAny;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,9 @@ use tieline_rpc::{ChildProcess, Event, FrameReader, FrameWriter};
 pub const LONGEST: usize = 16 << 20;
 /// How long a server may take to read what was sent before its input is closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+
+/// Why a connection is over when the output of a server is.
+pub const ENDED: &str = "it has ended";
 
 /// The streams of a server.
 pub struct Pipe {
@@ -37,7 +41,7 @@ pub fn parse(bytes: &[u8], link: &Link) -> Option<RxJsonRpcMessage<RoleClient>> 
         Ok(message) => Some(message),
         Err(error) => {
             // Some servers also print other things, which hurts nobody.
-            let answer = bytes.trim_ascii_start().first() == Some(&b'{');
+            let answer = is_answer(bytes);
             tracing::debug!(
                 answer,
                 line = error.line(),
@@ -48,6 +52,31 @@ pub fn parse(bytes: &[u8], link: &Link) -> Option<RxJsonRpcMessage<RoleClient>> 
                 link.lose();
             }
             None
+        }
+    }
+}
+
+/// Whether what can't be read seems to be an answer: other things, such as a log, hurt nobody.
+fn is_answer(bytes: &[u8]) -> bool {
+    #[derive(Default, serde::Deserialize)]
+    #[serde(default)]
+    struct Top {
+        jsonrpc: Option<IgnoredAny>,
+        id: Option<IgnoredAny>,
+        result: Option<IgnoredAny>,
+        error: Option<IgnoredAny>,
+    }
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return false;
+    }
+    match serde_json::from_slice(bytes) {
+        Ok(Top { jsonrpc, id, result, error }) => {
+            jsonrpc.is_some() && id.is_some() && (result.is_some() || error.is_some())
+        }
+        // What is no JSON at all, or was cut off, is judged by its words.
+        Err(_) => {
+            let has = |word: &str| bytes.windows(word.len()).any(|part| part == word.as_bytes());
+            has("\"jsonrpc\"") && has("\"id\"") && (has("\"result\"") || has("\"error\""))
         }
     }
 }
@@ -81,7 +110,7 @@ impl Transport<RoleClient> for Pipe {
                     self.link.lose();
                 }
                 Event::Broken(_) | Event::End(_) => {
-                    self.link.end();
+                    self.link.end(ENDED);
                     return None;
                 }
             }
@@ -91,5 +120,31 @@ impl Transport<RoleClient> for Pipe {
     async fn close(&mut self) -> io::Result<()> {
         let _ = tokio::time::timeout(LAST_WORDS, self.writer.close()).await;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_are_missed() {
+        for (line, answer) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{]}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","te"#, true),
+            (r#"{"jsonrpc":"2.0","id":7,"error":"not an object"}"#, true),
+            (r#"{"level":"error","id":7,"error":"a log"}"#, false),
+            (r#"{"level":"info","sent":{"jsonrpc":"2.0","id":7,"result":{}}}"#, false),
+            (r#"{"level":"info","sent":"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}""#, false),
+            (r#"{"jsonrpc":"2.0","method":7}"#, false),
+            ("{not json}", false),
+            ("Listening.", false),
+        ] {
+            let link = Link::default();
+            let mut losses = link.losses();
+            assert!(parse(line.as_bytes(), &link).is_none(), "{line}");
+            assert_eq!(losses.has_changed().unwrap(), answer, "{line}");
+            losses.mark_unchanged();
+        }
     }
 }

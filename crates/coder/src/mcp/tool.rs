@@ -1,15 +1,16 @@
 //! A tool of a server: what the model is told about it, and one call of it from the question to the result.
 
 use super::link::{Link, Progress};
-use super::result;
-use super::server::{Server, refused};
+use super::server::Server;
 use super::text::{clean, code, line};
 use super::tool_name;
+use super::trouble::refused;
+use super::{elicit, result};
 use crate::report::Call;
 use crate::tools::{Output, Prepared};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult, Tool};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, PingRequest, ServerResult, Tool};
 use rmcp::service::{PeerRequestOptions, RequestHandle};
-use rmcp::{RoleClient, ServiceError};
+use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,8 @@ const DESCRIPTION: usize = 1024;
 const SCHEMA: usize = 32 << 10;
 /// How long a server may take to take a request or a cancellation.
 const SEND: Duration = Duration::from_secs(5);
+/// How long a server that did not answer a call may take to say that it is there.
+const PING: Duration = Duration::from_secs(10);
 /// So long is waited between two reports of progress.
 const OFTEN: Duration = Duration::from_millis(100);
 
@@ -51,6 +54,8 @@ pub struct Listing {
     pub tools: Vec<Arc<Remote>>,
     /// So many are not used.
     pub left_out: usize,
+    /// The names of those that the configuration does not want.
+    pub unwanted: Vec<String>,
     pages: usize,
 }
 
@@ -105,6 +110,10 @@ async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report:
             stopped: true,
             ..Output::default()
         },
+        Err(Failure::NeedsPages(data, link)) => {
+            let client = report.teller().turn.client();
+            Output::error(elicit::visit(&client, &server.entry.name, &link.pages, data).await)
+        }
         Err(Failure::Said(why)) => {
             let why = server.entry.without_secrets(&why);
             Output::error(format!("The MCP server {name} refused: {}", clean(&why, 2000)))
@@ -120,6 +129,8 @@ async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report:
 enum Failure {
     /// The user stopped it.
     Stopped,
+    /// The user has to visit pages first, which are named in this; and the connection that knows of them.
+    NeedsPages(Option<Value>, Arc<Link>),
     /// The server said why.
     Said(String),
     /// Something between us and the server.
@@ -156,13 +167,16 @@ async fn exchange(
                 flight.handle = None;
                 return match answer {
                     Ok(Ok(answer)) => Ok(answer),
+                    Ok(Err(ServiceError::McpError(error))) if error.code.0 == elicit::PAGE_NEEDED => {
+                        Err(Failure::NeedsPages(error.data, link))
+                    }
                     Ok(Err(ServiceError::McpError(error))) => Err(Failure::Said(error.message.into_owned())),
                     Ok(Err(error)) => Err(Failure::Broken(refused(&error))),
                     Err(_) => Err(broken("the connection was closed")),
                 };
             }
             () = report.tool().stopped() => return Err(Failure::Stopped),
-            () = link.ended() => return Err(broken("it has ended")),
+            why = link.ended() => return Err(Failure::Broken(why)),
             _ = losses.changed() => return Err(broken("an answer of it could not be read, or was too long")),
             changed = progress.changed() => {
                 // Whoever reports how far it is still works.
@@ -178,10 +192,29 @@ async fn exchange(
                 }
             }
             () = sleep_until(deadline) => {
+                // Dropped first, so that the server hears that nobody waits before it is asked whether it is there.
+                drop(flight);
+                check(peer, link);
                 return Err(Failure::Broken(format!("nothing came for {} s", server.around.limits.call.as_secs())));
             }
         }
     }
+}
+
+/// Asks a server that did not answer a call whether it is there at all. If it is not, the connection is over: the user is
+/// told, and it is started or reached again.
+fn check(peer: Peer<RoleClient>, link: Arc<Link>) {
+    tokio::spawn(async move {
+        let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+        tokio::select! {
+            answer = timeout(PING, ping) => {
+                if answer.is_err() {
+                    link.end("it does not answer any more");
+                }
+            }
+            _ = link.ended() => {}
+        }
+    });
 }
 
 /// How far a call is, for people.

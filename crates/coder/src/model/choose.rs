@@ -46,11 +46,14 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
     }
     let offline: Arc<dyn Model> = Arc::new(Offline::new());
     let mut known = HashMap::new();
-    let mut named = |name: &str, base_url| -> Result<(Arc<Provider>, String), String> {
+    let mut named = |name: &str, base_url, first: bool| -> Result<(Arc<Provider>, String), String> {
         let (provider, model) = split(name)?;
         let found = match known.get(provider) {
             Some(found) => Arc::clone(found),
-            None => Provider::resolve(provider, base_url, settings, http.clone())?,
+            None => {
+                let found = Provider::resolve(provider, base_url, settings, http.clone())?;
+                if first { found } else { found.beside() }
+            }
         };
         known.insert(provider.to_owned(), Arc::clone(&found));
         Ok((found, model.to_owned()))
@@ -63,7 +66,7 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
         }
         models.push(Arc::clone(&offline));
     } else {
-        let (found, model) = named(name, base_url)?;
+        let (found, model) = named(name, base_url, true)?;
         models.push(Arc::new(found.model(&model)));
         models.extend(found.configured().iter().map(|model| Arc::new(found.model(model)) as Arc<dyn Model>));
         provider = Some(found);
@@ -73,7 +76,7 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
         match choice.as_str() {
             "offline" => {}
             choice => {
-                let (found, model) = named(choice, None).map_err(wrong)?;
+                let (found, model) = named(choice, None, false).map_err(wrong)?;
                 models.push(Arc::new(found.model(&model)));
             }
         }

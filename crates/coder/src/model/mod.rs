@@ -10,9 +10,14 @@ pub mod script;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 use tieline::schema::CompactionStatus;
 use tieline::{ContentBlock, PlanEntry, Raw, Severity, Update};
 use tokio::sync::mpsc;
+
+/// Whether a model can be asked, once that is known.
+pub type Ready<'a> = std::pin::Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send + 'a>>;
 
 /// Something that answers a conversation.
 pub trait Model: Send + Sync + 'static {
@@ -31,8 +36,13 @@ pub trait Model: Send + Sync + 'static {
     }
 
     /// Whether it could be asked now, or what the user has to do first.
-    fn ready(&self) -> Result<(), ModelError> {
-        Ok(())
+    fn ready(&self) -> Ready<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whose it is: who users log in to. Nobody's, if it needs no login.
+    fn provider(&self) -> Option<&Arc<provider::Provider>> {
+        None
     }
 
     /// Starts an answer. Work ends when the reply is dropped.
@@ -166,6 +176,13 @@ pub enum Report {
     },
     /// Any other update, sent as it is.
     Update(Box<Update>),
+    /// Work starts by itself later, with this as what the model is told (current v2).
+    Later {
+        /// So long from now.
+        after: Duration,
+        /// What the model is told then.
+        prompt: String,
+    },
     /// The turn ends at once, with this stop reason as on the wire. The reason may be one that nobody knows.
     Stop(String),
     /// The turn ends at once: the prompt is answered with this JSON-RPC error.
@@ -204,15 +221,36 @@ pub enum ModelError {
     Overflow,
     /// The user has to log in first.
     LoginNeeded(String),
+    /// Too much was asked of the provider.
+    RateLimited {
+        /// What it said.
+        why: String,
+        /// When it may be asked again, if it said so.
+        after: Option<Duration>,
+    },
     /// Anything else, told so that a person knows what to do.
     Failed(String),
+}
+
+impl ModelError {
+    /// What the client is told. The engine adds the ways to log in: those of the model's provider.
+    pub(crate) fn told(self, model: &dyn Model) -> tieline::Error {
+        match (self, model.provider()) {
+            (Self::LoginNeeded(why), Some(provider)) => tieline::Error::login_needed(why, &provider.method_ids()),
+            (Self::LoginNeeded(why), None) => tieline::Error::wire(-32000, why),
+            (error, _) => tieline::Error::wire(-32603, error.to_string()),
+        }
+    }
 }
 
 impl fmt::Display for ModelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Overflow => f.write_str("the conversation does not fit into the model's context any more"),
-            Self::LoginNeeded(why) | Self::Failed(why) => f.write_str(why),
+            Self::Overflow => f.write_str(
+                "the conversation does not fit into the model's context any more. Begin a new session, or choose a model with a \
+                 larger context.",
+            ),
+            Self::LoginNeeded(why) | Self::RateLimited { why, .. } | Self::Failed(why) => f.write_str(why),
         }
     }
 }

@@ -1,11 +1,18 @@
 //! `ask`: a question to the user, where the client can show one.
 
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use crate::secret;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
 use tieline::schema::{ElicitAction, ElicitMode, ElicitValue, FormField, FormSchema, TextField};
+
+/// What the model is told when it asks for a secret.
+const SECRET: &str = "Passwords, keys, tokens and other secrets are never asked for in a form: they would go through this \
+                      conversation. Tell the user in your answer where to put the secret, such as a variable of the \
+                      environment or a file, and work with its name only. If you ask about a secret but not for it, give \
+                      `options` to choose from.";
 
 pub struct Ask;
 
@@ -22,7 +29,8 @@ impl Tool for Ask {
     }
 
     fn description(&self) -> &'static str {
-        "Asks the user a question, with `options` to choose from or for free text. Only if you can't go on without."
+        "Asks the user a question, with `options` to choose from or for free text. Only if you can't go on without. \
+         Never for passwords, keys or other secrets."
     }
 
     fn schema(&self) -> Value {
@@ -40,15 +48,19 @@ impl Tool for Ask {
             if !scene.teller.turn.client().capabilities().elicit_form {
                 return Err("The user can't be asked in this client. Say your question as your answer instead.".into());
             }
+            let choices = (!options.is_empty()).then(|| options.clone());
+            let field = TextField { title: Some("Answer".into()), choices, ..TextField::default() };
+            let form = FormSchema {
+                properties: vec![("answer".into(), FormField::Text(field))],
+                required: vec!["answer".into()],
+                ..FormSchema::default()
+            };
+            // What is typed into a form goes through the client and to the model's provider.
+            if secret::is_asked_by(&question, &form) {
+                return Err(SECRET.into());
+            }
             let title = format!("Ask: {}", crate::history::cut(&question, 80));
             Ok(Prepared::new(title, move |_| async move {
-                let choices = (!options.is_empty()).then(|| options.clone());
-                let field = TextField { title: Some("Answer".into()), choices, ..TextField::default() };
-                let form = FormSchema {
-                    properties: vec![("answer".into(), FormField::Text(field))],
-                    required: vec!["answer".into()],
-                    ..FormSchema::default()
-                };
                 match scene.teller.turn.client().elicit(question, ElicitMode::Form(form)).await {
                     Ok(answer) => match answer.action {
                         ElicitAction::Accept(values) => match values.get("answer") {

@@ -1,11 +1,13 @@
 //! `edit`: exact pieces of a file replaced by others.
 
+use super::blind::look_first;
 use super::write::change;
 use super::{Boxed, Prepared, Scene, Tool, arguments, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
+use tieline_host::roots::Place;
 
 /// No text becomes longer, in bytes.
 const LONGEST: usize = 16 << 20;
@@ -49,13 +51,20 @@ impl Tool for Edit {
         Box::pin(async move {
             let input: Input = arguments(input)?;
             let place = scene.workspace.place(&input.path)?;
-            let now = scene.workspace.now(&place).await?;
-            scene.workspace.check_fresh(&place, &now)?;
-            let Some(text) = &now.text else { return Err(format!("There is no file {}.", shown(&place))) };
-            let text = apply(text, &input.edits).map_err(|why| format!("{}: {why}", shown(&place)))?;
-            Ok(change(format!("Edit {}", shown(&place)), scene, vec![(place, now, text)]))
+            Ok(match look_first(format!("Edit {}", shown(&place)), &scene, &[(place.clone(), false)]) {
+                Some(blind) => blind.then(move || prepare(place, input.edits, scene)),
+                None => prepare(place, input.edits, scene).await?,
+            })
         })
     }
+}
+
+async fn prepare(place: Place, edits: Vec<Replace>, scene: Arc<Scene>) -> Result<Prepared, String> {
+    let now = scene.workspace.now(&place).await?;
+    scene.workspace.check_fresh(&place, &now)?;
+    let Some(text) = &now.text else { return Err(format!("There is no file {}.", shown(&place))) };
+    let text = apply(text, &edits).map_err(|why| format!("{}: {why}", shown(&place)))?;
+    Ok(change(format!("Edit {}", shown(&place)), scene, vec![(place, now, text)]))
 }
 
 fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {

@@ -7,10 +7,11 @@ use crate::permission::Verdict;
 use crate::report::Call;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::ToolKind;
-use tieline_host::rules::{Action, Host};
+use tieline_host::rules::{Action, Because, Decision, Host, is_local};
 
 /// As much as is read, in bytes.
 const MOST: usize = 1 << 20;
@@ -64,25 +65,59 @@ fn host_of(url: &str) -> Result<Host, String> {
 /// Gets an address and where it leads to. Another server is another question for the rules.
 async fn get(scene: &Scene, call: &Call, mut url: String) -> Result<Output, String> {
     for _ in 0..=HOPS {
+        let http = way(scene, call, &url).await?;
         // The user may take longer to answer a question than a server to answer us.
-        let step = tokio::time::timeout(TIME, one(&scene.http, &url)).await;
+        let step = tokio::time::timeout(TIME, one(&http, &url)).await;
         match step.map_err(|_| format!("It took more than {} s.", TIME.as_secs()))?? {
             Step::Done(output) => return Ok(output),
             Step::On(next) => {
                 let host = host_of(&next)?;
                 if host != host_of(&url)? {
-                    let note = format!("{url} leads to {next}");
-                    match scene.permissions.check(call, &[Action::Fetch(host)], Some(&note)).await {
-                        Ok(Verdict::Allowed) => {}
-                        Ok(Verdict::Refused(why)) => return Err(format!("{note}. {why}")),
-                        Ok(Verdict::Cancelled) | Err(_) => return Err(format!("{note}. That was not allowed.")),
-                    }
+                    allow(scene, call, host, &format!("{url} leads to {next}")).await?;
                 }
                 url = next;
             }
         }
     }
     Err(format!("It leads on more than {HOPS} times."))
+}
+
+/// Asks the rules, and where they say so the user, about one more server.
+async fn allow(scene: &Scene, call: &Call, host: Host, note: &str) -> Result<(), String> {
+    match scene.permissions.check(call, &[Action::Fetch(host)], Some(note)).await {
+        Ok(Verdict::Allowed) => Ok(()),
+        Ok(Verdict::Refused(why)) => Err(format!("{note}. {why}")),
+        Ok(Verdict::Cancelled) | Err(_) => Err(format!("{note}. That was not allowed.")),
+    }
+}
+
+/// The way to a server. A name can lead anywhere, so the rules are asked about the addresses that it has, and exactly these
+/// are used. What a proxy finds, it does not tell us.
+async fn way(scene: &Scene, call: &Call, url: &str) -> Result<Http, String> {
+    let uri = url.split('#').next().unwrap_or_default();
+    let uri = uri.parse().map_err(|error| format!("The address is not right: {error}"))?;
+    let Some(found) = scene.http.find(&uri).await.map_err(|error| error.to_string())? else {
+        return Ok(scene.http.clone());
+    };
+    let host = host_of(url)?;
+    // Everybody knows where this is.
+    let is_here = host.name() == "localhost" || host.name().ends_with(".localhost");
+    let mut seen = vec![host.clone()];
+    for address in found.iter().map(SocketAddr::ip) {
+        let there = host.at(address);
+        if seen.contains(&there) {
+            continue;
+        }
+        seen.push(there.clone());
+        let verdict = scene.permissions.decide(&Action::Fetch(there.clone()));
+        let named = matches!(verdict.because, Because::Rules(_)) && verdict.decision != Decision::Allow;
+        let near = is_local(address);
+        if named || (near && !is_here) {
+            let nearby = if near { ", this machine or its own network" } else { "" };
+            allow(scene, call, there, &format!("{} is at {address}{nearby}", host.name())).await?;
+        }
+    }
+    Ok(scene.http.at(&found))
 }
 
 enum Step {

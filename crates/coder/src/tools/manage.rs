@@ -1,10 +1,12 @@
 //! `move` and `delete`: files as a whole.
 
+use super::blind::look_first;
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::{Diff, Location, ToolCallContent, ToolKind};
+use tieline_host::roots::Place;
 use tieline_host::rules::Action;
 
 pub struct Move;
@@ -80,23 +82,28 @@ impl Tool for Delete {
         Box::pin(async move {
             let input: DeleteInput = arguments(input)?;
             let place = scene.workspace.entry(&input.path)?;
-            let version = scene.workspace.version(&place).await?;
-            // What is no text is deleted without a diff.
-            let old = scene.workspace.now(&place).await.ok().and_then(|now| now.text);
-            let action = Action::Delete(place.location());
-            let target = place.clone();
-            let mut prepared = Prepared::new(format!("Delete {}", shown(&place)), move |_| async move {
-                match scene.workspace.delete(&target, version).await {
-                    Ok(()) => {
-                        Output::quiet(format!("Deleted {}.", shown(&target))).raw(json!({ "deleted": full(&target) }))
-                    }
-                    Err(why) => Output::error(why),
-                }
-            });
-            if let Some(old) = old {
-                prepared.content.push(ToolCallContent::Diff(Diff::deleted(full(&place), old)));
-            }
-            Ok(prepared.at(&place, 0, action))
+            Ok(match look_first(format!("Delete {}", shown(&place)), &scene, &[(place.clone(), true)]) {
+                Some(blind) => blind.then(move || prepare(place, scene)),
+                None => prepare(place, scene).await?,
+            })
         })
     }
+}
+
+async fn prepare(place: Place, scene: Arc<Scene>) -> Result<Prepared, String> {
+    let version = scene.workspace.version(&place).await?;
+    // What is no text is deleted without a diff.
+    let old = scene.workspace.now(&place).await.ok().and_then(|now| now.text);
+    let action = Action::Delete(place.location());
+    let target = place.clone();
+    let mut prepared = Prepared::new(format!("Delete {}", shown(&place)), move |_| async move {
+        match scene.workspace.delete(&target, version).await {
+            Ok(()) => Output::quiet(format!("Deleted {}.", shown(&target))).raw(json!({ "deleted": full(&target) })),
+            Err(why) => Output::error(why),
+        }
+    });
+    if let Some(old) = old {
+        prepared.content.push(ToolCallContent::Diff(Diff::deleted(full(&place), old)));
+    }
+    Ok(prepared.at(&place, 0, action))
 }

@@ -1,10 +1,12 @@
 //! The tools of the agent: what they are called, what they take, how they are shown and what they do.
 
 mod ask;
+mod blind;
 mod edit;
 mod fetch;
 mod find;
 mod grep;
+mod guard;
 mod html;
 mod list;
 mod manage;
@@ -20,6 +22,7 @@ mod write;
 use crate::http::Http;
 use crate::mcp::Servers;
 use crate::model::ToolSpec;
+use crate::notice::Notices;
 use crate::permission::Permissions;
 use crate::report::{Call, Teller};
 use crate::workspace::Workspace;
@@ -32,6 +35,7 @@ use tieline_host::roots::{self, Place};
 use tieline_host::rules::Action;
 
 pub use run::Commands;
+pub(crate) use run::exit_status;
 
 /// Work that is under way.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -78,6 +82,8 @@ pub struct Scene {
     pub(crate) http: Http,
     /// The MCP servers.
     pub(crate) servers: Arc<Servers>,
+    /// What is no part of the conversation.
+    pub(crate) notices: Arc<Notices>,
 }
 
 /// What a call does once it may.
@@ -201,6 +207,20 @@ pub fn specs() -> Vec<ToolSpec> {
         parameters: tool.schema().into(),
     };
     all().iter().map(spec).collect()
+}
+
+/// The files that a call changes if it works, by the names that the model gave them.
+pub fn changes(name: &str, input: &Value) -> Vec<String> {
+    let text = |field: &str| input[field].as_str().map(str::to_owned);
+    match name {
+        "write" | "edit" | "delete" => text("path").into_iter().collect(),
+        "move" => [text("from"), text("to")].into_iter().flatten().collect(),
+        "patch" => {
+            let sections = unified::parse(input["patch"].as_str().unwrap_or_default()).unwrap_or_default();
+            sections.into_iter().filter_map(|section| section.new.or(section.old)).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Reads the arguments of a tool, or says what is wrong with them.

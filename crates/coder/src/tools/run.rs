@@ -1,19 +1,25 @@
 //! `run`, `output` and `stop`: commands, in the client's terminal or in our sandbox.
 
+use super::guard::{Watch, keeps_versions};
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use crate::busy;
 use crate::history::cut;
+use crate::jobs::Jobs;
 use crate::report::Call;
 use crate::workspace::blocking;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, ToolCallContent, ToolKind, Update};
+use tieline_host::roots;
 use tieline_host::rules::{Action, CommandLine};
-use tieline_host::run::{Background, End, Outcome, Request, Stopped, View};
+use tieline_host::run::{Background, End, Outcome, Request, Running, Stopped, View};
 use tieline_host::sandbox::{Level, Policy};
+use tokio::sync::oneshot;
 
 /// A command has this long unless the model says otherwise.
 const TIME: Duration = Duration::from_mins(2);
@@ -32,26 +38,65 @@ const LONGEST_TITLE: usize = 4 * 1024;
 pub struct Commands {
     level: Level,
     roots: Vec<PathBuf>,
+    hide: Vec<PathBuf>,
     policy: Mutex<Option<Policy>>,
     background: Background,
+    /// What ran by itself later when a command of this id was started.
+    before: Mutex<HashMap<u32, Watch>>,
+    jobs: Arc<Jobs>,
 }
 
 impl Commands {
-    /// Commands at this level of the sandbox, with these folders as the workspace.
-    pub fn new(level: Level, roots: Vec<PathBuf>) -> Self {
-        Self { level, roots, policy: Mutex::default(), background: Background::new() }
+    /// Commands at this level of the sandbox, with these folders as the workspace, and these files out of sight.
+    pub fn new(level: Level, roots: Vec<PathBuf>, hide: Vec<PathBuf>, jobs: Arc<Jobs>) -> Self {
+        let (policy, before) = (Mutex::default(), Mutex::default());
+        Self { level, roots, hide, policy, background: Background::new(), before, jobs }
     }
 
-    /// The sandbox, made on first use. Fails if it can't be had here.
-    fn policy(&self) -> Result<Policy, String> {
+    /// What goes on beside the turns.
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
+    }
+
+    /// Stops those in the background. What does not obey is killed when this is dropped.
+    pub async fn stop_all(&self) {
+        for entry in self.background.list() {
+            if let Some(command) = self.background.get(entry.id) {
+                command.stop();
+            }
+        }
+        self.jobs.finish().await;
+    }
+
+    /// The sandbox, made on first use, with or without a guard on what runs by itself later. Fails if it can't be had here.
+    fn policy(&self, guard: bool) -> Result<Policy, String> {
+        let policy = self.base()?;
+        Ok(if guard { policy.guard() } else { policy })
+    }
+
+    fn base(&self) -> Result<Policy, String> {
         let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(policy) = &*policy {
             return Ok(policy.clone());
         }
         let new = Policy::new(self.level, &self.roots).map_err(|error| format!("no sandbox: {error}"))?;
+        let new = self.hide.iter().fold(new, Policy::hide);
         new.check().map_err(|refused| refused.to_string())?;
         *policy = Some(new.clone());
         Ok(new)
+    }
+
+    fn before(&self) -> MutexGuard<'_, HashMap<u32, Watch>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is new since a command in the background was started.
+    async fn news(&self, id: u32) -> String {
+        let watch = self.before().get(&id).cloned();
+        match watch {
+            Some(watch) => watch.news().await,
+            None => String::new(),
+        }
     }
 }
 
@@ -66,6 +111,8 @@ struct Input {
     timeout: Option<f64>,
     #[serde(default)]
     background: bool,
+    #[serde(default)]
+    unprotected: bool,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +136,8 @@ impl Tool for Run {
 
     fn description(&self) -> &'static str {
         "Runs a shell command in the working directory and waits for it (120 s unless `timeout` in seconds says otherwise). \
-         With `background`, gives an id at once; see `output` and `stop`."
+         With `background`, gives an id at once; see `output` and `stop`. What runs by itself later (`.git`, `.envrc`, settings \
+         of editors and the like) is read-only for it; set `unprotected` if the command has to change that: the user is asked."
     }
 
     fn schema(&self) -> Value {
@@ -97,6 +145,7 @@ impl Tool for Run {
             ("command", "string".into(), ""),
             ("timeout?", "number".into(), ""),
             ("background?", "boolean".into(), ""),
+            ("unprotected?", "boolean".into(), ""),
         ])
     }
 
@@ -119,20 +168,30 @@ impl Tool for Run {
                 None => TIME,
             };
             let time = time.min(LONGEST);
+            let line = CommandLine::parse(&input.command);
+            let guard = !input.unprotected && !keeps_versions(&line);
             let theirs = scene.teller.turn.client().capabilities().terminal && !input.background;
             let (note, policy) = if theirs {
                 ("It runs in the client's terminal, without our sandbox.".to_owned(), None)
             } else {
                 let commands = Arc::clone(&scene.commands);
                 let both = blocking(move || {
-                    let policy = commands.policy()?;
-                    Ok((policy.describe().map_err(|refused| refused.to_string())?, policy))
+                    let policy = commands.policy(guard)?;
+                    let mut note = policy.describe().map_err(|refused| refused.to_string())?;
+                    if !guard && policy.level() == Level::Workspace {
+                        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
+                    } else if policy.level() == Level::Workspace && policy.guards() && !policy.guarded().is_whole() {
+                        note.push_str(
+                            "; the folder is too large to find all such names: those far down are not protected",
+                        );
+                    }
+                    Ok((note, policy))
                 });
                 let (note, policy) = both.await?;
                 (note, Some(policy))
             };
-            let sandboxed = policy.as_ref().is_some_and(|policy| policy.level() != Level::Off);
-            let action = Action::Execute { command: CommandLine::parse(&input.command), sandboxed };
+            let sandboxed = policy.as_ref().is_some_and(Policy::guards);
+            let action = Action::Execute { command: line, sandboxed };
             let title = format!("Run `{}`", visible(&input.command));
             let command = input.command;
             let mut prepared = Prepared::new(title, move |call| async move {
@@ -146,14 +205,15 @@ impl Tool for Run {
                             .list()
                             .find(|root| root.real_path().is_some() && !root.still_there())
                         {
-                            let path = tieline_host::roots::shown(root.given_path());
+                            let path = roots::shown(root.given_path());
                             return Output::error(format!("{path} is gone or was replaced; nothing was run"));
                         }
                         let request = Request::shell(command, scene.workspace.cwd(), &policy);
+                        let watch = Watch::begin(policy, scene.workspace.cwd()).await;
                         if input.background {
-                            in_background(&scene, request).await
+                            in_background(&scene, &call, request, watch).await
                         } else {
-                            here(&scene, &call, request.timeout(time)).await
+                            here(&scene, &call, request.timeout(time), watch).await
                         }
                     }
                 };
@@ -171,7 +231,7 @@ fn visible(command: &str) -> String {
     let (start, rest) = command.split_at(command.floor_char_boundary(LONGEST_TITLE));
     let line = start.replace('\n', "⏎").replace('\t', " ");
     // It is no path, so a backslash is one.
-    let line = tieline_host::roots::shown(Path::new(&line)).replace("\\\\", "\\");
+    let line = roots::shown(Path::new(&line)).replace("\\\\", "\\");
     if rest.is_empty() { line } else { format!("{line}… [{} more bytes]", rest.len()) }
 }
 
@@ -204,17 +264,62 @@ async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Du
     Ok(output.raw(json!({ "exitCode": code, "signal": signal, "timedOut": done.timed_out })))
 }
 
-async fn in_background(scene: &Scene, request: Request) -> Result<Output, String> {
+async fn in_background(scene: &Scene, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
     let line = request.line();
-    let id = scene.commands.background.start(request).await.map_err(|error| error.to_string())?;
+    let commands = &scene.commands;
+    let id = start_in_background(Arc::clone(commands), request).await?;
+    if let Some(watch) = watch {
+        let mut before = commands.before();
+        before.insert(id, watch);
+        before.retain(|id, _| commands.background.get(*id).is_some());
+    }
     let text = format!("Started in the background with id {id}: `{}`.", cut(&line, 120));
-    Ok(Output::text(text).raw(json!({ "id": id })))
+    let mut output = Output::text(text.clone()).raw(json!({ "id": id }));
+    let screen = Screen::open(call, &line, scene.workspace.cwd()).await.map_err(|error| error.to_string())?;
+    if let (Screen(Some(terminal)), Some(command)) = (&screen, commands.background.get(id)) {
+        commands.jobs.add(terminal.clone(), command).await;
+        output.shown = Some([screen.content("", ""), vec![text.into()]].concat());
+    }
+    Ok(output)
+}
+
+/// Starts a command. The turn is not at rest before it has ended, also if nobody waits for it any more.
+async fn start(request: Request) -> Result<Running, String> {
+    let hold = busy::hold();
+    let (give, take) = oneshot::channel();
+    tokio::spawn(async move {
+        match request.start().await {
+            Ok(running) => {
+                let view = running.view();
+                // If it is not taken, it ends here.
+                drop(give.send(Ok(running)));
+                view.outcome().await;
+            }
+            Err(error) => drop(give.send(Err(error.to_string()))),
+        }
+        drop(hold);
+    });
+    take.await.unwrap_or_else(|_| Err("the work was cut off".into()))
+}
+
+/// Starts a command in the background and gives its number. If nobody wants that any more, it is ended again.
+async fn start_in_background(commands: Arc<Commands>, request: Request) -> Result<u32, String> {
+    let hold = busy::hold();
+    let (give, take) = oneshot::channel();
+    tokio::spawn(async move {
+        let started = commands.background.start(request).await.map_err(|error| error.to_string());
+        if let Err(Ok(id)) = give.send(started) {
+            commands.background.stop(id).await;
+        }
+        drop(hold);
+    });
+    take.await.unwrap_or_else(|_| Err("the work was cut off".into()))
 }
 
 /// Runs a command here and shows its output as it comes.
-async fn here(scene: &Scene, call: &Call, request: Request) -> Result<Output, String> {
+async fn here(scene: &Scene, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
     let line = request.line();
-    let running = request.start().await.map_err(|error| error.to_string())?;
+    let running = start(request).await?;
     let screen = Screen::open(call, &line, scene.workspace.cwd()).await.map_err(|error| error.to_string())?;
     let (mut seen, mut stop) = (0, false);
     loop {
@@ -233,11 +338,18 @@ async fn here(scene: &Scene, call: &Call, request: Request) -> Result<Output, St
     }
     let outcome = running.outcome().await;
     let output = running.output(0).to_string();
-    let shown = screen.close(call, &output, &outcome).await.map_err(|error| error.to_string())?;
-    if outcome.stopped == Some(Stopped::Cancelled) {
-        return Ok(stopped(&output, Some(shown)));
+    let mut shown = screen.close(call, &output, &outcome).await.map_err(|error| error.to_string())?;
+    let news = match watch {
+        Some(watch) => watch.news().await,
+        None => String::new(),
+    };
+    if !news.is_empty() {
+        shown.push(news.trim_start().into());
     }
-    let mut result = Output::quiet(format!("{}\n(the command {outcome})", middle_out(&output)));
+    if outcome.stopped == Some(Stopped::Cancelled) {
+        return Ok(stopped(&format!("{output}{news}"), Some(shown)));
+    }
+    let mut result = Output::quiet(format!("{}\n(the command {outcome}){news}", middle_out(&output)));
     result.failed = !outcome.is_success();
     result.shown = Some(shown);
     let code = if let End::Code(code) = outcome.end { Some(code) } else { None };
@@ -296,16 +408,20 @@ impl Screen {
 
     async fn close(&self, call: &Call, output: &str, outcome: &Outcome) -> tieline::Result<Vec<ToolCallContent>> {
         if let Some(id) = &self.0 {
-            let exit = match outcome.end {
-                End::Code(code) => ExitStatus { exit_code: Some(code.into()), ..ExitStatus::default() },
-                End::Signal(number) => ExitStatus { signal: Some(number.to_string()), ..ExitStatus::default() },
-                _ => ExitStatus::default(),
-            };
-            let update =
-                TerminalUpdate { terminal_id: id.clone(), exit_status: Patch::Set(exit), ..TerminalUpdate::default() };
+            let exit_status = Patch::Set(exit_status(outcome));
+            let update = TerminalUpdate { terminal_id: id.clone(), exit_status, ..TerminalUpdate::default() };
             call.teller().update(Update::Terminal(Box::new(update))).await?;
         }
         Ok(self.content(&middle_out(output), &format!("\nThe command {outcome}.")))
+    }
+}
+
+/// How a command ended, as terminals say it.
+pub fn exit_status(outcome: &Outcome) -> ExitStatus {
+    match outcome.end {
+        End::Code(code) => ExitStatus { exit_code: Some(code.into()), ..ExitStatus::default() },
+        End::Signal(number) => ExitStatus { signal: Some(number.to_string()), ..ExitStatus::default() },
+        _ => ExitStatus::default(),
     }
 }
 
@@ -349,7 +465,8 @@ impl Tool for OutputOf {
                     return Output::error(format!("There is no command {id}."));
                 };
                 let how = outcome.map_or("still runs".to_owned(), |outcome| outcome.to_string());
-                let text = format!("{}\n(the command {how})", middle_out(&output.to_string()));
+                let news = scene.commands.news(id).await;
+                let text = format!("{}\n(the command {how}){news}", middle_out(&output.to_string()));
                 Output::text(text).raw(json!({ "id": id, "running": outcome.is_none() }))
             }))
         })
@@ -378,7 +495,10 @@ impl Tool for Stop {
             let Id { id } = arguments(input)?;
             Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
                 match scene.commands.background.stop(id).await {
-                    Some(outcome) => Output::text(format!("Command {id} {outcome}.")).raw(json!({ "id": id })),
+                    Some(outcome) => {
+                        let news = scene.commands.news(id).await;
+                        Output::text(format!("Command {id} {outcome}.{news}")).raw(json!({ "id": id }))
+                    }
                     None => Output::error(format!("There is no command {id}.")),
                 }
             }))

@@ -1,5 +1,6 @@
 //! `write`: a whole file, new or in place of the old one.
 
+use super::blind::look_first;
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
 use crate::workspace::Now;
 use serde::Deserialize;
@@ -38,12 +39,20 @@ impl Tool for Write {
         Box::pin(async move {
             let input: Input = arguments(input)?;
             let place = scene.workspace.place(&input.path)?;
-            let now = scene.workspace.now(&place).await?;
-            scene.workspace.check_fresh(&place, &now)?;
-            let title = format!("{} {}", if now.text.is_some() { "Write" } else { "Create" }, shown(&place));
-            Ok(change(title, scene, vec![(place, now, input.content)]))
+            let title = format!("Write {}", shown(&place));
+            Ok(match look_first(title, &scene, &[(place.clone(), false)]) {
+                Some(blind) => blind.then(move || prepare(place, input.content, scene)),
+                None => prepare(place, input.content, scene).await?,
+            })
         })
     }
+}
+
+async fn prepare(place: Place, content: String, scene: Arc<Scene>) -> Result<Prepared, String> {
+    let now = scene.workspace.now(&place).await?;
+    scene.workspace.check_fresh(&place, &now)?;
+    let title = format!("{} {}", if now.text.is_some() { "Write" } else { "Create" }, shown(&place));
+    Ok(change(title, scene, vec![(place, now, content)]))
 }
 
 /// A call that gives files a new text, with the diffs shown beforehand.
@@ -55,10 +64,10 @@ pub fn change(title: String, scene: Arc<Scene>, files: Vec<(Place, Now, String)>
         let line = now.text.as_deref().map_or(1, |old| first_change(old, text));
         places.push((place.clone(), line));
     }
-    let mut prepared = Prepared::new(title, move |_| async move {
+    let mut prepared = Prepared::new(title, move |call| async move {
         let mut done = Vec::new();
         for (place, now, text) in files {
-            if let Err(why) = scene.workspace.write(&place, &now, &text).await {
+            if let Err(why) = scene.workspace.write(&place, &now, &text, call.is_asked()).await {
                 let before =
                     if done.is_empty() { String::new() } else { format!(" Done before: {}.", done.join(", ")) };
                 return Output::error(format!("{}: {why}.{before}", shown(&place)));

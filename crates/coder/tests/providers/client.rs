@@ -16,7 +16,7 @@ use tieline_model_server::{ModelServer, Script};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 /// How long a test waits for something that must come.
-const SOON: Duration = Duration::from_secs(30);
+pub const SOON: Duration = Duration::from_secs(30);
 
 /// The four formats: a provider that speaks each, what follows the address of a server, and a model.
 pub const FORMATS: [(&str, &str, &str); 4] = [
@@ -26,14 +26,17 @@ pub const FORMATS: [(&str, &str, &str); 4] = [
     ("gemini", "", "gemini-2.5-pro"),
 ];
 
+fn patience() -> Patience {
+    Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(2) }
+}
+
 /// A provider that is really the local server.
 pub fn provider(name: &str, url: &str, http: Http) -> Arc<Provider> {
     let suffix = FORMATS.iter().find(|(known, ..)| *known == name).map_or("/v1", |(_, suffix, _)| suffix);
     let provider =
         Provider::resolve(name, Some(&format!("{url}{suffix}")), &provider::Settings::default(), http).unwrap();
     provider.use_key(Secret::new("sk-test-key").unwrap());
-    let patience = Patience { tries: 3, pause: Duration::from_millis(1), longest: Duration::from_secs(2) };
-    provider.patience(patience, SOON, Duration::from_millis(400)).keys(Keys::at("/nonexistent/keys.toml"))
+    provider.patience(patience(), SOON, SOON).keys(Keys::at("/nonexistent/keys.toml"))
 }
 
 pub struct Client {
@@ -51,9 +54,15 @@ pub struct Client {
 impl Client {
     /// A session with a model of this format.
     pub async fn open(format: &str, script: Script) -> Self {
+        Self::waiting(format, script, SOON).await
+    }
+
+    /// The same with an end to silence.
+    pub async fn waiting(format: &str, script: Script, idle: Duration) -> Self {
         let (_, _, model) = FORMATS.iter().find(|(known, ..)| *known == format).unwrap();
         let server = ModelServer::start(script).await.unwrap();
         let provider = provider(format, &server.url(), Http::new(Options::default()));
+        let provider = provider.patience(patience(), SOON, idle);
         let mut settings = Settings::new(provider.model(model));
         settings.models.push(Arc::new(provider.model("another")));
         settings.provider = Some(provider);
@@ -135,6 +144,19 @@ impl Client {
     /// How a turn ended: its stop reason, or the error's message.
     pub async fn prompt(&mut self, text: &str) -> String {
         let id = self.begin(json!([{"type": "text", "text": text}])).await;
+        self.end(id).await
+    }
+
+    /// The same for a turn that the user ends at its first word.
+    pub async fn cancelled(&mut self, text: &str) -> String {
+        let id = self.begin(json!([{"type": "text", "text": text}])).await;
+        self.until(|message| message["params"]["update"]["sessionUpdate"] == "agent_message_chunk").await;
+        let params = json!({"sessionId": self.session});
+        self.send(json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params})).await;
+        self.end(id).await
+    }
+
+    async fn end(&mut self, id: u64) -> String {
         let answer = self.answer(id).await;
         let (stop, error) = (&answer["result"]["stopReason"], &answer["error"]["message"]);
         stop.as_str().or_else(|| error.as_str()).unwrap_or_default().to_owned()

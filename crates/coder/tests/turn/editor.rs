@@ -90,6 +90,8 @@ pub struct Editor {
     pub unsaved: Option<HashMap<String, String>>,
     pub updates: Vec<Value>,
     pub asked: Vec<Value>,
+    /// The files that it was asked for.
+    pub reads: Vec<String>,
     /// What is done when a question comes, and the option that answers it; `allow` if there is nothing.
     pub answers: Vec<(Meanwhile, &'static str)>,
     pub session: String,
@@ -129,6 +131,7 @@ impl Editor {
             unsaved,
             updates: Vec::new(),
             asked: Vec::new(),
+            reads: Vec::new(),
             answers: Vec::new(),
             session: String::new(),
             folder,
@@ -157,6 +160,9 @@ impl Editor {
             let message: Value = serde_json::from_str(&line).unwrap();
             let (id, params) = (message["id"].clone(), message["params"].clone());
             let path = params["path"].as_str().unwrap_or_default().to_owned();
+            if message["method"] == "fs/read_text_file" {
+                self.reads.push(path.clone());
+            }
             let answer = match message["method"].as_str() {
                 None => return message,
                 Some("session/update") => {

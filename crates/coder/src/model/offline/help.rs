@@ -9,7 +9,7 @@ pub const INTRO: &str =
     "This is Tieline's offline agent: no language model, but a fixed set of instructions. `/help` lists them.";
 
 /// How to get a real model.
-pub const CONNECT: &str = "To work with a language model instead, start `tieline agent --model NAME`; `tieline agent --help` says which names there are.";
+pub const CONNECT: &str = "To work with a language model instead, set `TIELINE_MODEL=PROVIDER/MODEL` or add `--model PROVIDER/MODEL` to `tieline agent` or `tieline exec`; `tieline models` lists them.";
 
 /// The sentences with the words that hint at them.
 const FORMS: &[(&str, &str)] = &[

@@ -25,6 +25,7 @@ use player::Player;
 use tieline::ContentBlock;
 use tieline::schema::ResourceContents;
 use turn::Turn;
+pub(in crate::model) use words::distance;
 
 /// The model that is always there: it needs no key and no network.
 #[derive(Debug, Clone, Copy, Default)]
@@ -136,5 +137,46 @@ fn block_text(block: &ContentBlock) -> &str {
             ResourceContents::Blob(blob) => &blob.blob,
         },
         ContentBlock::Other(_) => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many bytes are taken apart into words to answer a prompt. A sentence is looked at more than once.
+    fn work(prompt: String) -> usize {
+        words::TAKEN.set(0);
+        let request = Request { messages: vec![Message::User(vec![prompt.into()])], ..Request::default() };
+        assert!(!Offline.answer(&request).is_empty());
+        words::TAKEN.get()
+    }
+
+    /// Four times the prompt is about four times the work, not sixteen times.
+    #[test]
+    fn work_grows_with_the_prompt_and_no_faster() {
+        for part in [
+            "'a ",
+            "\"a ",
+            "please ",
+            "read a.rs and ",
+            "then ",
+            "`",
+            "read it\n",
+            "x:\n",
+            "```\n",
+            "/read a\n",
+            "a; ",
+            "- \n",
+            "1. read a ",
+            "read a.rs\nin b\n",
+        ] {
+            for start in ["", "run ", "read a.rs and "] {
+                let prompt = |size: usize| format!("{start}{}", part.repeat(size / part.len()));
+                let (small, large) = (work(prompt(16_000)), work(prompt(64_000)));
+                assert!(large <= small * 6 + 64_000, "{start:?} {part:?}: {small} and {large}");
+            }
+        }
+        assert!(work("read a.rs".into()) > 0, "it is counted");
     }
 }

@@ -32,6 +32,12 @@ impl Word {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many bytes were looked at in this thread.
+    pub static TAKEN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 const NAMES: &[&str] = &[
     "authors",
     "brewfile",
@@ -76,6 +82,8 @@ pub fn is_url(text: &str) -> bool {
 
 /// Splits text into words. Quotes and backticks keep words together.
 pub fn words(text: &str) -> Vec<Word> {
+    #[cfg(test)]
+    TAKEN.set(TAKEN.get() + text.len());
     let mut found = Vec::new();
     let mut at = 0;
     // Quotes that are never closed from here on, so that they are not looked for again and again.
@@ -121,6 +129,8 @@ fn quoted(text: &str, start: usize, unclosed: &mut Vec<char>) -> Option<Word> {
             }
         }
     }
+    #[cfg(test)]
+    TAKEN.set(TAKEN.get() + text.len() - inner);
     unclosed.push(open);
     None
 }

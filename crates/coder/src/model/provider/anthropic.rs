@@ -1,8 +1,10 @@
 //! Anthropic messages: thoughts are signed and go back as they came, and marks say what is worth a cache.
 
-use super::content::{self, Growing, Piece};
-use super::decode::{Decode, json as parse, text};
+use super::content::{self, Growing, PICTURES, Piece};
+use super::decode::{Decode, counted, json as parse, text};
 use super::known::Tokens;
+use super::order::{self, Order, Part};
+use super::schema;
 use super::trouble::Trouble;
 use super::{Ask, Level};
 use crate::http::sse;
@@ -16,7 +18,7 @@ const ANSWER: u64 = 16_384;
 pub fn request(ask: &Ask<'_>) -> (String, Value) {
     let mut messages: Vec<Value> = Vec::new();
     for message in &ask.request.messages {
-        let (role, content) = turn(message, ask.by);
+        let (role, content) = turn(message, ask);
         if content.is_empty() {
             continue;
         }
@@ -31,10 +33,7 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
         }
     }
     mark(&mut messages);
-    let tool = |tool: &crate::model::ToolSpec| {
-        let schema: Value = tool.parameters.parse().unwrap_or_default();
-        json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
-    };
+    let tool = |tool: &crate::model::ToolSpec| json!({ "name": tool.name, "description": tool.description, "input_schema": schema::plain(tool) });
     let tools: Vec<Value> = ask.request.tools.iter().map(tool).collect();
     // One mark behind the system prompt covers the tools, too: they come before it.
     let system = json!([{ "type": "text", "text": ask.request.system, "cache_control": { "type": "ephemeral" } }]);
@@ -74,8 +73,7 @@ fn think(body: &mut Value, ask: &Ask<'_>) {
     // Calls without the thoughts before them are refused while thinking is on.
     let open = ask.request.messages.iter().rev().take_while(|message| !matches!(message, Message::User(_)));
     let bare = |message: &Message| {
-        matches!(message, Message::Assistant { calls, .. } if !calls.is_empty())
-            && content::kept(message, ask.by).is_none()
+        matches!(message, Message::Assistant { calls, .. } if !calls.is_empty()) && !order::has_own(message, ask.by)
     };
     if open.into_iter().any(bare) {
         return;
@@ -107,37 +105,33 @@ fn words(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-fn turn(message: &Message, by: &str) -> (&'static str, Vec<Value>) {
+fn turn(message: &Message, ask: &Ask<'_>) -> (&'static str, Vec<Value>) {
     match message {
         Message::User(blocks) => {
             let part = |piece| match piece {
                 Piece::Text(text) => words(&text),
                 Piece::Image(mime, data) => image(mime, data),
             };
-            ("user", content::pieces(blocks).into_iter().map(part).collect())
+            ("user", content::pieces(blocks, ask.seen(PICTURES)).into_iter().map(part).collect())
         }
         Message::Assistant { text, calls, .. } => {
-            let mut content = Vec::new();
             if text.trim().is_empty() && calls.is_empty() {
-                return ("assistant", content);
+                return ("assistant", Vec::new());
             }
-            if let Some(Value::Array(thoughts)) = content::kept(message, by) {
-                content.extend(thoughts);
-            }
-            if !text.trim().is_empty() {
-                content.push(words(text));
-            }
-            for call in calls {
-                let input = content::arguments(call);
-                content.push(
-                    json!({ "type": "tool_use", "id": content::id(&call.id), "name": call.name, "input": input }),
-                );
-            }
-            ("assistant", content)
+            let block = |part| match part {
+                // A text without words is refused.
+                Part::Text(text, _) => (!text.trim().is_empty()).then(|| words(text)),
+                Part::Call(call, _) => {
+                    let (id, input) = (content::id(&call.id), content::arguments(call));
+                    Some(json!({ "type": "tool_use", "id": id, "name": call.name, "input": input }))
+                }
+                Part::Own(thought) => Some(thought),
+            };
+            ("assistant", order::parts(message, ask.by).into_iter().filter_map(block).collect())
         }
         Message::Results(results) => {
             let result = |result: &ToolResult| {
-                let (text, images) = content::result(result);
+                let (text, images) = content::result(result, ask.seen(PICTURES));
                 let images = images.into_iter().map(|(mime, data)| image(mime, data));
                 let parts: Vec<Value> = std::iter::once(words(&text)).chain(images).collect();
                 json!({ "type": "tool_result", "tool_use_id": content::id(&result.id), "content": parts, "is_error": result.is_error })
@@ -153,29 +147,62 @@ pub struct Decoder {
     call: Option<Growing>,
     calls: Vec<Growing>,
     thought: Option<Value>,
-    thoughts: Vec<Value>,
+    order: Order,
     finish: Option<Finish>,
     tokens: Tokens,
 }
 
 impl Decoder {
     pub fn new(by: &str) -> Self {
-        let (calls, thoughts) = (Vec::new(), Vec::new());
-        Self { by: by.to_owned(), call: None, calls, thought: None, thoughts, finish: None, tokens: Tokens::default() }
+        Self {
+            by: by.to_owned(),
+            call: None,
+            calls: Vec::new(),
+            thought: None,
+            order: Order::default(),
+            finish: None,
+            tokens: Tokens::default(),
+        }
+    }
+
+    fn say(&mut self, value: &Value, out: &mut Vec<Event>) {
+        if let Some(more) = text(value) {
+            self.order.text(&more);
+            out.push(Event::Text(more));
+        }
+    }
+
+    /// The end of a block.
+    fn stop(&mut self) {
+        if let Some(call) = self.call.take() {
+            self.calls.push(call);
+            self.order.call(Value::Null);
+        }
+        // A thought that was cut has no signature yet, and would be refused.
+        let signed = |thought: &Value| thought["signature"].as_str().is_some_and(|signature| !signature.is_empty());
+        if let Some(thought) = self.thought.take().filter(signed) {
+            self.order.own(thought);
+        }
     }
 
     fn start(&mut self, block: &Value, out: &mut Vec<Event>) {
+        self.stop();
         match block["type"].as_str() {
-            Some("text") => out.extend(text(&block["text"]).map(Event::Text)),
+            Some("text") => {
+                self.order.begin_text();
+                self.say(&block["text"], out);
+            }
             Some("thinking") => {
                 out.extend(text(&block["thinking"]).map(Event::Thought));
-                let said = |key: &str| block[key].as_str().unwrap_or_default();
-                self.thought =
-                    Some(json!({ "type": "thinking", "thinking": said("thinking"), "signature": said("signature") }));
+                let mut thought = block.clone();
+                for key in ["thinking", "signature"] {
+                    if !thought[key].is_string() {
+                        thought[key] = "".into();
+                    }
+                }
+                self.thought = Some(thought);
             }
-            Some("redacted_thinking") => {
-                self.thoughts.push(json!({ "type": "redacted_thinking", "data": block["data"] }));
-            }
+            Some("redacted_thinking") => self.order.own(block.clone()),
             Some("tool_use") => {
                 let said = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
                 self.call = Some(Growing { id: said("id"), name: said("name"), arguments: String::new() });
@@ -184,20 +211,20 @@ impl Decoder {
         }
     }
 
+    fn grow(&mut self, key: &str, more: &Value) {
+        if let Some(Value::String(text)) = self.thought.as_mut().and_then(|thought| thought.get_mut(key)) {
+            text.push_str(more.as_str().unwrap_or_default());
+        }
+    }
+
     fn delta(&mut self, delta: &Value, out: &mut Vec<Event>) {
-        let mut grow = |key: &str, more: &str| {
-            if let Some(Value::String(text)) = self.thought.as_mut().and_then(|thought| thought.get_mut(key)) {
-                text.push_str(more);
-            }
-        };
         match delta["type"].as_str() {
-            Some("text_delta") => out.extend(text(&delta["text"]).map(Event::Text)),
+            Some("text_delta") => self.say(&delta["text"], out),
             Some("thinking_delta") => {
-                let more = delta["thinking"].as_str().unwrap_or_default();
-                grow("thinking", more);
+                self.grow("thinking", &delta["thinking"]);
                 out.extend(text(&delta["thinking"]).map(Event::Thought));
             }
-            Some("signature_delta") => grow("signature", delta["signature"].as_str().unwrap_or_default()),
+            Some("signature_delta") => self.grow("signature", &delta["signature"]),
             Some("input_json_delta") => {
                 if let Some(call) = &mut self.call {
                     call.arguments.push_str(delta["partial_json"].as_str().unwrap_or_default());
@@ -209,7 +236,7 @@ impl Decoder {
 
     fn usage(&mut self, usage: &Value) {
         let mut set = |key: &str, to: fn(&mut Tokens) -> &mut u64| {
-            if let Some(count) = usage[key].as_u64() {
+            if let Some(count) = counted(&usage[key]) {
                 *to(&mut self.tokens) = count;
             }
         };
@@ -227,10 +254,7 @@ impl Decode for Decoder {
             "message_start" => self.usage(&data["message"]["usage"]),
             "content_block_start" => self.start(&data["content_block"], out),
             "content_block_delta" => self.delta(&data["delta"], out),
-            "content_block_stop" => {
-                self.calls.extend(self.call.take());
-                self.thoughts.extend(self.thought.take());
-            }
+            "content_block_stop" => self.stop(),
             "message_delta" => {
                 self.usage(&data["usage"]);
                 self.finish = match data["delta"]["stop_reason"].as_str() {
@@ -247,15 +271,15 @@ impl Decode for Decoder {
         Ok(false)
     }
 
+    fn finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
     fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)> {
         let finish = self.finish?;
-        let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
-        out.extend(calls.map(|(at, call)| Event::Call(call.done(at))));
-        if !self.thoughts.is_empty() {
-            let thoughts = Value::Array(std::mem::take(&mut self.thoughts));
-            out.push(Event::Keep(content::keep(&self.by, &thoughts)));
-        }
-        let tokens = (self.tokens.output > 0 || self.tokens.input > 0).then_some(self.tokens);
-        Some((finish, tokens))
+        self.stop();
+        out.extend(content::calls(&mut self.calls));
+        out.extend(self.order.keep(&self.by));
+        Some((finish, Some(self.tokens)))
     }
 }

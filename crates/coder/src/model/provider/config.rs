@@ -75,7 +75,7 @@ impl Settings {
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if crate::config::is_missing(&error) => return Ok(Self::default()),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
         Self::parse(&text).map_err(|why| format!("{}: {why}", path.display()))
@@ -115,6 +115,10 @@ mod tests {
         check("[models]\ndefault = 1", "line 2: a value is of the wrong kind");
         check("[providers.x]\nkey = 'hush'", "unknown field `key`");
         check("[providers.x]\nbase_url = hush", "line 2: this is no TOML");
-        check("[providers.x]\nformat = 'soap'", "unknown variant `soap`");
+        check("[providers.x]\nformat = 'soap'", "line 2: this can't be chosen, expected one of `openai-chat`");
+        check("[providers.x]\nformat = 'hush'", "can't be chosen");
+        check("[providers.x]\nheaders = { a = 'hush', a = 'b' }", "line 2");
+        check("[providers]\nx = 'hush'", "wrong kind");
+        check("[providers.x]\nmodels = 'hush'", "wrong kind");
     }
 }

@@ -6,10 +6,16 @@ use crate::http::sse;
 use crate::model::{Event, Finish};
 use serde_json::Value;
 
+/// More tokens than this nobody has: the figure is nonsense.
+const MOST: f64 = 1e10;
+
 /// Reads one answer.
 pub trait Decode: Send {
     /// Takes an event in. True if nothing more is to come.
     fn take(&mut self, event: &sse::Event, out: &mut Vec<Event>) -> Result<bool, Trouble>;
+
+    /// Why the answer ended was told, so it is complete; what may follow is of no weight.
+    fn finished(&self) -> bool;
 
     /// The end: what was held back, why it ended and what it took. `None` if the answer is not complete.
     fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)>;
@@ -17,8 +23,7 @@ pub trait Decode: Send {
 
 /// The data of an event as JSON.
 pub fn json(event: &sse::Event) -> Result<Value, Trouble> {
-    serde_json::from_str(&event.data)
-        .map_err(|_| Trouble::Passing { why: "a piece of the answer is no JSON".into(), after: None })
+    serde_json::from_str(&event.data).map_err(|_| Trouble::passing("a piece of the answer is no JSON"))
 }
 
 /// A piece of text, if there is one.
@@ -26,9 +31,16 @@ pub fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A number of tokens.
+/// A number of tokens, however it is written; 0 if it is none that could be.
 pub fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
+    counted(value).unwrap_or(0)
+}
+
+/// The same, or nothing.
+pub fn counted(value: &Value) -> Option<u64> {
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in bounds")]
+    (0.0..=MOST).contains(&number).then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -49,6 +61,8 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<u64>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
             word().prop_map(Value::from),
             ".{0,8}".prop_map(Value::from),
         ];
@@ -60,12 +74,25 @@ mod tests {
         })
     }
 
+    #[test]
+    fn figures_that_can_not_be_count_nothing() {
+        let check = |text: &str, expect: Option<u64>| {
+            assert_eq!(counted(&serde_json::from_str(text).unwrap()), expect, "{text}");
+        };
+        for (text, expect) in [("0", 0), ("12", 12), ("12.0", 12), ("\"12\"", 12), ("1e3", 1000)] {
+            check(text, Some(expect));
+        }
+        for text in ["-1", "1e300", "18446744073709551615", "\"many\"", "\"NaN\"", "\"inf\"", "null", "[]", "true"] {
+            check(text, None);
+        }
+    }
+
     proptest! {
         /// Whatever a server sends, a reader gives an answer or an error.
         #[test]
         fn no_stream_makes_a_reader_fail(stream in prop::collection::vec((value(), ".{0,6}"), 0..12)) {
             let readers: [Box<dyn Decode>; 4] = [
-                Box::new(openai_chat::Decoder::default()),
+                Box::new(openai_chat::Decoder::new("x")),
                 Box::new(openai_responses::Decoder::new("x")),
                 Box::new(anthropic::Decoder::new("x")),
                 Box::new(gemini::Decoder::new("x")),
@@ -77,7 +104,11 @@ mod tests {
                         let _ = reader.take(&sse::Event { data, ..sse::Event::default() }, &mut out);
                     }
                 }
-                let _ = reader.close(&mut out);
+                // Nor do its figures, whatever they are.
+                if let Some((_, Some(tokens))) = reader.close(&mut out) {
+                    let usage = tokens.usage(&super::super::known::known("gpt-4.1"));
+                    prop_assert!(usage.used <= 1 << 40 && usage.cost.is_none_or(|cost| (0.0..1e9).contains(&cost)));
+                }
             }
         }
     }

@@ -3,17 +3,22 @@
 use super::content::{self, Growing, Piece};
 use super::decode::{Decode, count, json as parse, text};
 use super::known::Tokens;
+use super::order::{self, Order, Part};
+use super::schema;
 use super::trouble::Trouble;
 use super::{Ask, Level};
 use crate::http::sse;
 use crate::model::{Event, Finish, Message};
 use serde_json::{Value, json};
 
+/// The media types of pictures that it takes.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+
 /// The path and the body of a request.
 pub fn request(ask: &Ask<'_>) -> (String, Value) {
     let mut contents: Vec<Value> = Vec::new();
     for message in &ask.request.messages {
-        let (role, parts) = turn(message, ask.by);
+        let (role, parts) = turn(message, ask);
         if parts.is_empty() {
             continue;
         }
@@ -27,8 +32,11 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
         }
     }
     let tool = |tool: &crate::model::ToolSpec| {
-        let schema: Value = tool.parameters.parse().unwrap_or_default();
-        json!({ "name": tool.name, "description": tool.description, "parametersJsonSchema": schema })
+        let mut declared = json!({ "name": tool.name, "description": tool.description });
+        if let Some(schema) = schema::gemini(tool) {
+            declared["parametersJsonSchema"] = schema;
+        }
+        declared
     };
     let tools: Vec<Value> = ask.request.tools.iter().map(tool).collect();
     let mut body = json!({ "contents": contents });
@@ -68,35 +76,36 @@ fn image(mime: &str, data: &str) -> Value {
     json!({ "inlineData": { "mimeType": mime, "data": data } })
 }
 
-fn turn(message: &Message, by: &str) -> (&'static str, Vec<Value>) {
+fn turn(message: &Message, ask: &Ask<'_>) -> (&'static str, Vec<Value>) {
     match message {
         Message::User(blocks) => {
             let part = |piece| match piece {
                 Piece::Text(text) => json!({ "text": text }),
                 Piece::Image(mime, data) => image(mime, data),
             };
-            ("user", content::pieces(blocks).into_iter().map(part).collect())
+            ("user", content::pieces(blocks, ask.seen(PICTURES)).into_iter().map(part).collect())
         }
-        Message::Assistant { text, calls, .. } => {
-            let signatures = content::kept(message, by).unwrap_or_default();
-            let mut parts = Vec::new();
-            if !text.is_empty() {
-                parts.push(json!({ "text": text }));
-            }
-            for (at, call) in calls.iter().enumerate() {
-                let mut part = json!({ "functionCall": { "name": call.name, "args": content::arguments(call) } });
-                if let Some(signature) = signatures[at].as_str() {
-                    part["thoughtSignature"] = signature.into();
+        Message::Assistant { .. } => {
+            let part = |part| {
+                let (mut part, signature) = match part {
+                    Part::Text(text, mark) => (json!({ "text": text }), mark),
+                    Part::Call(call, mark) => {
+                        (json!({ "functionCall": { "name": call.name, "args": content::arguments(call) } }), mark)
+                    }
+                    Part::Own(part) => (part, Value::Null),
+                };
+                if !signature.is_null() {
+                    part["thoughtSignature"] = signature;
                 }
-                parts.push(part);
-            }
-            ("model", parts)
+                part
+            };
+            ("model", order::parts(message, ask.by).into_iter().map(part).collect())
         }
         Message::Results(results) => {
             let mut parts = Vec::new();
             let mut pictures = Vec::new();
             for result in results {
-                let (text, images) = content::result(result);
+                let (text, images) = content::result(result, ask.seen(PICTURES));
                 let key = if result.is_error { "error" } else { "result" };
                 parts.push(json!({ "functionResponse": { "name": result.name, "response": { key: text } } }));
                 pictures.extend(images.into_iter().map(|(mime, data)| image(mime, data)));
@@ -111,25 +120,39 @@ fn turn(message: &Message, by: &str) -> (&'static str, Vec<Value>) {
 pub struct Decoder {
     by: String,
     calls: Vec<Growing>,
-    signatures: Vec<Value>,
+    order: Order,
     finish: Option<Finish>,
     tokens: Option<Tokens>,
 }
 
 impl Decoder {
     pub fn new(by: &str) -> Self {
-        Self { by: by.to_owned(), calls: Vec::new(), signatures: Vec::new(), finish: None, tokens: None }
+        Self { by: by.to_owned(), calls: Vec::new(), order: Order::default(), finish: None, tokens: None }
     }
 
     fn part(&mut self, part: &Value, out: &mut Vec<Event>) {
-        if let Some(said) = text(&part["text"]) {
-            out.push(if part["thought"] == true { Event::Thought(said) } else { Event::Text(said) });
+        let signature = Some(&part["thoughtSignature"]).filter(|signature| signature.is_string());
+        match text(&part["text"]) {
+            Some(thought) if part["thought"] == true => out.push(Event::Thought(thought)),
+            Some(said) => {
+                self.order.text(&said);
+                out.push(Event::Text(said));
+            }
+            None => {}
+        }
+        if part["text"].is_string()
+            && part["thought"] != true
+            && let Some(signature) = signature
+        {
+            // It may come behind the text, with an empty one.
+            self.order.text("");
+            self.order.mark_text(signature);
         }
         if let Some(call) = part.get("functionCall") {
             let said = |key: &str| call[key].as_str().unwrap_or_default().to_owned();
             let arguments = call.get("args").filter(|args| !args.is_null()).map_or_else(String::new, Value::to_string);
             self.calls.push(Growing { id: said("id"), name: said("name"), arguments });
-            self.signatures.push(part["thoughtSignature"].clone());
+            self.order.call(signature.cloned().unwrap_or_default());
         }
     }
 }
@@ -161,21 +184,21 @@ impl Decode for Decoder {
             Some("MAX_TOKENS") => self.finish = Some(Finish::MaxTokens),
             Some(reason @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "OTHER")) => {
                 let why = format!("the model could not finish its answer ({reason})");
-                return Err(Trouble::Passing { why, after: None });
+                return Err(Trouble::passing(why));
             }
             Some(_) => self.finish = Some(Finish::Refusal),
         }
         Ok(false)
     }
 
+    fn finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
     fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)> {
         let finish = self.finish?;
-        let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
-        out.extend(calls.map(|(at, call)| Event::Call(call.done(at))));
-        if self.signatures.iter().any(Value::is_string) {
-            let signatures = Value::Array(std::mem::take(&mut self.signatures));
-            out.push(Event::Keep(content::keep(&self.by, &signatures)));
-        }
+        out.extend(content::calls(&mut self.calls));
+        out.extend(self.order.keep(&self.by));
         Some((finish, self.tokens))
     }
 }

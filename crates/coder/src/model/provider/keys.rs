@@ -5,10 +5,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::TryLockError;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long another process may take to change the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Something that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -73,7 +79,7 @@ impl Keys {
                 // What is wrong with it may be next to a key, so only that it is wrong is told.
                 toml::from_str(&text).map_err(|_| format!("{} is not as it should be: NAME = \"KEY\"", path.display()))
             }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) if crate::config::is_missing(&error) => Ok(BTreeMap::new()),
             Err(error) => Err(format!("{}: {error}", path.display())),
         }
     }
@@ -81,8 +87,6 @@ impl Keys {
     fn save(&self, keys: &BTreeMap<String, String>) -> Result<(), String> {
         let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let text = toml::to_string(keys).map_err(|_| "the keys can't be written")?;
         let fresh = path.with_extension(format!("{}.new", std::process::id()));
         let _ = std::fs::remove_file(&fresh);
@@ -98,6 +102,31 @@ impl Keys {
         })
     }
 
+    /// Changes the file. One process at a time: what another one stores in between must not get lost.
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> (bool, T)) -> Result<T, String> {
+        let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        let lock = path.with_extension("lock");
+        let lock = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock);
+        let lock = lock.map_err(failed)?;
+        let start = std::time::Instant::now();
+        while let Err(error) = lock.try_lock() {
+            match error {
+                TryLockError::WouldBlock if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
+                TryLockError::WouldBlock => return Err(format!("{} is in use by another login", path.display())),
+                TryLockError::Error(error) => return Err(failed(error)),
+            }
+        }
+        let mut keys = self.load()?;
+        let (changed, told) = change(&mut keys);
+        if changed {
+            self.save(&keys)?;
+        }
+        Ok(told)
+    }
+
     /// The key of a provider.
     pub fn get(&self, provider: &str) -> Result<Option<Secret>, String> {
         Ok(self.load()?.get(provider).and_then(|key| Secret::new(key)))
@@ -105,18 +134,22 @@ impl Keys {
 
     /// Remembers the key of a provider.
     pub fn set(&self, provider: &str, key: &Secret) -> Result<(), String> {
-        let mut keys = self.load()?;
-        keys.insert(provider.to_owned(), key.expose().to_owned());
-        self.save(&keys)
+        self.change(|keys| {
+            keys.insert(provider.to_owned(), key.expose().to_owned());
+            (true, ())
+        })
     }
 
     /// Forgets the key of a provider; false if there was none.
     pub fn remove(&self, provider: &str) -> Result<bool, String> {
-        let mut keys = self.load()?;
-        if keys.remove(provider).is_none() {
+        // Where nothing was ever stored, nothing is made.
+        if !self.load()?.contains_key(provider) {
             return Ok(false);
         }
-        self.save(&keys).map(|()| true)
+        self.change(|keys| {
+            let gone = keys.remove(provider).is_some();
+            (gone, gone)
+        })
     }
 }
 
@@ -141,6 +174,28 @@ mod tests {
         std::fs::write(path, "b = sk-2").unwrap();
         let why = keys.get("b").unwrap_err();
         assert!(why.contains("keys.toml") && !why.contains("sk-2"), "{why}");
+        assert_eq!(
+            keys.set("c", &Secret::new("sk-3").unwrap()).unwrap_err(),
+            why,
+            "a file like that is not thrown away"
+        );
         assert!(Secret::new("two words").is_none() && Secret::new("").is_none() && Secret::new("é").is_none());
+    }
+
+    #[test]
+    fn no_key_gets_lost_when_many_are_stored_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.toml");
+        let store = |number: u32| {
+            let keys = Keys::at(&path);
+            move || keys.set(&format!("p{number}"), &Secret::new("sk").unwrap()).unwrap()
+        };
+        let all: Vec<_> = (0..20).map(|number| std::thread::spawn(store(number))).collect();
+        for one in all {
+            one.join().unwrap();
+        }
+        let keys = Keys::at(&path);
+        let missing: Vec<u32> = (0..20).filter(|number| keys.get(&format!("p{number}")).unwrap().is_none()).collect();
+        assert_eq!(missing, [0; 0]);
     }
 }

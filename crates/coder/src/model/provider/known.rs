@@ -62,8 +62,8 @@ pub struct Tokens {
 impl Tokens {
     /// Tokens in the context after the answer, and the cost where all prices are known.
     pub fn usage(&self, known: &Known) -> Usage {
-        let read = self.input + self.cached + self.written;
-        Usage { used: read + self.output, cost: self.cost(known, read) }
+        let read = self.input.saturating_add(self.cached).saturating_add(self.written);
+        Usage { used: read.saturating_add(self.output), cost: self.cost(known, read) }
     }
 
     #[allow(clippy::cast_precision_loss, reason = "tokens are not that many")]

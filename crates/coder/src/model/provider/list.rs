@@ -1,16 +1,23 @@
 //! What a provider offers, and which servers run on this machine.
 
+use super::decode::counted;
 use super::presets::PRESETS;
 use super::trouble::Trouble;
 use super::{Format, Provider, Settings, known};
 use crate::http::Http;
 use crate::model::ModelError;
+use crate::model::offline::distance;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// As much of a list as is read.
 const MOST: usize = 8 << 20;
+/// How long a list may take that only helps to find a name.
+const SOON: Duration = Duration::from_secs(5);
+/// So many names are compared, and no longer ones.
+const COMPARED: usize = 5000;
+const LONGEST: usize = 120;
 
 /// A model that a provider offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,35 +31,105 @@ pub struct Offered {
 impl Provider {
     /// The models that it offers, sorted by name.
     pub async fn list(&self) -> Result<Vec<Offered>, ModelError> {
+        self.listed().await.map_err(|trouble| match trouble {
+            // There is no model in the question, so it is the address.
+            Trouble::Model => Trouble::Address.told(self, ""),
+            trouble => trouble.told(self, "the list of models"),
+        })
+    }
+
+    async fn listed(&self) -> Result<Vec<Offered>, Trouble> {
         let path = match self.format {
             Format::OpenaiChat | Format::OpenaiResponses => "/models",
             Format::Anthropic => "/v1/models?limit=1000",
             Format::Gemini => "/v1beta/models?pageSize=1000",
         };
-        let told = |trouble: Trouble| match trouble {
-            // There is no model in the question, so it is the address.
-            Trouble::Model => ModelError::Failed(format!(
-                "{} has no list of models at `{}`. Check the address.",
-                self.name,
-                self.shown_url()
-            )),
-            trouble => trouble.told(self, ""),
-        };
-        let request = self.request("GET", path).map_err(told)?;
-        let mut answer = self.http.send(request).await.map_err(|error| told(Trouble::of_http(error)))?;
+        self.find_key(false).await;
+        let request = self.request("GET", path)?;
+        let mut answer = self.http.send(request).await.map_err(Trouble::of_http)?;
         let status = answer.status();
         if !status.is_success() {
             let body = answer.body_mut().start(64 * 1024).await;
-            return Err(told(Trouble::of_answer(status.as_u16(), None, &body)));
+            return Err(Trouble::of_answer(status.as_u16(), None, &body));
         }
-        let bytes = answer.body_mut().bytes(MOST).await.map_err(|error| told(Trouble::of_http(error)))?;
+        let bytes = answer.body_mut().bytes(MOST).await.map_err(Trouble::of_http)?;
         let value: Value = serde_json::from_slice(&bytes)
-            .map_err(|_| told(Trouble::Other(format!("what is at `{}` is no list of models", self.shown_url()))))?;
+            .map_err(|_| Trouble::Other(format!("what is at `{}` is no list of models", self.shown_url())))?;
         let mut models: Vec<Offered> = offered(&value).collect();
         models.sort_by(|a, b| a.name.cmp(&b.name));
         models.dedup_by(|a, b| a.name == b.name);
         Ok(models)
     }
+
+    /// What the user is told when there is no such model: what it may have been meant to be, and what to type.
+    pub(super) async fn no_model(&self, model: &str) -> ModelError {
+        let name = &self.name;
+        let list = tokio::time::timeout(SOON, self.listed()).await;
+        let near = match &list {
+            Ok(Ok(models)) => nearest(model, models),
+            Ok(Err(Trouble::Model | Trouble::Address)) => {
+                return ModelError::Failed(
+                    self.clean(&format!("{name} has no model `{model}`, or {}", self.wrong_address())),
+                );
+            }
+            _ => Vec::new(),
+        };
+        let hint = match near.first() {
+            Some(first) => {
+                let names: Vec<String> = near.iter().map(|near| format!("`{near}`")).collect();
+                format!(" Did you mean {}? Start with `--model {name}/{first}`.", names.join(" or "))
+            }
+            None => format!(" Start with `--model {name}/NAME`."),
+        };
+        ModelError::Failed(
+            self.clean(&format!(
+                "{name} has no model `{model}`. Type `tieline models {name}` to see what it has.{hint}"
+            )),
+        )
+    }
+
+    /// What the user is told when there is nothing at the address.
+    pub(super) fn wrong_address(&self) -> String {
+        let (url, name) = (self.shown_url(), &self.name);
+        let ends = |end: &str| url.ends_with(end);
+        let hint = match self.format {
+            Format::OpenaiChat | Format::OpenaiResponses if !url.contains("/v") => {
+                " Most servers of this kind want `/v1` at its end."
+            }
+            Format::Anthropic | Format::Gemini if ends("/v1") || ends("/v1beta") => {
+                " It must stop before `/v1`, which is added to it."
+            }
+            _ => "",
+        };
+        format!(
+            "there is no model server at `{url}` (404). Check the address: `--base-url`, or `base_url` in [providers.{name}] of your \
+             config.toml.{hint}"
+        )
+    }
+}
+
+/// The models whose names are most like one, best first.
+fn nearest<'a>(wanted: &str, models: &'a [Offered]) -> Vec<&'a str> {
+    let bare = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let wanted = bare(wanted);
+    if wanted.is_empty() || wanted.len() > LONGEST {
+        return Vec::new();
+    }
+    let mut near: Vec<(usize, &str)> = Vec::new();
+    for model in models.iter().take(COMPARED) {
+        let name = bare(&model.name);
+        // Routers put the maker before the name.
+        let last = bare(model.name.rsplit('/').next().unwrap_or_default());
+        if name.is_empty() || name.len() > LONGEST {
+            continue;
+        }
+        let far = distance(&wanted, &name).min(distance(&wanted, &last));
+        if far <= (wanted.len() / 4).max(2) || name.contains(&wanted) || wanted.contains(&name) {
+            near.push((far, &model.name));
+        }
+    }
+    near.sort_unstable();
+    near.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
 fn offered(value: &Value) -> impl Iterator<Item = Offered> {
@@ -66,7 +143,7 @@ fn offered(value: &Value) -> impl Iterator<Item = Offered> {
         let name = model["id"].as_str().or_else(|| model["name"].as_str())?;
         let name = name.strip_prefix("models/").unwrap_or(name).to_owned();
         let keys = ["context_length", "context_window", "max_context_length", "max_model_len", "inputTokenLimit"];
-        let told = keys.iter().find_map(|key| model[*key].as_u64()).or_else(|| model["meta"]["n_ctx"].as_u64());
+        let told = keys.iter().find_map(|key| counted(&model[*key])).or_else(|| counted(&model["meta"]["n_ctx"]));
         let context = told.unwrap_or_else(|| known::known(&name).context);
         Some(Offered { name, context })
     })
@@ -91,4 +168,21 @@ pub async fn local(http: &Http, settings: &Settings) -> Vec<(Arc<Provider>, Resu
     }
     all.sort_by_key(|(at, ..)| *at);
     all.into_iter().map(|(_, provider, found)| (provider, found)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_nearly_right_are_found() {
+        let models = ["gpt-5.4", "gpt-5.4-mini", "claude-sonnet-5-5", "qwen/qwen3-coder", "llama"];
+        let models: Vec<Offered> = models.iter().map(|name| Offered { name: (*name).into(), context: 0 }).collect();
+        let check = |wanted: &str, expect: &[&str]| assert_eq!(nearest(wanted, &models), expect, "{wanted}");
+        check("gpt5", &["gpt-5.4", "gpt-5.4-mini"]);
+        check("claude-sonet-5.5", &["claude-sonnet-5-5"]);
+        check("Qwen3-Coder", &["qwen/qwen3-coder"]);
+        check("mistral-large", &[]);
+        check("…", &[]);
+    }
 }

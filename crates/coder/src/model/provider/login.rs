@@ -1,22 +1,49 @@
 //! The key of a provider: where it comes from, how users log in and out.
 
-use super::{Provider, Secret};
+use super::keyring::Found;
+use super::{Keyring, Provider, Secret};
 use crate::model::ModelError;
 use std::sync::{MutexGuard, PoisonError};
 use tieline::schema::{AgentAuth, AuthMethod, TerminalAuth};
 
-/// What the agent's own login method is called.
-const BY_KEY: &str = "key";
+/// What the ways to log in are called: the agent does it, or its program in a terminal.
+const METHODS: [&str; 2] = ["key", "terminal"];
 
 /// What is known of the key.
 #[derive(Clone)]
 pub(super) enum KeyState {
     /// Look for it.
     Unknown,
-    /// This is it.
-    Known(Secret),
+    /// This is it, and where it was.
+    Known(Secret, Source),
+    /// There is none; perhaps we know why.
+    Missing(Option<String>),
     /// The user logged out: what is in the environment does not count any more.
     Forgotten,
+}
+
+/// Where a key was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// In this variable.
+    Variable(String),
+    /// In the file that the configuration names.
+    KeyFile,
+    /// In our own file.
+    File,
+    /// In the keyring.
+    Keyring,
+    /// Somebody gave it to us.
+    Given,
+}
+
+/// Where a key is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// In our own file.
+    File,
+    /// In the keyring.
+    Keyring,
 }
 
 impl Provider {
@@ -24,60 +51,168 @@ impl Provider {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key: from the environment, from the file that the configuration names, or as the user typed it once.
-    pub(crate) fn key(&self) -> Option<Secret> {
-        let mut state = self.state();
-        match &*state {
-            KeyState::Known(key) => return Some(key.clone()),
-            KeyState::Forgotten => return None,
-            KeyState::Unknown => {}
+    /// The key, if it has been found.
+    pub(super) fn key(&self) -> Option<Secret> {
+        match &*self.state() {
+            KeyState::Known(key, _) => Some(key.clone()),
+            _ => None,
         }
-        let env = self.key_env.as_ref().and_then(|name| std::env::var(name).ok());
-        let file = || std::fs::read_to_string(self.own.key_file.as_ref()?).ok();
-        let typed = || match self.keys.get(&self.name) {
-            Ok(key) => key,
-            Err(why) => {
-                tracing::warn!(why, "the stored keys can't be read");
-                None
-            }
-        };
-        let key = env.and_then(|key| Secret::new(&key)).or_else(|| Secret::new(&file()?)).or_else(typed)?;
-        *state = KeyState::Known(key.clone());
-        Some(key)
     }
 
-    /// Whether requests can be made, as far as we know.
-    pub fn ready(&self) -> Result<(), ModelError> {
-        if self.needs_key && self.key().is_none() {
-            return Err(ModelError::LoginNeeded(self.login_hint()));
+    /// Looks for a key, unless that was done before. `again` also looks if there was none then.
+    pub(super) async fn find_key(&self, again: bool) -> Option<Secret> {
+        match &*self.state() {
+            KeyState::Known(key, _) => return Some(key.clone()),
+            KeyState::Missing(_) if !again => return None,
+            KeyState::Forgotten => return None,
+            KeyState::Missing(_) | KeyState::Unknown => {}
+        }
+        self.look(false).await
+    }
+
+    /// Looks for a key in every place, and remembers what came of it. This is the order that counts. The keyring is the last,
+    /// because a person may have to unlock it; `unlock` says that one may be asked to.
+    async fn look(&self, unlock: bool) -> Option<Secret> {
+        let mut trouble = None;
+        let mut found = self.variable().map(|(name, key)| (key, Source::Variable(name)));
+        if found.is_none() {
+            found = self.key_file(&mut trouble).map(|key| (key, Source::KeyFile));
+        }
+        if found.is_none() {
+            match self.keys.get(&self.name) {
+                Ok(key) => found = key.map(|key| (key, Source::File)),
+                Err(why) => trouble = Some(why),
+            }
+        }
+        if found.is_none()
+            && self.takes_keys()
+            && let Some(keyring) = Keyring::find()
+        {
+            let key = match keyring.peek(&self.name).await {
+                Ok(Found::Key(key)) => Ok(Some(key)),
+                // Some keyrings don't tell what they have before they are unlocked.
+                Ok(Found::Locked | Found::Nothing) if unlock => keyring.get(&self.name).await,
+                Ok(Found::Locked) => Err(LOCKED.to_owned()),
+                Ok(Found::Nothing) => Ok(None),
+                // Most likely there is none at all, which is nothing to bother people with.
+                Err(why) => {
+                    tracing::debug!(why, "the keyring can't be asked");
+                    Ok(None)
+                }
+            };
+            match key {
+                Ok(key) => found = key.map(|key| (key, Source::Keyring)),
+                Err(why) => trouble = Some(why),
+            }
+        }
+        if let (None, Some(why)) = (&found, &trouble) {
+            tracing::warn!(provider = self.name, why, "a place of keys can't be read");
+        }
+        let key = found.as_ref().map(|(key, _)| key.clone());
+        *self.state() = found.map_or(KeyState::Missing(trouble), |(key, source)| KeyState::Known(key, source));
+        key
+    }
+
+    /// The key in the environment, with the name of the variable.
+    fn variable(&self) -> Option<(String, Secret)> {
+        let name = self.key_env.as_ref()?;
+        Some((name.clone(), Secret::new(&std::env::var(name).ok()?)?))
+    }
+
+    fn key_file(&self, trouble: &mut Option<String>) -> Option<Secret> {
+        let path = self.own.key_file.as_ref()?;
+        match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let key = Secret::new(&text);
+                if key.is_none() {
+                    *trouble = Some(format!("there is no key in {}", path.display()));
+                }
+                key
+            }
+            Err(error) => {
+                *trouble = Some(format!("{}: {error}", path.display()));
+                None
+            }
+        }
+    }
+
+    /// The file that the configuration names for its key.
+    pub(crate) fn key_file_path(&self) -> Option<&std::path::Path> {
+        self.own.key_file.as_deref()
+    }
+
+    /// Whether it is somebody who could want a key.
+    fn takes_keys(&self) -> bool {
+        self.key_env.is_some() || self.own.key_file.is_some()
+    }
+
+    /// Whether requests can be made, as far as we know. Nobody is asked to unlock anything.
+    pub async fn ready(&self) -> Result<(), ModelError> {
+        if self.needs_key && self.find_key(true).await.is_none() {
+            return Err(ModelError::LoginNeeded(self.login_hint("")));
         }
         Ok(())
     }
 
-    /// What to type when the key is missing or wrong.
-    pub(crate) fn login_hint(&self) -> String {
-        let what = if self.key().is_some() { "refused the key" } else { "wants a key" };
+    /// What to type when the key is missing or wrong, with what the provider said about it.
+    pub(super) fn login_hint(&self, said: &str) -> String {
+        let (title, name) = (&self.title, &self.name);
         let env = self.key_env.as_ref().map_or_else(String::new, |env| format!(", or set {env}"));
-        format!("{} {what}. Type `tieline agent login {}`{env}, then try again.", self.title, self.name)
+        let login = format!("Type `tieline agent login {name}`");
+        let said = self.said(said);
+        match &*self.state() {
+            // What is stored would not count, so a login would not help.
+            KeyState::Known(_, Source::Variable(env)) => format!(
+                "{title} refused the key in {env}{said}. Set it to a key that works, or unset it and type `tieline agent \
+                 login {name}`."
+            ),
+            KeyState::Known(_, Source::KeyFile) => {
+                let file = self.own.key_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+                format!("{title} refused the key in {file}{said}. Put one there that works{env}.")
+            }
+            KeyState::Known(..) => format!("{title} refused the key{said}. {login}{env}, then try again."),
+            KeyState::Missing(Some(why)) => format!("{title} wants a key: {why}. {login}{env}, then try again."),
+            _ => format!("{title} wants a key{said}. {login}{env}, then try again."),
+        }
+    }
+
+    /// The words of the provider as a short part of a sentence.
+    fn said(&self, words: &str) -> String {
+        let words = self.clean(words);
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        // A page or a piece of JSON helps nobody.
+        if words.is_empty() || words.starts_with(['<', '{', '[']) {
+            return String::new();
+        }
+        match words.char_indices().nth(160) {
+            Some((at, _)) => format!(" (it says: {}…)", &words[..at]),
+            None => format!(" (it says: {})", words.trim_end_matches('.')),
+        }
+    }
+
+    /// The ids of the ways to log in.
+    pub(crate) fn method_ids(&self) -> [String; 2] {
+        METHODS.map(|id| if self.beside { format!("{id}-{}", self.name) } else { id.to_owned() })
     }
 
     /// The ways to log in.
     pub fn auth_methods(&self) -> Vec<AuthMethod> {
-        if self.key_env.is_none() && self.own.key_file.is_none() {
+        if !self.takes_keys() {
             return Vec::new();
         }
         let env = self.key_env.as_deref().unwrap_or("the key file");
+        let [by_key, in_terminal] = self.method_ids();
         vec![
             AuthMethod::Agent(AgentAuth {
-                method_id: BY_KEY.into(),
+                method_id: by_key,
                 name: format!("{} key", self.title),
                 description: Some(format!(
-                    "Uses the key in {env} or the one that was stored by `tieline agent login`."
+                    "Uses the key in {env}, or the one that `tieline agent login` stored in a file or your keyring."
                 )),
                 ..AgentAuth::default()
             }),
             AuthMethod::Terminal(TerminalAuth {
-                method_id: "terminal".into(),
+                method_id: in_terminal,
                 name: format!("Type a key for {}", self.title),
                 description: Some("Asks for the key in a terminal and stores it for you alone.".into()),
                 args: vec!["login".into(), self.name.clone()],
@@ -86,35 +221,76 @@ impl Provider {
         ]
     }
 
-    /// Looks for a key again, after a logout too.
-    pub fn log_in(&self) -> Result<(), ModelError> {
-        *self.state() = KeyState::Unknown;
-        match self.key() {
+    /// Looks for a key again, after a logout too. A person may be asked to unlock the keyring.
+    pub async fn log_in(&self) -> Result<(), ModelError> {
+        match self.look(true).await {
             Some(_) => Ok(()),
-            None => Err(ModelError::LoginNeeded(self.login_hint())),
+            None => Err(ModelError::LoginNeeded(self.login_hint(""))),
         }
     }
 
-    /// Forgets the key: the stored one for good, the one in the environment until the next login.
-    pub fn log_out(&self) -> Result<(), String> {
+    /// Forgets the key: the stored one for good, the one in the environment until the next login. Says where one was stored.
+    pub async fn log_out(&self) -> Result<Vec<Place>, String> {
         *self.state() = KeyState::Forgotten;
-        self.keys.remove(&self.name).map(drop)
+        let mut places = Vec::new();
+        if self.keys.remove(&self.name)? {
+            places.push(Place::File);
+        }
+        if self.takes_keys()
+            && let Some(keyring) = Keyring::find()
+            && keyring.answers().await.is_ok()
+            && keyring.remove(&self.name).await?
+        {
+            places.push(Place::Keyring);
+        }
+        Ok(places)
     }
 
-    /// Stores a key.
-    pub fn remember(&self, key: &Secret) -> Result<(), String> {
-        self.keys.set(&self.name, key)?;
-        *self.state() = KeyState::Known(key.clone());
+    /// Stores a key in one place, and no longer in the other.
+    pub async fn remember(&self, key: &Secret, place: Place) -> Result<(), String> {
+        let keyring = Keyring::find();
+        match (place, &keyring) {
+            (Place::File, _) => {
+                self.keys.set(&self.name, key)?;
+                // The one in the file counts first, so one that is left behind does no harm.
+                if let Some(keyring) = keyring {
+                    let _ = keyring.remove(&self.name).await;
+                }
+                *self.state() = KeyState::Known(key.clone(), Source::File);
+            }
+            (Place::Keyring, Some(keyring)) => {
+                keyring.set(&self.name, key).await?;
+                self.keys.remove(&self.name)?;
+                *self.state() = KeyState::Known(key.clone(), Source::Keyring);
+            }
+            (Place::Keyring, None) => return Err(NO_KEYRING.into()),
+        }
         Ok(())
     }
 
     /// Uses a key without storing it.
     pub fn use_key(&self, key: Secret) {
-        *self.state() = KeyState::Known(key);
+        *self.state() = KeyState::Known(key, Source::Given);
     }
 
     /// The variable that its key is read from.
     pub fn key_env(&self) -> Option<&str> {
         self.key_env.as_deref()
     }
+
+    /// What counts before a stored key, in words: a variable that is set, or a file that the configuration names.
+    pub fn comes_first(&self) -> Option<String> {
+        let variable = self.variable().map(|(name, _)| format!("the environment variable {name} is set"));
+        let file = || {
+            self.key_file(&mut None)?;
+            Some(format!("{} holds a key", self.own.key_file.as_ref()?.display()))
+        };
+        variable.or_else(file)
+    }
 }
+
+/// Why there is none.
+pub const NO_KEYRING: &str = "there is no keyring here: that needs the program secret-tool (Debian: apt install \
+                              libsecret-tools) and the session bus of a desktop";
+
+const LOCKED: &str = "it is in your keyring, which is locked; unlock it or log in with the method `key`";

@@ -8,29 +8,36 @@ mod config;
 mod content;
 mod decode;
 mod gemini;
+mod keyring;
 mod keys;
 pub mod known;
 mod list;
 mod login;
 mod openai_chat;
 mod openai_responses;
+mod order;
 mod presets;
+mod schema;
 mod stream;
 mod trouble;
 
 pub use config::{Models, Network, Own, Settings};
+pub use keyring::Keyring;
 pub use keys::{Keys, Secret};
 pub use list::{Offered, local};
+pub use login::{NO_KEYRING, Place};
 pub use presets::{Format, PRESETS, Preset, named};
 
-use super::{Model, ModelError, Reply, Request};
-use crate::http::Http;
+use super::{Model, ModelError, Ready, Reply, Request};
 use crate::http::http::{HeaderName, HeaderValue, Uri};
+use crate::http::{Http, is_local};
 use known::Known;
 use login::KeyState;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::schema::to_base64;
+use tieline_host::rules::hidden;
 
 /// How hard a model should think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +85,15 @@ pub(crate) struct Ask<'a> {
     by: &'a str,
     request: &'a Request,
     level: Option<Level>,
+    /// The model can't see: pictures are told in words.
+    blind: bool,
+}
+
+impl Ask<'_> {
+    /// The types of pictures that can be sent, of those that the format has.
+    fn seen(&self, types: &'static [&'static str]) -> &'static [&'static str] {
+        if self.blind { &[] } else { types }
+    }
 }
 
 /// Somebody who has models.
@@ -95,6 +111,8 @@ pub struct Provider {
     http: Http,
     patience: Patience,
     keys: Keys,
+    /// It is not the one whose model answers first, so its ways to log in have other names.
+    beside: bool,
     state: Mutex<KeyState>,
 }
 
@@ -118,16 +136,18 @@ impl Provider {
             url.ok_or_else(|| format!("Add `base_url = \"https://…\"` to [providers.{name}] of your config.toml."))?;
         let base_url = url.trim_end_matches('/').to_owned();
         let plain = base_url.parse::<Uri>().ok().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
-        if plain.is_none_or(|uri| uri.host().is_none()) {
+        if plain.as_ref().is_none_or(|uri| uri.host().is_none()) {
             return Err(format!("The address of {name} must look like https://host/path."));
         }
         let key_env = own.key_env.clone().or_else(|| preset.map(|preset| preset.key_env.to_owned()));
         let key_env = key_env.filter(|env| !env.is_empty());
         let mut headers = Vec::new();
         for (header, value) in &own.headers {
-            let wrong = || format!("A header in [providers.{name}] of your config.toml is not right: {header}");
-            let header = HeaderName::try_from(header).map_err(|_| wrong())?;
-            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
+            let wrong = |what: String| format!("{what} in [providers.{name}] of your config.toml is not right.");
+            // A name that is none may be the secret itself.
+            let header = HeaderName::try_from(header).map_err(|_| wrong("The name of a header".into()))?;
+            let value = HeaderValue::try_from(value);
+            let mut value = value.map_err(|_| wrong(format!("The value of the header `{header}`")))?;
             value.set_sensitive(true);
             headers.push((header, value));
         }
@@ -135,9 +155,9 @@ impl Provider {
         let needs_key = key_env.is_some() && !elsewhere && headers.is_empty();
         let mut patience = Patience::default();
         patience.tries = settings.network.tries.unwrap_or(patience.tries);
-        let local = key_env.is_none();
+        let here = plain.and_then(|uri| uri.host().map(is_local)).unwrap_or_default();
         // A small machine reads a long prompt for minutes before it says a word.
-        let idle = settings.network.idle_seconds.unwrap_or(if local { 900 } else { 90 });
+        let idle = settings.network.idle_seconds.unwrap_or(if here || key_env.is_none() { 900 } else { 90 });
         let idle = idle.clamp(1, 86_400);
         let http = http.times(Duration::from_secs(idle.max(300)), Some(Duration::from_secs(idle)));
         Ok(Arc::new(Self {
@@ -152,6 +172,7 @@ impl Provider {
             http,
             patience,
             keys: Keys::default(),
+            beside: false,
             state: Mutex::new(KeyState::Unknown),
         }))
     }
@@ -173,6 +194,14 @@ impl Provider {
         Arc::new(this)
     }
 
+    /// The same as one of several: its ways to log in carry its name.
+    #[must_use]
+    pub fn beside(self: Arc<Self>) -> Arc<Self> {
+        let mut this = Arc::unwrap_or_clone(self);
+        this.beside = true;
+        Arc::new(this)
+    }
+
     /// One of its models.
     pub fn model(self: &Arc<Self>, name: &str) -> Remote {
         let mut known = known::known(name);
@@ -182,6 +211,7 @@ impl Provider {
             name: format!("{name} ({})", self.title),
             model: name.to_owned(),
             known,
+            blind: Arc::default(),
             provider: Arc::clone(self),
         }
     }
@@ -203,16 +233,32 @@ impl Provider {
         format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
     }
 
-    /// A key must not be readable on the way.
-    fn may_carry_key(&self) -> bool {
-        let host = self.host();
-        let here = host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-        self.own.insecure || here || host == "localhost" || self.base_url.starts_with("https:")
+    /// Whether nothing that is secret could be read on the way, or the user does not mind.
+    fn protected(&self) -> Result<(), String> {
+        // Addresses begin with either of two words, in any case.
+        let plain = self.base_url.as_bytes().get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"http:"));
+        if !plain || self.own.insecure || is_local(&self.host()) {
+            return Ok(());
+        }
+        let login = self.base_url.split('/').nth(2).is_some_and(|authority| authority.contains('@'));
+        let secret = |name: &HeaderName| {
+            let name = name.as_str();
+            name == "cookie" || ["auth", "key", "token", "secret"].iter().any(|part| name.contains(part))
+        };
+        if !login && self.key().is_none() && !self.headers.iter().any(|(name, _)| secret(name)) {
+            return Ok(());
+        }
+        Err(format!(
+            "The key would go over the network unprotected to {}. Use an https address, or set `insecure = true` in \
+             [providers.{}] of your config.toml.",
+            self.host(),
+            self.name
+        ))
     }
 
     /// Makes a text from outside fit to be shown: short, on one line, and without anything that is secret.
     pub(crate) fn clean(&self, text: &str) -> String {
-        let mut text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let mut text: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
         let key = self.key();
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok().map(str::to_owned));
         let login = self.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
@@ -247,6 +293,7 @@ impl Clone for Provider {
             http: self.http.clone(),
             patience: self.patience,
             keys: self.keys.clone(),
+            beside: self.beside,
             state: Mutex::new(self.state().clone()),
         }
     }
@@ -265,6 +312,8 @@ pub struct Remote {
     name: String,
     model: String,
     known: Known,
+    /// It said that it takes no pictures.
+    blind: Arc<AtomicBool>,
     provider: Arc<Provider>,
 }
 
@@ -285,8 +334,15 @@ impl Model for Remote {
         LEVELS
     }
 
-    fn ready(&self) -> Result<(), ModelError> {
-        self.provider.ready()
+    fn ready(&self) -> Ready<'_> {
+        Box::pin(async {
+            self.provider.ready().await?;
+            self.provider.protected().map_err(ModelError::Failed)
+        })
+    }
+
+    fn provider(&self) -> Option<&Arc<Provider>> {
+        Some(&self.provider)
     }
 
     fn reply(&self, request: Request) -> Reply {

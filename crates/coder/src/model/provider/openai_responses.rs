@@ -1,9 +1,11 @@
 //! `OpenAI` responses, without anything stored there: the model's thoughts travel with the conversation, encrypted.
 
 use super::Ask;
-use super::content::{self, Growing, Piece, data_url};
+use super::content::{self, Growing, PICTURES, Piece, data_url};
 use super::decode::{Decode, count, json as parse, text};
 use super::known::Tokens;
+use super::order::{self, Order, Part};
+use super::schema;
 use super::trouble::Trouble;
 use crate::http::sse;
 use crate::model::{Event, Finish, Message};
@@ -22,9 +24,8 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
         add(&mut input, message, ask);
     }
     let tool = |tool: &crate::model::ToolSpec| {
-        let parameters: Value = tool.parameters.parse().unwrap_or_default();
         json!({ "type": "function", "name": tool.name, "description": tool.description,
-                "parameters": parameters, "strict": false })
+                "parameters": schema::plain(tool), "strict": false })
     };
     let tools: Vec<Value> = ask.request.tools.iter().map(tool).collect();
     let mut body = json!({ "model": ask.model, "instructions": ask.request.system, "input": input,
@@ -47,27 +48,34 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
 
 fn add(input: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
     match message {
-        Message::User(blocks) => input.push(json!({ "role": "user", "content": parts(blocks) })),
+        Message::User(blocks) => input.push(json!({ "role": "user", "content": parts(blocks, ask) })),
         Message::Assistant { text, calls, .. } => {
             // A thought without what follows it is refused.
-            if let Some(Value::Array(thoughts)) = content::kept(message, ask.by)
-                && !(text.is_empty() && calls.is_empty())
-            {
-                input.extend(thoughts);
+            if text.is_empty() && calls.is_empty() {
+                return;
             }
-            if !text.is_empty() {
-                let content = json!([{ "type": "output_text", "text": text }]);
-                input.push(json!({ "role": "assistant", "content": content }));
-            }
-            for call in calls {
-                let arguments = content::arguments(call).to_string();
-                input.push(json!({ "type": "function_call", "call_id": content::id(&call.id), "name": call.name,
-                                   "arguments": arguments }));
-            }
+            let item = |part| match part {
+                Part::Text("", _) => None,
+                Part::Text(text, phase) => {
+                    let content = json!([{ "type": "output_text", "text": text }]);
+                    let mut said = json!({ "role": "assistant", "content": content });
+                    if !phase.is_null() {
+                        said["phase"] = phase;
+                    }
+                    Some(said)
+                }
+                Part::Call(call, _) => {
+                    let arguments = content::arguments(call).to_string();
+                    Some(json!({ "type": "function_call", "call_id": content::id(&call.id), "name": call.name,
+                                 "arguments": arguments }))
+                }
+                Part::Own(thought) => Some(thought),
+            };
+            input.extend(order::parts(message, ask.by).into_iter().filter_map(item));
         }
         Message::Results(results) => {
             for result in results {
-                let (text, images) = content::result(result);
+                let (text, images) = content::result(result, ask.seen(PICTURES));
                 let text = if result.is_error { format!("Error: {text}") } else { text };
                 let output = if images.is_empty() {
                     Value::from(text)
@@ -87,19 +95,19 @@ fn image(mime: &str, data: &str) -> Value {
     json!({ "type": "input_image", "image_url": data_url(mime, data) })
 }
 
-fn parts(blocks: &[tieline::ContentBlock]) -> Value {
+fn parts(blocks: &[tieline::ContentBlock], ask: &Ask<'_>) -> Value {
     let part = |piece| match piece {
         Piece::Text(text) => json!({ "type": "input_text", "text": text }),
         Piece::Image(mime, data) => image(mime, data),
     };
-    content::pieces(blocks).into_iter().map(part).collect()
+    content::pieces(blocks, ask.seen(PICTURES)).into_iter().map(part).collect()
 }
 
 /// Reads an answer.
 pub struct Decoder {
     by: String,
     calls: Vec<Growing>,
-    thoughts: Vec<Value>,
+    order: Order,
     thought: bool,
     refused: bool,
     finish: Option<Finish>,
@@ -108,8 +116,15 @@ pub struct Decoder {
 
 impl Decoder {
     pub fn new(by: &str) -> Self {
-        let (calls, thoughts) = (Vec::new(), Vec::new());
-        Self { by: by.to_owned(), calls, thoughts, thought: false, refused: false, finish: None, tokens: None }
+        let (calls, order) = (Vec::new(), Order::default());
+        Self { by: by.to_owned(), calls, order, thought: false, refused: false, finish: None, tokens: None }
+    }
+
+    fn say(&mut self, value: &Value, out: &mut Vec<Event>) {
+        if let Some(more) = text(value) {
+            self.order.text(&more);
+            out.push(Event::Text(more));
+        }
     }
 
     fn item(&mut self, item: &Value) {
@@ -117,14 +132,17 @@ impl Decoder {
         match item["type"].as_str() {
             Some("function_call") => {
                 self.calls.push(Growing { id: said("call_id"), name: said("name"), arguments: said("arguments") });
+                self.order.call(Value::Null);
             }
             Some("reasoning") if item["encrypted_content"].is_string() => {
                 let mut kept = item.clone();
                 if let Some(kept) = kept.as_object_mut() {
                     kept.retain(|key, _| matches!(key.as_str(), "type" | "id" | "summary" | "encrypted_content"));
                 }
-                self.thoughts.push(kept);
+                self.order.own(kept);
             }
+            // Which part of the work a text belongs to; newer models want to see it again.
+            Some("message") if item["phase"].is_string() => self.order.mark_text(&item["phase"]),
             _ => {}
         }
     }
@@ -146,7 +164,8 @@ impl Decode for Decoder {
         }
         let data = parse(event)?;
         match data["type"].as_str().unwrap_or(&event.name) {
-            "response.output_text.delta" => out.extend(text(&data["delta"]).map(Event::Text)),
+            "response.output_item.added" if data["item"]["type"] == "message" => self.order.begin_text(),
+            "response.output_text.delta" => self.say(&data["delta"], out),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.thought = true;
                 out.extend(text(&data["delta"]).map(Event::Thought));
@@ -154,7 +173,7 @@ impl Decode for Decoder {
             "response.reasoning_summary_part.added" if self.thought => out.push(Event::Thought("\n\n".into())),
             "response.refusal.delta" => {
                 self.refused = true;
-                out.extend(text(&data["delta"]).map(Event::Text));
+                self.say(&data["delta"], out);
             }
             "response.output_item.done" => self.item(&data["item"]),
             "response.completed" => {
@@ -175,14 +194,14 @@ impl Decode for Decoder {
         Ok(false)
     }
 
+    fn finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
     fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)> {
         let finish = self.finish?;
-        let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
-        out.extend(calls.map(|(at, call)| Event::Call(call.done(at))));
-        if !self.thoughts.is_empty() {
-            let thoughts = Value::Array(std::mem::take(&mut self.thoughts));
-            out.push(Event::Keep(content::keep(&self.by, &thoughts)));
-        }
+        out.extend(content::calls(&mut self.calls));
+        out.extend(self.order.keep(&self.by));
         let finish = if self.refused && finish == Finish::Done { Finish::Refusal } else { finish };
         Some((finish, self.tokens))
     }

@@ -1,17 +1,21 @@
 //! One answer from start to end: send, try again where that helps, read the stream, pass on what comes.
 
+use super::content;
 use super::decode::Decode;
 use super::trouble::Trouble;
 use super::{Ask, Format, Remote, anthropic, gemini, openai_chat, openai_responses};
 use crate::http::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use crate::http::{Bytes, Request, Response, sse};
 use crate::model::{self, Event, ModelError, Report};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
 use tieline::Severity;
 use tokio::sync::mpsc::Sender;
 
 /// As much of an error answer as is read.
 const ERROR: usize = 64 * 1024;
+/// How long we wait for what follows a complete answer.
+const BEHIND: Duration = Duration::from_secs(5);
 /// As much of an answer as is read.
 const ANSWER: usize = 64 << 20;
 
@@ -20,25 +24,18 @@ type Out = Sender<Result<Event, ModelError>>;
 /// Asks, and tries again while nothing has been said yet.
 pub async fn run(remote: Remote, request: model::Request, out: Out) {
     let provider = &remote.provider;
-    let level = request.thought_level.as_deref().and_then(super::Level::named);
-    let ask = Ask { provider, model: &remote.model, by: &remote.id, request: &request, level };
-    let (path, body) = match provider.format {
-        Format::OpenaiChat => openai_chat::request(&ask),
-        Format::OpenaiResponses => openai_responses::request(&ask),
-        Format::Anthropic => anthropic::request(&ask),
-        Format::Gemini => gemini::request(&ask),
-    };
-    let body = Bytes::from(body.to_string());
+    provider.find_key(false).await;
+    let mut sent = Sent::new(&remote, &request);
     let patience = provider.patience;
     let mut tries = 0;
     loop {
         let mut said = false;
-        let trouble = match once(&remote, &path, &body, &out, &mut said).await {
+        let trouble = match once(&remote, &sent, &out, &mut said).await {
             Ok(()) => return,
             Err(trouble) => trouble,
         };
         match trouble {
-            Trouble::Passing { why, after }
+            Trouble::Passing { why, after, .. }
                 if !said && tries < patience.tries && after.is_none_or(|after| after <= patience.longest) =>
             {
                 tries += 1;
@@ -46,8 +43,9 @@ pub async fn run(remote: Remote, request: model::Request, out: Out) {
                     patience.pause.saturating_mul(2u32.saturating_pow(tries - 1)).min(patience.longest)
                 });
                 let title = format!(
-                    "{}: {why} Trying again in {} s ({tries} of {}).",
+                    "{}: {} Trying again in {} s ({tries} of {}).",
                     provider.name,
+                    sentence(&why),
                     wait.as_secs_f32().ceil(),
                     patience.tries
                 );
@@ -57,9 +55,27 @@ pub async fn run(remote: Remote, request: model::Request, out: Out) {
                 }
                 tokio::time::sleep(wait).await;
             }
-            Trouble::Passing { why, after: Some(after) } if after > patience.longest => {
-                let why = format!("{why} It wants us to wait {} s; try again then.", after.as_secs());
-                let _ = out.send(Err(Trouble::Other(why).told(provider, &remote.model))).await;
+            Trouble::Passing { why, after: Some(after), limited } if after > patience.longest => {
+                let why = format!("{} It wants us to wait {} s; try again then.", sentence(&why), after.as_secs());
+                let trouble = Trouble::Passing { why, after: Some(after), limited };
+                let _ = out.send(Err(trouble.told(provider, &remote.model))).await;
+                return;
+            }
+            // One picture must not make a whole session useless.
+            Trouble::Picture { why, never } if sent.pictures => {
+                if never {
+                    remote.blind.store(true, Ordering::Relaxed);
+                }
+                sent = Sent::with(&remote, &request, true);
+                let title =
+                    format!("{}: the picture can't be sent, so the model is told of it in words. {why}", provider.name);
+                let notice = Report::Notice { severity: Severity::Warning, title: provider.clean(&title) };
+                if out.send(Ok(Event::Report(notice))).await.is_err() {
+                    return;
+                }
+            }
+            Trouble::Model => {
+                let _ = out.send(Err(provider.no_model(&remote.model).await)).await;
                 return;
             }
             trouble => {
@@ -70,17 +86,46 @@ pub async fn run(remote: Remote, request: model::Request, out: Out) {
     }
 }
 
-async fn once(remote: &Remote, path: &str, body: &Bytes, out: &Out, said: &mut bool) -> Result<(), Trouble> {
+/// A request as it is sent.
+struct Sent {
+    path: String,
+    body: Bytes,
+    /// There are pictures in it.
+    pictures: bool,
+}
+
+impl Sent {
+    fn new(remote: &Remote, request: &model::Request) -> Self {
+        Self::with(remote, request, remote.blind.load(Ordering::Relaxed))
+    }
+
+    fn with(remote: &Remote, request: &model::Request, blind: bool) -> Self {
+        let provider = &remote.provider;
+        let level = request.thought_level.as_deref().and_then(super::Level::named);
+        let ask = Ask { provider, model: &remote.model, by: &remote.id, request, level, blind };
+        let (path, body) = match provider.format {
+            Format::OpenaiChat => openai_chat::request(&ask),
+            Format::OpenaiResponses => openai_responses::request(&ask),
+            Format::Anthropic => anthropic::request(&ask),
+            Format::Gemini => gemini::request(&ask),
+        };
+        let pictures = !blind && content::has_pictures(&request.messages);
+        Self { path, body: Bytes::from(body.to_string()), pictures }
+    }
+}
+
+async fn once(remote: &Remote, sent: &Sent, out: &Out, said: &mut bool) -> Result<(), Trouble> {
     let provider = &remote.provider;
-    let mut request = provider.request("POST", path)?;
-    *request.body_mut() = body.clone();
+    let mut request = provider.request("POST", &sent.path)?;
+    *request.body_mut() = sent.body.clone();
     request.headers_mut().insert(CONTENT_TYPE, crate::http::http::HeaderValue::from_static("application/json"));
     let mut answer = provider.http.send(request).await.map_err(Trouble::of_http)?;
     let status = answer.status();
     if !status.is_success() {
         let after = retry_after(&answer);
         let body = answer.body_mut().start(ERROR).await;
-        return Err(Trouble::of_answer(status.as_u16(), after.or_else(|| retry_delay(&body)), &body));
+        let trouble = Trouble::of_answer(status.as_u16(), after.or_else(|| retry_delay(&body)), &body);
+        return Err(if sent.pictures { trouble.of_pictures(status.as_u16(), &body) } else { trouble });
     }
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.contains("application/json") || kind.contains("text/html") {
@@ -95,17 +140,22 @@ async fn once(remote: &Remote, path: &str, body: &Bytes, out: &Out, said: &mut b
         });
     }
     let mut decoder: Box<dyn Decode> = match provider.format {
-        Format::OpenaiChat => Box::new(openai_chat::Decoder::default()),
+        Format::OpenaiChat => Box::new(openai_chat::Decoder::new(&remote.id)),
         Format::OpenaiResponses => Box::new(openai_responses::Decoder::new(&remote.id)),
         Format::Anthropic => Box::new(anthropic::Decoder::new(&remote.id)),
         Format::Gemini => Box::new(gemini::Decoder::new(&remote.id)),
     };
-    read(answer, &mut *decoder, out, said).await?;
+    match read(answer, &mut *decoder, out, said).await {
+        // All was said; what went wrong behind it took nothing away.
+        Err(trouble) if decoder.finished() => tracing::debug!(?trouble, "behind the end of an answer"),
+        read => read?,
+    }
     let mut events = Vec::new();
     let Some((finish, tokens)) = decoder.close(&mut events) else {
-        return Err(Trouble::Passing { why: "the answer broke off before its end.".into(), after: None });
+        return Err(Trouble::passing("the answer broke off before its end."));
     };
-    events.extend(tokens.map(|tokens| Event::Usage(tokens.usage(&remote.known))));
+    let usage = tokens.map(|tokens| tokens.usage(&remote.known)).filter(|usage| usage.used > 0);
+    events.extend(usage.map(Event::Usage));
     events.push(Event::Finish(finish));
     pass(events, out, said).await;
     Ok(())
@@ -121,7 +171,15 @@ async fn read(
     let mut size = 0;
     let mut over = false;
     while !over {
-        match answer.body_mut().chunk().await.map_err(Trouble::of_http)? {
+        let chunk = answer.body_mut().chunk();
+        let chunk = if decoder.finished() {
+            // Figures may follow, but they are not worth a long wait.
+            let Ok(chunk) = tokio::time::timeout(BEHIND, chunk).await else { return Ok(()) };
+            chunk
+        } else {
+            chunk.await
+        };
+        match chunk.map_err(Trouble::of_http)? {
             Some(chunk) => {
                 size += chunk.len();
                 if size > ANSWER {
@@ -170,11 +228,42 @@ async fn pass(events: Vec<Event>, out: &Out, said: &mut bool) -> bool {
     true
 }
 
+/// A text with an end, so that another one can follow it.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    let ended = text.ends_with(['.', '!', '?', '…']);
+    if ended { text.to_owned() } else { format!("{text}.") }
+}
+
 fn retry_after<T>(answer: &Response<T>) -> Option<Duration> {
     let header = |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok());
     let exact = header("retry-after-ms").and_then(|text| text.trim().parse().ok()).map(Duration::from_millis);
-    let seconds = header(RETRY_AFTER.as_str()).and_then(|text| text.trim().parse::<f64>().ok());
-    exact.or_else(|| Duration::try_from_secs_f64(seconds?).ok())
+    let said = || {
+        let text = header(RETRY_AFTER.as_str())?.trim();
+        text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).or_else(|| until(text))
+    };
+    exact.or_else(said)
+}
+
+/// How long it is until a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn until(date: &str) -> Option<Duration> {
+    let now = SystemTime::UNIX_EPOCH.elapsed().ok()?;
+    Some(Duration::from_secs(seconds(date)?).saturating_sub(now))
+}
+
+/// The same in seconds since 1970.
+fn seconds(date: &str) -> Option<u64> {
+    const MONTHS: &str = "MarAprMayJunJulAugSepOctNovDecJanFeb";
+    let mut words = date.strip_suffix(" GMT")?.split([' ', ':']).skip(1);
+    let mut number = |most: u64| words.next()?.parse::<u64>().ok().filter(|number| *number <= most);
+    let day = number(31)?;
+    let name = date.split(' ').nth(2).filter(|name| name.len() == 3)?;
+    let month = MONTHS.find(name).filter(|at| at % 3 == 0)? as u64 / 3;
+    // The word in between is the name of the month.
+    let _ = number(0);
+    let year = number(9999).filter(|year| *year >= 1970)? - u64::from(month >= 10);
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468;
+    Some(days * 86_400 + number(23)? * 3600 + number(59)? * 60 + number(60)?)
 }
 
 /// Gemini says it in the error itself: `"retryDelay": "7s"`.
@@ -190,8 +279,9 @@ impl super::Provider {
         use crate::http::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
         let key = self.key();
         if key.is_none() && self.needs_key {
-            return Err(Trouble::Key);
+            return Err(Trouble::Key(String::new()));
         }
+        self.protected().map_err(Trouble::Other)?;
         let wrong = |_| Trouble::Other(format!("the address `{}` is not right", self.shown_url()));
         let mut request = Request::builder()
             .method(method)
@@ -200,14 +290,6 @@ impl super::Provider {
             .map_err(wrong)?;
         let headers = request.headers_mut();
         if let Some(key) = key {
-            if !self.may_carry_key() {
-                return Err(Trouble::Other(format!(
-                    "the key would go over the network unprotected to {}; use an https address, or set `insecure = true` \
-                     in [providers.{}]",
-                    self.host(),
-                    self.name
-                )));
-            }
             let (name, value) = match self.format {
                 Format::OpenaiChat | Format::OpenaiResponses => (AUTHORIZATION, format!("Bearer {}", key.expose())),
                 Format::Anthropic => (HeaderName::from_static("x-api-key"), key.expose().to_owned()),
@@ -225,5 +307,35 @@ impl super::Provider {
             headers.insert(name.clone(), value.clone());
         }
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read() {
+        for (date, expect) in [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777)),
+            ("Thu, 01 Jan 1970 00:00:00 GMT", Some(0)),
+            ("Tue, 29 Feb 2028 23:59:60 GMT", Some(1_835_481_600)),
+            ("Sun, 06 Nov 1994 08:49:37", None),
+            ("Sun, 06 Nix 1994 08:49:37 GMT", None),
+            ("Sun, 06 ovD 1994 08:49:37 GMT", None),
+            ("Sun, -6 Nov 1994 08:49:37 GMT", None),
+            ("Sun, 06 Nov 1994 08:99:37 GMT", None),
+            ("soon", None),
+        ] {
+            assert_eq!(seconds(date), expect, "{date}");
+        }
+        assert_eq!(until("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn texts_have_an_end() {
+        for (text, expect) in [("a", "a."), ("a. ", "a."), ("a!", "a!"), ("429: busy", "429: busy.")] {
+            assert_eq!(sentence(text), expect);
+        }
     }
 }

@@ -15,13 +15,26 @@ pub enum Trouble {
         why: String,
         /// When to try again, if the provider said so.
         after: Option<Duration>,
+        /// Too much was asked of it; everything else is its own trouble.
+        limited: bool,
     },
     /// The conversation is too long.
     Overflow,
-    /// The key is missing, wrong or may not do this.
-    Key,
+    /// The key is missing or wrong; what was said about it.
+    Key(String),
+    /// The key is right, but may not do this.
+    Access(String),
+    /// There is nothing at this address.
+    Address,
     /// There is no such model.
     Model,
+    /// It does not want the pictures in the conversation.
+    Picture {
+        /// What it says.
+        why: String,
+        /// It never takes any.
+        never: bool,
+    },
     /// Anything else.
     Other(String),
 }
@@ -47,6 +60,20 @@ const OVERFLOW: &[&str] = &[
 /// Parts of messages that mean that there is no more money, which waiting does not help.
 const EMPTY: &[&str] = &["insufficient_quota", "credit balance", "insufficient balance"];
 
+/// Parts of messages that are about pictures, in requests that have some.
+const PICTURE: &[&str] = &["image", "multimodal", "vision", "must be a string"];
+/// Parts of messages that mean that the key is wrong or missing, whatever the status is.
+const BAD_KEY: &[&str] = &[
+    "api key not valid",
+    "api_key_invalid",
+    "invalid api key",
+    "invalid_api_key",
+    "incorrect api key",
+    "missing api key",
+    "no api key",
+    "unregistered callers",
+];
+
 /// The text of an error in any of the formats, and its kind.
 fn message(body: &str) -> (String, String) {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return (body.trim().to_owned(), String::new()) };
@@ -59,6 +86,11 @@ fn message(body: &str) -> (String, String) {
 }
 
 impl Trouble {
+    /// It may work a little later.
+    pub fn passing(why: impl Into<String>) -> Self {
+        Self::Passing { why: why.into(), after: None, limited: false }
+    }
+
     /// An answer that is an error.
     pub fn of_answer(status: u16, after: Option<Duration>, body: &str) -> Self {
         let (text, kind) = message(body);
@@ -66,21 +98,35 @@ impl Trouble {
         let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
         let told = if text.is_empty() { format!("{status}") } else { format!("{status}: {text}") };
         match status {
-            401 => Self::Key,
-            403 if !has(&["model"]) => Self::Key,
-            400 if has(&["api key not valid", "api_key_invalid", "invalid api key", "incorrect api key"]) => Self::Key,
+            401 => Self::Key(text),
+            400 | 403 if has(BAD_KEY) => Self::Key(text),
             429 if has(EMPTY) => Self::Other(told),
             400 | 413 | 422 | 500 if has(OVERFLOW) => Self::Overflow,
             413 => Self::Overflow,
-            404 => Self::Model,
+            404 if !text.starts_with('<') && has(&["model", "no endpoints found"]) => Self::Model,
+            404 => Self::Address,
             400 | 403 | 422
                 if has(&["model"]) && has(&["not exist", "not found", "unknown", "invalid model", "no access"]) =>
             {
                 Self::Model
             }
-            408 | 409 | 425 | 429 | 500..=599 => Self::Passing { why: told, after },
+            403 => Self::Access(text),
+            408 | 409 | 425 | 429 | 500..=599 => Self::Passing { why: told, after, limited: status == 429 },
             _ => Self::Other(told),
         }
+    }
+
+    /// The same, if there were pictures in the request: they may be the reason.
+    pub fn of_pictures(self, status: u16, body: &str) -> Self {
+        let (why, kind) = message(body);
+        let all = format!("{why} {kind}").to_lowercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
+        let fits = matches!(self, Self::Other(_) | Self::Model | Self::Passing { .. } | Self::Address);
+        if !fits || !matches!(status, 400 | 404 | 415 | 422 | 500) || !has(PICTURE) {
+            return self;
+        }
+        let never = !has(&["exceed", "too large", "size", "dimension", "process"]);
+        Self::Picture { why, never }
     }
 
     /// An error in the middle of an answer.
@@ -105,7 +151,8 @@ impl Trouble {
             "timeout",
         ]) || code.is_some_and(|code| code == 429 || code >= 500)
         {
-            Self::Passing { why: text.to_owned(), after: None }
+            let limited = has(&["rate_limit", "rate limit"]) || code == Some(429);
+            Self::Passing { why: text.to_owned(), after: None, limited }
         } else {
             Self::Other(text.to_owned())
         }
@@ -114,7 +161,7 @@ impl Trouble {
     /// The way to the provider did not work.
     pub fn of_http(error: HttpError) -> Self {
         match error.phase {
-            Phase::Connect | Phase::Head | Phase::Body => Self::Passing { why: error.to_string(), after: None },
+            Phase::Connect | Phase::Head | Phase::Body => Self::passing(error.to_string()),
             _ => Self::Other(error.to_string()),
         }
     }
@@ -124,12 +171,20 @@ impl Trouble {
         let name = &provider.name;
         match self {
             Self::Overflow => ModelError::Overflow,
-            Self::Key => ModelError::LoginNeeded(provider.login_hint()),
-            Self::Model => ModelError::Failed(format!(
-                "{name} has no model `{model}`. Type `tieline models {name}` to see what it has, then start with \
-                 `--model {name}/NAME`."
-            )),
-            Self::Passing { why, .. } | Self::Other(why) => {
+            Self::Key(words) => ModelError::LoginNeeded(provider.login_hint(&words)),
+            Self::Access(why) => {
+                let why = if why.is_empty() { String::new() } else { format!(" It says: {why}") };
+                ModelError::Failed(provider.clean(&format!(
+                    "{name} does not let this key use `{model}` (403).{why} Type `tieline models {name}` to see other models, or \
+                     `tieline agent login {name}` to use another key."
+                )))
+            }
+            Self::Address => ModelError::Failed(provider.clean(&format!("{name}: {}", provider.wrong_address()))),
+            Self::Model => ModelError::Failed(provider.clean(&format!("{name} has no model `{model}`."))),
+            Self::Passing { why, after, limited: true } => {
+                ModelError::RateLimited { why: provider.clean(&format!("{name}: {why}")), after }
+            }
+            Self::Passing { why, .. } | Self::Picture { why, .. } | Self::Other(why) => {
                 ModelError::Failed(provider.clean(&format!("{name}: {why}")))
             }
         }
@@ -142,13 +197,33 @@ mod tests {
 
     #[test]
     fn answers_are_sorted() {
-        let passing = |why: &str| Trouble::Passing { why: why.into(), after: None };
+        let passing = |why: &str| Trouble::passing(why);
         let check = |status, body: &str, expect: &Trouble| {
             assert_eq!(&Trouble::of_answer(status, None, body), expect, "{status} {body}");
         };
-        check(401, "", &Trouble::Key);
-        check(400, r#"{"error":{"message":"API key not valid.","status":"INVALID_ARGUMENT"}}"#, &Trouble::Key);
-        check(429, "{}", &passing("429"));
+        check(401, "", &Trouble::Key(String::new()));
+        check(
+            401,
+            r#"{"error":{"message":"Incorrect API key provided"}}"#,
+            &Trouble::Key("Incorrect API key provided".into()),
+        );
+        check(
+            403,
+            r#"{"error":{"message":"Method doesn't allow unregistered callers."}}"#,
+            &Trouble::Key("Method doesn't allow unregistered callers.".into()),
+        );
+        check(403, r#"{"error":{"message":"Not in your country"}}"#, &Trouble::Access("Not in your country".into()));
+        check(403, r#"{"error":{"message":"The model `x` does not exist"}}"#, &Trouble::Model);
+        check(404, "<html><title>Not found - our models</title>", &Trouble::Address);
+        check(404, "404 page not found", &Trouble::Address);
+        check(404, r#"{"error":{"message":"Invalid URL (POST /v2/chat/completions)"}}"#, &Trouble::Address);
+        check(404, r#"{"error":{"message":"No endpoints found for x/y."}}"#, &Trouble::Model);
+        check(
+            400,
+            r#"{"error":{"message":"API key not valid.","status":"INVALID_ARGUMENT"}}"#,
+            &Trouble::Key("API key not valid.".into()),
+        );
+        check(429, "{}", &Trouble::Passing { why: "429".into(), after: None, limited: true });
         check(
             529,
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,

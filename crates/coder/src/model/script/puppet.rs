@@ -22,6 +22,7 @@ pub(super) const DIRECTIVES: &[(&str, &str, &str)] = &[
     ("told", "", "says what the model was told"),
     ("wait", "", "works until it is cancelled"),
     ("pause", "MS", "waits so many milliseconds"),
+    ("later", "MS DIRECTIVE", "does a directive so many milliseconds from now, without a prompt"),
     ("flood", "N SIZE", "says N pieces of SIZE bytes"),
     ("usage", "USED SIZE", "reports how full the context is"),
     ("title", "TEXT", "gives the session a title"),
@@ -30,6 +31,9 @@ pub(super) const DIRECTIVES: &[(&str, &str, &str)] = &[
     ("stop", "REASON", "ends the turn with this stop reason"),
     ("error", "CODE TEXT", "answers the prompt with a JSON-RPC error"),
 ];
+
+/// Nothing is done later than so many milliseconds from now: an hour.
+const LATEST: u64 = 3_600_000;
 
 /// The answers that the prompt asks for, one after the other.
 pub(super) fn answers(prompt: &str) -> Vec<Vec<Step>> {
@@ -105,6 +109,11 @@ fn steps(name: &str, rest: &str) -> Option<Vec<Step>> {
         }
         "wait" if rest.is_empty() => Step::Stall,
         "pause" => Step::Pause(Duration::from_millis(rest.parse().ok()?)),
+        "later" => {
+            let (wait, prompt) = first_word(rest);
+            let after = Duration::from_millis(wait.parse().ok().filter(|wait| *wait <= LATEST)?);
+            Step::Report(Report::Later { after, prompt: needed(prompt)? })
+        }
         "flood" => {
             let (pieces, size) = first_word(rest);
             Step::Flood(Flood { pieces: pieces.parse().ok()?, size: size.parse().ok()? }.check().ok()?)

@@ -1,0 +1,177 @@
+//! Text of others on our screen: cut into lines, and kept apart from what we say ourselves.
+
+use tieline_client::sanitize::Sanitizer;
+use tieline_host::run::View;
+
+/// So many lines of one command are shown.
+const MOST: usize = 200;
+/// A longer line is shown in parts.
+const LONGEST: usize = 64 * 1024;
+
+/// What our own lines begin with: headings, questions, notes, failures.
+const OURS: [char; 4] = ['─', '»', '·', '✗'];
+
+/// Puts a bar before what would look like the beginning of a line of ours. It takes text in pieces.
+#[derive(Debug, Default)]
+pub struct Margin {
+    /// There was something other than spaces in this line.
+    inside: bool,
+    /// So many spaces stand before.
+    spaces: usize,
+}
+
+impl Margin {
+    /// The cursor is at the beginning of a line.
+    pub fn fresh(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The next piece, safe to show already.
+    pub fn push(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for c in text.chars() {
+            match c {
+                '\n' => self.fresh(),
+                ' ' | '\t' => self.spaces += 1,
+                _ => {
+                    let frame = matches!(c, '\u{2500}'..='\u{257f}');
+                    // Spaces can fill a line up, so that what follows stands at the beginning of the next.
+                    if (!self.inside && (frame || OURS.contains(&c))) || (self.spaces > 1 && c == '─') {
+                        out.push_str("│ ");
+                    }
+                    (self.inside, self.spaces) = (true, 0);
+                }
+            }
+            out.push(c);
+        }
+        out
+    }
+}
+
+/// Text of others behind `before`, in rows of so many columns. What would begin the next row gets a bar, because a line that is
+/// filled up with spaces could put its end where our own lines begin.
+pub fn rows(before: &str, text: &str, columns: usize) -> String {
+    let mut out = before.to_owned();
+    let wide = |c: char| if c.is_ascii() { 1 } else { 2 };
+    let mut left = columns.saturating_sub(before.chars().map(wide).sum());
+    for c in text.chars() {
+        if left < wide(c) {
+            out.push_str("\n│ ");
+            // A screen that is too narrow for anything gets one character in a row.
+            left = columns.saturating_sub(3).max(2);
+        }
+        left -= wide(c);
+        out.push(c);
+    }
+    out.push('\n');
+    out
+}
+
+/// The output of a command, line by line.
+#[derive(Default)]
+pub struct Lines {
+    sanitizer: Sanitizer,
+    line: String,
+    shown: usize,
+}
+
+impl Lines {
+    /// The lines that are new, indented and safe to show.
+    pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
+        self.line += &self.sanitizer.push_bytes(bytes);
+        let end =
+            if self.line.len() > LONGEST { self.line.len() } else { self.line.rfind('\n').map_or(0, |at| at + 1) };
+        self.take(end)
+    }
+
+    /// The last line, if it has no end.
+    pub fn rest(&mut self) -> Vec<String> {
+        self.take(self.line.len())
+    }
+
+    fn take(&mut self, end: usize) -> Vec<String> {
+        let whole: String = self.line.drain(..end).collect();
+        let mut lines = Vec::new();
+        for line in whole.lines() {
+            self.shown += 1;
+            match self.shown.cmp(&MOST) {
+                std::cmp::Ordering::Less => lines.push(format!("  {line}")),
+                std::cmp::Ordering::Equal => lines.push("  … more output is not shown".to_owned()),
+                std::cmp::Ordering::Greater => {}
+            }
+        }
+        lines
+    }
+}
+
+/// A terminal of ours that is shown while it runs.
+pub struct Followed {
+    /// Its id.
+    pub id: String,
+    view: View,
+    from: u64,
+    lines: Lines,
+}
+
+impl Followed {
+    /// From its beginning.
+    pub fn new(id: String, view: View) -> Self {
+        Self { id, view, from: 0, lines: Lines::default() }
+    }
+
+    /// The lines that are new; the last one also without its end once the command is over.
+    pub fn news(&mut self) -> Vec<String> {
+        let over = self.view.ended().is_some();
+        let output = self.view.output(self.from);
+        self.from = output.next;
+        let mut lines = self.lines.push(output.text.as_bytes());
+        if over {
+            lines.extend(self.lines.rest());
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_ours_gets_a_bar() {
+        for (text, expect) in [
+            ("plain\n- list\n  * more\n", "plain\n- list\n  * more\n"),
+            ("── The agent asks ──\n", "│ ── The agent asks ──\n"),
+            ("ok\n  » y once: ", "ok\n  │ » y once: "),
+            ("· allowed: all", "│ · allowed: all"),
+            ("a · b ─ c", "a · b ─ c"),
+            ("filled up            ── The agent asks", "filled up            │ ── The agent asks"),
+            ("┌─┐\n│ │\n", "│ ┌─┐\n│ │ │\n"),
+        ] {
+            for cut in 0..=text.len() {
+                let cut = text.floor_char_boundary(cut);
+                let mut margin = Margin::default();
+                let out = margin.push(&text[..cut]) + &margin.push(&text[cut..]);
+                assert_eq!(out, expect, "of {text:?} cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_part_of_a_long_line_begins_a_row() {
+        let text = format!("true{}would: nothing", " ".repeat(29));
+        assert_eq!(rows("would: ", &text, 40), format!("would: true{}\n│ would: nothing\n", " ".repeat(29)));
+        assert_eq!(rows("│ ", "short", 40), "│ short\n");
+        assert_eq!(rows("│ ", "日本", 6), "│ 日\n│ 本\n");
+        assert!(rows("would: ", &"x".repeat(9), 0).lines().skip(1).all(|row| row.starts_with("│ ")));
+    }
+
+    #[test]
+    fn output_comes_in_whole_lines() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.push(b"one\ntw"), ["  one"]);
+        assert_eq!(lines.push(b"o\nth\xc3"), ["  two"]);
+        assert_eq!(lines.push(b"\xa9"), [] as [&str; 0]);
+        assert_eq!(lines.rest(), ["  thé"]);
+        assert_eq!(lines.push(&b"x\n".repeat(1000)).len(), MOST - 3);
+    }
+}

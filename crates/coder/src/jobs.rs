@@ -1,0 +1,121 @@
+//! What goes on beside the turns of a session: commands that run on, and work that starts by itself later.
+//!
+//! In current v2 a command in the background is a terminal. It is on the list that goes with every state while it runs, and
+//! its output and its end are told when they come, also between turns. The older dialects have no words for that; there
+//! only the model hears of it, by `output`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tieline::agent::SessionHandle;
+use tieline::schema::{Background, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
+use tieline::{Dialect, Patch, Update};
+use tieline_host::run::View;
+use tieline_host::store::{Event, SessionLog};
+use tokio::task::JoinSet;
+
+/// So often the client is told what is new.
+const OFTEN: Duration = Duration::from_millis(100);
+/// So long the last words of commands that were stopped are waited for.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// So much may wait to start by itself.
+const MOST_LATER: usize = 16;
+
+/// What goes on beside the turns.
+pub struct Jobs {
+    session: SessionHandle,
+    /// Weak, because the session lets the log go when it is closed.
+    log: Weak<SessionLog>,
+    /// The terminals of the commands that run. Held while the client is told, so that it hears the lists in order.
+    running: tokio::sync::Mutex<Vec<String>>,
+    watchers: Mutex<JoinSet<()>>,
+    later: Mutex<JoinSet<()>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Jobs {
+    /// Nothing yet; the client is told so with every state.
+    pub async fn new(session: SessionHandle, log: Option<&Arc<SessionLog>>) -> Arc<Self> {
+        let _ = session.background(Vec::new()).await;
+        let log = log.map(Arc::downgrade).unwrap_or_default();
+        let (watchers, later) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { session, log, running: tokio::sync::Mutex::default(), watchers, later })
+    }
+
+    /// Puts a command on the list, and shows it until its end. Its terminal was announced before.
+    pub async fn add(self: &Arc<Self>, terminal_id: String, command: View) {
+        self.list(|running| running.push(terminal_id.clone())).await;
+        let jobs = Arc::clone(self);
+        let mut watchers = lock(&self.watchers);
+        while watchers.try_join_next().is_some() {}
+        watchers.spawn(async move { jobs.watch(terminal_id, command).await });
+    }
+
+    async fn list(&self, change: impl FnOnce(&mut Vec<String>)) {
+        let mut running = self.running.lock().await;
+        change(&mut running);
+        let item = |id: &String| Background::Terminal(Terminal { terminal_id: id.clone(), meta: None });
+        // A session that is closed needs no list.
+        let _ = self.session.background(running.iter().map(item).collect()).await;
+    }
+
+    async fn watch(&self, terminal_id: String, command: View) {
+        let mut seen = 0;
+        while let Some(news) = command.more(seen).await {
+            seen = news.next;
+            let data = to_base64(news.text.as_bytes());
+            let chunk = TerminalOutputChunk { terminal_id: terminal_id.clone(), data, meta: None };
+            self.tell(Update::TerminalOutput(chunk), false).await;
+            tokio::time::sleep(OFTEN).await;
+        }
+        let exit_status = Patch::Set(crate::tools::exit_status(&command.outcome().await));
+        let end = TerminalUpdate { terminal_id: terminal_id.clone(), exit_status, ..TerminalUpdate::default() };
+        self.tell(Update::Terminal(Box::new(end)), true).await;
+        self.list(|running| running.retain(|id| *id != terminal_id)).await;
+    }
+
+    /// Writes an update down, at once if it counts, then sends it.
+    async fn tell(&self, update: Update, counts: bool) {
+        if let Some(log) = self.log.upgrade() {
+            let written = if counts {
+                log.append(vec![Event::Update(update.clone())]).await.map(drop)
+            } else {
+                log.stream(update.clone()).await
+            };
+            if let Err(error) = written {
+                tracing::warn!(%error, "the output of a command in the background could not be stored");
+            }
+        }
+        let _ = self.session.update(update).await;
+    }
+
+    /// Starts work by itself, a while from now. Says why it can't.
+    pub fn later(&self, after: Duration, prompt: String) -> Result<(), &'static str> {
+        if self.session.dialect() != Dialect::V2 {
+            return Err("This client can't be told of work that it did not ask for.");
+        }
+        let mut later = lock(&self.later);
+        while later.try_join_next().is_some() {}
+        if later.len() >= MOST_LATER {
+            return Err("Too much waits to start by itself already.");
+        }
+        let session = self.session.clone();
+        later.spawn(async move {
+            tokio::time::sleep(after).await;
+            if let Err(error) = session.start(vec![prompt.into()]) {
+                tracing::debug!(%error, "work could not start by itself");
+            }
+        });
+        Ok(())
+    }
+
+    /// The session is over: nothing starts any more, and the ends of commands that were stopped are told.
+    pub async fn finish(&self) {
+        lock(&self.later).abort_all();
+        let mut watchers = std::mem::take(&mut *lock(&self.watchers));
+        let all = async { while watchers.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(FAREWELL, all).await;
+    }
+}

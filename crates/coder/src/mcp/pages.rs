@@ -1,0 +1,111 @@
+//! The pages that the user was sent to for a server: which are open, and what the client and the server call them.
+
+use crate::secret;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tieline_host::rules::Host;
+
+/// As many pages of one server as may be open; older ones are forgotten.
+const MOST: usize = 8;
+/// Parts of addresses that are no secrets, though they sound like it: the first step of an OAuth 1.0a login.
+const PLAIN: &[&str] = &["oauth_token", "request_token"];
+
+/// The open pages of one server.
+#[derive(Debug, Default)]
+pub struct Pages(Mutex<VecDeque<Page>>);
+
+#[derive(Debug)]
+struct Page {
+    ours: String,
+    theirs: String,
+}
+
+impl Pages {
+    fn list(&self) -> MutexGuard<'_, VecDeque<Page>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of a page. Gives the name that the client is told: servers don't know each other, so two of them may
+    /// choose the same one.
+    pub fn open(&self, theirs: &str) -> String {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let ours = format!("page-{}", LAST.fetch_add(1, Ordering::Relaxed) + 1);
+        let mut list = self.list();
+        if list.len() == MOST {
+            list.pop_front();
+        }
+        list.push_back(Page { ours: ours.clone(), theirs: theirs.to_owned() });
+        ours
+    }
+
+    /// The user did not go there.
+    pub fn forget(&self, ours: &str) {
+        self.list().retain(|page| page.ours != ours);
+    }
+
+    /// The server says that the user is done there. Gives what the client calls it; nothing if it is not open.
+    pub fn done(&self, theirs: &str) -> Option<String> {
+        let mut list = self.list();
+        let at = list.iter().position(|page| page.theirs == theirs)?;
+        list.remove(at).map(|page| page.ours)
+    }
+}
+
+/// Whether the user may be sent to this address: a web page, safe on its way unless it is on this machine, and without
+/// anything secret in it, because the client shows and keeps it.
+pub fn is_fit(url: &str) -> bool {
+    let parts = url.split(['?', '#']).skip(1).flat_map(|part| part.split(['&', ';']));
+    let secret = |part: &str| {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let key = String::from_utf8_lossy(&crate::http::unescape(key.as_bytes())).to_lowercase();
+        !value.is_empty() && !PLAIN.contains(&&*key) && (key == "key" || secret::is_named_in(&key))
+    };
+    Host::of_url(url).is_some_and(|host| host.is_private()) && !parts.into_iter().any(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_never_the_same() {
+        let (one, other) = (Pages::default(), Pages::default());
+        let ours = [one.open("login"), other.open("login")];
+        assert_ne!(ours[0], ours[1]);
+        assert_eq!(other.done("nobody"), None);
+        assert_eq!((other.done("login").as_ref(), other.done("login")), (Some(&ours[1]), None));
+        one.forget(&ours[0]);
+        assert_eq!(one.done("login"), None);
+        let first = one.open("first");
+        (0..MOST).for_each(|_| drop(one.open("more")));
+        assert!(one.list().len() == MOST && one.list().iter().all(|page| page.ours != first));
+    }
+
+    #[test]
+    fn addresses() {
+        for url in [
+            "https://example.com/login",
+            "https://example.com/authorize?client_id=x&state=y&code_challenge=z&response_type=token",
+            "https://example.com/oauth?oauth_token=x",
+            "http://localhost:8080/a",
+            "http://127.0.0.1/a",
+            "http://[::1]:9/a",
+            "https://example.com/?token=",
+        ] {
+            assert!(is_fit(url), "{url}");
+        }
+        for url in [
+            "http://example.com/login",
+            "https://me:pw@example.com/",
+            "file:///etc/passwd",
+            "https://example.com/?access_token=x",
+            "https://example.com/?a=b&api%5Fkey=x",
+            "https://example.com/#a=1&password=x",
+            "https://example.com/?key=x",
+            "nonsense",
+        ] {
+            assert!(!is_fit(url), "{url}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Why a server can't be used, in words that are safe to show.
+
+use super::text::clean;
+use rmcp::ServiceError;
+use tieline_rpc::ChildProcess;
+
+/// As much of a process's last words as is shown, in lines and in characters.
+const LAST_WORDS: (usize, usize) = (8, 1000);
+
+/// Why a server can't be used: one line, and what its process said last.
+pub struct Trouble {
+    /// One line.
+    pub why: String,
+    /// What its process said last.
+    pub said: Option<String>,
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self { why, said: None }
+    }
+}
+
+/// The last lines of a process's standard error, safe to show.
+pub fn last_words(child: &ChildProcess) -> String {
+    let tail = child.stderr_tail();
+    let (lines, characters) = LAST_WORDS;
+    let mut last: Vec<String> =
+        tail.lines().rev().map(|text| clean(text, 200)).filter(|text| !text.trim().is_empty()).take(lines).collect();
+    last.reverse();
+    clean(&last.join("\n"), characters)
+}
+
+/// Why a connection did not come about, without the messages that were exchanged.
+pub fn in_words(error: &rmcp::service::ClientInitializeError) -> String {
+    use rmcp::service::ClientInitializeError as Error;
+    match error {
+        Error::JsonRpcError(error) => format!("it refused the connection: {}", error.message),
+        Error::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        Error::TransportError { error, .. } => deepest(error.error.as_ref()),
+        Error::ExpectedInitResponse(_)
+        | Error::ExpectedInitResult(_)
+        | Error::ConflictInitResponseId(..)
+        | Error::UncorrelatedErrorResponse { .. } => "its first answer is not that of an MCP server".to_owned(),
+        _ => "it speaks no version of MCP that is known here".to_owned(),
+    }
+}
+
+/// Why a request was not answered.
+pub fn refused(error: &ServiceError) -> String {
+    match error {
+        ServiceError::McpError(error) => error.message.to_string(),
+        ServiceError::TransportSend(error) => deepest(error.error.as_ref()),
+        ServiceError::TransportClosed => "the connection was closed".to_owned(),
+        ServiceError::UnexpectedResponse => "the answer does not fit the request".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// The innermost cause: the outer ones repeat it, or name parts of ours.
+fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    let text = error.to_string();
+    text.strip_prefix("Client error: ").map(str::to_owned).unwrap_or(text)
+}

@@ -104,7 +104,9 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
     }
 
     async fn run(&mut self, folder: &Path) {
-        let Some(program) = self.find().await else { return };
+        if !self.find().await {
+            return;
+        }
         let Some((transport, child)) = self.start(folder).await else { return };
         let rubbish = Rubbish::default();
         if let Some(handle) = self.greet(transport, &child, &rubbish).await {
@@ -114,15 +116,14 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
             child.kill();
             let _ = tokio::time::timeout(Duration::from_secs(5), child.exit()).await;
         }
-        let _ = program;
     }
 
-    async fn find(&mut self) -> Option<PathBuf> {
+    async fn find(&mut self) -> bool {
         let name = self.agent.command.first().map(String::as_str).unwrap_or_default();
         let Some(program) = find_program(OsStr::new(name), self.agent.cwd.as_deref()) else {
             let (why, fix) = fix::of_missing(self.agent, name);
             self.bad(Step::Find, why, Some(fix));
-            return None;
+            return false;
         };
         let shown = tieline_host::roots::shown(&program);
         match node::check(&program).await {
@@ -131,14 +132,14 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
             node::Node::Missing => {
                 let fix = "install Node.js, and see that `node --version` works".to_owned();
                 self.bad(Step::Find, format!("{shown} needs Node.js, and there is no `node` on PATH"), Some(fix));
-                return None;
+                return false;
             }
             node::Node::TooOld { version, wants } => {
                 let detail = format!("{shown} wants Node.js {wants}, and `node --version` says {version}");
                 self.say(Step::Find, Status::Odd, detail, Some(fix::newer_node(&wants)));
             }
         }
-        Some(program)
+        true
     }
 
     async fn start(&mut self, folder: &Path) -> Option<(Transport, ChildProcess)> {

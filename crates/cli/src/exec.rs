@@ -7,8 +7,8 @@ mod json;
 mod lines;
 mod log;
 mod mcp;
-mod outlet;
 mod prepare;
+mod printer;
 mod refuse;
 mod signals;
 mod style;
@@ -18,8 +18,8 @@ pub use arguments::Arguments;
 pub use refuse::refuse;
 
 use arguments::{Format, Show};
-use outlet::{Outlet, To};
 use prepare::{Prepared, prepare};
+use printer::{Printer, To};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -68,14 +68,14 @@ impl Watch for Out {
 }
 
 impl Out {
-    fn new(format: Format, outlet: Outlet, (style, shown): (Style, Vec<Show>), agent: &str, cwd: &str) -> Self {
+    fn new(format: Format, printer: Printer, (style, shown): (Style, Vec<Show>), agent: &str, cwd: &str) -> Self {
         match format {
             Format::Text | Format::Quiet => {
-                Self::Text(Box::new(text::Text::new(outlet, style, format == Format::Quiet, shown)))
+                Self::Text(Box::new(text::Text::new(printer, style, format == Format::Quiet, shown)))
             }
-            Format::Json => Self::Once(json::Once { outlet }),
-            Format::StreamJson => Self::Stream(json::Stream::new(outlet, agent, cwd)),
-            Format::Acp => Self::Acp(frames::Acp { outlet }),
+            Format::Json => Self::Once(json::Once { printer }),
+            Format::StreamJson => Self::Stream(json::Stream::new(printer, agent, cwd)),
+            Format::Acp => Self::Acp(frames::Acp { printer }),
         }
     }
 
@@ -83,7 +83,7 @@ impl Out {
     fn end(&self, outcome: &Outcome) {
         match self {
             Self::Text(text) => text.end(outcome),
-            Self::Once(once) => json::object(&once.outlet, outcome),
+            Self::Once(once) => json::object(&once.printer, outcome),
             Self::Stream(stream) => stream.end(outcome),
             Self::Acp(acp) => acp.end(outcome),
         }
@@ -93,40 +93,40 @@ impl Out {
 /// Runs one turn.
 pub fn run(arguments: Arguments) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let Ok((runtime, outlet)) = runtime.and_then(|runtime| Ok((runtime, Outlet::start()?))) else {
+    let Ok((runtime, printer)) = runtime.and_then(|runtime| Ok((runtime, Printer::start()?))) else {
         return ExitCode::FAILURE;
     };
-    let ending = runtime.block_on(turn(arguments, outlet));
+    let ending = runtime.block_on(turn(arguments, printer));
     // Work that blocks must not keep us here.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ExitCode::from(ending.code())
 }
 
-async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
+async fn turn(arguments: Arguments, printer: Printer) -> Ending {
     let mut stops = match signals::listen() {
         Ok(stops) => stops,
         Err(error) => {
-            outlet.push(To::Err, format!("tieline exec: signals can't be heard: {error}\n"));
-            let _ = outlet.written().await;
+            printer.push(To::Err, format!("tieline exec: signals can't be heard: {error}\n"));
+            let _ = printer.written().await;
             return Ending::Failed;
         }
     };
     let style = Style::detect();
     let warnings = Warnings::default();
     if let Err(why) = log::listen(warnings.clone()) {
-        outlet.push(To::Err, format!("tieline exec: {why}\n"));
-        let _ = outlet.written().await;
+        printer.push(To::Err, format!("tieline exec: {why}\n"));
+        let _ = printer.written().await;
         return Ending::Usage;
     }
     let (label, cwd) = (arguments.label(), arguments.folder());
     let config = Config::load(&Sources::of(&cwd), &Flags::default());
     let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
-    let out = Out::new(format, outlet.clone(), (style, arguments.shown()), &label, &cwd.to_string_lossy());
+    let out = Out::new(format, printer.clone(), (style, arguments.shown()), &label, &cwd.to_string_lossy());
     let prepared = match &config {
         Ok(config) => {
             let limit = arguments.timeout;
             tokio::select! {
-                prepared = prepare(&arguments, config, format, &outlet, style, &warnings) => prepared,
+                prepared = prepare(&arguments, config, format, &printer, style, &warnings) => prepared,
                 Some(stop) = stops.recv() => Err(match stop {
                     Stop::Interrupt => Failure::new(Ending::Interrupted, Phase::Find, "interrupted before the agent was started"),
                     Stop::Terminate => Failure::new(Ending::Terminated, Phase::Find, "told to end before the agent was started"),
@@ -157,8 +157,8 @@ async fn turn(arguments: Arguments, outlet: Outlet) -> Ending {
         Err(failure) => Outcome::not_begun(failure, label, cwd),
     };
     out.end(&outcome);
-    last_words(&outlet, &outcome, &mut stops).await;
-    match outlet.trouble() {
+    last_words(&printer, &outcome, &mut stops).await;
+    match printer.trouble() {
         Some(error) => {
             // Somewhere else, perhaps, it can be read.
             let _ = writeln!(std::io::stderr(), "tieline exec: the output could not be written: {error}");
@@ -186,13 +186,13 @@ fn save_last(path: &Path, outcome: &mut Outcome) {
 }
 
 /// Waits until everything is written. Whoever was told to stop does not wait for ever for a reader.
-async fn last_words(outlet: &Outlet, outcome: &Outcome, stops: &mut mpsc::Receiver<Stop>) {
+async fn last_words(printer: &Printer, outcome: &Outcome, stops: &mut mpsc::Receiver<Stop>) {
     let stopped = matches!(outcome.ending, Ending::Interrupted | Ending::Terminated | Ending::TimedOut);
     tokio::select! {
         biased;
-        _ = outlet.written() => {}
+        _ = printer.written() => {}
         // It may be an old one, of somebody who pressed twice: the closing words still get a chance.
-        _ = stops.recv() => drop(tokio::time::timeout(CHANCE, outlet.written()).await),
+        _ = stops.recv() => drop(tokio::time::timeout(CHANCE, printer.written()).await),
         () = tokio::time::sleep(LAST_WORDS), if stopped => {}
     }
 }

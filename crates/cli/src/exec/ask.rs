@@ -5,7 +5,7 @@
 //! and with it the question (its future is dropped).
 
 use super::lines::rows;
-use super::outlet::{Held, Outlet};
+use super::printer::{Held, Printer};
 use super::style::Style;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal};
@@ -47,7 +47,7 @@ pub fn columns() -> usize {
 
 /// Somebody at a terminal.
 pub struct Person {
-    outlet: Outlet,
+    printer: Printer,
     style: Style,
     /// Only read while a question stands: what is typed otherwise belongs to others.
     terminal: Receiver,
@@ -55,14 +55,14 @@ pub struct Person {
 
 impl Person {
     /// The person who sees our standard error, if there is one.
-    pub fn find(outlet: Outlet, style: Style) -> Option<Arc<Self>> {
+    pub fn find(printer: Printer, style: Style) -> Option<Arc<Self>> {
         if !std::io::stderr().is_terminal() {
             return None;
         }
         let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
         let terminal = std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
         // Not checked to be a pipe, because a terminal is as good.
-        Some(Arc::new(Self { outlet, style, terminal: Receiver::from_file_unchecked(terminal).ok()? }))
+        Some(Arc::new(Self { printer, style, terminal: Receiver::from_file_unchecked(terminal).ok()? }))
     }
 
     /// The next line that is typed.
@@ -274,7 +274,7 @@ fn input(question: &Question) -> Option<String> {
 impl Decider for Person {
     fn decide<'a>(&'a self, question: &'a Question) -> Future<'a, Answer> {
         Box::pin(async move {
-            let mut held = self.outlet.hold();
+            let mut held = self.printer.hold();
             let mut text = self.question(question);
             // Whoever decides on a change can see all of it.
             let more = self.diffs(question, usize::MAX).len() > self.diffs(question, LINES).len();
@@ -305,7 +305,7 @@ impl Chooser for Person {
             for (at, method) in methods.iter().enumerate() {
                 let _ = writeln!(text, "  {} {method}", at + 1);
             }
-            let mut held = self.outlet.hold();
+            let mut held = self.printer.hold();
             let answer = self.ask(&mut held, &text, "» a number, or n for not now: ", |line| {
                 if is_no(line) {
                     return Ok((None, false));
@@ -369,7 +369,7 @@ impl Asker for Person {
     fn fill<'a>(&'a self, form: &'a Form) -> Future<'a, Filled> {
         Box::pin(async move {
             // Nothing else is printed until the whole form is done with.
-            let mut held = self.outlet.hold();
+            let mut held = self.printer.hold();
             let mut intro = format!("\n{}\n", self.style.bold(&format!("── {} asks for something ──", form.agent)));
             for words in [Some(&form.message), form.title.as_ref(), form.description.as_ref()].into_iter().flatten() {
                 intro += &quoted(words);
@@ -413,7 +413,7 @@ impl Asker for Person {
             for warning in &page.warnings {
                 let _ = writeln!(text, "  {}", self.style.red(warning));
             }
-            let mut held = self.outlet.hold();
+            let mut held = self.printer.hold();
             match self.ask(&mut held, &text, "» will you open it in your browser? y yes, n no: ", yes_or_no).await {
                 Ok(true) => {
                     held.say(&format!("· open this address: {}\n", page.url));

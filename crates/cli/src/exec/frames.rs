@@ -1,34 +1,34 @@
 //! The output `acp`: every frame as it is on the wire, one per line, and one closing frame.
 
 use super::json::{harmless, outcome_value};
-use super::outlet::{Outlet, To};
+use super::printer::{Printer, To};
 use serde_json::{Value, json};
 use tieline_client::run::{Event, Gone, Outcome, Progress, Watch};
 
 /// Prints frames. The frames themselves come from the connection; see [`frame`].
 pub struct Acp {
     /// Where they go.
-    pub outlet: Outlet,
+    pub printer: Printer,
 }
 
 /// Prints one frame.
-pub fn frame(outlet: &Outlet, json: &str) {
+pub fn frame(printer: &Printer, json: &str) {
     let mut line = harmless(json);
     line.push('\n');
-    outlet.push(To::Out, line);
+    printer.push(To::Out, line);
 }
 
 impl Acp {
     /// The last frame: a notification of our own, without the text, which is in the frames.
     pub fn end(&self, outcome: &Outcome) {
         let params = Value::Object(outcome_value(outcome));
-        frame(&self.outlet, &json!({"jsonrpc": "2.0", "method": "_tieline/end", "params": params}).to_string());
+        frame(&self.printer, &json!({"jsonrpc": "2.0", "method": "_tieline/end", "params": params}).to_string());
     }
 }
 
 impl Watch for Acp {
     async fn see(&self, _: Event<'_>) -> Result<(), Gone> {
-        self.outlet.room().await
+        self.printer.room().await
     }
 
     fn hear(&self, _: Progress) {}

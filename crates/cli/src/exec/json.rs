@@ -1,6 +1,6 @@
 //! The output for programs: one object at the end (`json`), or one event per line and the same object last (`stream-json`).
 
-use super::outlet::{Outlet, To};
+use super::printer::{Printer, To};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ const PIECE: usize = 64 * 1024;
 /// Prints nothing before the end.
 pub struct Once {
     /// Where it goes.
-    pub outlet: Outlet,
+    pub printer: Printer,
 }
 
 impl Watch for Once {
     async fn see(&self, _: Event<'_>) -> Result<(), Gone> {
-        self.outlet.room().await
+        self.printer.room().await
     }
 
     fn hear(&self, _: Progress) {}
@@ -31,14 +31,14 @@ impl Watch for Once {
 
 /// Prints events as they come.
 pub struct Stream {
-    outlet: Outlet,
+    printer: Printer,
     number: Cell<u64>,
 }
 
 impl Stream {
     /// Begins the stream.
-    pub fn new(outlet: Outlet, agent: &str, cwd: &str) -> Self {
-        let stream = Self { outlet, number: Cell::new(0) };
+    pub fn new(printer: Printer, agent: &str, cwd: &str) -> Self {
+        let stream = Self { printer, number: Cell::new(0) };
         stream.event("start", json!({"agent": agent, "cwd": cwd, "tieline": env!("CARGO_PKG_VERSION")}));
         stream
     }
@@ -54,13 +54,13 @@ impl Stream {
         if let (Value::Object(event), Value::Object(body)) = (&mut event, body) {
             event.extend(body);
         }
-        self.outlet.push(To::Out, line(&event));
+        self.printer.push(To::Out, line(&event));
     }
 
     /// The last event.
     pub fn end(&self, outcome: &Outcome) {
         let head = self.head("end");
-        write_outcome(&self.outlet, head, outcome);
+        write_outcome(&self.printer, head, outcome);
     }
 }
 
@@ -90,14 +90,14 @@ impl Watch for Stream {
                     mark(&mut body, when);
                     self.event(name, body);
                     rest = after;
-                    self.outlet.room().await?;
+                    self.printer.room().await?;
                 }
             }
             Event::Update { update, tool, when } => self.update(update, tool, when),
             Event::Note(note) => self.note(note),
             Event::Warning(warning) => self.event("warning", json!({"message": warning})),
         }
-        self.outlet.room().await
+        self.printer.room().await
     }
 
     fn hear(&self, progress: Progress) {
@@ -196,24 +196,24 @@ fn mark(body: &mut Value, when: When) {
 }
 
 /// The one object of `json`.
-pub fn object(outlet: &Outlet, outcome: &Outcome) {
-    write_outcome(outlet, json!({"v": 1}), outcome);
+pub fn object(printer: &Printer, outcome: &Outcome) {
+    write_outcome(printer, json!({"v": 1}), outcome);
 }
 
 /// Writes the closing object; the text is copied piece by piece, however long it is.
-fn write_outcome(outlet: &Outlet, mut head: Value, outcome: &Outcome) {
+fn write_outcome(printer: &Printer, mut head: Value, outcome: &Outcome) {
     if let Value::Object(head) = &mut head {
         head.extend(outcome_value(outcome));
     }
     let mut open = harmless(&head.to_string());
     open.pop();
-    outlet.push(To::Out, open + ",\"text\":\"");
+    printer.push(To::Out, open + ",\"text\":\"");
     let _ = outcome.said.all(|piece| {
         let quoted = harmless(&Value::from(piece).to_string());
-        outlet.push(To::Out, &quoted.as_bytes()[1..quoted.len() - 1]);
+        printer.push(To::Out, &quoted.as_bytes()[1..quoted.len() - 1]);
         Ok(())
     });
-    outlet.push(To::Out, "\"}\n");
+    printer.push(To::Out, "\"}\n");
 }
 
 pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {

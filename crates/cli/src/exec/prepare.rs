@@ -3,7 +3,7 @@
 use super::arguments::{Arguments, Format, OnAsk, OnLost};
 use super::ask::Person;
 use super::frames;
-use super::outlet::Outlet;
+use super::printer::Printer;
 use super::style::Style;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub async fn prepare(
     arguments: &Arguments,
     config: &Config,
     format: Format,
-    outlet: &Outlet,
+    printer: &Printer,
     style: Style,
     warnings: &Warnings,
 ) -> Result<Prepared> {
@@ -97,19 +97,19 @@ pub async fn prepare(
         trace = trace.trace(path).map_err(|error| usage(format!("--trace {}: {error}", path.display())))?;
     }
     if format == Format::Acp {
-        let outlet = outlet.clone();
-        trace = trace.show(move |_, json| frames::frame(&outlet, json));
+        let printer = printer.clone();
+        trace = trace.show(move |_, json| frames::frame(&printer, json));
     }
     let recording = match (&journal, &entry) {
         (Some(journal), Some(entry)) => Some(reopen(journal, entry).await?),
         _ => None,
     };
-    let person = if format.is_for_people() { Person::find(outlet.clone(), style) } else { None };
+    let person = if format.is_for_people() { Person::find(printer.clone(), style) } else { None };
     let notes = Notes::default();
     let services = services(arguments, config, &cwd, &roots, person.clone(), &notes)?;
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
-    let lines = outlet.clone();
+    let lines = printer.clone();
     let plan = Plan {
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
         framing: arguments.framing.unwrap_or(agent.framing),

@@ -1,7 +1,7 @@
 //! A command line that makes no sense: whoever asked for an output for programs gets its closing object.
 
 use super::arguments::Format;
-use super::outlet::Outlet;
+use super::printer::Printer;
 use super::style::Style;
 use super::{Config, Ending, Failure, Flags, Out, Outcome, Phase, Sources};
 use clap::ValueEnum;
@@ -21,14 +21,14 @@ pub fn refuse(error: &clap::Error) -> Option<u8> {
         return None;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-    let outlet = Outlet::start().ok()?;
-    let out = Out::new(format, outlet.clone(), (Style::detect(), Vec::new()), BUILT_IN, &cwd.to_string_lossy());
+    let printer = Printer::start().ok()?;
+    let out = Out::new(format, printer.clone(), (Style::detect(), Vec::new()), BUILT_IN, &cwd.to_string_lossy());
     let text = error.to_string();
     let words = text.split("\n\nUsage:").next().unwrap_or_default().trim_start_matches("error: ");
     let why = words.split_whitespace().collect::<Vec<_>>().join(" ");
     let failure = Failure::new(Ending::Usage, Phase::Find, why).hint("see `tieline exec --help`");
     out.end(&Outcome::not_begun(failure, BUILT_IN.to_owned(), cwd));
-    let _ = runtime.block_on(outlet.written());
+    let _ = runtime.block_on(printer.written());
     Some(Ending::Usage.code())
 }
 

@@ -4,7 +4,7 @@ use super::arguments::Show;
 use super::ask::columns;
 use super::json::harmless;
 use super::lines::{Followed, Lines, Margin};
-use super::outlet::{Outlet, To};
+use super::printer::{Printer, To};
 use super::style::Style;
 use crate::shared::cut;
 use std::cell::{Cell, RefCell};
@@ -28,7 +28,7 @@ const LINES: usize = 200;
 
 /// Prints for people.
 pub struct Text {
-    outlet: Outlet,
+    printer: Printer,
     style: Style,
     /// Only the last message, at the end.
     quiet: bool,
@@ -66,9 +66,9 @@ struct Shown {
 
 impl Text {
     /// Prints as it comes, or with `quiet` only the last message.
-    pub fn new(outlet: Outlet, style: Style, quiet: bool, shown: Vec<Show>) -> Self {
+    pub fn new(printer: Printer, style: Style, quiet: bool, shown: Vec<Show>) -> Self {
         Self {
-            outlet,
+            printer,
             style,
             quiet,
             said: RefCell::default(),
@@ -128,7 +128,7 @@ impl Text {
 
     /// A question leaves the cursor at the beginning of a line.
     fn look(&self) {
-        if self.outlet.was_moved() && self.style.same_screen {
+        if self.printer.was_moved() && self.style.same_screen {
             self.fresh.set(true);
         }
     }
@@ -137,7 +137,7 @@ impl Text {
         if !text.is_empty() {
             self.fresh.set(text.ends_with('\n'));
             self.any.set(true);
-            self.outlet.push(To::Out, text);
+            self.printer.push(To::Out, text);
         }
     }
 
@@ -159,9 +159,9 @@ impl Text {
             return;
         }
         if self.style.same_screen && !self.fresh.replace(true) {
-            self.outlet.push(To::Out, "\n");
+            self.printer.push(To::Out, "\n");
         }
-        self.outlet.push(To::Err, lines);
+        self.printer.push(To::Err, lines);
     }
 
     /// A line of ours; nobody else's line begins like this.
@@ -197,7 +197,7 @@ impl Text {
             let safe = self.said.borrow_mut().push(piece);
             self.words(&safe);
             rest = after;
-            self.outlet.room().await?;
+            self.printer.room().await?;
         }
         Ok(())
     }
@@ -404,9 +404,9 @@ impl Text {
         for file in outcome.changed.iter().filter(|file| !file.told) {
             self.dim(&format!("changed without asking: {}", shown(file.path.as_ref())));
         }
-        self.outlet.no_status();
+        self.printer.no_status();
         for remark in &outcome.remarks {
-            self.outlet.push(To::Err, format!("{}\n", self.style.dim(&format!("· note: {}", sanitize::line(remark)))));
+            self.printer.push(To::Err, format!("{}\n", self.style.dim(&format!("· note: {}", sanitize::line(remark)))));
         }
         let name = self.style.red("tieline exec:");
         let mut text = String::new();
@@ -426,7 +426,7 @@ impl Text {
             }
             (None, _) => {}
         }
-        self.outlet.push(To::Err, text);
+        self.printer.push(To::Err, text);
     }
 
     fn failure(name: &str, failure: &Failure) -> String {
@@ -501,14 +501,14 @@ impl Watch for Text {
             Event::Said { kind: MessageKind::Thought, news, .. } if self.shows(Show::Thoughts) => self.thinks(&news),
             // The others hear of it as a warning.
             Event::Session(SessionFacts { anew: Some(anew), .. }) if self.quiet => {
-                self.outlet.push(To::Err, format!("· note: {}\n", sanitize::line(anew)));
+                self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(anew)));
             }
             Event::Session(_) | Event::Said { .. } => {}
             Event::Update { update, tool, when } => self.update(update, tool, when),
             Event::Note(note) => self.note(note),
             Event::Warning(warning) => self.dim(&format!("note: {}", sanitize::line(warning))),
         }
-        self.outlet.room().await
+        self.printer.room().await
     }
 
     fn hear(&self, progress: Progress) {
@@ -522,7 +522,7 @@ impl Watch for Text {
                     // A line that wraps could not be taken away again.
                     let width = columns().saturating_sub(1);
                     let line: String = line.chars().take(width).collect();
-                    self.outlet.status(&self.style.dim(&line), self.style.same_screen && !self.fresh.get());
+                    self.printer.status(&self.style.dim(&line), self.style.same_screen && !self.fresh.get());
                 }
             }
             Progress::Waiting(phase, age) => {

@@ -20,7 +20,7 @@ pub enum To {
 
 /// The way out. Clones are the same.
 #[derive(Clone)]
-pub struct Outlet {
+pub struct Printer {
     inner: Arc<Inner>,
 }
 
@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-impl Outlet {
+impl Printer {
     /// Starts the thread.
     pub fn start() -> std::io::Result<Self> {
         let inner = Arc::new(Inner { state: Mutex::default(), work: Condvar::new(), written: Notify::new() });

@@ -1,7 +1,7 @@
 //! `tieline diff`: which files a session changed, and how.
 
 use crate::shared::{Failed, WRONG, bad_journal, block_on, colours, find_session, finish, note, open_journal};
-use crate::undo::{bad_undo, open_undo, whole_path};
+use crate::undo::{bad_undo, last_change, open_undo, whole_path};
 use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use tieline_host::store::State;
 /// Works for every agent, with or without git. Changes that nobody was asked about are marked.
 #[derive(Args)]
 pub struct Arguments {
-    /// The session; without it the last one of this folder
+    /// The session; without it the one that changed something last in this folder
     session: Option<String>,
 
     /// Only this file
@@ -49,17 +49,26 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     let journal = open_journal()?;
-    let entry = match (arguments.session.as_deref(), &arguments.file) {
-        // One name may also be that of a file.
-        (Some(name), None)
-            if journal.find(name).await.is_err() && (Path::new(name).exists() || name.contains(['/', '.'])) =>
-        {
-            arguments.file = Some(name.into());
-            find_session(&journal, None).await?
-        }
-        (name, _) => find_session(&journal, name).await?,
+    let mut named = match &arguments.session {
+        Some(name) => Some(find_session(&journal, Some(name)).await),
+        None => None,
     };
+    // One name may also be that of a file.
+    if let (Some(name), None, Some(Err(_))) = (&arguments.session, &arguments.file, &named)
+        && (Path::new(name).exists() || name.contains(['/', '.']))
+    {
+        (arguments.file, named) = (Some(name.into()), None);
+    }
     let file = arguments.file.as_deref().map(whole_path).transpose()?;
+    let entry = match named {
+        Some(named) => named?,
+        None => {
+            match last_change(&journal, "diff", async |entry| changed(&journal, entry, file.as_deref()).await).await? {
+                Some(entry) => entry,
+                None => find_session(&journal, None).await?,
+            }
+        }
+    };
     if arguments.hunks {
         let file =
             file.ok_or((crate::shared::USAGE, "--hunks needs a file: tieline diff SESSION FILE --hunks".to_owned()))?;
@@ -92,6 +101,13 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
         nothing(&entry, "changed", file.as_deref());
     }
     Ok(out)
+}
+
+/// Whether a session changed a file, or this one if it is given.
+async fn changed(journal: &Journal, entry: &Entry, file: Option<&Path>) -> Result<bool, Failed> {
+    let Some(file) = file else { return Ok(true) };
+    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    Ok(story.turns.iter().flat_map(|turn| &turn.changes).any(|changed| Path::new(&changed.path) == file))
 }
 
 /// The files now, compared with before the session.

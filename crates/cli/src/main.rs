@@ -24,7 +24,7 @@ const EXAMPLES: &str = "Examples:
   tieline doctor                          does the built-in agent work?
   tieline agents add mine -- my-agent     give an agent a name
   tieline sessions search panic           find what was said
-  tieline diff                            what did the last session here change?
+  tieline diff                            what did an agent change here last?
   tieline undo --dry-run                  what would be put back?
 
 Settings: ~/.config/tieline/config.toml and .tieline/config.toml; see `tieline config path`.

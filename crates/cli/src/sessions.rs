@@ -2,7 +2,7 @@
 
 use crate::shared::{
     Failed, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal,
-    table,
+    session_name, table,
 };
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tieline_host::store::State;
 /// Sessions with every agent: list, read, search, export, delete
 ///
 /// Every session is written down, whatever the agent: what you said, what it did, what was decided, which files changed.
-/// A session is named by its id, by enough of the beginning or end of it, or by `last`.
+/// A session is named by its id, by enough of the beginning or end of it, by the name that you gave it, or by `last`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -80,6 +80,14 @@ enum Command {
         #[arg(required = true)]
         sessions: Vec<String>,
     },
+    /// Give one a name, as `tieline exec -s NAME` does
+    Rename {
+        /// The session
+        session: String,
+        /// Its new name
+        #[arg(value_parser = session_name)]
+        name: String,
+    },
     /// Delete what `[sessions]` in the configuration says is too old or too much
     Prune,
 }
@@ -138,12 +146,19 @@ async fn work(command: Command) -> Result<String, Failed> {
             // All are found before one is deleted.
             let mut found = Vec::new();
             for session in &sessions {
-                found.push(journal.find(session).await.map_err(bad_journal)?);
+                found.push(find_session(&journal, Some(session)).await?);
             }
             for entry in &found {
                 journal.delete(&entry.id).await.map_err(bad_journal)?;
                 note(format_args!("deleted {}", entry.id));
             }
+            Ok(String::new())
+        }
+        Command::Rename { session, name } => {
+            let journal = open_journal()?;
+            let entry = find_session(&journal, Some(&session)).await?;
+            journal.rename(&entry, &name).await.map_err(bad_journal)?;
+            note(format_args!("{} is called {} now", entry.id, sanitize::exact_line(&name)));
             Ok(String::new())
         }
         Command::Prune => {
@@ -157,7 +172,7 @@ async fn work(command: Command) -> Result<String, Failed> {
 
 async fn list(agent: Option<String>, only_here: bool, limit: usize, format: Form) -> Result<String, Failed> {
     let filtered = only_here || agent.is_some();
-    let cwd = if only_here { Some(here()?.canonicalize().unwrap_or(here()?)) } else { None };
+    let cwd = if only_here { Some(here()?) } else { None };
     let page = open_journal()?.list(Query { cwd, agent, limit, cursor: None }).await.map_err(bad_journal)?;
     if format == Form::Json {
         let sessions: Vec<Value> = page.entries.iter().map(export::entry_to_json).collect();

@@ -95,19 +95,24 @@ pub fn open_journal() -> Result<Journal, Failed> {
     Journal::open_default().map_err(bad_journal)
 }
 
-/// A session by its id, or the last one of the current folder.
-pub async fn find_session(journal: &Journal, id: Option<&str>) -> Result<Entry, Failed> {
-    if let Some(id) = id {
-        return journal.find(id).await.map_err(bad_journal);
-    }
+/// A session by its id or name, or the last one of the current folder.
+pub async fn find_session(journal: &Journal, text: Option<&str>) -> Result<Entry, Failed> {
     let here = here()?;
-    let real = here.canonicalize().unwrap_or_else(|_| here.clone());
-    for folder in [&real, &here] {
-        if let Some(entry) = journal.last(None, Some(folder)).await.map_err(bad_journal)? {
-            return Ok(entry);
-        }
+    let found = match text {
+        Some(text) => journal.find(text, &here).await.map(Some),
+        None => journal.last(None, Some(&here)).await,
+    };
+    let why = "there is no session of this folder; name one, see `tieline sessions list`";
+    found.map_err(bad_journal)?.ok_or_else(|| (NO_SESSION, why.to_owned()))
+}
+
+/// A name for a session.
+pub fn session_name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a name has at least one character".into()),
+        journal::LAST => Err("`last` stands for the session used last".into()),
+        _ => Ok(text.to_owned()),
     }
-    Err((NO_SESSION, "there is no session of this folder; name one, see `tieline sessions list`".into()))
 }
 
 /// `NAME=VALUE`.

@@ -1,14 +1,17 @@
 //! `tieline undo`: puts files back as they were before a turn, by turn, file or place; git is not touched.
 
-use crate::shared::{Failed, USAGE, WRONG, bad_journal, block_on, find_session, finish, here, note, open_journal};
+use crate::shared::{
+    Failed, NO_SESSION, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, note, open_journal,
+};
 use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::journal::{Entry, Journal, Recording};
+use tieline_client::sanitize;
 use tieline_client::undo::{Error, Kind, Undo, Why};
 use tieline_host::roots::shown;
-use tieline_host::store::Claim;
+use tieline_host::store::{Claim, State};
 
 /// Put files back as they were before a turn, whatever the agent; git is not touched
 ///
@@ -16,7 +19,7 @@ use tieline_host::store::Claim;
 /// the line to type is printed.
 #[derive(Args)]
 pub struct Arguments {
-    /// The session; without it the last one of this folder
+    /// The session; without it the one that changed something last in this folder
     session: Option<String>,
 
     /// The turn; without it the last one that changed something
@@ -50,16 +53,26 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed> {
     let journal = open_journal()?;
-    let entry = find_session(&journal, arguments.session.as_deref()).await?;
+    let file = arguments.file.as_deref().map(whole_path).transpose()?;
+    let entry = match &arguments.session {
+        Some(name) => find_session(&journal, Some(name)).await?,
+        None => {
+            // A turn that is named may be one that was undone already.
+            let fits = async |entry: &Entry| {
+                Ok(arguments.turn.is_some() || open_undo(&journal, entry).await?.1.last_turn(file.as_deref()).is_some())
+            };
+            let found = last_change(&journal, "undo", fits).await?;
+            found.ok_or_else(|| (WRONG, "no session of this folder has anything to undo".to_owned()))?
+        }
+    };
     let (recording, undo) = open_undo(&journal, &entry).await?;
-    let turn = arguments.turn.or_else(|| undo.last_turn());
+    let turn = arguments.turn.or_else(|| undo.last_turn(file.as_deref()));
     let turn = turn.ok_or((WRONG, format!("session {} has nothing to undo", entry.id)))?;
     let known = undo.turns();
     if !known.contains(&turn) {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         return Err((WRONG, format!("session {} has no turn {turn} that can be undone; there is: {known}", entry.id)));
     }
-    let file = arguments.file.as_deref().map(whole_path).transpose()?;
     let mut out = String::new();
     if let (Some(number), Some(file)) = (arguments.hunk, &file) {
         let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
@@ -110,6 +123,43 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     Ok(out)
 }
 
+/// The session that changed files last in this folder, of those that fit. Which one it is is said, unless it is the last one
+/// here. If there is none here but one near, the line to type for that one is the error.
+pub async fn last_change(
+    journal: &Journal,
+    command: &str,
+    fits: impl AsyncFn(&Entry) -> Result<bool, Failed>,
+) -> Result<Option<Entry>, Failed> {
+    let here = here()?;
+    let last = journal.last(None, Some(&here)).await.map_err(bad_journal)?;
+    // What a turn changed that was cut off is found first. While one is at work, nothing is undone.
+    if let Some(last) = last.as_ref().filter(|last| Undo::is_open(journal, last))
+        && (last.state == State::Interrupted || command == "undo")
+    {
+        open_undo(journal, last).await?;
+    }
+    for entry in journal.changed(Some(&here)).await.map_err(bad_journal)? {
+        if fits(&entry).await? {
+            if last.is_some_and(|last| last.id != entry.id) {
+                let title = entry.title.as_deref().map(|title| format!(", “{}”", cut(&sanitize::line(title), 60)));
+                note(format_args!("the last change here is of session {}{}", entry.id, title.unwrap_or_default()));
+            }
+            return Ok(Some(entry));
+        }
+    }
+    let near = |entry: &Entry| here.starts_with(&entry.cwd) || Path::new(&entry.cwd).starts_with(&here);
+    match journal.changed(None).await.map_err(bad_journal)?.into_iter().find(|entry| last.is_none() && near(entry)) {
+        Some(Entry { id, cwd, .. }) => {
+            let cwd = shown(cwd.as_ref());
+            Err((
+                NO_SESSION,
+                format!("there is no session of this folder, but one of {cwd}; type: tieline {command} {id}"),
+            ))
+        }
+        None => Ok(None),
+    }
+}
+
 /// Writes down what was undone.
 async fn told(recording: &Recording, text: &str) -> Result<(), Failed> {
     recording.notice("info", format!("undo: {}", text.trim_end())).await.map_err(bad_journal)
@@ -126,7 +176,9 @@ pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, U
     let undo = Undo::open(journal, entry).map_err(bad_undo)?;
     if let Some((turn, report)) = undo.settle().await.map_err(bad_undo)? {
         note(format_args!("turn {turn} was cut off; what changed since it began counts as its doing"));
-        recording.changes(&report.changed).await.map_err(bad_journal)?;
+        if !report.changed.is_empty() {
+            recording.changes(&report.changed).await.map_err(bad_journal)?;
+        }
     }
     Ok((recording, undo))
 }

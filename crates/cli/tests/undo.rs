@@ -91,7 +91,7 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
     user.run(&["undo", "--force"]).good();
     assert_eq!(user.read("project/a.txt").as_deref(), Some(BEFORE));
     assert!(user.run(&["diff", "--now"]).good().err.contains("left a change in no file"));
-    user.run(&["undo"]).bad(1, "has nothing to undo");
+    user.run(&["undo"]).bad(1, "no session of this folder has anything to undo");
     user.run(&["undo", "--turn", "5"]).bad(1, "has no turn 5 that can be undone");
     let shown = user.run(&["sessions", "show", "last"]).good().out;
     assert!(shown.contains("undo: put back"), "{shown}");

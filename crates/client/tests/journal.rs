@@ -1,6 +1,7 @@
 //! The journal: sessions of any agent under our own ids, found, searched, told again, locked, deleted, exported.
 #![allow(clippy::unwrap_used)]
 
+use std::path::Path;
 use tieline::schema::{
     ContentBlock, Dialect, Diff, Image, MessageKind, Patch, SessionInfoUpdate, StopReason, ToolCallStatus,
     ToolCallUpdate, ToolKind, Update, to_base64,
@@ -76,18 +77,19 @@ async fn two_agents_with_the_same_id_do_not_clash() {
 async fn sessions_are_found_by_a_part_of_their_id() {
     let world = World::new();
     let journal = world.journal();
-    assert_eq!(journal.find("last").await.unwrap_err(), Error::Empty);
+    let here = Path::new("/nowhere");
+    assert_eq!(journal.find("last", here).await.unwrap_err(), Error::Empty);
     let one = one_turn(&journal, "a", "s1", "x", "y").await;
     let two = one_turn(&journal, "a", "s2", "x", "y").await;
     let (time, chance) = one.split_once('-').unwrap();
-    assert_eq!(journal.find(&one).await.unwrap().id, one);
-    assert_eq!(journal.find(&one[..10]).await.unwrap().id, one);
-    assert_eq!(journal.find(chance).await.unwrap().id, one);
-    assert_eq!(journal.find("last").await.unwrap().id, two);
-    let error = journal.find(&time[..3]).await.unwrap_err();
+    assert_eq!(journal.find(&one, here).await.unwrap().id, one);
+    assert_eq!(journal.find(&one[..10], here).await.unwrap().id, one);
+    assert_eq!(journal.find(chance, here).await.unwrap().id, one);
+    assert_eq!(journal.find("last", here).await.unwrap().id, two);
+    let error = journal.find(&time[..3], here).await.unwrap_err();
     assert!(matches!(&error, Error::Ambiguous(_, ids) if ids.len() == 2), "{error}");
     for text in ["nothing", "", "%", "_______-_____"] {
-        let error = journal.find(text).await.unwrap_err();
+        let error = journal.find(text, here).await.unwrap_err();
         assert!(error.is_no_session(), "{error}");
     }
 }
@@ -105,6 +107,19 @@ async fn names_belong_to_an_agent_and_a_folder() {
         let found = journal.named(agent, cwd.as_ref(), "api").await.unwrap().map(|entry| entry.id);
         assert_eq!(found.as_ref(), want, "{agent} {cwd}");
     }
+    // Whoever looks one up by its name is told when that could be several; where one is of this folder, it is meant.
+    let error = journal.find("api", Path::new("/work")).await.unwrap_err();
+    assert!(matches!(&error, Error::Ambiguous(_, two) if two.len() == 2 && two[0].contains("in /work")), "{error}");
+    let there = Begin { cwd: "/there".into(), ..named("a") };
+    let three = journal.begin(there).await.unwrap().id().to_owned();
+    assert_eq!(journal.find("api", Path::new("/there")).await.unwrap().id, three);
+    assert!(journal.find("api", Path::new("/else")).await.is_err());
+    let entry = journal.entry(&two).await.unwrap();
+    journal.rename(&entry, "web").await.unwrap();
+    assert_eq!(journal.find("web", Path::new("/else")).await.unwrap().id, two);
+    assert_eq!(journal.find("api", Path::new("/work")).await.unwrap().id, one);
+    let clash = journal.begin(named("b")).await.unwrap().entry().clone();
+    assert_eq!(journal.rename(&clash, "web").await.unwrap_err(), Error::NameTaken("web".into(), two));
     // What the user calls it stays, whatever the agent says.
     let recording = journal.reopen(&one, Claim::TakeOver).await.unwrap();
     let info = SessionInfoUpdate { title: Patch::Set("something else".into()), ..SessionInfoUpdate::default() };

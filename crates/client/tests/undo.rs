@@ -90,14 +90,14 @@ async fn a_turn_is_found_and_put_back() {
     let diff = report.changed[0].diff.as_deref().unwrap();
     assert!(diff.contains("-two\n+2\n"), "{diff}");
     // First only said, then done.
-    assert_eq!(world.undo.last_turn().as_deref(), Some("1"));
+    assert_eq!(world.undo.last_turn(None).as_deref(), Some("1"));
     assert_eq!(world.undo.preview("1", None, false).restored.len(), 3);
     assert_eq!(world.get("changed").unwrap(), "one\n2\n");
     let done = world.undo.undo("1", None, false);
     assert!(done.refused.is_empty(), "{:?}", done.refused);
     assert_eq!((world.get("changed").as_deref(), world.get("gone").as_deref()), (Some("one\ntwo\n"), Some("bye\n")));
     assert!(!world.root.join("new").exists());
-    assert_eq!(world.undo.last_turn(), None);
+    assert_eq!(world.undo.last_turn(None), None);
     // An undo can be undone.
     world.undo.undo(&done.turn.unwrap(), None, false);
     assert_eq!((world.get("changed").as_deref(), world.get("gone")), (Some("one\n2\n"), None));

@@ -1,6 +1,6 @@
 //! The command line of `tieline exec`.
 
-use crate::shared::pair;
+use crate::shared::{pair, session_name};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,15 +67,15 @@ pub struct Arguments {
     pub add_dir: Vec<PathBuf>,
 
     /// A session by a name of yours; begun if there is none
-    #[arg(long, short, value_name = "NAME", help_heading = "Session", conflicts_with_all = ["resume", "go_on"])]
+    #[arg(long, short, value_name = "NAME", value_parser = session_name, help_heading = "Session", conflicts_with_all = ["resume", "go_on"])]
     pub session: Option<String>,
 
     /// Goes on with the last session of this agent in this folder
     #[arg(long = "continue", short = 'c', help_heading = "Session", conflicts_with = "resume")]
     pub go_on: bool,
 
-    /// Goes on with a session: its id, enough of it, or `last`
-    #[arg(long, short, value_name = "ID", help_heading = "Session")]
+    /// Goes on with a session: its id, enough of it, its name, or `last`
+    #[arg(long, short, value_name = "SESSION", help_heading = "Session")]
     pub resume: Option<String>,
 
     /// If the agent has lost the session: fail, new or handover

@@ -244,7 +244,7 @@ async fn entry(arguments: &Arguments, config: &Config, journal: Option<&Journal>
         if error.is_no_session() { missing(error.to_string()) } else { config_error(&error) }
     };
     if let Some(id) = &arguments.resume {
-        return journal.find(id).await.map(Some).map_err(journal_error);
+        return journal.find(id, &folder(arguments, None)?).await.map(Some).map_err(journal_error);
     }
     if !arguments.go_on && arguments.session.is_none() {
         return Ok(None);

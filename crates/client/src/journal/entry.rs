@@ -65,18 +65,15 @@ pub(super) struct Meta {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) agent_session: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) protocol: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) command: Vec<String>,
 }
 
 impl Meta {
-    fn of(session: Option<&String>, name: Option<&String>, protocol: Option<Dialect>, command: &[String]) -> Raw {
+    fn of(session: Option<&String>, protocol: Option<Dialect>, command: &[String]) -> Raw {
         let meta = Self {
             agent_session: session.cloned(),
-            name: name.cloned(),
             protocol: protocol.map(|dialect| dialect.name().to_owned()),
             command: command.to_vec(),
         };
@@ -86,7 +83,7 @@ impl Meta {
 
 impl Begin {
     pub(super) fn meta(&self) -> Raw {
-        Meta::of(self.agent_session.as_ref(), self.name.as_ref(), self.protocol, &self.command)
+        Meta::of(self.agent_session.as_ref(), self.protocol, &self.command)
     }
 }
 
@@ -99,7 +96,7 @@ impl Entry {
             agent_session: meta.agent_session,
             cwd: session.cwd.clone(),
             directories: session.directories.clone(),
-            name: meta.name,
+            name: session.title.clone().filter(|_| session.named),
             title: session.title.clone(),
             protocol: meta.protocol.and_then(|name| name.parse().ok()),
             command: meta.command,
@@ -113,6 +110,6 @@ impl Entry {
     }
 
     pub(super) fn meta(&self) -> Raw {
-        Meta::of(self.agent_session.as_ref(), self.name.as_ref(), self.protocol, &self.command)
+        Meta::of(self.agent_session.as_ref(), self.protocol, &self.command)
     }
 }

@@ -14,6 +14,8 @@ pub enum Error {
     NotFound(String),
     /// Several sessions fit: these, and perhaps more.
     Ambiguous(String, Vec<String>),
+    /// Another session has this name already: that one.
+    NameTaken(String, String),
     /// There are no sessions yet.
     Empty,
     /// The system gave no random numbers.
@@ -36,8 +38,9 @@ impl fmt::Display for Error {
                 write!(f, "there is no session {text:?}; `tieline sessions list` shows those there are")
             }
             Self::Ambiguous(text, ids) => {
-                write!(f, "several sessions fit {text:?}: {}; type more of the id", ids.join(", "))
+                write!(f, "several sessions fit {text:?}: {}; type the id of one", ids.join(", "))
             }
+            Self::NameTaken(name, id) => write!(f, "session {id} is called {name:?} already"),
             Self::Empty => f.write_str("there are no sessions yet"),
             Self::Chance(why) => write!(f, "the system gives no random numbers: {why}"),
             Self::Store(store::Error::InUse { session, holder }) => {

@@ -25,8 +25,12 @@ use tieline_host::store::{self, Claim, ListQuery, NewSession, Retention, Store};
 
 /// The file name of the journal, beside the store of the built-in agent.
 const FILE: &str = "journal.db";
-/// How many sessions a short id may fit before we stop looking.
+/// What stands for the session used last. No session can have this name.
+pub const LAST: &str = "last";
+/// How many sessions a name or short id may fit before we stop looking.
 const FITTING: usize = 5;
+/// How many sessions with changes are looked at.
+const CHANGED: usize = 100;
 
 /// How often old sessions are looked for.
 const DAY: Duration = Duration::from_hours(24);
@@ -133,17 +137,25 @@ impl Journal {
         Ok(recording)
     }
 
-    /// A session by its whole id, by enough of its beginning or end, or `last`.
-    pub async fn find(&self, text: &str) -> Result<Entry> {
-        if text == "last" {
-            let page = self.list(Query { limit: 1, ..Query::default() }).await?;
-            return page.entries.into_iter().next().ok_or(Error::Empty);
+    /// A session by its whole id, by the name that the user gave it, by enough of the beginning or end of its id, or `last`.
+    /// Of several with the same name the one of the folder `here` is meant.
+    pub async fn find(&self, text: &str, here: &Path) -> Result<Entry> {
+        if text == LAST {
+            return self.last(None, None).await?.ok_or(Error::Empty);
         }
-        let fitting = self.store.matching(text, FITTING).await?;
+        let here = here.to_string_lossy();
+        let fitting: Vec<Entry> = self.store.matching(text, &here, FITTING).await?.iter().map(Entry::of).collect();
         match &fitting[..] {
             [] => Err(Error::NotFound(text.to_owned())),
-            [one] => Ok(Entry::of(one)),
-            many => Err(Error::Ambiguous(text.to_owned(), many.iter().map(|one| one.id.to_string()).collect())),
+            [one] => Ok(one.clone()),
+            [one, next, ..] if one.name.as_deref() == Some(text) && one.cwd == here && next.cwd != here => {
+                Ok(one.clone())
+            }
+            many => {
+                let told = many.iter().map(|one| format!("{} ({} in {})", one.id, one.agent, one.cwd));
+                let told = told.map(|one| crate::sanitize::exact_line(&one)).collect();
+                Err(Error::Ambiguous(text.to_owned(), told))
+            }
         }
     }
 
@@ -160,17 +172,25 @@ impl Journal {
 
     /// The session that the user called `name`, with this agent in this folder.
     pub async fn named(&self, agent: &str, cwd: &Path, name: &str) -> Result<Option<Entry>> {
-        let mut query = Query { agent: Some(agent.to_owned()), cwd: Some(cwd.to_owned()), ..Query::default() };
-        loop {
-            let page = self.list(query.clone()).await?;
-            if let Some(entry) = page.entries.into_iter().find(|entry| entry.name.as_deref() == Some(name)) {
-                return Ok(Some(entry));
-            }
-            match page.next {
-                Some(next) => query.cursor = Some(next),
-                None => return Ok(None),
-            }
+        let cwd = cwd.to_string_lossy();
+        let fitting = self.store.matching(name, &cwd, usize::MAX).await?;
+        let fits = |entry: &Entry| entry.name.as_deref() == Some(name) && entry.agent == agent && entry.cwd == cwd;
+        Ok(fitting.iter().map(Entry::of).find(fits))
+    }
+
+    /// Gives a session a name. Refused if another one with the same agent in the same folder has it.
+    pub async fn rename(&self, entry: &Entry, name: &str) -> Result<()> {
+        match self.named(&entry.agent, Path::new(&entry.cwd), name).await? {
+            Some(other) if other.id != entry.id => Err(Error::NameTaken(name.to_owned(), other.id)),
+            _ => Ok(self.store.rename(&entry.id.as_str().into(), Some(name)).await?),
         }
+    }
+
+    /// Sessions that changed files, of a folder if it is given; the one with the last change comes first.
+    pub async fn changed(&self, cwd: Option<&Path>) -> Result<Vec<Entry>> {
+        let cwd = cwd.map(Path::to_string_lossy);
+        let found = self.store.with_event(record::CHANGES, cwd.as_deref(), CHANGED).await?;
+        Ok(found.iter().map(Entry::of).collect())
     }
 
     /// A page of sessions.

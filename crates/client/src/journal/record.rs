@@ -13,6 +13,9 @@ const TITLE: usize = 80;
 /// Pieces of text that come faster than this share a write; others are on the disk before they are shown.
 const BURST: Duration = Duration::from_millis(50);
 
+/// The kind of the event that says which files a turn changed.
+pub(super) const CHANGES: &str = "changes";
+
 /// What was decided about something the agent asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -215,7 +218,7 @@ impl Recording {
 
     /// Which files a turn changed.
     pub async fn changes(&self, changed: &[Changed]) -> Result<()> {
-        self.other("changes", changed).await
+        self.other(CHANGES, changed).await
     }
 
     /// The agent gave the session another id: its old one was lost, and the user said to go on, perhaps with a record of what

@@ -110,7 +110,7 @@ impl Story {
                 turn.interrupted = interrupted;
             }
             Event::Other { kind, body } => match kind.as_str() {
-                "changes" => turn.changes.extend(body.parse::<Vec<Changed>>().unwrap_or_default()),
+                super::record::CHANGES => turn.changes.extend(body.parse::<Vec<Changed>>().unwrap_or_default()),
                 "outcome" => turn.outcome = body.parse().ok(),
                 "notice" => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),
                 _ => turn.notes.push((place, Note::Other(kind, body))),

@@ -167,9 +167,11 @@ impl Undo {
         turns.filter(|turn| !self.snapshots.changed(turn).is_empty()).collect()
     }
 
-    /// The turn that an undo is about unless another is named: the last one that is still in effect.
-    pub fn last_turn(&self) -> Option<String> {
-        self.turns().into_iter().rfind(|turn| is_turn(turn))
+    /// The turn that an undo is about unless another is named: the last one that is still in effect, in this file if one is
+    /// given.
+    pub fn last_turn(&self, file: Option<&Path>) -> Option<String> {
+        let has = |turn: &str| file.is_none_or(|file| self.files(turn).iter().any(|(known, _)| known == file));
+        self.turns().into_iter().rfind(|turn| is_turn(turn) && has(turn))
     }
 
     /// The files of a turn that can still be undone, and how it changed them.

@@ -54,10 +54,18 @@ impl Store {
         self.read(move |db| session::find(db, &id, session::read)).await
     }
 
-    /// Sessions whose id is, begins or ends with `part`, those used last first. One whose id it is stands alone.
-    pub async fn matching(&self, part: &str, limit: usize) -> Result<Vec<Session>> {
-        let part = part.to_owned();
-        self.read(move |db| matching(db, &part, limit.clamp(1, MOST))).await
+    /// Sessions that `text` may mean: the one with this id; or else those that the user gave this name; or else those whose
+    /// id begins or ends so. Those of the directory `here` come first, then those used last.
+    pub async fn matching(&self, text: &str, here: &str, limit: usize) -> Result<Vec<Session>> {
+        let (text, here) = (text.to_owned(), here.to_owned());
+        self.read(move |db| matching(db, &text, &here, limit.clamp(1, MOST))).await
+    }
+
+    /// Sessions in which an event of this kind happened, of the directory `cwd` if it is given; the one where it happened last
+    /// comes first.
+    pub async fn with_event(&self, kind: &str, cwd: Option<&str>, limit: usize) -> Result<Vec<Session>> {
+        let (kind, cwd) = (kind.to_owned(), cwd.map(str::to_owned));
+        self.read(move |db| with_event(db, &kind, cwd.as_deref(), limit.clamp(1, MOST))).await
     }
 
     /// Sessions in whose title or turns all words of `text` are found, the last one as a beginning; the best first.
@@ -102,17 +110,33 @@ fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
     Ok(page)
 }
 
-fn matching(db: &Connection, part: &str, limit: usize) -> Result<Vec<Session>> {
-    match session::find(db, &part.into(), session::read) {
-        Ok(whole) => return Ok(vec![whole]),
-        Err(Error::NotFound(_)) if part.is_empty() => return Ok(Vec::new()),
-        Err(Error::NotFound(_)) => {}
-        Err(error) => return Err(error),
+fn matching(db: &Connection, text: &str, here: &str, limit: usize) -> Result<Vec<Session>> {
+    if text.is_empty() {
+        return Ok(Vec::new());
     }
-    let mut find = db.prepare_cached(&session::select(
-        "WHERE substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1 ORDER BY touched DESC LIMIT ?2",
-    ))?;
-    let rows = find.query_map(rusqlite::params![part, i64::try_from(limit).unwrap_or(i64::MAX)], session::read)?;
+    for condition in
+        ["id = ?1", "named AND title = ?1", "substr(id, 1, length(?1)) = ?1 OR substr(id, -length(?1)) = ?1"]
+    {
+        let rest = format!("WHERE {condition} ORDER BY cwd = ?2 DESC, touched DESC LIMIT ?3");
+        let params = rusqlite::params![text, here, i64::try_from(limit).unwrap_or(i64::MAX)];
+        let found = sessions(db, &rest, params)?;
+        if !found.is_empty() {
+            return Ok(found);
+        }
+    }
+    Ok(Vec::new())
+}
+
+fn with_event(db: &Connection, kind: &str, cwd: Option<&str>, limit: usize) -> Result<Vec<Session>> {
+    let cwd_fits = if cwd.is_some() { "cwd = ?2" } else { "?2 IS NULL" };
+    let last = "(SELECT max(id) FROM event WHERE event.session = session.key AND kind = ?1)";
+    let rest = format!("WHERE {cwd_fits} AND {last} IS NOT NULL ORDER BY {last} DESC LIMIT ?3");
+    sessions(db, &rest, rusqlite::params![kind, cwd, i64::try_from(limit).unwrap_or(i64::MAX)])
+}
+
+fn sessions(db: &Connection, rest: &str, params: impl rusqlite::Params) -> Result<Vec<Session>> {
+    let mut find = db.prepare_cached(&session::select(rest))?;
+    let rows = find.query_map(params, session::read)?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -38,6 +38,7 @@ pub use available::{Available, Refused, probe};
 pub use guard::Guarded;
 pub use launcher::init;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -45,16 +46,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// How far a command can reach with its hands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+/// How much of the machine a command can change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub enum Level {
     /// It can write nothing that stays, but for named caches.
     #[default]
-    ReadOnly = 0,
+    ReadOnly,
     /// It can write below the roots.
-    Workspace = 1,
+    Workspace,
     /// It can do all that we can do.
-    Off = 2,
+    Off,
 }
 
 impl Level {
@@ -82,7 +83,7 @@ impl FromStr for Level {
 }
 
 /// Whether a command can reach the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Network {
     /// It can't. Where there are namespaces, it has a loopback of its own.
     #[default]
@@ -113,7 +114,7 @@ impl fmt::Display for Mechanism {
 }
 
 /// Which mechanisms a launcher uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[allow(clippy::struct_excessive_bools)]
 pub(crate) struct Plan {
     pub(crate) namespaces: bool,
@@ -124,8 +125,9 @@ pub(crate) struct Plan {
 }
 
 /// A folder as it was when it was named. Another one in its place is not it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pinned {
+    #[serde(with = "wire::path")]
     pub(crate) path: PathBuf,
     pub(crate) device: u64,
     pub(crate) inode: u64,

@@ -4,7 +4,7 @@ use super::Request;
 use super::output::{Output, Ring};
 use crate::sandbox::link::{Launched, Launcher};
 use crate::sandbox::temp::Temp;
-use crate::sandbox::wire::{Exit, HEAD, Tag, frame, head};
+use crate::sandbox::wire::{Exit, HEAD, Message, length};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -300,9 +300,9 @@ impl Attendant {
     /// Gives the time by which it must have happened.
     fn wish_the_end(&self) -> Option<tokio::time::Instant> {
         let grace = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
-        if let Some(wishes) = &self.wishes {
+        if let (Some(wishes), Ok(bytes)) = (&self.wishes, Message::Stop(grace).encode()) {
             // There is room: it is the first that we say.
-            let _ = wishes.try_write(&frame(Tag::Stop, &grace.to_le_bytes()));
+            let _ = wishes.try_write(&bytes);
         }
         Some(tokio::time::Instant::now() + self.grace + OBEY)
     }
@@ -325,13 +325,12 @@ impl Shared {
 /// Waits until the supervisor tells how the command ended. `None` if it is gone without a word.
 async fn last_word(talk: &mut OwnedReadHalf) -> Option<Exit> {
     loop {
-        let mut start = [0; HEAD];
-        talk.read_exact(&mut start).await.ok()?;
-        let (tag, length) = head(start).ok()?;
-        let mut bytes = vec![0; length];
+        let mut head = [0; HEAD];
+        talk.read_exact(&mut head).await.ok()?;
+        let mut bytes = vec![0; length(head).ok()?];
         talk.read_exact(&mut bytes).await.ok()?;
-        if tag == Tag::Ended {
-            return Exit::decode(&bytes);
+        if let Message::Ended(exit) = Message::decode(&bytes).ok()? {
+            return Some(exit);
         }
     }
 }

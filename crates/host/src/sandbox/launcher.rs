@@ -8,7 +8,7 @@
 //!
 //! Whoever supervises holds a socket to the owner. If that closes, however it comes, everything ends.
 
-use super::wire::{Setup, Tag, Trouble, receive, send};
+use super::wire::{Message, Setup, Trouble, receive, send};
 use super::{Level, confine, filter, mounts, namespaces, supervisor};
 use rustix::process::{Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 use rustix::thread::set_no_new_privs;
@@ -76,13 +76,15 @@ pub(super) fn let_go() {
 }
 
 fn ask(talk: &UnixStream) -> io::Result<Setup> {
-    send(talk, Tag::Setup, &[])?;
-    expect(talk, Tag::Setup).and_then(|bytes| Setup::decode(&bytes))
+    send(talk, &Message::Ask)?;
+    be_told(talk)
 }
 
-fn expect(talk: &UnixStream, tag: Tag) -> io::Result<Vec<u8>> {
-    let (found, bytes) = receive(talk)?;
-    if found == tag { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
+fn be_told(talk: &UnixStream) -> io::Result<Setup> {
+    match receive(talk)? {
+        Message::Setup(setup) => Ok(*setup),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 /// Tells the other side what went wrong.
@@ -90,7 +92,7 @@ fn told<T>(talk: &UnixStream, what: &str, result: io::Result<T>) -> io::Result<T
     result.inspect_err(|error| {
         let trouble =
             Trouble { program: false, errno: error.raw_os_error().unwrap_or(0), text: format!("{what}: {error}") };
-        let _ = send(talk, Tag::Failed, &trouble.encode());
+        let _ = send(talk, &Message::Failed(trouble));
     })
 }
 
@@ -101,8 +103,10 @@ fn first(talk: UnixStream) -> io::Result<i32> {
     }
     let sockets = mounts::sockets(&setup);
     told(&talk, "new namespaces", namespaces::enter(&setup))?;
-    send(&talk, Tag::Map, &[])?;
-    expect(&talk, Tag::Map)?;
+    send(&talk, &Message::Map)?;
+    if receive(&talk)? != Message::Map {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     if setup.network == super::Network::Off {
         told(&talk, "the loopback", namespaces::loopback())?;
     }
@@ -124,7 +128,7 @@ fn init_of_namespace(talk: UnixStream) -> io::Result<i32> {
 }
 
 fn last(talk: &UnixStream) -> io::Result<i32> {
-    let setup = Setup::decode(&expect(talk, Tag::Setup)?)?;
+    let setup = be_told(talk)?;
     // A session of its own, so that it has no hold on our terminal.
     setsid()?;
     if setup.tty {
@@ -145,14 +149,14 @@ fn last(talk: &UnixStream) -> io::Result<i32> {
         }
     }
     let [program, args @ ..] = &setup.words[..] else {
-        send(talk, Tag::Probed, version.to_string().as_bytes())?;
+        send(talk, &Message::Probed(version))?;
         return Ok(0);
     };
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(setup.env.iter().map(|(name, value)| (name, value)));
     let failed = |text: &str, error: &io::Error| {
         let errno = error.raw_os_error().unwrap_or(0);
-        send(talk, Tag::Failed, &Trouble { program: true, errno, text: text.into() }.encode())
+        send(talk, &Message::Failed(Trouble { program: true, errno, text: text.into() }))
     };
     if let Err(error) = std::env::set_current_dir(&setup.folder) {
         failed(&format!("its folder `{}`: {error}", setup.folder.display()), &error)?;

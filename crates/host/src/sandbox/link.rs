@@ -1,6 +1,6 @@
 //! The owner's end: starts a launcher and goes with it until the command runs.
 
-use super::wire::{Setup, Tag, Trouble, receive, send};
+use super::wire::{Message, Setup, Trouble, receive, send};
 use super::{launcher, namespaces};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,7 +25,7 @@ pub(crate) struct Launched {
 /// What there is to say in the end.
 enum Answer {
     Started(Option<i32>),
-    Probed(String),
+    Probed(u32),
 }
 
 /// The launcher's process. It ends by itself when nobody talks to it any more, and is reaped then.
@@ -59,13 +59,13 @@ pub(crate) fn launch(setup: &Setup, output: OwnedFd) -> Result<Launched, Trouble
 }
 
 /// Goes all the way with a plan, but starts nothing. Gives what the last stage says.
-pub(super) fn probe(setup: &Setup) -> Result<String, Trouble> {
+pub(super) fn probe(setup: &Setup) -> Result<u32, Trouble> {
     let null = std::fs::File::options().write(true).open("/dev/null").map_err(|error| trouble(&error))?;
     let (talk, launcher, answer) = go(setup, null.into())?;
     drop(talk);
     launcher.wait();
     match answer {
-        Answer::Probed(text) => Ok(text),
+        Answer::Probed(version) => Ok(version),
         Answer::Started(_) => Err(trouble(&io::ErrorKind::InvalidData.into())),
     }
 }
@@ -102,22 +102,22 @@ fn go(setup: &Setup, output: OwnedFd) -> Result<(UnixStream, Launcher, Answer), 
 
 fn hello(talk: &UnixStream, setup: &Setup, id: u32) -> io::Result<Result<Answer, Trouble>> {
     loop {
-        let (tag, bytes) = receive(talk)?;
-        match tag {
-            Tag::Setup => send(talk, Tag::Setup, &setup.encode())?,
-            Tag::Map => {
+        match receive(talk)? {
+            Message::Ask => send(talk, &Message::Setup(Box::new(setup.clone())))?,
+            Message::Map => {
                 if let Err(error) = namespaces::map(id) {
                     return Ok(Err(Trouble { text: format!("the ids of users: {error}"), ..trouble(&error) }));
                 }
-                send(talk, Tag::Map, &[])?;
+                send(talk, &Message::Map)?;
             }
-            Tag::Started => {
-                let pid = bytes.try_into().map(i32::from_le_bytes).ok();
-                return Ok(Ok(Answer::Started(pid.filter(|_| !setup.plan.namespaces))));
+            Message::Started(pid) => {
+                return Ok(Ok(Answer::Started((!setup.plan.namespaces).then_some(pid))));
             }
-            Tag::Probed => return Ok(Ok(Answer::Probed(String::from_utf8_lossy(&bytes).into_owned()))),
-            Tag::Failed => return Ok(Err(Trouble::decode(&bytes))),
-            Tag::Stop | Tag::Ended => return Err(io::ErrorKind::InvalidData.into()),
+            Message::Probed(version) => return Ok(Ok(Answer::Probed(version))),
+            Message::Failed(trouble) => return Ok(Err(trouble)),
+            Message::Setup(_) | Message::Stop(_) | Message::Ended(_) => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
         }
     }
 }

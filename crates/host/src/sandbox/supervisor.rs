@@ -1,7 +1,7 @@
 //! The process above a command: it tells the owner how the command ended, and ends whatever is below.
 
 use super::launcher::{let_go, stage};
-use super::wire::{Exit, Setup, Tag, receive, send};
+use super::wire::{Exit, Message, Setup, receive, send};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
@@ -48,22 +48,22 @@ pub(super) fn run(owner: &UnixStream, setup: &Setup, namespace: Option<bool>) ->
     // Nobody below us may look into us.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     let_go();
-    send(&talk, Tag::Setup, &setup.encode())?;
+    send(&talk, &Message::Setup(Box::new(setup.clone())))?;
     // The socket closes when the last stage becomes the command.
     match receive(&talk) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
         Err(error) => return Err(error),
-        Ok((tag, bytes)) => {
-            send(owner, tag, &bytes)?;
+        Ok(message) => {
+            send(owner, &message)?;
             end(reach);
             return Ok(1);
         }
     }
     drop(talk);
-    send(owner, Tag::Started, &command.as_raw_pid().to_le_bytes())?;
+    send(owner, &Message::Started(command.as_raw_pid()))?;
     if let Some(Watched { signal, number, until }) = watch(owner, command, reach) {
         let leftovers = settle(owner, reach, until);
-        let _ = send(owner, Tag::Ended, &Exit { signal, number, leftovers }.encode());
+        let _ = send(owner, &Message::Ended(Exit { signal, number, leftovers }));
     }
     end(reach);
     Ok(0)
@@ -102,8 +102,7 @@ fn watch(owner: &UnixStream, command: Pid, reach: Reach) -> Option<Watched> {
         }
         if !events[0].revents().is_empty() {
             match receive(owner) {
-                Ok((Tag::Stop, bytes)) => {
-                    let grace = bytes.try_into().map_or(0, u32::from_le_bytes);
+                Ok(Message::Stop(grace)) => {
                     deadline = Some(Instant::now() + Duration::from_millis(grace.into()));
                     if grace > 0 {
                         ask_to_end(reach, command);

@@ -199,7 +199,7 @@ fn plain(request: &mut Request<Bytes>) -> Result<(), &'static str> {
     }
     let Some(authority) = uri.authority() else { return Err("the address has no host") };
     let Some((user, host)) = authority.as_str().rsplit_once('@') else { return Ok(()) };
-    let decoded: Vec<u8> = unescape(user.as_bytes());
+    let decoded: Vec<u8> = percent_encoding::percent_decode_str(user).collect();
     let mut value =
         HeaderValue::try_from(format!("Basic {}", tieline::schema::to_base64(&decoded))).map_err(|_| "bad")?;
     value.set_sensitive(true);
@@ -208,26 +208,6 @@ fn plain(request: &mut Request<Bytes>) -> Result<(), &'static str> {
     *request.uri_mut() = http::Uri::from_parts(parts).map_err(|_| "the address is not right")?;
     request.headers_mut().entry(AUTHORIZATION).or_insert(value);
     Ok(())
-}
-
-/// Undoes `%41` and the like.
-pub(crate) fn unescape(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(&byte) = text.get(at) {
-        match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push((high * 16 + low) as u8);
-                at += 3;
-            }
-            _ => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub fn is_fit(url: &str) -> bool {
     let parts = url.split(['?', '#']).skip(1).flat_map(|part| part.split(['&', ';']));
     let secret = |part: &str| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let key = String::from_utf8_lossy(&crate::http::unescape(key.as_bytes())).to_lowercase();
+        let key = percent_encoding::percent_decode_str(key).decode_utf8_lossy().to_lowercase();
         !value.is_empty() && !PLAIN.contains(&&*key) && (key == "key" || secret::is_named_in(&key))
     };
     Host::of_url(url).is_some_and(|host| host.is_private()) && !parts.into_iter().any(secret)

@@ -79,7 +79,7 @@ fn file(uri: &str) -> At {
         Some(after) => after.find('/').map_or("", |slash| after.get(slash..).unwrap_or_default()),
         None => rest,
     };
-    let mut path = decode(path);
+    let mut path = percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned();
     let bytes = path.as_bytes();
     if bytes.len() > 2 && bytes[0] == b'/' && bytes[1].is_ascii_alphabetic() && bytes[2] == b':' {
         path.remove(0);
@@ -102,24 +102,4 @@ fn lines(fragment: &str) -> (Option<u64>, Option<u64>) {
         (Some(first), _) => (Some(first.max(1)), None),
         _ => (None, None),
     }
-}
-
-fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let pair = bytes.get(at + 1..at + 3).and_then(|pair| std::str::from_utf8(pair).ok());
-        match pair.filter(|_| byte == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
-            Some(decoded) => {
-                out.push(decoded);
-                at += 3;
-            }
-            None => {
-                out.push(byte);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }

@@ -265,7 +265,7 @@ impl Provider {
         let login = login.map(|(login, _)| login);
         let password = login.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
         // As it goes out in a header.
-        let encoded = login.map(|login| to_base64(&crate::http::unescape(login.as_bytes())));
+        let encoded = login.map(|login| to_base64(&percent_encoding::percent_decode_str(login).collect::<Vec<u8>>()));
         let key = key.iter().map(|key| key.expose().to_owned());
         for secret in key.chain(headers).chain(encoded).chain(password).filter(|secret| secret.len() > 3) {
             text = text.replace(&secret, "***");

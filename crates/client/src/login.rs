@@ -204,11 +204,13 @@ pub enum Next {
 }
 
 /// Why nobody is logged in.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Failed {
     /// Login is needed, and nobody can choose how.
+    #[error("{}", offered("the agent wants a login", .0))]
     Needed(Vec<Method>),
     /// There is no such method.
+    #[error("{}", offered(&format!("the agent has no login method `{}`", sanitize::exact_line(.wanted)), .methods))]
     NoSuchMethod {
         /// The one that was asked for.
         wanted: String,
@@ -216,47 +218,32 @@ pub enum Failed {
         methods: Vec<Method>,
     },
     /// Variables have to be set first.
+    #[error("to log in, set what this method needs: {0}")]
     Variables(Method),
     /// This can't be done here.
+    #[error("this login can't be done from here: {0}")]
     NotHere(Method),
     /// The person did not want to.
+    #[error("nobody wanted to log in")]
     Declined,
     /// The agent's program did not do it.
+    #[error("the login in the terminal failed: {0}")]
     Program(String),
     /// It took too long.
+    #[error("the login was not done after {} minutes", PATIENCE.as_secs() / 60)]
     TimedOut,
     /// The agent said no, or something else went wrong on the way.
+    #[error("{}", sanitize::text(&words(.0)))]
     Agent(Error),
 }
 
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, methods: &[Method]| {
-            methods.iter().try_for_each(|method| write!(f, "\n  {method}"))
-        };
-        match self {
-            Self::Needed(methods) if methods.is_empty() => {
-                f.write_str("the agent wants a login but offers no way to log in; log in with its own program")
-            }
-            Self::Needed(methods) => {
-                f.write_str("the agent wants a login; it offers:")?;
-                list(f, methods)
-            }
-            Self::NoSuchMethod { wanted, methods } => {
-                write!(f, "the agent has no login method `{}`; it offers:", sanitize::exact_line(wanted))?;
-                list(f, methods)
-            }
-            Self::Variables(method) => write!(f, "to log in, set what this method needs: {method}"),
-            Self::NotHere(method) => write!(f, "this login can't be done from here: {method}"),
-            Self::Declined => f.write_str("nobody wanted to log in"),
-            Self::Program(why) => write!(f, "the login in the terminal failed: {why}"),
-            Self::TimedOut => write!(f, "the login was not done after {} minutes", PATIENCE.as_secs() / 60),
-            Self::Agent(error) => write!(f, "{}", sanitize::text(&words(error))),
-        }
+/// What is wrong, and the ways to log in.
+fn offered(what: &str, methods: &[Method]) -> String {
+    if methods.is_empty() {
+        return format!("{what} but offers no way to log in; log in with its own program");
     }
+    methods.iter().fold(format!("{what}; it offers:"), |text, method| format!("{text}\n  {method}"))
 }
-
-impl std::error::Error for Failed {}
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Self {

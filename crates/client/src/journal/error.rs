@@ -1,26 +1,31 @@
 //! What can go wrong with the journal, with what to type next.
 
-use std::fmt;
 use tieline_host::store;
 
 /// Short for results of the journal.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why the journal could not do what was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No session fits.
+    #[error("there is no session {0:?}; `tieline sessions list` shows those there are")]
     NotFound(String),
     /// Several sessions fit: these, and perhaps more.
+    #[error("several sessions fit {0:?}: {list}; type the id of one", list = .1.join(", "))]
     Ambiguous(String, Vec<String>),
     /// Another session has this name already: that one.
+    #[error("session {1} is called {0:?} already")]
     NameTaken(String, String),
     /// There are no sessions yet.
+    #[error("there are no sessions yet")]
     Empty,
     /// The system gave no random numbers.
+    #[error("the system gives no random numbers: {0}")]
     Chance(String),
     /// The file.
+    #[error("{}", told(.0))]
     Store(store::Error),
 }
 
@@ -31,27 +36,14 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(text) => {
-                write!(f, "there is no session {text:?}; `tieline sessions list` shows those there are")
-            }
-            Self::Ambiguous(text, ids) => {
-                write!(f, "several sessions fit {text:?}: {}; type the id of one", ids.join(", "))
-            }
-            Self::NameTaken(name, id) => write!(f, "session {id} is called {name:?} already"),
-            Self::Empty => f.write_str("there are no sessions yet"),
-            Self::Chance(why) => write!(f, "the system gives no random numbers: {why}"),
-            Self::Store(store::Error::InUse { session, holder }) => {
-                write!(f, "session {session} is open in {holder}; wait until it ends there, or end that process")
-            }
-            Self::Store(error) => error.fmt(f),
+fn told(error: &store::Error) -> String {
+    match error {
+        store::Error::InUse { session, holder } => {
+            format!("session {session} is open in {holder}; wait until it ends there, or end that process")
         }
+        error => error.to_string(),
     }
 }
-
-impl std::error::Error for Error {}
 
 impl From<store::Error> for Error {
     fn from(error: store::Error) -> Self {

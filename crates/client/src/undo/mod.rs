@@ -18,7 +18,6 @@ use crate::journal::{Entry, HowAsked, Journal};
 use base::Base;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_host::files::Files;
@@ -33,16 +32,9 @@ const LIMIT: u64 = 256 << 20;
 const MARKER: &str = "open.json";
 
 /// Why something could not be undone or watched.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Error(pub String);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<tieline_host::roots::Error> for Error {
     fn from(error: tieline_host::roots::Error) -> Self {

@@ -6,7 +6,6 @@ use super::{Phase, Proxy};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -22,19 +21,12 @@ use tower_service::Service;
 const HEAD: usize = 8 * 1024;
 
 /// Why there is no connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 pub struct ConnectError {
     pub phase: Phase,
     pub why: String,
 }
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl std::error::Error for ConnectError {}
 
 fn fail(phase: Phase, why: impl Into<String>) -> ConnectError {
     ConnectError { phase, why: why.into() }

@@ -2,7 +2,6 @@
 
 use super::connect::ConnectError;
 use std::error::Error as _;
-use std::fmt;
 
 /// The step at which it went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +23,31 @@ pub enum Phase {
     Size,
 }
 
+impl Phase {
+    /// What happened at this step, and what to check.
+    fn told(self, why: &str) -> String {
+        match self {
+            Self::Address => why.to_owned(),
+            Self::Connect => {
+                format!("can't connect: {why}. Check the address and the network, and whether the server runs.")
+            }
+            Self::Proxy => {
+                format!("the proxy does not help: {why}. Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.")
+            }
+            Self::Tls => format!(
+                "no secure connection: {why}. If your network has its own certificates, name their PEM file in \
+                 SSL_CERT_FILE."
+            ),
+            Self::Head => format!("no answer: {why}."),
+            Self::Body => format!("the answer broke off: {why}."),
+            Self::Size => format!("the answer is too large: {why}."),
+        }
+    }
+}
+
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{host}: {}", .phase.told(.why))]
 pub struct HttpError {
     /// The server: name and port, nothing else of the address.
     pub host: String,
@@ -71,31 +93,3 @@ pub(super) fn shown_host(uri: &http::Uri) -> String {
         None => host.to_owned(),
     }
 }
-
-impl fmt::Display for HttpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, why, .. } = self;
-        match self.phase {
-            Phase::Address => write!(f, "{host}: {why}"),
-            Phase::Connect => {
-                write!(
-                    f,
-                    "{host}: can't connect: {why}. Check the address and the network, and whether the server runs."
-                )
-            }
-            Phase::Proxy => {
-                write!(f, "{host}: the proxy does not help: {why}. Check HTTPS_PROXY, HTTP_PROXY and NO_PROXY.")
-            }
-            Phase::Tls => write!(
-                f,
-                "{host}: no secure connection: {why}. If your network has its own certificates, name their PEM file in \
-                 SSL_CERT_FILE."
-            ),
-            Phase::Head => write!(f, "{host}: no answer: {why}."),
-            Phase::Body => write!(f, "{host}: the answer broke off: {why}."),
-            Phase::Size => write!(f, "{host}: the answer is too large: {why}."),
-        }
-    }
-}
-
-impl std::error::Error for HttpError {}

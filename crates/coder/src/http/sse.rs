@@ -1,7 +1,5 @@
 //! Server-sent events cut out of bytes that come in any pieces.
 
-use std::fmt;
-
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
@@ -14,16 +12,9 @@ pub struct Event {
 }
 
 /// An event is larger than it may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is too long")]
 pub struct TooLong;
-
-impl fmt::Display for TooLong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event of the stream is too long")
-    }
-}
-
-impl std::error::Error for TooLong {}
 
 /// What is passed over because an event was too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

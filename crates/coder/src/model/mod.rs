@@ -9,7 +9,6 @@ pub mod provider;
 pub mod script;
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::schema::CompactionStatus;
@@ -215,13 +214,18 @@ pub struct Usage {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// The conversation does not fit into the context any more.
+    #[error(
+        "the conversation does not fit into the model's context any more. Begin a new session, or choose a model with a larger context."
+    )]
     Overflow,
     /// The user has to log in first.
+    #[error("{0}")]
     LoginNeeded(String),
     /// Too much was asked of the provider.
+    #[error("{why}")]
     RateLimited {
         /// What it said.
         why: String,
@@ -229,6 +233,7 @@ pub enum ModelError {
         after: Option<Duration>,
     },
     /// Anything else, told so that a person knows what to do.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -242,20 +247,6 @@ impl ModelError {
         }
     }
 }
-
-impl fmt::Display for ModelError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Overflow => f.write_str(
-                "the conversation does not fit into the model's context any more. Begin a new session, or choose a model with a \
-                 larger context.",
-            ),
-            Self::LoginNeeded(why) | Self::RateLimited { why, .. } | Self::Failed(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for ModelError {}
 
 /// An answer as it comes.
 pub struct Reply {

@@ -3,7 +3,7 @@
 use super::shown;
 use rustix::io::Errno;
 use std::{
-    fmt, io,
+    io,
     path::{Path, PathBuf},
 };
 
@@ -11,10 +11,11 @@ use std::{
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a file operation was refused or failed. Paths are as the caller named them, or the real ones.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The path, or a link on the way, leads out of every root.
+    #[error("{} is outside the workspace ({})", shown(.path), .roots.iter().map(|root| shown(root)).collect::<Vec<_>>().join(", "))]
     Outside {
         /// The path that was asked for.
         path: PathBuf,
@@ -22,16 +23,22 @@ pub enum Error {
         roots: Vec<PathBuf>,
     },
     /// The path crosses into another mounted file system below a root.
+    #[error("{} is on another mounted file system; add that directory to the session to use it", shown(.0))]
     OtherMount(PathBuf),
     /// Nothing is there.
+    #[error("{} does not exist", shown(.0))]
     NotFound(PathBuf),
     /// Something is there although nothing was expected.
+    #[error("{} already exists", shown(.0))]
     Exists(PathBuf),
     /// A directory where a file was expected.
+    #[error("{} is a directory", shown(.0))]
     IsDirectory(PathBuf),
     /// A file where a directory was expected.
+    #[error("a part of {} is not a directory", shown(.0))]
     NotDirectory(PathBuf),
     /// A FIFO, device, socket or link where a regular file was expected.
+    #[error("{} is not a regular file but {kind}", shown(.path))]
     NotRegular {
         /// The path.
         path: PathBuf,
@@ -39,6 +46,7 @@ pub enum Error {
         kind: &'static str,
     },
     /// More bytes than the limit allows.
+    #[error("{} is too large: {size} bytes, the limit is {limit} bytes", shown(.path))]
     TooLarge {
         /// The path.
         path: PathBuf,
@@ -48,6 +56,7 @@ pub enum Error {
         limit: u64,
     },
     /// The file is no UTF-8 text.
+    #[error("{} is not UTF-8 text (byte {at})", shown(.path))]
     NotText {
         /// The path.
         path: PathBuf,
@@ -55,10 +64,13 @@ pub enum Error {
         at: usize,
     },
     /// The file is not the version that the caller knows.
+    #[error("{} changed since it was read; read it again", shown(.0))]
     Changed(PathBuf),
     /// The file may not be written.
+    #[error("{} is read-only", shown(.0))]
     ReadOnly(PathBuf),
     /// The file has other names, which a write would separate from it.
+    #[error("{} is one of {links} hard links to the same file; a write would separate it", shown(.path))]
     HardLinked {
         /// The path.
         path: PathBuf,
@@ -66,8 +78,10 @@ pub enum Error {
         links: u64,
     },
     /// The path was changed by someone while it was being opened. Trying again is fine.
+    #[error("{} was changed while it was being opened", shown(.0))]
     Raced(PathBuf),
     /// The path can't be one: empty, too long, a zero byte, too many links.
+    #[error("{:?} can't be used as a path: {why}", shown(.path))]
     BadPath {
         /// The path.
         path: PathBuf,
@@ -75,6 +89,7 @@ pub enum Error {
         why: &'static str,
     },
     /// The operating system said no.
+    #[error("{doing} {}: {source}", shown(.path))]
     Io {
         /// The path.
         path: PathBuf,
@@ -122,47 +137,6 @@ impl Error {
             | Self::HardLinked { path, .. }
             | Self::BadPath { path, .. }
             | Self::Io { path, .. } => path,
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = shown(self.path());
-        match self {
-            Self::Outside { roots, .. } => {
-                let roots: Vec<_> = roots.iter().map(|root| shown(root)).collect();
-                write!(f, "{path} is outside the workspace ({})", roots.join(", "))
-            }
-            Self::OtherMount(_) => {
-                write!(f, "{path} is on another mounted file system; add that directory to the session to use it")
-            }
-            Self::NotFound(_) => write!(f, "{path} does not exist"),
-            Self::Exists(_) => write!(f, "{path} already exists"),
-            Self::IsDirectory(_) => write!(f, "{path} is a directory"),
-            Self::NotDirectory(_) => write!(f, "a part of {path} is not a directory"),
-            Self::NotRegular { kind, .. } => write!(f, "{path} is not a regular file but {kind}"),
-            Self::TooLarge { size, limit, .. } => {
-                write!(f, "{path} is too large: {size} bytes, the limit is {limit} bytes")
-            }
-            Self::NotText { at, .. } => write!(f, "{path} is not UTF-8 text (byte {at})"),
-            Self::Changed(_) => write!(f, "{path} changed since it was read; read it again"),
-            Self::ReadOnly(_) => write!(f, "{path} is read-only"),
-            Self::HardLinked { links, .. } => {
-                write!(f, "{path} is one of {links} hard links to the same file; a write would separate it")
-            }
-            Self::Raced(_) => write!(f, "{path} was changed while it was being opened"),
-            Self::BadPath { why, .. } => write!(f, "{path:?} can't be used as a path: {why}"),
-            Self::Io { doing, source, .. } => write!(f, "{doing} {path}: {source}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{Decision, rule::Rule};
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Three lists of rules. In TOML:
 ///
@@ -28,16 +27,9 @@ pub struct Config {
 }
 
 /// A configuration that can't be read; the text says where and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadConfig(String);
-
-impl fmt::Display for BadConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadConfig {}
 
 /// What runs, or decides what runs, without anyone looking at it again. Protected whether or not it exists yet.
 const PROTECTED: &str = ".git .hg .svn .jj .tieline .github/workflows .gitlab-ci.yml .circleci .vscode .idea .zed .cursor .claude \

@@ -44,21 +44,14 @@ enum Verb {
 }
 
 /// A rule that can't be understood.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rule {rule:?}: {why}")]
 pub struct BadRule {
     /// The rule's text.
     pub rule: String,
     /// What is wrong with it.
     pub why: String,
 }
-
-impl fmt::Display for BadRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rule {:?}: {}", self.rule, self.why)
-    }
-}
-
-impl std::error::Error for BadRule {}
 
 impl FromStr for Rule {
     type Err = BadRule;

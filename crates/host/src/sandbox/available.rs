@@ -2,7 +2,6 @@
 
 use super::wire::Setup;
 use super::{Level, Mechanism, Network, Plan, link};
-use std::fmt;
 use std::fs;
 use std::sync::OnceLock;
 
@@ -60,7 +59,8 @@ fn hint(why: &str) -> String {
 }
 
 /// A level that can't be had here. Shown, it says why and what would help.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("sandbox level `{level}` can't be had here: {why}")]
 pub struct Refused {
     /// What was asked for.
     pub level: Level,
@@ -72,14 +72,6 @@ impl Refused {
         Self { level, why: why.into() }
     }
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sandbox level `{}` can't be had here: {}", self.level, self.why)
-    }
-}
-
-impl std::error::Error for Refused {}
 
 impl From<Refused> for std::io::Error {
     fn from(refused: Refused) -> Self {

@@ -11,7 +11,6 @@ use crate::{
     roots::{Error, Place, shown},
 };
 use std::{
-    fmt,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -28,7 +27,8 @@ pub struct Undone {
 }
 
 /// A file that was not put back.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .why.told(&shown(.path)))]
 pub struct Refused {
     /// The whole path.
     pub path: PathBuf,
@@ -52,20 +52,17 @@ pub enum Why {
     Failed(Error),
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = shown(&self.path);
-        match &self.why {
-            Why::NotRecorded => write!(f, "{path} was not changed in that turn"),
-            Why::ChangedSince => write!(f, "{path} changed again since that turn"),
-            Why::NotKept => write!(f, "the old content of {path} was not kept: it was too large, or there was no room"),
-            Why::NoSuchHunk => write!(f, "{path} no longer has that change"),
-            Why::Failed(error) => write!(f, "{error}"),
+impl Why {
+    fn told(&self, path: &str) -> String {
+        match self {
+            Self::NotRecorded => format!("{path} was not changed in that turn"),
+            Self::ChangedSince => format!("{path} changed again since that turn"),
+            Self::NotKept => format!("the old content of {path} was not kept: it was too large, or there was no room"),
+            Self::NoSuchHunk => format!("{path} no longer has that change"),
+            Self::Failed(error) => error.to_string(),
         }
     }
 }
-
-impl std::error::Error for Refused {}
 
 impl From<Error> for Why {
     fn from(error: Error) -> Self {

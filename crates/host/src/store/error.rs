@@ -10,12 +10,16 @@ use tieline_schema::SessionId;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why the store could not do what was asked. After an error of a write, nothing of that write is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Neither `XDG_STATE_HOME` nor `HOME` says where the store should be.
+    #[error(
+        "no place for the session store: neither XDG_STATE_HOME nor HOME is set to an absolute path; nothing is stored"
+    )]
     NoHome,
     /// The file could not be made or opened.
+    #[error("can't open the session store {}: {why}; nothing is stored", .path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -23,10 +27,13 @@ pub enum Error {
         why: String,
     },
     /// The file is on a network file system, where locks can't be trusted.
+    #[error("the session store {} would be on a network file system, where locks can't be trusted; choose a local path", .0.display())]
     Network(PathBuf),
     /// The file is not a session store.
+    #[error("{} is not a session store; it was left alone", .0.display())]
     Foreign(PathBuf),
     /// A newer Tieline has written the file.
+    #[error("the session store {} was written by a newer Tieline (layout {found}, known here: {known}); update Tieline or choose another path", .path.display())]
     Newer {
         /// The file.
         path: PathBuf,
@@ -36,18 +43,25 @@ pub enum Error {
         known: i64,
     },
     /// The file is damaged.
+    #[error("the session store is damaged ({0}); recover what can be read, or move the file away to start afresh")]
     Damaged(String),
     /// The disk is full.
+    #[error("the disk is full: nothing was stored; free some space and try again")]
     Full,
     /// The file or its disk can't be written.
+    #[error("the session store can't be written: nothing was stored")]
     ReadOnly,
     /// Another process kept the store locked for too long.
+    #[error("another process keeps the session store locked: nothing was stored; try again")]
     Busy,
     /// There is no such session.
+    #[error("there is no session {0}")]
     NotFound(SessionId),
     /// There is a session of this id already.
+    #[error("there is a session {0} already")]
     Exists(SessionId),
     /// The session is open elsewhere.
+    #[error("session {session} is open in {holder}; close it there or take it over")]
     InUse {
         /// The session.
         session: SessionId,
@@ -55,6 +69,7 @@ pub enum Error {
         holder: Box<Holder>,
     },
     /// The session was taken over by someone else.
+    #[error("session {session} {}: nothing was stored", .holder.as_ref().map_or_else(|| "is no longer open here".into(), |holder| format!("was taken over by {holder}")))]
     Lost {
         /// The session.
         session: SessionId,
@@ -62,10 +77,13 @@ pub enum Error {
         holder: Option<Box<Holder>>,
     },
     /// The cursor is not one of ours.
+    #[error("the cursor is not one of this store")]
     Cursor,
     /// The store was closed.
+    #[error("the session store is closed")]
     Closed,
     /// Anything else that `SQLite` or the system said.
+    #[error("the session store failed: {0}; nothing was stored")]
     Failed(String),
 }
 
@@ -80,53 +98,6 @@ impl Error {
         matches!(self, Self::Full | Self::ReadOnly | Self::Busy)
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoHome => f.write_str(
-                "no place for the session store: neither XDG_STATE_HOME nor HOME is set to an absolute path; nothing is stored",
-            ),
-            Self::Open { path, why } => {
-                write!(f, "can't open the session store {}: {why}; nothing is stored", path.display())
-            }
-            Self::Network(path) => write!(
-                f,
-                "the session store {} would be on a network file system, where locks can't be trusted; choose a local path",
-                path.display()
-            ),
-            Self::Foreign(path) => write!(f, "{} is not a session store; it was left alone", path.display()),
-            Self::Newer { path, found, known } => write!(
-                f,
-                "the session store {} was written by a newer Tieline (layout {found}, known here: {known}); update Tieline or choose another path",
-                path.display()
-            ),
-            Self::Damaged(why) => write!(
-                f,
-                "the session store is damaged ({why}); recover what can be read, or move the file away to start afresh"
-            ),
-            Self::Full => f.write_str("the disk is full: nothing was stored; free some space and try again"),
-            Self::ReadOnly => f.write_str("the session store can't be written: nothing was stored"),
-            Self::Busy => f.write_str("another process keeps the session store locked: nothing was stored; try again"),
-            Self::NotFound(session) => write!(f, "there is no session {session}"),
-            Self::Exists(session) => write!(f, "there is a session {session} already"),
-            Self::InUse { session, holder } => {
-                write!(f, "session {session} is open in {holder}; close it there or take it over")
-            }
-            Self::Lost { session, holder: Some(holder) } => {
-                write!(f, "session {session} was taken over by {holder}: nothing was stored")
-            }
-            Self::Lost { session, holder: None } => {
-                write!(f, "session {session} is no longer open here: nothing was stored")
-            }
-            Self::Cursor => f.write_str("the cursor is not one of this store"),
-            Self::Closed => f.write_str("the session store is closed"),
-            Self::Failed(why) => write!(f, "the session store failed: {why}; nothing was stored"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {

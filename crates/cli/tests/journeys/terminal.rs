@@ -1,0 +1,101 @@
+//! A real terminal with a command in it, and what its screen shows.
+
+use crate::language::Size;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+pub struct Terminal {
+    pub child: Child,
+    master: File,
+    screen: Arc<Mutex<vt100::Parser>>,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Terminal {
+    /// Starts a command as the leader of a session with this terminal, as a shell would.
+    pub fn start(command: &Command, (columns, rows): Size) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = File::options().read(true).write(true).open(&name).unwrap();
+        let master = File::from(master);
+        resize(&master, (columns, rows));
+        // `setsid --ctty` makes the terminal the controlling one without unsafe code here.
+        let mut leader = Command::new("setsid");
+        leader.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => leader.env(name, value),
+                None => leader.env_remove(name),
+            };
+        }
+        leader.current_dir(command.get_current_dir().unwrap());
+        let end = || Stdio::from(slave.try_clone().unwrap());
+        let child = leader.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(some(rows), some(columns), 1000)));
+        let (mut from, sink) = (master.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(size @ 1..) = from.read(&mut chunk) {
+                sink.lock().unwrap().process(&chunk[..size]);
+            }
+        });
+        Self { child, master, screen }
+    }
+
+    /// The rows of the screen as text.
+    pub fn screen(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.master.write_all(bytes).unwrap();
+    }
+
+    pub fn resize(&mut self, size: Size) {
+        self.screen.lock().unwrap().screen_mut().set_size(some(size.1), some(size.0));
+        resize(&self.master, size);
+    }
+}
+
+fn some(length: u16) -> NonZeroU16 {
+    NonZeroU16::new(length).unwrap()
+}
+
+fn resize(master: &File, (columns, rows): Size) {
+    let size = rustix::termios::Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(master, size).unwrap();
+}
+
+/// The bytes that a key sends.
+pub fn key(name: &str) -> Option<Vec<u8>> {
+    let bytes: &[u8] = match name {
+        "enter" => b"\r",
+        "esc" => b"\x1b",
+        "tab" => b"\t",
+        "backspace" => b"\x7f",
+        "space" => b" ",
+        "up" => b"\x1b[A",
+        "down" => b"\x1b[B",
+        "right" => b"\x1b[C",
+        "left" => b"\x1b[D",
+        "page-up" => b"\x1b[5~",
+        "page-down" => b"\x1b[6~",
+        _ => {
+            let letter = name.strip_prefix("ctrl-")?.bytes().next()?;
+            return Some(vec![letter.to_ascii_lowercase() & 0x1f]);
+        }
+    };
+    Some(bytes.to_vec())
+}

@@ -4,7 +4,7 @@ use crate::directive;
 use crate::fault::Fault;
 use crate::sample::sample;
 use crate::script::{Answer, NOTHING_LEFT, Piece, Script};
-use crate::talk::{Asked, Said, call_id};
+use crate::talk::{Asked, call_id};
 use crate::wire::{Part, Reply};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -119,19 +119,4 @@ fn ready(script: &Script, asked: &Asked, answer: &Answer, serial: u64) -> Reply 
         reasoning_field: script.reasoning_field.clone(),
         marks: script.marks,
     }
-}
-
-/// Whether each result belongs to a call that was made before it, as the `OpenAI` formats demand.
-pub(crate) fn check_results(asked: &Asked) -> Result<(), String> {
-    let mut open: Vec<&str> = Vec::new();
-    for said in &asked.said {
-        match said {
-            Said::Calls(ids) => open.extend(ids.iter().map(String::as_str)),
-            Said::Result { id, .. } if !open.contains(&id.as_str()) => {
-                return Err(format!("No tool call found for the tool output with call id {id}."));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }

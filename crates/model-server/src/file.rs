@@ -36,6 +36,8 @@ struct RawScript {
     #[serde(default)]
     blind: bool,
     #[serde(default)]
+    compatible: bool,
+    #[serde(default)]
     answer: Vec<RawAnswer>,
     #[serde(default)]
     turn: Vec<RawTurn>,
@@ -131,6 +133,7 @@ impl Script {
         script.reasoning_field = raw.reasoning_field.unwrap_or(script.reasoning_field);
         script.marks = raw.marks;
         script.blind = raw.blind;
+        script.compatible = raw.compatible;
         script.key = raw.key;
         script.models = raw.models;
         script.folder = raw.folder;

@@ -27,6 +27,7 @@ mod directive;
 mod fault;
 mod file;
 mod play;
+mod refuse;
 mod sample;
 mod script;
 mod server;

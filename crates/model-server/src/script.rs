@@ -16,6 +16,7 @@ pub(crate) const NOTHING_LEFT: &str = "Done.";
 /// Requests that offer no tools (titles, quota checks, summaries) are side requests: they get a short fixed text.
 /// [`Script::in_order`] makes a plain sequence instead.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "the keys as they stand in a file")]
 pub struct Script {
     pub(crate) turns: Vec<Turn>,
     pub(crate) in_order: bool,
@@ -27,6 +28,7 @@ pub struct Script {
     pub(crate) reasoning_field: String,
     pub(crate) marks: Marks,
     pub(crate) blind: bool,
+    pub(crate) compatible: bool,
 }
 
 /// The answers to the prompts that fit.
@@ -50,6 +52,7 @@ impl Script {
             reasoning_field: "reasoning_content".into(),
             marks: Marks::Both,
             blind: false,
+            compatible: false,
         }
     }
 
@@ -115,6 +118,14 @@ impl Script {
     #[must_use]
     pub fn blind(mut self) -> Self {
         self.blind = true;
+        self
+    }
+
+    /// A server like one of the many that speak `OpenAI`'s formats and take more than it does: fields that it does not know, and
+    /// several messages of one side in a row. Without it they are refused.
+    #[must_use]
+    pub fn compatible(mut self) -> Self {
+        self.compatible = true;
         self
     }
 

@@ -1,13 +1,14 @@
 //! One request and its answer: which format it is, who may ask, what goes back.
 
 use crate::body::Played;
-use crate::choose::{check_results, choose};
+use crate::choose::choose;
 use crate::fault::Fault;
 use crate::play::{self, Act};
+use crate::refuse;
 use crate::server::{Recorded, Shared};
 use crate::talk::{Asked, Format};
 use crate::wire::error::Wrong;
-use crate::wire::{self, chat, gemini, lists, messages, refuse, responses};
+use crate::wire::{self, chat, gemini, lists, messages, responses};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -142,8 +143,8 @@ async fn respond(shared: &Shared, wanted: &Wanted, recorded: &Recorded) -> Answe
             if !known(&asked.model) {
                 return wrong(&Wrong::Status(404), asked.format, &asked.model, None);
             }
-            match check(&asked, &recorded.body, shared.script.blind) {
-                Err(text) => wrong(&Wrong::Request(text), asked.format, &asked.model, None),
+            match refuse::check(&asked, recorded, &shared.script) {
+                Err(refusal) => wrong(&Wrong::Request(refusal), asked.format, &asked.model, None),
                 Ok(()) => ask(shared, &asked).await,
             }
         }
@@ -156,24 +157,6 @@ fn read(wanted: &Wanted, body: &Value) -> Asked {
         Wanted::Ask(Format::Responses) => responses::read(body),
         Wanted::Ask(Format::Messages) => messages::read(body),
         _ => chat::read(body),
-    }
-}
-
-/// What the vendor would not take.
-fn check(asked: &Asked, body: &Value, blind: bool) -> Result<(), String> {
-    if !body.is_object() {
-        return Err("We could not parse the JSON body of your request.".into());
-    }
-    if asked.model.is_empty() {
-        return Err("you must provide a model parameter".into());
-    }
-    refuse::schemas(asked.format, body)?;
-    refuse::pictures(asked.format, body, blind)?;
-    match asked.format {
-        Format::Messages => messages::check(body),
-        Format::Chat => chat::check(body).and_then(|()| check_results(asked)),
-        Format::Responses => check_results(asked),
-        Format::Gemini | Format::Other => Ok(()),
     }
 }
 

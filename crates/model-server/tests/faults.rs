@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{FORMATS, ask, said};
+use common::{FORMATS, HEADERS, ask, said};
 use serde_json::json;
 use std::time::Duration;
 use tieline_model_server::{Answer, Call, Fault, Format, Late, ModelServer, Script};
@@ -79,7 +79,8 @@ async fn a_stall_gives_some_and_then_nothing() {
     let server = start(Fault::Stall { after: 1, time: None }).await;
     let mut stream = tokio::net::TcpStream::connect(server.url().trim_start_matches("http://")).await.unwrap();
     let body = common::question(Format::Chat, true, "x", &[]).to_string();
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head =
+        format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{HEADERS}content-length: {}\r\n\r\n", body.len());
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     let mut bytes = Vec::new();
     let mut wait = Duration::from_secs(10);

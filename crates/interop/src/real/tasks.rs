@@ -46,7 +46,7 @@ fn check(what: &str, good: bool, seen: &impl std::fmt::Debug) -> Result<(), Stri
 
 impl<'a> Stage<'a> {
     async fn set(agent: &'a Agent, installed: &'a Installed) -> Result<Self, String> {
-        let script = Script::new(vec![Answer::text("I follow directives only.")]);
+        let script = Script::new(vec![Answer::text("I follow directives only.")]).compatible();
         let server = ModelServer::start(script).await.map_err(|e| e.to_string())?;
         // Codex does not put its helpers under the system's temporary folder.
         let home = tempfile::tempdir_in(&installed.folder).map_err(|e| e.to_string())?;

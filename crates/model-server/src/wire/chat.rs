@@ -1,13 +1,12 @@
 //! `OpenAI` chat completions.
 
-use super::messages::signature;
-use super::{Event, Part, Reply, now, pieces};
+use super::{Event, Part, Reply, now, pieces, signature};
 use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
 
 /// The field in which `OpenRouter` tells thoughts with their signatures.
-const DETAILS: &str = "reasoning_details";
+pub(crate) const DETAILS: &str = "reasoning_details";
 
 pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
@@ -149,18 +148,6 @@ fn told(reply: &Reply, text: &str, signature: Value) -> Value {
         return json!(text);
     }
     json!([{ "type": "reasoning.text", "text": text, "signature": signature, "format": "anthropic-claude-v1", "index": 0 }])
-}
-
-/// What is wrong with a request: thoughts that come back in detail have to be as they were.
-pub(crate) fn check(body: &Value) -> Result<(), String> {
-    for (m, message) in list(body, "messages").iter().enumerate() {
-        for detail in list(message, DETAILS) {
-            if string(detail, "signature") != signature(&string(detail, "text")) {
-                return Err(format!("messages.{m}: Invalid `signature` in `reasoning_details`"));
-            }
-        }
-    }
-    Ok(())
 }
 
 fn finish(reply: &Reply) -> &'static str {

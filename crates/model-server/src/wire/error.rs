@@ -1,6 +1,7 @@
 //! Errors, each in the shape and words of its vendor.
 
 use super::Event;
+use crate::refuse::Refusal;
 use crate::talk::Format;
 use serde_json::{Value, json};
 
@@ -11,8 +12,8 @@ pub(crate) enum Wrong {
     Status(u16),
     /// The conversation does not fit.
     Overflow,
-    /// The request is not as it has to be; the text says why.
-    Request(String),
+    /// The request is not as it has to be.
+    Request(Refusal),
 }
 
 impl Wrong {
@@ -22,7 +23,8 @@ impl Wrong {
             // Gemini calls a bad key a bad argument.
             Self::Status(401) if format == Format::Gemini => 400,
             Self::Status(code) => *code,
-            Self::Overflow | Self::Request(_) => 400,
+            Self::Overflow => 400,
+            Self::Request(refusal) => refusal.status,
         }
     }
 
@@ -74,7 +76,10 @@ fn openai(wrong: &Wrong, format: Format, model: &str) -> Value {
             json!("messages"),
             json!("context_length_exceeded"),
         ),
-        Wrong::Request(text) => (text.clone(), "invalid_request_error", Value::Null, Value::Null),
+        Wrong::Request(refusal) => {
+            let param = refusal.param.as_ref().filter(|param| !param.is_empty());
+            (refusal.message.clone(), "invalid_request_error", json!(param), json!(refusal.code))
+        }
         Wrong::Status(401) => (
             "Incorrect API key provided. You can find your API key in your account settings.".into(),
             "invalid_request_error",
@@ -109,7 +114,10 @@ fn openai(wrong: &Wrong, format: Format, model: &str) -> Value {
 fn anthropic(wrong: &Wrong, model: &str) -> Value {
     let (kind, message) = match wrong {
         Wrong::Overflow => ("invalid_request_error", "prompt is too long: 205000 tokens > 200000 maximum".into()),
-        Wrong::Request(text) => ("invalid_request_error", text.clone()),
+        Wrong::Request(refusal) => {
+            let kind = if refusal.status == 401 { "authentication_error" } else { "invalid_request_error" };
+            (kind, refusal.message.clone())
+        }
         Wrong::Status(400) => ("invalid_request_error", "The request was refused.".into()),
         Wrong::Status(401) => ("authentication_error", "invalid x-api-key".into()),
         Wrong::Status(403) => ("permission_error", "Your API key does not have permission to use this model.".into()),
@@ -135,7 +143,10 @@ fn gemini(wrong: &Wrong, model: &str, retry_after: Option<u64>) -> Value {
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).".into(),
             Value::Null,
         ),
-        Wrong::Request(text) => ("INVALID_ARGUMENT", text.clone(), Value::Null),
+        Wrong::Request(refusal) => {
+            let status = if refusal.status == 403 { "PERMISSION_DENIED" } else { "INVALID_ARGUMENT" };
+            (status, refusal.message.clone(), Value::Null)
+        }
         Wrong::Status(401) => (
             "INVALID_ARGUMENT",
             "API key not valid. Please pass a valid API key.".into(),

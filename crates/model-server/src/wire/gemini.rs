@@ -1,12 +1,9 @@
 //! Gemini.
 
-use super::{Event, Part, Reply, pieces};
+use super::{Event, Part, Reply, pieces, signature};
 use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, words};
 use serde_json::{Value, json};
-
-/// Stands for the vendor's proof that a call is the model's own; it has to come back with it.
-const SIGNATURE: &str = "c2lnbmF0dXJlLW9mLWEtY2FsbA==";
 
 pub(crate) fn read(body: &Value, model: &str, stream: bool, sse: bool) -> Asked {
     let mut said = Vec::new();
@@ -57,13 +54,14 @@ fn readable(response: &Value) -> String {
 
 pub(crate) fn events(reply: &Reply) -> Vec<Event> {
     let mut events = Vec::new();
+    let mut signed = false;
     for part in &reply.parts {
         let wire: Vec<Value> = match part {
             Part::Thought(text) | Part::Redacted(text) => {
                 pieces(text, reply.chunk).into_iter().map(|text| json!({ "text": text, "thought": true })).collect()
             }
             Part::Text(text) => pieces(text, reply.chunk).into_iter().map(|text| json!({ "text": text })).collect(),
-            Part::Call { .. } => call(part).into_iter().collect(),
+            Part::Call { .. } => call(part, &mut signed).into_iter().collect(),
         };
         events.extend(wire.into_iter().map(|part| Event::data(&chunk(reply, json!([part]), None)).content()));
     }
@@ -72,19 +70,25 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
 }
 
 pub(crate) fn whole(reply: &Reply) -> Value {
+    let mut signed = false;
     let parts = reply.parts.iter().filter_map(|part| match part {
         Part::Thought(text) | Part::Redacted(text) => Some(json!({ "text": text, "thought": true })),
         Part::Text(text) => Some(json!({ "text": text })),
-        Part::Call { .. } => call(part),
+        Part::Call { .. } => call(part, &mut signed),
     });
     chunk(reply, parts.collect(), Some(finish(reply)))
 }
 
-/// Arguments are an object here: broken ones cannot be said, the vendor leaves out the call.
-fn call(part: &Part) -> Option<Value> {
+/// Arguments are an object here: broken ones cannot be said, the vendor leaves out the call. Only the first of several calls
+/// is `signed`.
+fn call(part: &Part, signed: &mut bool) -> Option<Value> {
     let Part::Call { id, name, arguments, .. } = part else { return None };
     let args: Value = serde_json::from_str(arguments).ok()?;
-    Some(json!({ "functionCall": { "id": id, "name": name, "args": args }, "thoughtSignature": SIGNATURE }))
+    let mut part = json!({ "functionCall": { "id": id, "name": name, "args": args } });
+    if !std::mem::replace(signed, true) {
+        part["thoughtSignature"] = json!(signature(name));
+    }
+    Some(part)
 }
 
 fn chunk(reply: &Reply, parts: Value, finish: Option<&str>) -> Value {
@@ -99,7 +103,7 @@ fn chunk(reply: &Reply, parts: Value, finish: Option<&str>) -> Value {
 }
 
 fn finish(reply: &Reply) -> &'static str {
-    let broken = reply.parts.iter().any(|part| matches!(part, Part::Call { .. }) && call(part).is_none());
+    let broken = reply.parts.iter().any(|part| matches!(part, Part::Call { .. }) && call(part, &mut false).is_none());
     match reply.stop {
         Stop::Length => "MAX_TOKENS",
         Stop::Refusal => "PROHIBITED_CONTENT",

@@ -1,10 +1,9 @@
 //! Anthropic messages.
 
-use super::{Event, Part, Reply, pieces};
+use super::{Event, Part, Reply, pieces, signature};
 use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
@@ -48,47 +47,6 @@ pub(crate) fn read(body: &Value) -> Asked {
         extra: false,
         array: false,
     }
-}
-
-/// What is wrong with a request, as the vendor would say it: thoughts have to come back as they were, calls need their results.
-pub(crate) fn check(body: &Value) -> Result<(), String> {
-    if body.get("max_tokens").and_then(Value::as_u64).is_none() {
-        return Err("max_tokens: Field required".into());
-    }
-    let messages = list(body, "messages");
-    if messages.is_empty() {
-        return Err("messages: at least one message is required".into());
-    }
-    for (m, message) in messages.iter().enumerate() {
-        for (b, block) in list(message, "content").iter().enumerate() {
-            let thought = string(block, "thinking");
-            if block.get("type") == Some(&json!("text")) && string(block, "text").trim().is_empty() {
-                return Err(format!("messages.{m}.content.{b}: text content blocks must contain non-whitespace text"));
-            }
-            if block.get("type") == Some(&json!("thinking")) && string(block, "signature") != signature(&thought) {
-                return Err(format!("messages.{m}.content.{b}: Invalid `signature` in `thinking` block"));
-            }
-            if block.get("type") == Some(&json!("tool_use")) {
-                let id = block.get("id");
-                let next = messages.get(m + 1).map(|next| list(next, "content")).unwrap_or_default();
-                if !next.iter().any(|result| result.get("tool_use_id") == id) {
-                    let id = string(block, "id");
-                    return Err(format!(
-                        "messages.{m}: `tool_use` ids were found without `tool_result` blocks immediately after: {id}. Each \
-                         `tool_use` block must have a corresponding `tool_result` block in the next message."
-                    ));
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Stands for the vendor's proof that a thought is the model's own.
-pub(super) fn signature(thought: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    thought.hash(&mut hasher);
-    format!("c2lnbmF0dXJl{:016x}", hasher.finish())
 }
 
 pub(crate) fn events(reply: &Reply) -> Vec<Event> {

@@ -5,12 +5,12 @@ pub(crate) mod error;
 pub(crate) mod gemini;
 pub(crate) mod lists;
 pub(crate) mod messages;
-pub(crate) mod refuse;
 pub(crate) mod responses;
 
 use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format};
 use serde_json::Value;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// An answer, ready to be written in any format.
 #[derive(Debug, Clone)]
@@ -139,6 +139,13 @@ pub(crate) fn pieces(text: &str, size: usize) -> Vec<&str> {
         1 => vec![""],
         _ => starts.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect(),
     }
+}
+
+/// Stands for a vendor's proof that a thought, or the call that came of it, is the model's own.
+pub(crate) fn signature(of: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    format!("c2lnbmF0dXJl{:016x}", hasher.finish())
 }
 
 /// Seconds since 1970.

@@ -1,6 +1,6 @@
 //! `OpenAI` responses.
 
-use super::{Event, Part, Reply, now, pieces};
+use super::{Event, Part, Reply, now, pieces, signature};
 use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
@@ -158,7 +158,7 @@ fn item(reply: &Reply, at: usize, part: &Part, full: bool) -> Value {
             let summary = if full { json!([{ "type": "summary_text", "text": text }]) } else { json!([]) };
             let mut item = json!({ "type": "reasoning", "id": id("rs"), "summary": summary });
             if reply.extra {
-                item["encrypted_content"] = json!(if full { "Z0FBQUFBdGhvdWdodA==" } else { "" });
+                item["encrypted_content"] = if full { encrypted(&item["summary"]) } else { json!("") };
             }
             item
         }
@@ -173,6 +173,11 @@ fn item(reply: &Reply, at: usize, part: &Part, full: bool) -> Value {
             json!({ "type": kind, "id": id(prefix), "status": status, "call_id": call, "name": name, key: text })
         }
     }
+}
+
+/// Stands for the whole thought, which only the vendor can read.
+pub(crate) fn encrypted(summary: &Value) -> Value {
+    signature(&summary.to_string()).into()
 }
 
 fn content(reply: &Reply, text: &str) -> Value {

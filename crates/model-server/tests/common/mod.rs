@@ -11,6 +11,10 @@ use tokio::net::TcpStream;
 /// No test waits longer for one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What every real client sends: the kind of the body, a version, and a key.
+pub const HEADERS: &str =
+    "content-type: application/json\r\nanthropic-version: 2023-06-01\r\nx-api-key: k\r\nx-goog-api-key: k\r\n";
+
 pub const FORMATS: [Format; 4] = [Format::Chat, Format::Responses, Format::Messages, Format::Gemini];
 
 /// An answer, as the bytes say.
@@ -113,19 +117,62 @@ pub fn question(format: Format, stream: bool, prompt: &str, tools: &[&str]) -> V
         })
         .collect();
     let user = json!([{ "role": "user", "content": prompt }]);
-    match format {
-        Format::Chat => json!({ "model": "m", "stream": stream, "messages": user, "tools": tools }),
-        Format::Responses => json!({ "model": "m", "stream": stream, "input": user, "tools": tools }),
-        Format::Messages => {
-            json!({ "model": "m", "stream": stream, "max_tokens": 9, "messages": user, "tools": tools })
-        }
-        _ => json!({ "contents": [{ "role": "user", "parts": [{ "text": prompt }] }], "tools": tools }),
+    let mut body = match format {
+        Format::Chat => json!({ "model": "m", "stream": stream, "messages": user }),
+        Format::Responses => json!({ "model": "m", "stream": stream, "input": user }),
+        Format::Messages => json!({ "model": "m", "stream": stream, "max_tokens": 9, "messages": user }),
+        _ => json!({ "contents": [{ "role": "user", "parts": [{ "text": prompt }] }] }),
+    };
+    if !tools.is_empty() {
+        body["tools"] = json!(tools);
     }
+    body
 }
 
 pub async fn ask(server: &ModelServer, format: Format, stream: bool, prompt: &str, tools: &[&str]) -> Heard {
     let body = question(format, stream, prompt, tools).to_string();
-    send(server, "POST", path(format, stream), "content-type: application/json\r\n", &body).await
+    send(server, "POST", path(format, stream), HEADERS, &body).await
+}
+
+/// The question with what the server answered, and with results for its calls.
+pub fn continued(format: Format, mut body: Value, answer: &Value) -> Value {
+    let (key, more) = match format {
+        Format::Chat => {
+            let message = answer["choices"][0]["message"].clone();
+            let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+            let result = |call: &Value| json!({ "role": "tool", "tool_call_id": call["id"], "content": "R" });
+            ("messages", [vec![message], calls.iter().map(result).collect()].concat())
+        }
+        Format::Responses => {
+            let output = answer["output"].as_array().cloned().unwrap_or_default();
+            let calls = output.iter().filter(|item| item["type"] == "function_call");
+            let results =
+                calls.map(|call| json!({ "type": "function_call_output", "call_id": call["call_id"], "output": "R" }));
+            ("input", [output.clone(), results.collect()].concat())
+        }
+        Format::Messages => {
+            let content = answer["content"].as_array().cloned().unwrap_or_default();
+            let calls = content.iter().filter(|block| block["type"] == "tool_use");
+            let mut results: Vec<_> =
+                calls.map(|call| json!({ "type": "tool_result", "tool_use_id": call["id"], "content": "R" })).collect();
+            results.push(json!({ "type": "text", "text": "be careful" }));
+            (
+                "messages",
+                vec![json!({ "role": "assistant", "content": content }), json!({ "role": "user", "content": results })],
+            )
+        }
+        _ => {
+            let content = answer["candidates"][0]["content"].clone();
+            let calls = content["parts"].as_array().cloned().unwrap_or_default();
+            let calls = calls.iter().filter_map(|part| part.get("functionCall"));
+            let result =
+                |call: &Value| json!({ "functionResponse": { "name": call["name"], "response": { "output": "R" } } });
+            let results: Vec<_> = calls.map(result).collect();
+            ("contents", vec![content, json!({ "role": "user", "parts": results })])
+        }
+    };
+    body[key].as_array_mut().unwrap().extend(more);
+    body
 }
 
 /// The text in a stream's events.

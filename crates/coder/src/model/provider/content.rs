@@ -21,7 +21,8 @@ pub enum Piece<'a> {
 /// What a model can be told of blocks: files as text with their address, links as links, and pictures of the types in `taken`.
 pub fn pieces<'a>(blocks: &'a [ContentBlock], taken: &[&'static str]) -> Vec<Piece<'a>> {
     let piece = |block: &'a ContentBlock| match block {
-        ContentBlock::Text(text) if text.text.is_empty() => None,
+        // A text without words is refused.
+        ContentBlock::Text(text) if text.text.trim().is_empty() => None,
         ContentBlock::Text(text) => Some(Piece::Text(text.text.clone())),
         ContentBlock::Image(image) => Some(picture(&image.mime_type, &image.data, taken)),
         ContentBlock::Audio(_) => Some(Piece::Text("[a sound, which you can't hear]".into())),
@@ -90,7 +91,7 @@ pub fn split<'a>(blocks: &'a [ContentBlock], taken: &[&'static str]) -> (String,
 /// A result as text, and its pictures. A model must be told something.
 pub fn result<'a>(result: &'a ToolResult, taken: &[&'static str]) -> (String, Vec<Picture<'a>>) {
     let (mut text, images) = split(&result.content, taken);
-    if text.is_empty() {
+    if text.trim().is_empty() {
         text = if images.is_empty() { "(nothing)".into() } else { "(see the picture)".into() };
     }
     (text, images)

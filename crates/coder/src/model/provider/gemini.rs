@@ -99,7 +99,9 @@ fn turn(message: &Message, ask: &Ask<'_>) -> (&'static str, Vec<Value>) {
                 }
                 part
             };
-            ("model", order::parts(message, ask.by).into_iter().map(part).collect())
+            let parts = order::parts(message, ask.by).into_iter();
+            let parts = parts.filter(|part| !matches!(part, Part::Text("", Value::Null)));
+            ("model", parts.map(part).collect())
         }
         Message::Results(results) => {
             let mut parts = Vec::new();

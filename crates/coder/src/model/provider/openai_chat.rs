@@ -45,7 +45,7 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
 
 fn add(messages: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
     match message {
-        Message::User(blocks) => messages.push(json!({ "role": "user", "content": user(blocks, ask) })),
+        Message::User(blocks) => say(messages, user(blocks, ask)),
         Message::Assistant { text, thought, calls, .. } => {
             if text.is_empty() && calls.is_empty() {
                 return;
@@ -76,8 +76,25 @@ fn add(messages: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
             }
             // A tool can't give a picture back here, so the user shows it.
             if !pictures.is_empty() {
-                messages.push(json!({ "role": "user", "content": pictures }));
+                say(messages, pictures.into());
             }
+        }
+    }
+}
+
+/// Words of the user. Two messages in a row become one, because the templates of many models want the sides to take turns.
+fn say(messages: &mut Vec<Value>, content: Value) {
+    let part = |content: Value| match content {
+        Value::Array(parts) => parts,
+        text => vec![json!({ "type": "text", "text": text })],
+    };
+    match messages.last_mut().filter(|last| last["role"] == "user").map(|last| &mut last["content"]) {
+        None => messages.push(json!({ "role": "user", "content": content })),
+        Some(before) => {
+            *before = match (before.take(), content) {
+                (Value::String(one), Value::String(two)) => format!("{one}\n\n{two}").into(),
+                (one, two) => [part(one), part(two)].concat().into(),
+            };
         }
     }
 }

@@ -49,6 +49,16 @@ pub fn plain(tool: &ToolSpec) -> Value {
     if !top.get("properties").is_some_and(Value::is_object) {
         top.insert("properties".into(), json!({}));
     }
+    // Anthropic refuses the whole request for another name; a tool that can't do without it fails alone.
+    let named = |name: &str| {
+        (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c))
+    };
+    if let Some(Value::Object(all)) = top.get_mut("properties") {
+        all.retain(|name, _| named(name));
+    }
+    if let Some(Value::Array(names)) = top.get_mut("required") {
+        names.retain(|name| name.as_str().is_some_and(named));
+    }
     let mut schema = Value::Object(top);
     each(&mut schema, &mut mend);
     schema
@@ -224,6 +234,9 @@ mod tests {
             json!({"type": "object", "properties": {"a": a}, "$defs": defs}),
         );
         check(json!({"$ref": "#"}), empty);
+        check(json!({"properties": {"a b": a}, "required": ["a b"]}), {
+            json!({"type": "object", "properties": {}, "required": []})
+        });
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! What vendors refuse in a request whatever the conversation is: schemas of tools and pictures that they don't take.
+//! Schemas of tools that a vendor does not take.
 
+use super::{Checked, Refusal, is_name};
 use crate::talk::{Format, list, string};
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ const GEMINI: &str = "anyOf default description enum example format items maxIte
                       minLength minProperties minimum nullable pattern properties propertyOrdering required title type";
 
 /// What is wrong with the schema of a tool.
-pub(crate) fn schemas(format: Format, body: &Value) -> Result<(), String> {
+pub(super) fn check(format: Format, body: &Value) -> Checked {
     let tools = list(body, "tools").iter();
     let tools: Vec<&Value> = match format {
         Format::Gemini => tools.flat_map(|tool| list(tool, "functionDeclarations")).collect(),
@@ -34,24 +35,24 @@ pub(crate) fn schemas(format: Format, body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn openai(name: &str, schema: &Value) -> Result<(), String> {
+fn openai(name: &str, schema: &Value) -> Checked {
     if schema.is_null() {
         return Ok(());
     }
     if schema["type"] != "object" {
         let found = schema["type"].as_str().unwrap_or("None");
-        return Err(format!(
+        return Err(Refusal::from(format!(
             "Invalid schema for function '{name}': schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{found}\"'."
-        ));
+        )));
     }
     if ["oneOf", "anyOf", "allOf", "enum", "not"].iter().any(|key| schema.get(*key).is_some()) {
-        return Err(format!(
+        return Err(Refusal::from(format!(
             "Invalid schema for function '{name}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at \
              the top level."
-        ));
+        )));
     }
     if bare_array(schema) {
-        return Err(format!("Invalid schema for function '{name}': array schema missing items."));
+        return Err(Refusal::from(format!("Invalid schema for function '{name}': array schema missing items.")));
     }
     Ok(())
 }
@@ -65,29 +66,51 @@ fn bare_array(schema: &Value) -> bool {
     }
 }
 
-fn anthropic(at: usize, schema: &Value) -> Result<(), String> {
+fn anthropic(at: usize, schema: &Value) -> Checked {
     match &schema["type"] {
-        Value::Null => return Err(format!("tools.{at}.custom.input_schema.type: Field required")),
+        Value::Null => return Err(format!("tools.{at}.custom.input_schema.type: Field required").into()),
         kind if kind != "object" => {
-            return Err(format!("tools.{at}.custom.input_schema.type: Input should be 'object'"));
+            return Err(format!("tools.{at}.custom.input_schema.type: Input should be 'object'").into());
         }
         _ => {}
     }
+    if schema["properties"].as_object().is_some_and(|all| all.keys().any(|key| !is_name(key, "_.-", 64))) {
+        return Err(Refusal::from(format!(
+            "tools.{at}.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{{1,64}}$'"
+        )));
+    }
     if ["oneOf", "anyOf", "allOf"].iter().any(|key| schema.get(*key).is_some()) {
-        return Err(format!(
+        return Err(Refusal::from(format!(
             "tools.{at}.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
-        ));
+        )));
     }
     Ok(())
 }
 
-fn gemini(place: &str, schema: &Value) -> Result<(), String> {
+fn gemini(place: &str, schema: &Value) -> Checked {
     let Some(all) = schema.as_object() else { return Ok(()) };
+    let kind = string(schema, "type").to_lowercase();
+    let properties = schema["properties"].as_object();
+    let wrong = |text: &str| Err(Refusal::from(format!("* GenerateContentRequest.{place}.{text}\n")));
+    if kind == "object" && properties.is_none_or(serde_json::Map::is_empty) {
+        return wrong("properties: should be non-empty for OBJECT type");
+    }
+    if kind == "array" && !all.contains_key("items") {
+        return wrong("items: missing field.");
+    }
+    if list(schema, "enum").iter().any(|value| value.as_str().is_none_or(str::is_empty)) {
+        return wrong("enum[0]: cannot be empty");
+    }
+    let undefined =
+        |name: &Value| !properties.is_some_and(|all| name.as_str().is_some_and(|name| all.contains_key(name)));
+    if list(schema, "required").iter().any(undefined) {
+        return wrong("required[0]: property is not defined");
+    }
     for (key, value) in all {
         if !GEMINI.split(' ').any(|known| known == key) {
-            return Err(format!(
+            return Err(Refusal::from(format!(
                 "Invalid JSON payload received. Unknown name \"{key}\" at '{place}': Cannot find field."
-            ));
+            )));
         }
         match (key.as_str(), value) {
             ("properties", Value::Object(inner)) => {
@@ -104,65 +127,12 @@ fn gemini(place: &str, schema: &Value) -> Result<(), String> {
             ("format", Value::String(format))
                 if all.get("type") == Some(&json!("string")) && !matches!(format.as_str(), "enum" | "date-time") =>
             {
-                return Err(format!(
+                return Err(Refusal::from(format!(
                     "{place}: only 'enum' and 'date-time' are supported for STRING type, found {format}"
-                ));
+                )));
             }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// What is wrong with a picture.
-pub(crate) fn pictures(format: Format, body: &Value, blind: bool) -> Result<(), String> {
-    match body {
-        Value::Array(all) => all.iter().try_for_each(|value| pictures(format, value, blind)),
-        Value::Object(all) => {
-            if let Some(mime) = picture(format, body)
-                && (blind || !taken(format, &mime))
-            {
-                return Err(match format {
-                    _ if blind => "This model does not support image input.".into(),
-                    Format::Messages => format!(
-                        "image.source.base64.media_type: Input should be 'image/jpeg', 'image/png', 'image/gif' or 'image/webp', \
-                         not {mime}"
-                    ),
-                    Format::Gemini => format!("Unsupported MIME type: {mime}"),
-                    _ => "You uploaded an unsupported image. Please make sure your image has of one the following formats: \
-                          ['png', 'jpeg', 'gif', 'webp']."
-                        .into(),
-                });
-            }
-            all.values().try_for_each(|value| pictures(format, value, blind))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The media type of a picture, if this is one with its data in it.
-fn picture(format: Format, value: &Value) -> Option<String> {
-    match format {
-        Format::Messages if value["type"] == "image" && value["source"]["type"] == "base64" => {
-            Some(string(&value["source"], "media_type"))
-        }
-        Format::Gemini => Some(string(value.get("inlineData")?, "mimeType")),
-        Format::Chat | Format::Responses => {
-            let address = &value["image_url"];
-            let address = address.as_str().or_else(|| address["url"].as_str())?;
-            Some(address.strip_prefix("data:")?.split([';', ',']).next()?.to_owned())
-        }
-        _ => None,
-    }
-}
-
-fn taken(format: Format, mime: &str) -> bool {
-    match format {
-        // It takes sounds, films and papers, too.
-        Format::Gemini => {
-            !mime.starts_with("image/")
-                || matches!(mime, "image/png" | "image/jpeg" | "image/webp" | "image/heic" | "image/heif")
-        }
-        _ => matches!(mime, "image/png" | "image/jpeg" | "image/gif" | "image/webp"),
-    }
 }

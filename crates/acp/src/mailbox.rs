@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tieline_rpc::sync::{Lock, when};
 use tokio::sync::Notify;
 
 /// The reader waits while this many bytes are unheard.
@@ -31,7 +32,7 @@ struct Queue {
 
 impl Mailbox {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.locked()
     }
 
     /// Puts one behind the others; it came as so many bytes.
@@ -74,15 +75,7 @@ impl Mailbox {
         }
         let mailbox = Arc::clone(self);
         Some(Box::pin(async move {
-            loop {
-                let heard = mailbox.heard.notified();
-                tokio::pin!(heard);
-                heard.as_mut().enable();
-                if mailbox.queue().bytes < LIMIT {
-                    return;
-                }
-                heard.await;
-            }
+            when(&mailbox.heard, || (mailbox.queue().bytes < LIMIT).then_some(())).await;
         }))
     }
 }
@@ -99,7 +92,7 @@ mod tests {
             let heard = Arc::clone(&heard);
             mailbox.put(0, async move {
                 tokio::task::yield_now().await;
-                heard.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+                heard.locked().push(number);
                 assert!(number % 10 != 3, "a handler's own fault");
             });
         }
@@ -110,7 +103,7 @@ mod tests {
         if let Some(pause) = pause {
             pause.await;
         }
-        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let heard = heard.locked().clone();
         assert_eq!(heard, (0..100).collect::<Vec<_>>());
     }
 

@@ -8,7 +8,8 @@ pub use page::Page;
 
 use crate::{Future, sanitize};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use tieline::rpc::sync::Lock;
 use tieline::schema::{
     ChoiceItems, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitScope, ElicitValue, FormField,
     FormSchema, SessionId,
@@ -128,7 +129,7 @@ impl Elicitor {
     }
 
     fn opened(&self, id: &str) {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.locked();
         pages.push_back(id.to_owned());
         if pages.len() > PAGES {
             pages.pop_front();
@@ -137,7 +138,7 @@ impl Elicitor {
 
     /// A page did its work. True if it was one of ours; others are ignored.
     pub(crate) fn complete(&self, id: &str) -> bool {
-        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pages = self.pages.locked();
         let before = pages.len();
         pages.retain(|other| other != id);
         let known = pages.len() < before;

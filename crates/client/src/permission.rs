@@ -12,12 +12,13 @@ pub use choice::{Chosen, allow, refuse};
 pub use facts::Facts;
 pub(crate) use facts::{of_words, real};
 pub use record::{By, Record, Ruling};
+use tieline::rpc::sync::Lock;
 
 use crate::{Future, sanitize};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Instant;
 use tieline::schema::{PermissionOption, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline_host::rules::{Action, Because, Config, Decision, Rule, Rules};
@@ -134,7 +135,7 @@ impl Engine {
     }
 
     fn learned(&self) -> MutexGuard<'_, Rules> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
+        self.learned.locked()
     }
 
     /// Judges what is about to happen: the strictest of what its parts get.

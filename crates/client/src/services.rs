@@ -17,9 +17,10 @@ use decide::{Case, Decided};
 use grants::Grants;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 use tieline::client::Handler;
+use tieline::rpc::sync::Lock;
 use tieline::schema::{
     CreateTerminalRequest, Diff, ElicitAction, ElicitRequest, ElicitResponse, ElicitScope, Encode, ExitStatus,
     PermissionOutcome, PermissionRequest, PermissionSubject, ReadTextFileRequest, SessionId, TerminalOutputResponse,
@@ -92,7 +93,7 @@ impl Services {
 
     /// Says who the agent is, for forms and pages.
     pub fn agent_is(&self, name: &str) {
-        name.clone_into(&mut self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner));
+        name.clone_into(&mut self.inner.agent.locked());
     }
 
     /// Gives a session roots of its own. Its files and terminals are confined to these from now on.
@@ -103,7 +104,7 @@ impl Services {
         additional: impl IntoIterator<Item = P>,
     ) -> roots::Result<()> {
         let files = self.inner.files.in_roots(Roots::new(cwd, additional)?);
-        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(id, files);
+        self.inner.sessions.locked().insert(id, files);
         Ok(())
     }
 
@@ -116,7 +117,7 @@ impl Services {
     pub fn end_session(&self, id: &SessionId) {
         self.end_turn(id);
         self.inner.terminals.end_session(id);
-        self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.inner.sessions.locked().remove(id);
     }
 
     /// The connection is over: all terminals are ended.
@@ -141,7 +142,7 @@ impl Services {
     }
 
     fn files_of(&self, session: &SessionId) -> Files {
-        let sessions = self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let sessions = self.inner.sessions.locked();
         sessions.get(session).unwrap_or(&self.inner.files).clone()
     }
 
@@ -348,7 +349,7 @@ impl Handler for Services {
     }
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
-        let agent = self.inner.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let agent = self.inner.agent.locked().clone();
         // A person sees one question at a time, of whatever kind.
         let turn = self.inner.asking.lock().await;
         let answer = self.inner.elicitor.answer(&request, &agent).await;

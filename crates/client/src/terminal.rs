@@ -5,10 +5,11 @@ mod shell;
 
 pub use exit::exit_status;
 pub(crate) use shell::Line;
+use tieline::rpc::sync::Lock;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, SessionId, TerminalOutputResponse};
 use tieline::{Error, Result, WireError};
@@ -106,7 +107,7 @@ impl Terminals {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.locked()
     }
 
     /// Starts a command in a folder that was checked. Gives the id of its terminal and a handle that watches it.

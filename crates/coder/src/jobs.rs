@@ -4,13 +4,14 @@
 //! its output and its end are told when they come, also between turns. The older dialects have no words for that; there
 //! only the model hears of it, by `output`.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 use tieline::agent::SessionHandle;
 use tieline::schema::{Background, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, Update};
 use tieline_host::run::View;
 use tieline_host::store::{Event, SessionLog};
+use tieline_rpc::sync::Lock;
 use tokio::task::JoinSet;
 
 /// So often the client is told what is new.
@@ -32,7 +33,7 @@ pub struct Jobs {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.locked()
 }
 
 impl Jobs {

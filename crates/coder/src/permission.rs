@@ -4,7 +4,7 @@ use crate::report::{Call, one_line};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{Ask, Decision as Answer};
 use tieline::schema::CommandSubject;
 use tieline::{Dialect, PermissionOption, PermissionOptionKind, Raw, Result};
@@ -12,6 +12,7 @@ use tieline_host::files::{Files, Hash, Window};
 use tieline_host::roots::Place;
 use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
 use tieline_host::store::Event;
+use tieline_rpc::sync::Lock;
 
 /// The modes: id, name, what they mean.
 pub const MODES: [(&str, &str, &str); 4] = [
@@ -71,7 +72,7 @@ pub enum Verdict {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.locked()
 }
 
 /// Reads rules from a file; a file that is not there has none.

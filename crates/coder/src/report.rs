@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{ToolCall, Turn};
 use tieline::schema::{Items, ToolCallContentChunk};
 use tieline::{Error, MessageKind, Patch, Raw, Result, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update};
 use tieline_host::rules::hidden;
 use tieline_host::store::{self, Event, SessionLog};
+use tieline_rpc::sync::Lock;
 
 /// No title is longer, in bytes.
 const TITLE: usize = 5 * 1024;
@@ -64,7 +65,7 @@ impl Teller {
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.locked()
     }
 
     /// An id that is unique in the session.

@@ -15,7 +15,7 @@ use crate::tools::{Commands, Scene};
 use crate::turn::{Answer, Work};
 use crate::workspace::{Seen, Workspace};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{Session, SessionHandle, Turn};
 use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
 use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Raw, Result, StopReason};
@@ -24,6 +24,7 @@ use tieline_host::roots::Roots;
 use tieline_host::rules::Mode;
 use tieline_host::snapshot::Snapshots;
 use tieline_host::store::{Event, SessionLog, Store};
+use tieline_rpc::sync::Lock;
 
 /// So many bytes of old contents are kept for undo.
 const SNAPSHOTS: u64 = 256 << 20;
@@ -84,7 +85,7 @@ fn title(word: &str) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.locked()
 }
 
 impl Conversation {

@@ -3,12 +3,13 @@
 use crate::busy;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::Error;
 use tieline::agent::ClientHandle;
 use tieline_host::files::{Bytes, Expect, Files, Hash, Listing, Version, Window, Write};
 use tieline_host::roots::{self, Place, Roots};
 use tieline_host::snapshot::Recorder;
+use tieline_rpc::sync::Lock;
 
 /// What the model has seen of each file: the hash of its text.
 pub type Seen = Arc<Mutex<HashMap<PathBuf, Hash>>>;
@@ -76,7 +77,7 @@ impl Workspace {
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Hash>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.locked()
     }
 
     /// The text of a file as the user sees it: unsaved text in an editor wins.

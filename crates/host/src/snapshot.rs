@@ -19,8 +19,9 @@ use index::{Disk, Entry, Index, Name};
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
+use tieline_rpc::sync::Lock;
 
 /// How many files are remembered in all; beyond that the oldest turns are forgotten.
 const MAX_ENTRIES: usize = 5_000;
@@ -130,7 +131,7 @@ impl Snapshots {
     }
 
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+        self.index.locked()
     }
 
     /// `ours`: what is there now came about through the turn.

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use tieline::rpc::sync::Lock;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::sync::watch;
@@ -56,7 +57,7 @@ impl Terminals {
     /// What the command has written so far, and how it ended if it has.
     pub fn output(&self, id: &str) -> Option<(String, Option<Exit>)> {
         let terminal = self.lock().get(id).cloned()?;
-        let output = terminal.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let output = terminal.output.locked();
         let exit = *terminal.exit.borrow();
         Some((String::from_utf8_lossy(&output).into_owned(), exit))
     }
@@ -80,7 +81,7 @@ impl Terminals {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Terminal>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.locked()
     }
 }
 
@@ -88,6 +89,6 @@ async fn copy(from: Option<impl AsyncRead + Unpin>, into: &Mutex<Vec<u8>>) {
     let Some(mut from) = from else { return };
     let mut buffer = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut buffer).await {
-        into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..n]);
+        into.locked().extend_from_slice(&buffer[..n]);
     }
 }

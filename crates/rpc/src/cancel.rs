@@ -1,5 +1,6 @@
 //! A flag that is raised once and can be waited for.
 
+use crate::sync::when;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
@@ -28,15 +29,6 @@ impl Cancel {
 
     /// Waits until the flag is up.
     pub async fn cancelled(&self) {
-        loop {
-            let wake = self.0.wake.notified();
-            tokio::pin!(wake);
-            // Registered before the look, so that a flag raised in between is not missed.
-            wake.as_mut().enable();
-            if self.is_cancelled() {
-                return;
-            }
-            wake.await;
-        }
+        when(&self.0.wake, || self.is_cancelled().then_some(())).await;
     }
 }

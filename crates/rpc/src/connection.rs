@@ -4,11 +4,12 @@ use crate::machine::{Machine, Place, Ticket};
 use crate::message::{Call, Message, Outcome, find_id, parse};
 use crate::outbox::Outbox;
 use crate::peer::{Peer, Waiter};
+use crate::sync::{Lock, when};
 use crate::transport::{Event, FrameReader, FrameWriter, Transport};
 use crate::{CallError, Cancel, Error, Id, IdRule};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_json::Reader;
 use tokio::sync::{Notify, oneshot};
 
@@ -95,7 +96,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn machine(&self) -> MutexGuard<'_, Machine<Waiter>> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.machine.locked()
     }
 
     /// Answers a request, or fills its slot in a batch.
@@ -123,15 +124,7 @@ impl Shared {
     }
 
     pub(crate) async fn idle(&self) {
-        loop {
-            let idle = self.idle.notified();
-            tokio::pin!(idle);
-            idle.as_mut().enable();
-            if self.machine().is_idle() {
-                return;
-            }
-            idle.await;
-        }
+        when(&self.idle, || self.machine().is_idle().then_some(())).await;
     }
 
     pub(crate) fn stop(&self) {

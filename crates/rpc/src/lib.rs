@@ -22,6 +22,7 @@ mod peer;
 mod spec;
 mod stderr;
 mod stdio;
+pub mod sync;
 mod transport;
 #[cfg_attr(not(unix), path = "tree_other.rs")]
 mod tree;

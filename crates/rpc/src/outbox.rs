@@ -1,8 +1,9 @@
 //! The way out: messages are encoded into one shared buffer, bounded in bytes, and written in bursts.
 
 use crate::framing::Framing;
+use crate::sync::{Lock, when};
 use crate::transport::{Direction, Tap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -54,7 +55,7 @@ impl Outbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.locked()
     }
 
     /// Answers in the framing that the peer was found to use.
@@ -107,21 +108,11 @@ impl Outbox {
     }
 
     async fn below(&self, mark: usize) {
-        if self.lock().bytes.len() < mark {
-            return;
-        }
-        loop {
-            let emptied = self.emptied.notified();
-            tokio::pin!(emptied);
-            emptied.as_mut().enable();
-            {
-                let queue = self.lock();
-                if queue.bytes.len() < mark || queue.state == State::Ended {
-                    return;
-                }
-            }
-            emptied.await;
-        }
+        when(&self.emptied, || {
+            let queue = self.lock();
+            (queue.bytes.len() < mark || queue.state == State::Ended).then_some(())
+        })
+        .await;
     }
 
     /// Takes nothing more; what is queued still goes out.
@@ -140,15 +131,7 @@ impl Outbox {
 
     /// Waits until everything is written, or can't be any more.
     pub(crate) async fn ended(&self) {
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            ended.as_mut().enable();
-            if self.lock().state == State::Ended {
-                return;
-            }
-            ended.await;
-        }
+        when(&self.ended, || (self.lock().state == State::Ended).then_some(())).await;
     }
 
     /// The writer: one write for everything that was queued since the last one.

@@ -1,8 +1,9 @@
 //! A child's standard error: always drained, its end kept, its lines forwarded to whoever wants them.
 
+use crate::sync::Lock;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// This much of the end is kept. A longer line is forwarded in pieces of this size.
@@ -23,7 +24,7 @@ struct Ring {
 
 impl Tail {
     fn push(&self, chunk: &[u8]) {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.0.locked();
         ring.bytes.extend(chunk);
         let over = ring.bytes.len().saturating_sub(KEEP);
         ring.cut |= over > 0;
@@ -31,7 +32,7 @@ impl Tail {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ring = self.0.locked();
         let cut = ring.cut;
         let bytes = ring.bytes.make_contiguous();
         // A character whose first byte is gone is left out.

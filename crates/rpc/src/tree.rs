@@ -1,11 +1,12 @@
 //! A process and everything it started: found through `/proc` on Linux, through the process group elsewhere.
 
+use crate::sync::Lock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
 use std::collections::HashMap;
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is. One that sits in the
@@ -189,7 +190,7 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    tree.lock().unwrap_or_else(PoisonError::into_inner)
+    tree.locked()
 }
 
 /// Sends a signal to exactly this process, never to a later one with the same number.

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unused_self)]
 
+use crate::sync::Lock;
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 pub(crate) struct Tree {
@@ -51,5 +52,5 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    tree.lock().unwrap_or_else(PoisonError::into_inner)
+    tree.locked()
 }

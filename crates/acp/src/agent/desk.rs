@@ -12,9 +12,10 @@ use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline_json::Reader;
+use tieline_rpc::sync::Lock;
 use tieline_rpc::{IdRule, Peer, Responder, Service};
 use tieline_schema::{
     AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData, HelloKeys,
@@ -174,7 +175,7 @@ impl Service for Desk {
 
 impl Inner {
     pub(super) fn state(&self) -> MutexGuard<'_, Known> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {

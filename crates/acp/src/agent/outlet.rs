@@ -6,8 +6,9 @@ use crate::error::{Error, Result};
 use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
+use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
     AuthMethod, Background, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate,
@@ -116,7 +117,7 @@ impl Outlet {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.locked()
     }
 
     /// Sends an update when there is room; `turn` if it belongs to one.

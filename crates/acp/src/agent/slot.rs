@@ -8,9 +8,10 @@ use crate::wire::new_id;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tieline_rpc::sync::{Lock, when};
 use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{ContentBlock, Dialect, Failure, PromptResponse, State, StopReason};
 use tokio::sync::Notify;
@@ -78,11 +79,11 @@ impl Slot {
     }
 
     pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.locked()
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        self.turns.locked()
     }
 
     /// Takes a prompt, on the reader: a cancel that comes right behind it finds its turn.
@@ -142,15 +143,7 @@ impl Slot {
 
     /// Waits until no turn runs and everything about the last one is said.
     pub(crate) async fn idle(&self) {
-        loop {
-            let idle = self.idle.notified();
-            tokio::pin!(idle);
-            idle.as_mut().enable();
-            if self.turns().workers == 0 {
-                return;
-            }
-            idle.await;
-        }
+        when(&self.idle, || (self.turns().workers == 0).then_some(())).await;
     }
 
     /// Works on a prompt, and then on those that came meanwhile.

@@ -7,8 +7,9 @@ use super::tool::ToolCallBuilder;
 use crate::error::{Error, Result};
 use crate::wire::new_id;
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use tieline_rpc::Cancel;
+use tieline_rpc::sync::Lock;
 use tieline_schema::{
     Chunk, ContentBlock, Cost, Dialect, MessageKind, Patch, Plan, PlanEntry, PlanUpdate, SessionId, Update, UsageUpdate,
 };
@@ -126,7 +127,7 @@ impl Turn {
 
     /// The id of the message that is being said. A new one starts when the kind changes or something else came between.
     fn message(&self, kind: MessageKind) -> Arc<str> {
-        let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.shared.current.locked();
         match &*current {
             Some((of, id)) if *of == kind => Arc::clone(id),
             _ => {
@@ -139,7 +140,7 @@ impl Turn {
 
     /// Ends the message that is being said; the next words start a new one.
     pub fn end_message(&self) {
-        *self.shared.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.shared.current.locked() = None;
     }
 
     /// Shows what is to be done. The whole plan each time.

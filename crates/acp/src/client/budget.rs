@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tieline_rpc::sync::when;
 use tokio::sync::Notify;
 
 /// How many unread bytes all sessions of a connection may have together.
@@ -37,14 +38,6 @@ impl Budget {
     }
 
     pub(crate) async fn freed(&self) {
-        loop {
-            let freed = self.freed.notified();
-            tokio::pin!(freed);
-            freed.as_mut().enable();
-            if !self.is_spent() {
-                return;
-            }
-            freed.await;
-        }
+        when(&self.freed, || (!self.is_spent()).then_some(())).await;
     }
 }

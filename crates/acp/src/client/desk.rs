@@ -10,8 +10,9 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tieline_json::Reader;
+use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
@@ -77,7 +78,7 @@ impl DeskState {
     }
 
     fn lanes(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Lane>>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lanes.locked()
     }
 
     pub(crate) fn expect(self: &Arc<Self>) -> Expecting {

@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::options::set_value;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::Cancel;
+use tieline_rpc::sync::{Lock, when};
 use tieline_schema::{
     Chunk, Command, ConfigOption, ConfigValue, ContentBlock, PromptResponse, State, StateUpdate, StopReason,
     ToolCallUpdate, Update, mode_option,
@@ -70,7 +71,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.locked()
     }
 
     /// A session object reads it from now on.
@@ -153,19 +154,7 @@ impl Lane {
 
     /// The next update of a turn; `None` once it has ended.
     pub(crate) async fn next_of(&self, turn: &TurnState) -> Option<Update> {
-        loop {
-            // Mostly something is there, and nothing needs to be woken for it.
-            if let Some(next) = self.try_next_of(turn) {
-                return next;
-            }
-            let wake = self.wake.notified();
-            tokio::pin!(wake);
-            wake.as_mut().enable();
-            if let Some(next) = self.try_next_of(turn) {
-                return next;
-            }
-            wake.await;
-        }
+        when(&self.wake, || self.try_next_of(turn)).await
     }
 
     /// `None` if nothing is there; `Some(None)` if the turn has ended.
@@ -185,20 +174,16 @@ impl Lane {
 
     /// The next update, in or outside a turn; `None` once the session is closed and everything is read.
     pub(crate) async fn next(&self) -> Option<Update> {
-        loop {
-            let wake = self.wake.notified();
-            tokio::pin!(wake);
-            wake.as_mut().enable();
+        when(&self.wake, || {
             loop {
                 match self.pop() {
-                    Some(Popped::Update(update)) => return Some(update),
+                    Some(Popped::Update(update)) => return Some(Some(update)),
                     Some(Popped::End) => {}
-                    None if self.lock().closed.is_some() => return None,
-                    None => break,
+                    None => return self.lock().closed.is_some().then_some(None),
                 }
             }
-            wake.await;
-        }
+        })
+        .await
     }
 
     /// The next update if it is there already.
@@ -252,15 +237,7 @@ impl Lane {
 
     /// Waits until no turn is open.
     pub(crate) async fn idle(&self) {
-        loop {
-            let wake = self.wake.notified();
-            tokio::pin!(wake);
-            wake.as_mut().enable();
-            if self.lock().turns.is_empty() {
-                return;
-            }
-            wake.await;
-        }
+        when(&self.wake, || self.lock().turns.is_empty().then_some(())).await;
     }
 
     /// True if a turn is open that nobody reads.

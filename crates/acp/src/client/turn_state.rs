@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
+use tieline_rpc::sync::Lock;
 use tieline_schema::StopReason;
 
 /// The far end of one prompt.
@@ -22,7 +23,7 @@ impl TurnState {
     }
 
     pub(crate) fn result(&self) -> Option<Result<StopReason>> {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.result.locked().clone()
     }
 
     pub(crate) fn sent_as(&self, request: u64) {
@@ -44,7 +45,7 @@ impl TurnState {
     }
 
     pub(super) fn finish(&self, result: Result<StopReason>) {
-        self.result.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(result);
+        self.result.locked().get_or_insert(result);
         self.ended.store(true, Ordering::Release);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tieline_client::run::Gone;
+use tieline_rpc::sync::{Lock, when};
 use tokio::sync::Notify;
 
 /// Who adds more than this many unwritten bytes waits.
@@ -166,18 +167,11 @@ impl Printer {
     }
 
     async fn when(&self, fits: impl Fn(&State) -> bool) -> Result<(), Gone> {
-        loop {
-            let written = self.inner.written.notified();
-            tokio::pin!(written);
-            written.as_mut().enable();
-            {
-                let state = self.inner.lock();
-                if fits(&state) {
-                    return if state.gone { Err(Gone) } else { Ok(()) };
-                }
-            }
-            written.await;
-        }
+        when(&self.inner.written, || {
+            let state = self.inner.lock();
+            fits(&state).then(|| if state.gone { Err(Gone) } else { Ok(()) })
+        })
+        .await
     }
 }
 
@@ -223,7 +217,7 @@ impl Drop for Held {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     fn write(&self) {

@@ -10,9 +10,10 @@ use crate::agents::{AgentSpec, find_program};
 use crate::{login, sanitize};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tieline::client::{AgentHandle, Client, Session};
+use tieline::rpc::sync::Lock;
 use tieline::rpc::{ChildProcess, Direction, Guard, Transport};
 use tieline::schema::{AuthMethod, Update};
 use tieline::{Error, Protocol};
@@ -173,7 +174,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
             .deadline(self.options.patience)
             .tap(move |direction, frame| {
                 if direction == Direction::In && !matches!(frame.trim_ascii_start().first(), Some(b'{' | b'[') | None) {
-                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut heard = heard.locked();
                     heard.0 += 1;
                     if heard.1.is_empty() {
                         heard.1 = String::from_utf8_lossy(&frame[..frame.len().min(200)]).into_owned();
@@ -191,7 +192,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
             }
             Err(error) => {
                 let (why, fix) = self.explain(error, child).await;
-                let (count, first) = rubbish.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let (count, first) = rubbish.locked().clone();
                 let (why, fix) = match count {
                     0 => (why, fix),
                     _ => (format!("{why}; it printed {}", words_of(count, &first)), fix::rubbish(self.agent)),
@@ -309,7 +310,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
     }
 
     async fn exit(&mut self, handle: &AgentHandle, child: &ChildProcess, rubbish: &Rubbish) {
-        let (count, first) = rubbish.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (count, first) = rubbish.locked().clone();
         self.began = Instant::now();
         let ((), reason) = tokio::join!(handle.peer().close(), child.shutdown());
         let status = reason.status.to_string();

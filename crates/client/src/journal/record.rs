@@ -2,9 +2,10 @@
 
 use super::{Entry, Journal, Result};
 use serde::{Deserialize, Serialize};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tieline::rpc::sync::Lock;
 use tieline::schema::{ContentBlock, Dialect, Patch, Raw, StopReason, Update};
 use tieline_host::store::{Event, SessionLog};
 
@@ -200,7 +201,7 @@ impl Recording {
     }
 
     fn is_burst(&self) -> bool {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(Instant::now());
+        let last = self.last.locked().replace(Instant::now());
         last.is_some_and(|last| last.elapsed() < BURST)
     }
 

@@ -6,10 +6,11 @@ use super::keep::Keep;
 use super::limits::Signs;
 use crate::undo::Watch;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::Result;
 use tieline::client::Handler;
+use tieline::rpc::sync::{Lock, when};
 use tieline::schema::{
     CreateTerminalRequest, Dialect, ElicitRequest, ElicitResponse, ExitStatus, Items, Patch, PermissionOutcome,
     PermissionRequest, PermissionSubject, Raw, ReadTextFileRequest, TerminalOutputResponse, TerminalRequest,
@@ -28,11 +29,11 @@ pub(super) struct Watching(Arc<Mutex<Option<Arc<Watch>>>>);
 
 impl Watching {
     pub(super) fn set(&self, watch: Option<Watch>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = watch.map(Arc::new);
+        *self.0.locked() = watch.map(Arc::new);
     }
 
     pub(super) fn get(&self) -> Option<Arc<Watch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.locked().clone()
     }
 }
 
@@ -63,7 +64,7 @@ impl Default for State {
 
 impl Calls {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.locked()
     }
 
     /// The dialect is known now.
@@ -95,17 +96,7 @@ impl Calls {
         let asked = request.tool_call();
         let Some(PermissionSubject::ToolCall(subject)) = &mut request.subject else { return };
         // The engine has put the question's own words behind what was told before; when they are heard, all of that is.
-        let heard = async {
-            loop {
-                let heard = self.0.heard.notified();
-                tokio::pin!(heard);
-                heard.as_mut().enable();
-                if self.state().last.contains(&asked) {
-                    return;
-                }
-                heard.await;
-            }
-        };
+        let heard = when(&self.0.heard, || self.state().last.contains(&asked).then_some(()));
         let _ = tokio::time::timeout(PATIENCE, heard).await;
         let state = self.state();
         let Some(known) = state.transcript.tool_call(&asked.tool_call_id) else { return };

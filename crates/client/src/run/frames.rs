@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use tieline::rpc::Direction;
+use tieline::rpc::sync::Lock;
 use tieline::schema::Dialect;
 use tieline_host::store::Time;
 
@@ -73,20 +74,20 @@ impl Frames {
     /// The dialect is known now.
     pub(super) fn speaks(&self, dialect: Dialect) {
         if let Some(strict) = &self.strict {
-            strict.lock().unwrap_or_else(PoisonError::into_inner).0.speaks(dialect);
+            strict.locked().0.speaks(dialect);
         }
     }
 
     /// How the agent broke the protocol: the first times, and how often in all.
     pub(super) fn violations(&self) -> (Vec<String>, u64) {
         let Some(strict) = &self.strict else { return (Vec::new(), 0) };
-        let strict = strict.lock().unwrap_or_else(PoisonError::into_inner);
+        let strict = strict.locked();
         (strict.1.told.clone(), strict.1.count)
     }
 
     fn judge(&self, direction: Direction, json: Option<&str>) {
         let Some(strict) = &self.strict else { return };
-        let mut strict = strict.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut strict = strict.locked();
         let wrong = match (direction, json) {
             (Direction::Out, json) => return strict.0.sent(json.unwrap_or_default()),
             (Direction::In, Some(json)) => strict.0.heard(json),
@@ -131,7 +132,7 @@ impl Frames {
             Direction::Out => "to_agent",
         };
         let head = format!("{{\"time\":\"{}\",\"direction\":\"{direction}\",\"{key}\":", Time::now());
-        let mut file = trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = trace.locked();
         let written = if json.len() < 1 << 20 {
             file.write_all(format!("{head}{json}}}\n").as_bytes())
         } else {

@@ -3,8 +3,9 @@
 use serde_json::Number;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tieline::rpc::sync::Lock;
 use tieline::schema::Update;
 use tokio::time::Instant;
 
@@ -158,7 +159,7 @@ impl Default for Signs {
 
 impl Signs {
     fn lock(&self) -> MutexGuard<'_, Signed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// It gave one.

@@ -4,7 +4,8 @@ use super::Permissions;
 use crate::permission::{Record, Ruling};
 use crate::services::{Event, Observer};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline::rpc::sync::Lock;
 use tokio::sync::Notify;
 
 /// So many wait to be shown; what comes on top is only counted.
@@ -34,7 +35,7 @@ struct State {
 
 impl Notes {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.state.locked()
     }
 
     /// The next one if it is there already.

@@ -1,7 +1,8 @@
 //! What was odd during a run: told once each, counted when there is more of it, never without bound.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline::rpc::sync::Lock;
 use tokio::sync::Notify;
 
 /// So many are told; the rest is counted.
@@ -30,7 +31,7 @@ struct List {
 
 impl Warnings {
     fn list(&self) -> MutexGuard<'_, List> {
-        self.inner.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.list.locked()
     }
 
     /// Adds one. The same words are told once.

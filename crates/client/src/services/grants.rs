@@ -5,7 +5,8 @@ use crate::permission::Facts;
 use crate::sanitize;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+use tieline::rpc::sync::Lock;
 use tieline::schema::SessionId;
 use tieline_host::rules::Action;
 
@@ -48,7 +49,7 @@ impl Grant {
 
 impl Grants {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Grant>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// A call was allowed.

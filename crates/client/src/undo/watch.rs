@@ -5,7 +5,8 @@ use super::{Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked, HowChanged};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline::rpc::sync::Lock;
 use tieline::schema::{
     Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolKind, Transcript,
     Update,
@@ -195,7 +196,7 @@ impl Side {
 
 impl Inner {
     fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.locked()
     }
 
     /// Remembers one file that no look covers.

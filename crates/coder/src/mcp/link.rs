@@ -3,7 +3,8 @@
 use super::pages::Pages;
 use rmcp::model::ProgressToken;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
 /// How far a call is, as the server says.
@@ -50,7 +51,7 @@ impl Default for Link {
 
 impl Link {
     fn waiting(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Progress>>> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.locked()
     }
 
     /// A place among the messages that wait to be taken; given back when it is dropped.

@@ -33,11 +33,12 @@ use server::{Around, Phase, Server};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use text::{code, line};
 use tieline::agent::SessionHandle;
 use tieline::{McpServer, Severity};
+use tieline_rpc::sync::Lock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tool::Remote;
@@ -191,7 +192,7 @@ impl Servers {
     pub async fn offer(&self) -> Vec<ToolSpec> {
         let (tools, left_out) = self.room();
         let told = {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut told = self.told.locked();
             std::mem::replace(&mut *told, left_out.clone())
         };
         for LeftOut { server, count, of } in left_out.iter().filter(|one| !told.contains(one)) {

@@ -3,8 +3,9 @@
 use crate::secret;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use tieline_host::rules::Host;
+use tieline_rpc::sync::Lock;
 
 /// As many pages of one server as may be open; older ones are forgotten.
 const MOST: usize = 8;
@@ -23,7 +24,7 @@ struct Page {
 
 impl Pages {
     fn list(&self) -> MutexGuard<'_, VecDeque<Page>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// Takes note of a page. Gives the name that the client is told: servers don't know each other, so two of them may

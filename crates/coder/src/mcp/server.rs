@@ -15,11 +15,12 @@ use rmcp::service::RunningService;
 use rmcp::transport::IntoTransport;
 use rmcp::{Peer, RoleClient};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::Severity;
 use tieline::agent::SessionHandle;
 use tieline_rpc::ChildProcess;
+use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -111,7 +112,7 @@ impl Server {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     /// How far it is.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, ToolCallContent, ToolKind, Update};
@@ -19,6 +19,7 @@ use tieline_host::roots;
 use tieline_host::rules::{Action, CommandLine};
 use tieline_host::run::{Background, End, Outcome, Request, Running, Stopped, View};
 use tieline_host::sandbox::{Level, Policy};
+use tieline_rpc::sync::Lock;
 use tokio::sync::oneshot;
 
 /// A command has this long unless the model says otherwise.
@@ -75,7 +76,7 @@ impl Commands {
     }
 
     fn base(&self) -> Result<Policy, String> {
-        let mut policy = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut policy = self.policy.locked();
         if let Some(policy) = &*policy {
             return Ok(policy.clone());
         }
@@ -87,7 +88,7 @@ impl Commands {
     }
 
     fn before(&self) -> MutexGuard<'_, HashMap<u32, Watch>> {
-        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+        self.before.locked()
     }
 
     /// What is new since a command in the background was started.

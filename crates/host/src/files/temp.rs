@@ -12,9 +12,10 @@ use std::{
     fs::File,
     io::Seek as _,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
+use tieline_rpc::sync::Lock;
 
 /// How the name of every temporary file begins; 16 hexadecimal digits follow.
 const PREFIX: &str = ".tieline-tmp-";
@@ -30,11 +31,11 @@ impl Swept {
         #[allow(clippy::cast_sign_loss, clippy::unnecessary_cast, clippy::cast_lossless)]
         let id = rustix::fs::fstat(dir.handle()).map(|facts| (facts.st_dev as u64, facts.st_ino as u64));
         if let Ok(id) = id
-            && !self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(&id)
+            && !self.0.locked().contains(&id)
             && flock(dir.handle(), FlockOperation::NonBlockingLockExclusive).is_ok()
         {
             sweep(dir);
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+            self.0.locked().insert(id);
         }
         // Another process may be sweeping. Someone who holds the lock for long is not one of us.
         for _ in 0..50 {

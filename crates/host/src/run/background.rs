@@ -3,8 +3,9 @@
 use super::{Outcome, Output, Request, Running, View};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
+use tieline_rpc::sync::Lock;
 
 /// How many can run at once.
 const MOST: usize = 32;
@@ -99,6 +100,6 @@ impl Background {
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.locked()
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use super::Time;
+use tieline_rpc::sync::Lock;
 
 /// A process that has a session open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,7 +129,7 @@ pub(super) struct Token(i64);
 /// The tokens of this process. A row that names this process and a token that is not here was left over.
 fn live() -> MutexGuard<'static, BTreeSet<i64>> {
     static LIVE: Mutex<BTreeSet<i64>> = Mutex::new(BTreeSet::new());
-    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+    LIVE.locked()
 }
 
 impl Token {

@@ -6,7 +6,8 @@ use super::replay::{Walk, decode};
 use super::session::{self, NewSession};
 use super::{Damage, Error, Event, Holder, Result, Store, Time};
 use rusqlite::{Connection, params};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline_rpc::sync::Lock;
 use tieline_schema::{
     CompactionStatus, CompactionUpdate, ContentBlock, Dialect, ExitStatus, Item, Notice, Patch, SessionId, Severity,
     State, StateUpdate, StopReason, TerminalUpdate, ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, Transcript,
@@ -25,7 +26,7 @@ pub(super) struct Hold {
 
 impl Hold {
     fn fault(&self) -> MutexGuard<'_, Option<Error>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner)
+        self.fault.locked()
     }
 
     pub(super) fn set_fault(&self, error: Error) {

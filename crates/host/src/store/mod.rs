@@ -52,7 +52,8 @@ pub use time::Time;
 
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use tieline_rpc::sync::Lock;
 use tieline_schema::SessionId;
 use writer::Queue;
 
@@ -137,6 +138,6 @@ impl Store {
 
 impl Inner {
     fn readers(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.locked()
     }
 }

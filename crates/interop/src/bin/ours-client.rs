@@ -3,9 +3,10 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::client::{AgentHandle, Client, Handler, Session};
 use tieline::rpc::framing::Framing;
+use tieline::rpc::sync::Lock;
 use tieline::rpc::{ChildProcess, Direction, Spec};
 use tieline::schema::{
     CreateTerminalRequest, ExitStatus, Item, ListRequest, Plan, ReadTextFileRequest, State, TerminalOutputResponse,
@@ -93,7 +94,7 @@ struct Turning {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Turning> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.locked()
     }
 
     /// Keeps the id of the message that a prompt became.

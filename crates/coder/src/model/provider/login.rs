@@ -3,8 +3,9 @@
 use super::keyring::Found;
 use super::{Keyring, Provider, Secret};
 use crate::model::ModelError;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use tieline::schema::{AgentAuth, AuthMethod, TerminalAuth};
+use tieline_rpc::sync::Lock;
 
 /// What the ways to log in are called: the agent does it, or its program in a terminal.
 const METHODS: [&str; 2] = ["key", "terminal"];
@@ -48,7 +49,7 @@ pub enum Place {
 
 impl Provider {
     pub(super) fn state(&self) -> MutexGuard<'_, KeyState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.locked()
     }
 
     /// The key, if it has been found.

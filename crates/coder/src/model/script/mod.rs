@@ -24,8 +24,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use step::{Say, Step};
+use tieline_rpc::sync::Lock;
 
 /// No scenario needs a larger file.
 const MAX_FILE: u64 = 16 << 20;
@@ -118,7 +119,7 @@ impl Script {
             return [Step::Say(Say { text, times: 1, ..Say::default() })].into();
         };
         let round = view.rounds.len();
-        let mut retries = self.retries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut retries = self.retries.locked();
         let retry = retries.remove(&number).filter(|(failed, _)| round == *failed || round == failed + 1);
         let place = retry.map(|(_, answer)| answer).or_else(|| pick::answer(&turn.answers, &view.rounds));
         let Some((place, answer)) = place.and_then(|place| Some((place, turn.answers.get(place)?))) else {

@@ -1,8 +1,10 @@
 //! Slash commands that the agent carries out itself, and those that a project brings as files.
 
+pub mod table;
+
 use crate::history;
 use crate::mcp::tool_name;
-use crate::model::Message;
+use crate::model::{Message, offline, ways};
 use crate::report::{Teller, one_line};
 use crate::session::Conversation;
 use crate::turn::compact;
@@ -34,43 +36,9 @@ pub enum Typed {
     Not,
 }
 
-fn ours() -> Vec<Command> {
-    vec![
-        Command::new("undo", "Restores the files of the last turn that changed some."),
-        Command::new("diff", "Shows what the last turn that changed files did to them."),
-        Command::new("compact", "Shortens the conversation to a summary."),
-        Command::new("rules", "Lists the permission rules; `remove N` removes one.").with_input("remove N"),
-        Command::new("mcp", "Lists the MCP servers and their tools, or calls a tool.").with_input("SERVER TOOL {json}"),
-        Command::new("help", "Says what can be typed here."),
-    ]
-}
-
-/// The commands that the offline model carries out: name, what it does, what follows the name.
-const OFFLINE: [(&str, &str, &str); 12] = [
-    ("read", "Shows a file.", "FILE"),
-    ("list", "Lists a folder.", "FOLDER"),
-    ("find", "Finds files by their names.", "PATTERN [FOLDER]"),
-    ("grep", "Finds lines by a regular expression.", "REGEX [PATH]"),
-    ("write", "Writes a file.", "FILE TEXT"),
-    ("replace", "Replaces a text in a file.", "OLD NEW [FILE]"),
-    ("rename", "Renames a file or a word.", "OLD NEW [FILE]"),
-    ("patch", "Applies the diff that follows.", "DIFF"),
-    ("run", "Runs a command.", "COMMAND"),
-    ("test", "Runs the project's tests.", ""),
-    ("git", "Runs git.", "ARGUMENTS"),
-    ("todo", "Shows a plan.", "FIRST; SECOND"),
-];
-
-/// The commands that a model understands itself.
-fn of_model(session: &Conversation) -> Vec<Command> {
-    if session.model().id() != "offline" {
-        return Vec::new();
-    }
-    let command = |(name, about, hint): (&str, &str, &str)| match hint {
-        "" => Command::new(name, about),
-        hint => Command::new(name, about).with_input(hint),
-    };
-    OFFLINE.into_iter().map(command).collect()
+/// Whether the offline agent answers.
+fn is_offline(session: &Conversation) -> bool {
+    session.model().id() == offline::ID
 }
 
 /// A command that a project brings.
@@ -135,12 +103,12 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
     found.await.unwrap_or_default()
 }
 
-/// All commands of a session: ours, the project's, and those the model knows.
+/// All commands of a session: those of the table that count, and the project's.
 pub async fn advertised(session: &Conversation) -> Vec<Command> {
-    let mut all = ours();
+    let mut all = table::commands(is_offline(session));
     let (more, _) = projects(session.files()).await;
     let more = more.into_iter().map(|project| Command::new(&*project.name, project.about()).with_input("more words"));
-    for command in more.chain(of_model(session)) {
+    for command in more {
         if all.iter().all(|known| known.name != command.name) {
             all.push(command);
         }
@@ -151,7 +119,7 @@ pub async fn advertised(session: &Conversation) -> Vec<Command> {
 /// Looks at what the user typed.
 pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
     let Some(text) = prompt.first().and_then(ContentBlock::as_text) else { return Typed::Not };
-    let Some(line) = text.trim().strip_prefix('/') else { return Typed::Not };
+    let Some(line) = text.trim().strip_prefix('/') else { return plain(session, text.trim()) };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if name == "mcp"
         && let Some((server, rest)) = word(rest.trim())
@@ -159,12 +127,21 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
     {
         return Typed::Call(tool_name(server, tool), arguments.to_owned());
     }
-    if ours().iter().any(|command| command.name == name) {
+    if table::named(name).is_some_and(|row| row.parse.is_none()) {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
     match projects(session.files()).await.0.into_iter().find(|project| project.name == name) {
         Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, Typed::Project),
         None => Typed::Not,
+    }
+}
+
+/// With the offline agent our commands need no slash.
+fn plain(session: &Conversation, text: &str) -> Typed {
+    let name = text.to_lowercase();
+    match table::named(&name) {
+        Some(row) if row.parse.is_none() && is_offline(session) => Typed::Ours((name, String::new())),
+        _ => Typed::Not,
     }
 }
 
@@ -177,13 +154,13 @@ fn word(text: &str) -> Option<(&str, &str)> {
     (!word.is_empty()).then(|| (word, rest.trim_start()))
 }
 
-/// Carries one of our commands out. `None` if the model has something to say about it, too.
+/// Carries one of our commands out.
 pub async fn carry_out(
     session: &Conversation,
     teller: &Arc<Teller>,
     messages: &mut Vec<Message>,
     (name, rest): (String, String),
-) -> Result<Option<StopReason>> {
+) -> Result<StopReason> {
     let text = match name.as_str() {
         "undo" => undo(session).await,
         "diff" => diff(session).await,
@@ -194,26 +171,29 @@ pub async fn carry_out(
             "The conversation was shortened to a summary.".into()
         }
         "compact" => "The conversation is short already.".into(),
-        _ => {
-            teller.say(MessageKind::Agent, help(session).await).await?;
-            teller.end_message();
-            // The offline model has its own answer, too.
-            return Ok((session.model().id() != "offline").then_some(StopReason::EndTurn));
-        }
+        _ => help(session).await,
     };
     teller.say(MessageKind::Agent, text).await?;
-    Ok(Some(StopReason::EndTurn))
+    Ok(StopReason::EndTurn)
 }
 
 async fn help(session: &Conversation) -> String {
-    let mut text = format!("Answers come from: {}.\n\nCommands:\n\n", session.model().name());
+    let offline = is_offline(session);
+    let mut text = format!("Answers come from: {}.\n\n{}", session.model().name(), table::help(offline));
     let (project, more) = projects(session.files()).await;
-    let project = project.iter().map(|project| Command::new(&*project.name, project.about()));
-    for command in ours().into_iter().chain(project) {
-        let _ = writeln!(text, "- `/{}`: {}", command.name, command.description);
+    for project in project {
+        let _ = writeln!(text, "- `/{}`: {}", project.name, project.about());
     }
     if more > 0 {
         let _ = writeln!(text, "\n{more} more in `{FOLDER}` are not used: {MOST} is the most.");
+    }
+    if offline {
+        let _ = write!(
+            text,
+            "\nSeveral instructions: one in each line, or joined with `then`. Quotes and backticks keep words together. `it` is the \
+             file that was last read or changed. I am no language model. {}",
+            ways()
+        );
     }
     text
 }
@@ -299,8 +279,6 @@ async fn diff(session: &Conversation) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::offline::Offline;
-    use crate::model::{Event, Request};
 
     #[test]
     fn words_with_and_without_quotes() {
@@ -313,19 +291,6 @@ mod tests {
             ("\"a", None),
         ] {
             assert_eq!(word(text), expect);
-        }
-    }
-
-    #[test]
-    fn the_offline_model_knows_its_commands() {
-        let request = Request { messages: vec![Message::User(vec!["/help".into()])], ..Request::default() };
-        let help: String = Offline::new()
-            .answer(&request)
-            .into_iter()
-            .filter_map(|event| if let Event::Text(text) = event { Some(text) } else { None })
-            .collect();
-        for (name, ..) in OFFLINE {
-            assert!(help.contains(&format!("`/{name}")), "/{name} is not in: {help}");
         }
     }
 }

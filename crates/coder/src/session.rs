@@ -264,9 +264,7 @@ impl Conversation {
         match typed {
             Typed::Ours(command) => {
                 let done = commands::carry_out(self, teller, &mut state.messages, command);
-                if let Some(stop) = turn.unless_cancelled(done).await?? {
-                    return Ok(stop);
-                }
+                return turn.unless_cancelled(done).await?;
             }
             Typed::Project(text) => content[0] = text.into(),
             Typed::Useless(why) => {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use tieline::ContentBlock;
 use tieline::schema::ResourceLink;
 use tieline_coder::model::offline::Offline;
-use tieline_coder::model::{Event, Message, Model, Request, ToolResult};
+use tieline_coder::model::{Message, Model, Request, ToolResult};
 
 #[path = "offline/talk.rs"]
 mod talk;
-use talk::{Talk, Trace, embedded, link, world};
+use talk::{Talk, Trace, link, world};
 
 #[path = "offline/table.rs"]
 mod table;
@@ -27,33 +27,69 @@ fn prompts_become_these_calls() {
 }
 
 #[test]
-fn what_is_no_instruction_is_said_plainly() {
+fn what_is_no_instruction_is_refused_in_one_line() {
     for prompt in table::UNKNOWN {
         let trace = Talk::new(world).say(prompt);
         let text = trace.text();
         assert!(trace.calls.is_empty() && trace.plans.is_empty(), "{prompt:?}: {trace:?}");
+        assert!(trace.refused && text.lines().count() == 1, "{prompt:?}: {text}");
         assert!(text.contains("no language model") && text.contains("Nothing was done"), "{prompt:?}: {text}");
-        assert_eq!(text.matches("\n- `").count(), 2, "two forms: {text}");
-        assert!(text.contains("`TIELINE_MODEL=PROVIDER/MODEL`") && text.contains("`tieline models`"), "{text}");
+        for way in ["`tieline agent login ", "`tieline models --local`", "`tieline models`"] {
+            assert!(text.contains(way), "{text}");
+        }
     }
-    let text = Talk::new(world).say("Kindly reed src/lib.rs").text();
-    assert!(text.contains("- `read FILE`"), "{text}");
     let text = Talk::new(world).say("/gerp foo").text();
-    assert!(text.contains("- `/grep "), "{text}");
+    assert!(text.contains("Did you mean `/grep`?"), "{text}");
+    assert!(Talk::new(world).say("/read a b c").text().contains("used like this: `/read FILE [FIRST-LAST]`"));
+    assert!(Talk::new(world).say("find the bug").text().contains("only such as `find TODO in src`"));
+}
+
+/// Also what could not be done is refused; a command that ran and failed was done.
+#[test]
+fn what_could_not_be_done_is_refused() {
+    for (prompt, refused) in [
+        ("read a.txt", false),
+        ("read missing.txt", true),
+        ("run `false`", false),
+        ("run forbidden", true),
+        ("append x to long.txt", true),
+        ("read a.txt then read missing.txt", true),
+        ("read a.txt then run `false`", false),
+    ] {
+        let trace = Talk::new(world).say(prompt);
+        assert_eq!(trace.refused, refused, "{prompt}: {trace:?}");
+    }
 }
 
 #[test]
-fn it_says_once_what_it_is() {
+fn it_says_once_what_it_is_and_beside_the_answer() {
     let mut talk = Talk::new(world);
     let first = talk.say("read a.txt then read b.txt");
-    assert_eq!(first.text().matches("This is Tieline's offline agent").count(), 1);
-    assert!(first.texts[0].starts_with("This is Tieline's offline agent: no language model"));
-    assert!(!talk.say("read a.txt").text().contains("Tieline's offline agent"));
+    assert_eq!(first.notices.len(), 1);
+    assert!(first.notices[0].starts_with("This is Tieline's offline agent: no language model"));
+    assert!(!first.text().contains("Tieline's offline agent"));
+    assert!(talk.say("read a.txt").notices.is_empty());
+}
+
+#[test]
+fn it_and_again_are_what_was_spoken_of() {
+    let mut talk = Talk::new(world);
+    talk.say("run `make x`");
+    talk.say("create a.txt with b");
+    assert_eq!(talk.say("run it again").calls, [r#"run {"command":"make x"}"#]);
+    assert_eq!(talk.say("again").calls, [r#"run {"command":"make x"}"#]);
+    assert_eq!(talk.say("show that file").calls, [r#"read {"path":"a.txt"}"#]);
+    talk.say("rename it to b.txt");
+    assert_eq!(talk.say("show it").calls, [r#"read {"path":"b.txt"}"#]);
+    let edit = r#"edit {"edits":[{"all":true,"new":"two","old":"one"}],"path":"b.txt"}"#;
+    assert_eq!(talk.say("replace one with two").calls, [edit]);
+    talk.say("delete it");
+    assert!(talk.say("show it").refused);
 }
 
 #[test]
 fn a_plan_is_told_before_and_after_each_step() {
-    let trace = Talk::new(world).say("Read a.txt, then run `make x` and then delete b.txt.");
+    let trace = Talk::new(world).say("Read a.txt, then run `make x` and then delete b.txt");
     assert_eq!(trace.plans, ["ipp", "cip", "cci", "ccc"]);
     assert_eq!(trace.calls.len(), 3);
     assert_eq!(trace.texts.last().map(String::as_str), Some("All 3 steps are done."));
@@ -74,7 +110,7 @@ fn a_failed_step_stops_the_plan() {
 fn missing_tools_are_said() {
     let trace = Talk::new(world).without("run").say("run `ls`");
     assert!(trace.calls.is_empty() && trace.text().contains("The tool `run` is not available here"));
-    let trace = Talk::new(world).without("todo").say("read a.txt; read b.txt");
+    let trace = Talk::new(world).without("todo").say("read a.txt then read b.txt");
     assert!(trace.plans.is_empty() && trace.calls.len() == 2 && trace.text().contains("All 2 steps are done."));
 }
 
@@ -82,38 +118,17 @@ fn missing_tools_are_said() {
 fn attachments_supply_arguments() {
     let calls = |blocks: Vec<ContentBlock>| Talk::new(world).send(blocks).calls;
     assert_eq!(calls(vec!["read it".into(), link("a.rs")]), [r#"read {"path":"/w/a.rs"}"#]);
-    assert_eq!(calls(vec!["Summarise this".into(), link("a.rs")]), [r#"read {"path":"/w/a.rs"}"#]);
-    assert_eq!(calls(vec!["run it".into(), link("a b.py")]), [r#"run {"command":"python3 '/w/a b.py'"}"#]);
-    assert_eq!(calls(vec!["/read".into(), link("a%20b.rs#L3:5")]), [r#"read {"limit":3,"line":3,"path":"/w/a b.rs"}"#]);
+    assert_eq!(calls(vec!["/read".into(), link("a%20b.rs#L3")]), [r#"read {"path":"/w/a b.rs"}"#]);
     let edit = [r#"edit {"edits":[{"all":true,"new":"B","old":"A"}],"path":"/w/a.rs"}"#];
     assert_eq!(calls(vec!["replace `A` with `B`".into(), link("a.rs")]), edit);
     assert_eq!(calls(vec!["replace `A` with `B` in ".into(), link("a.rs")]), edit);
     assert_eq!(calls(vec![link("a.rs"), "replace `A` with `B` in this file".into()]), edit);
     let mention = calls(vec!["read ".into(), link("a.rs"), " and then delete ".into(), link("b.rs")]);
     assert_eq!(mention, [r#"read {"path":"/w/a.rs"}"#, r#"delete {"path":"/w/b.rs"}"#]);
-    let both = calls(vec!["read them".into(), link("a.rs"), link("b.rs")]);
-    assert_eq!(both, [r#"read {"path":"/w/a.rs"}"#, r#"read {"path":"/w/b.rs"}"#]);
-    let asked = calls(vec!["delete it".into(), link("a.rs"), link("b.rs")]);
-    assert_eq!(asked.len(), 1, "an answer that names none of them deletes nothing: {asked:?}");
+    // Of two nobody knows which one is meant.
+    assert!(calls(vec!["delete it".into(), link("a.rs"), link("b.rs")]).is_empty());
     let web = ResourceLink { uri: "https://x.example/".into(), name: "x".into(), ..ResourceLink::default() };
     assert_eq!(calls(vec!["open it".into(), web.into()]), [r#"fetch {"url":"https://x.example/"}"#]);
-
-    let trace = Talk::new(world).send(vec!["read it".into(), embedded("zed://selection", "let x = 1;\n")]);
-    assert!(trace.calls.is_empty() && trace.text().contains("let x = 1;"), "{trace:?}");
-    let trace = Talk::new(world).send(vec!["/patch".into(), embedded("mem:x", "--- a/x\n+++ b/x\n")]);
-    assert_eq!(trace.calls, [r#"patch {"patch":"--- a/x\n+++ b/x\n"}"#]);
-    let text = Talk::new(world).say("read it").text();
-    assert!(text.contains("Which file?") && text.contains("Nothing was done"), "{text}");
-}
-
-#[test]
-fn several_attachments_are_asked_about() {
-    fn choosing(tool: &str, arguments: &Value) -> (String, bool) {
-        if tool == "ask" { ("/w/b.rs".to_owned(), false) } else { world(tool, arguments) }
-    }
-    let trace = Talk::new(choosing).send(vec!["replace `A` with `B`".into(), link("a.rs"), link("b.rs")]);
-    assert_eq!(trace.calls[0], r#"ask {"options":["/w/a.rs","/w/b.rs"],"question":"Which of the attached files?"}"#);
-    assert!(trace.calls[1].contains(r#""path":"/w/b.rs""#), "{trace:?}");
 }
 
 #[test]
@@ -123,32 +138,22 @@ fn projects_are_recognised() {
         fn played(tool: &str, arguments: &Value) -> (String, bool) {
             match tool {
                 "list" => (LISTING.get().to_owned(), false),
-                "read" => ("all:\n\ttrue\ntest: all\n\ttrue\n".to_owned(), false),
                 _ => world(tool, arguments),
             }
         }
         LISTING.set(listing);
         let trace = Talk::new(played).say("run the tests");
         match command {
-            "" => assert!(trace.text().contains("no file here that says how"), "{trace:?}"),
+            "" => assert!(trace.refused && trace.text().contains("No file here says how"), "{trace:?}"),
             _ => assert_eq!(trace.calls.last(), Some(&format!("run {}", json!({ "command": command })))),
         }
     }
     go("Cargo.toml\npackage.json\n", "cargo test");
-    go("node_modules/\npackage.json (2 kB)\n", "npm test");
+    go("node_modules/\npackage.json  2 bytes\n", "npm test");
     go("a.py\npyproject.toml\n", "python -m pytest");
-    go("- Makefile\n- x.c\n", "make test");
+    go("Makefile  3 bytes\nx.c  1 bytes\n", "make test");
     go("main.go\ngo.mod\n", "go test ./...");
     go("notes.txt\n", "");
-}
-
-#[test]
-fn errors_of_the_last_output_are_shown() {
-    let mut talk = Talk::new(world);
-    assert!(talk.say("explain the error").text().contains("No command was run"));
-    talk.say("run `false`");
-    let text = talk.say("What went wrong?").text();
-    assert!(text.contains("error: it broke\n  --> src/x.rs:1") && !text.contains("exit code"), "{text}");
 }
 
 #[test]
@@ -184,15 +189,15 @@ fn long_and_odd_results_are_shown_safely() {
     let text = Talk::new(long).say("run `x`").text();
     assert!(text.len() < 20_000 && text.contains("before these are not shown"));
     assert!(Talk::new(wide).say("run `x`").text().len() < 20_000);
-    let text = Talk::new(world).say(&format!("hm `\u{202e}``x\n\n{}", "y ".repeat(500))).text();
+    let text = Talk::new(world).say(&format!("hm `\u{202e}``x {}", "y ".repeat(500))).text();
     assert!(!text.contains('\u{202e}') && text.len() < 1500, "{text}");
     let many = "read a.txt\n".repeat(60);
-    assert!(Talk::new(world).say(&many).text().contains("at most 50"));
+    assert!(Talk::new(world).say(&many).text().contains("I take 50 at once"));
 }
 
 #[tokio::test]
 async fn the_answer_streams() {
-    let request = Request { messages: vec![Message::User(vec!["/help".into()])], ..Request::default() };
+    let request = Request { messages: vec![Message::User(vec!["dance".into()])], ..Request::default() };
     let model = Offline::new();
     assert_eq!((model.id(), model.context_size()), ("offline", 0));
     let mut reply = model.reply(request.clone());
@@ -201,10 +206,6 @@ async fn the_answer_streams() {
         events.push(event.expect("an event"));
     }
     assert_eq!(events, model.answer(&request));
-    let Event::Text(text) = &events[0] else { panic!("text first") };
-    for name in ["/read", "/todo", "/undo", "/diff", "/compact", "/rules", "replace OLD with NEW in FILE"] {
-        assert!(text.contains(name), "{name}");
-    }
 }
 
 fn prompts() -> impl Strategy<Value = String> {

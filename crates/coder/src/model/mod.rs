@@ -7,6 +7,9 @@ pub mod choose;
 pub mod offline;
 pub mod provider;
 pub mod script;
+mod ways;
+
+pub use ways::ways;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;

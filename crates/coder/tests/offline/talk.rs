@@ -1,13 +1,13 @@
 //! A conversation with the offline model whose tools are played.
 
 use serde_json::Value;
-use tieline::schema::{Resource, ResourceContents, ResourceLink, TextResource};
+use tieline::schema::ResourceLink;
 use tieline::{ContentBlock, Raw};
 use tieline_coder::model::offline::Offline;
-use tieline_coder::model::{Event, Finish, Message, Request, ToolRequest, ToolResult, ToolSpec};
+use tieline_coder::model::{Event, Finish, Message, Report, Request, ToolRequest, ToolResult, ToolSpec};
 
 const TOOLS: &[&str] =
-    &["read", "write", "edit", "patch", "list", "glob", "grep", "move", "delete", "run", "fetch", "todo", "ask"];
+    &["read", "write", "edit", "patch", "list", "glob", "grep", "move", "delete", "run", "fetch", "todo"];
 
 /// One conversation with played tools.
 pub struct Talk {
@@ -22,6 +22,9 @@ pub struct Trace {
     pub calls: Vec<String>,
     pub texts: Vec<String>,
     pub plans: Vec<String>,
+    /// The turn ended with a refusal.
+    pub refused: bool,
+    pub notices: Vec<String>,
 }
 
 impl Trace {
@@ -68,15 +71,16 @@ impl Talk {
     pub fn round(&mut self, trace: &mut Trace) -> bool {
         let events = Offline::new().answer(&self.request());
         assert_eq!(events, Offline::new().answer(&self.request()), "the same conversation has the same answer");
-        assert_eq!(events.last(), Some(&Event::Finish(Finish::Done)));
-        assert!(matches!(events[events.len() - 2], Event::Usage(_)));
+        let Some(Event::Finish(finish)) = events.last() else { panic!("{events:?}") };
+        trace.refused = *finish == Finish::Refusal;
         let (mut said, mut calls) = (String::new(), Vec::new());
         for event in events {
             match event {
                 Event::Text(text) => said.push_str(&text),
                 Event::Call(call) => calls.push(call),
-                Event::Usage(_) | Event::Finish(_) => {}
-                Event::Thought(_) | Event::Keep(_) | Event::Report(_) => panic!("it does not think"),
+                Event::Finish(_) => {}
+                Event::Report(Report::Notice { title, .. }) => trace.notices.push(title),
+                other => panic!("it has no reason for {other:?}"),
             }
         }
         if !said.is_empty() {
@@ -110,7 +114,6 @@ impl Talk {
     }
 }
 
-/// Notes a plan as one letter for each entry: pending, in progress, completed, failed.
 /// The same value with its keys in order: how `serde_json` orders them depends on what else is built.
 fn sorted(value: &Value) -> String {
     match value {
@@ -125,6 +128,7 @@ fn sorted(value: &Value) -> String {
     }
 }
 
+/// Notes a plan as one letter for each entry: pending, in progress, completed, failed.
 fn trace_plan(arguments: &Value, trace: &mut Trace) -> bool {
     let Some(entries) = arguments["entries"].as_array() else { return false };
     let letter = |entry: &Value| match entry["status"].as_str() {
@@ -143,18 +147,20 @@ pub fn world(tool: &str, arguments: &Value) -> (String, bool) {
     let fine = |text: &str| (text.to_owned(), false);
     match (tool, path) {
         (_, "missing.txt") => ("missing.txt: no such file".to_owned(), true),
-        ("read", "README.md") => fine("# Title\n\ntext\n\n## Use\n"),
-        ("read", "src/lib.rs") => fine("pub fn old() {}\nstruct Thing {\n}\nold();\n"),
-        ("read", _) => fine("one two\nthree\n"),
-        ("list", _) => fine("Cargo.toml\nsrc/\nREADME.md\n"),
+        ("read", "README.md") => fine("    1  # Title\n    2  \n    3  text\n"),
+        ("read", "src/lib.rs") => fine("    1  pub fn old() {}\n    2  old();\n    3  old();\n"),
+        ("read", "empty.txt") => fine("(the file is empty)\n"),
+        ("read", "long.txt") => fine("    1  a\n(lines 1 to 1 of 9; go on with `line`: 2)\n"),
+        ("read", _) => fine("    1  one two\n    2  three\n"),
+        ("list", _) => fine("Cargo.toml  10 bytes\nsrc/\nREADME.md  9 bytes\n"),
         ("glob", _) => fine("src/lib.rs\n"),
         ("grep", _) => fine("src/lib.rs:1:pub fn old() {}\n"),
         ("run", _) if arguments["command"] == "false" => {
-            ("exit code 1\nerror: it broke\n  --> src/x.rs:1\n".into(), true)
+            ("error: it broke\n(the command exited with status 1)".into(), true)
         }
+        ("run", _) if arguments["command"] == "forbidden" => ("The rules refuse it.".into(), true),
         ("run", _) => fine("done\n"),
         ("fetch", _) => fine("<html>\n"),
-        ("ask", _) => fine("The user chose b.rs."),
         _ => fine("ok"),
     }
 }
@@ -165,9 +171,4 @@ pub fn link(path: &str) -> ContentBlock {
         name: path.to_owned(),
         ..ResourceLink::default()
     })
-}
-
-pub fn embedded(uri: &str, text: &str) -> ContentBlock {
-    let contents = TextResource { uri: uri.to_owned(), text: text.to_owned(), ..TextResource::default() };
-    ContentBlock::Resource(Resource { resource: ResourceContents::Text(contents), ..Resource::default() })
 }

@@ -1,7 +1,6 @@
 //! Plays a turn again: takes results that are there already and stops at the first call that has none.
 
 use super::show::{failure, result_text};
-use super::turn::Turn;
 use super::words::code;
 use crate::model::{ToolResult, ToolSpec};
 use serde_json::Value;
@@ -12,19 +11,10 @@ use std::collections::VecDeque;
 pub enum Stop {
     /// A call has to be carried out first.
     Wait,
-    /// It did not work; the text says why.
+    /// It was done, but what was done did not work, such as a command; the text says how.
     Failed(String),
-    /// The results so far are not those of this interpreter.
-    Lost,
-}
-
-/// What came of a call.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    /// What the tool told.
-    pub text: String,
-    /// It did not work.
-    pub is_error: bool,
+    /// It could not be done; the text says why.
+    Undone(String),
 }
 
 /// Says and calls things, as far as the conversation has come.
@@ -36,19 +26,21 @@ pub struct Player<'a> {
     results: VecDeque<&'a ToolResult>,
     said: String,
     wanted: Vec<(&'static str, Value)>,
-    last_output: Option<String>,
+    refused: bool,
+}
+
+/// What is said and wanted now.
+pub struct Played {
+    pub said: String,
+    pub wanted: Vec<(&'static str, Value)>,
+    /// What was asked for was not done.
+    pub refused: bool,
 }
 
 impl<'a> Player<'a> {
-    /// At the start of `turn`.
-    pub fn new(tools: &'a [ToolSpec], turn: &Turn<'a>) -> Self {
-        Self {
-            tools,
-            results: turn.results.iter().copied().collect(),
-            said: String::new(),
-            wanted: Vec::new(),
-            last_output: turn.last_output.clone(),
-        }
+    /// At the start of a turn that has these results so far.
+    pub fn new(tools: &'a [ToolSpec], results: impl Iterator<Item = &'a ToolResult>) -> Self {
+        Self { tools, results: results.collect(), said: String::new(), wanted: Vec::new(), refused: false }
     }
 
     /// Adds a paragraph.
@@ -59,35 +51,30 @@ impl<'a> Player<'a> {
         self.said.push_str(text);
     }
 
-    /// Whether a tool may be used.
-    pub fn has(&self, tool: &str) -> bool {
-        self.tools.iter().any(|spec| spec.name == tool)
-    }
-
-    /// What the last command printed.
-    pub fn last_output(&self) -> Option<&str> {
-        self.last_output.as_deref()
+    /// What was asked for is not done.
+    pub fn refuse(&mut self) {
+        self.refused = true;
     }
 
     /// Uses a tool; a result that is an error ends the step.
     pub fn call(&mut self, tool: &'static str, arguments: Value) -> Result<String, Stop> {
-        let answer = self.attempt(tool, arguments)?;
-        if answer.is_error { Err(Stop::Failed(failure(&answer.text))) } else { Ok(answer.text) }
+        let (text, is_error) = self.attempt(tool, arguments)?;
+        if is_error { Err(Stop::Undone(failure(&text))) } else { Ok(text) }
     }
 
-    /// Uses a tool, whatever comes of it.
-    pub fn attempt(&mut self, tool: &'static str, arguments: Value) -> Result<Answer, Stop> {
-        if let Some(next) = self.results.front() {
-            if next.name != tool {
-                return Err(Stop::Lost);
+    /// Uses a tool, whatever comes of it: its text, and whether it did not work.
+    pub fn attempt(&mut self, tool: &'static str, arguments: Value) -> Result<(String, bool), Stop> {
+        if let Some(result) = self.results.front() {
+            if result.name != tool {
+                let why = "The results so far do not fit this instruction, so I stop here. Please give it again.";
+                return Err(Stop::Undone(why.to_owned()));
             }
-            if let Some(result) = self.take() {
-                return Ok(result);
-            }
+            let done = (result_text(result), result.is_error);
+            self.took();
+            return Ok(done);
         }
         if !self.has(tool) {
-            let text = format!("The tool {} is not available here, so this can't be done.", code(tool));
-            return Err(Stop::Failed(text));
+            return Err(Stop::Undone(format!("The tool {} is not available here, so this can't be done.", code(tool))));
         }
         self.wanted.push((tool, arguments));
         Err(Stop::Wait)
@@ -96,9 +83,7 @@ impl<'a> Player<'a> {
     /// Uses a tool beside the next call. What comes of it does not matter; a missing tool is left out.
     pub fn beside(&mut self, tool: &'static str, arguments: Value) {
         match self.results.front() {
-            Some(next) if next.name == tool => {
-                self.take();
-            }
+            Some(next) if next.name == tool => self.took(),
             None if self.has(tool) => self.wanted.push((tool, arguments)),
             _ => {}
         }
@@ -109,18 +94,17 @@ impl<'a> Player<'a> {
         !self.wanted.is_empty()
     }
 
-    /// What is said and wanted now.
-    pub fn finish(self) -> (String, Vec<(&'static str, Value)>) {
-        (self.said, self.wanted)
+    /// What is said and wanted now. While calls are open nothing is refused yet.
+    pub fn finish(self) -> Played {
+        Played { refused: self.refused && self.wanted.is_empty(), said: self.said, wanted: self.wanted }
     }
 
-    fn take(&mut self) -> Option<Answer> {
-        let result = self.results.pop_front()?;
+    fn has(&self, tool: &str) -> bool {
+        self.tools.iter().any(|spec| spec.name == tool)
+    }
+
+    fn took(&mut self) {
+        self.results.pop_front();
         self.said.clear();
-        let text = result_text(result);
-        if result.name == "run" {
-            self.last_output = Some(text.clone());
-        }
-        Some(Answer { text, is_error: result.is_error })
     }
 }

@@ -32,17 +32,11 @@ impl Word {
     }
 }
 
-#[cfg(test)]
-thread_local! {
-    /// How many bytes were looked at in this thread.
-    pub static TAKEN: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
-}
-
+/// Files that have no dot in their names.
 const NAMES: &[&str] = &[
     "authors",
     "brewfile",
     "changelog",
-    "changes",
     "codeowners",
     "containerfile",
     "contributing",
@@ -50,19 +44,14 @@ const NAMES: &[&str] = &[
     "dockerfile",
     "gemfile",
     "gnumakefile",
-    "install",
     "jenkinsfile",
     "justfile",
     "license",
     "makefile",
-    "news",
-    "notice",
     "procfile",
     "rakefile",
     "readme",
-    "todo",
     "vagrantfile",
-    "version",
 ];
 
 /// Whether an unquoted word is likely a path.
@@ -82,8 +71,6 @@ pub fn is_url(text: &str) -> bool {
 
 /// Splits text into words. Quotes and backticks keep words together.
 pub fn words(text: &str) -> Vec<Word> {
-    #[cfg(test)]
-    TAKEN.set(TAKEN.get() + text.len());
     let mut found = Vec::new();
     let mut at = 0;
     // Quotes that are never closed from here on, so that they are not looked for again and again.
@@ -129,8 +116,6 @@ fn quoted(text: &str, start: usize, unclosed: &mut Vec<char>) -> Option<Word> {
             }
         }
     }
-    #[cfg(test)]
-    TAKEN.set(TAKEN.get() + text.len() - inner);
     unclosed.push(open);
     None
 }
@@ -208,15 +193,6 @@ pub fn code(text: &str) -> String {
     }
     out.push('`');
     out
-}
-
-/// A word for a shell, quoted if need be.
-pub fn shell_word(text: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "_-./+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(safe) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// A regular expression that finds exactly this text.

@@ -1,0 +1,98 @@
+//! What was spoken of before: the file that "it" means, and the command that "again" means.
+
+use super::action::Action;
+use crate::model::{Message, ToolRequest};
+use serde_json::Value;
+use std::fmt::Write as _;
+use tieline::ContentBlock;
+use tieline::schema::ResourceContents;
+
+/// What an instruction can point back at.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The file that was last read or changed, or the one that is attached.
+    pub file: Option<String>,
+    /// The command that was last run.
+    pub command: Option<String>,
+}
+
+impl Memory {
+    /// What a conversation leaves behind.
+    pub fn of(messages: &[Message]) -> Self {
+        let mut memory = Self::default();
+        for message in messages {
+            if let Message::Assistant { calls, .. } = message {
+                for call in calls {
+                    memory.saw(call);
+                }
+            }
+        }
+        memory
+    }
+
+    fn saw(&mut self, call: &ToolRequest) {
+        let Ok(arguments) = serde_json::from_str::<Value>(&call.arguments) else { return };
+        let given = |key: &str| arguments[key].as_str().map(str::to_owned);
+        match call.name.as_str() {
+            "read" | "write" | "edit" => self.file = given("path"),
+            "move" => self.file = given("to"),
+            "delete" => self.file = None,
+            "run" => self.command = given("command"),
+            _ => {}
+        }
+    }
+
+    /// The same for a step that is about to be done.
+    pub fn will(&mut self, action: &Action) {
+        match action {
+            Action::Read { path, .. }
+            | Action::Write { path, .. }
+            | Action::Append { path, .. }
+            | Action::Replace { path, .. }
+            | Action::Move { to: path, .. } => self.file = Some(path.clone()),
+            Action::Delete { .. } => self.file = None,
+            Action::Run { command, .. } => self.command = Some(command.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// The text of a prompt, with what is mentioned in it by its path or address; and the file that is attached, if it is one.
+pub fn prompt(blocks: &[ContentBlock]) -> (String, Option<String>) {
+    let (mut text, mut attached, mut after_text) = (String::new(), Vec::new(), false);
+    for block in blocks {
+        if let Some(more) = block.as_text() {
+            // Text right behind text is a paragraph of its own; text behind a mention goes on in the same sentence.
+            if after_text && !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(more);
+            after_text = true;
+        } else if let Some(place) = address(block) {
+            if text.ends_with(' ') && !text.trim().is_empty() {
+                let _ = write!(text, "`{}`", place.replace(['`', '\n', '\r'], "'"));
+                after_text = false;
+            }
+            attached.push(place);
+        }
+    }
+    let one = if attached.len() == 1 { attached.pop() } else { None };
+    (text, one)
+}
+
+/// The path or the address of what is attached.
+fn address(block: &ContentBlock) -> Option<String> {
+    let uri = match block {
+        ContentBlock::ResourceLink(link) => &link.uri,
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::Text(text) => &text.uri,
+            ResourceContents::Blob(blob) => &blob.uri,
+        },
+        _ => return None,
+    };
+    let Some(rest) = uri.strip_prefix("file://") else { return Some(uri.clone()) };
+    // The host, nearly always empty, ends at the next slash.
+    let path = rest.get(rest.find('/')?..)?;
+    let path = path.split(['#', '?']).next().unwrap_or(path);
+    Some(percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned())
+}

@@ -87,6 +87,7 @@ impl Services {
         can.fs_write = offers.fs_write;
         can.terminal = offers.terminal;
         can.terminal_auth = offers.terminal_auth;
+        can.notices = offers.notices;
         can.elicit_form = offers.elicit_form;
         can.elicit_url = offers.elicit_url;
     }

@@ -390,7 +390,8 @@ impl<W: Watch> Live<'_, W> {
             (Some(stop), None) => Ending::of(stop),
             (None, None) => Ending::Done,
         };
-        if ending == Ending::Done && permissions.denied > 0 && permissions.allowed == 0 {
+        // An agent that was refused everything may refuse in turn; what stood in its way says more.
+        if matches!(ending, Ending::Done | Ending::Refused) && permissions.denied > 0 && permissions.allowed == 0 {
             ending = Ending::Denied;
         }
         let unwanted = stop.as_ref().filter(|_| failure.is_none());

@@ -31,7 +31,13 @@ impl Builder {
     pub(super) fn new(roots: Roots) -> Self {
         Self {
             files: Files::new(roots),
-            offers: ClientCapabilities { fs_read: true, fs_write: true, terminal: true, ..Default::default() },
+            offers: ClientCapabilities {
+                fs_read: true,
+                fs_write: true,
+                terminal: true,
+                notices: true,
+                ..Default::default()
+            },
             policy: Policy::default(),
             rules: Config::default(),
             outside: Outside::default(),

@@ -1,6 +1,7 @@
 //! `tieline agent`: the built-in coding agent on standard input and output.
 
 use crate::login;
+use crate::shared::{Failed, USAGE, bad_choice, bad_config, note};
 use clap::{Args, Subcommand};
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -13,10 +14,10 @@ use tieline::Protocol;
 use tieline::agent::Server;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_coder::mcp::{Configure, Configured, Own, Usage};
+use tieline_coder::model::choose;
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, scenarios};
-use tieline_coder::model::{choose, provider};
-use tieline_coder::{Coder, Keep, KeepFor, Settings, config_file, mode_named};
+use tieline_coder::{Coder, Keep, Settings, mode_named};
 use tieline_host::sandbox::Level;
 
 /// A cancelled turn is over when its tools are; that takes milliseconds unless a disk does not answer.
@@ -82,7 +83,7 @@ pub struct Arguments {
 
     /// Keep only the N sessions used last; 0 keeps all [default: 5000, or `keep_count` in config.toml]
     #[arg(long, value_name = "N", conflicts_with = "no_store")]
-    keep_count: Option<usize>,
+    keep_count: Option<u64>,
 
     /// Speak only this version of the protocol: auto, 1, 2 or 2-seed
     #[arg(long, default_value = "auto")]
@@ -101,18 +102,10 @@ enum Action {
     },
 }
 
-/// The user's settings for models.
-pub fn settings() -> Result<provider::Settings, String> {
-    match config_file()? {
-        Some(path) => provider::Settings::load(&path),
-        None => Ok(provider::Settings::default()),
-    }
-}
-
-/// Who should answer, as typed or as set elsewhere.
-pub fn wanted(typed: Option<String>, settings: &provider::Settings) -> String {
-    let set = || std::env::var("TIELINE_MODEL").ok().filter(|name| !name.is_empty());
-    typed.or_else(set).or_else(|| settings.models.default.clone()).unwrap_or_else(|| "offline".into())
+/// The configuration that counts where we were started, with the model that was typed.
+pub fn configured(model: Option<String>) -> Result<Config, Failed> {
+    let folder = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
+    Config::load(&Sources::of(&folder), &Flags { model, ..Flags::default() }).map_err(bad_config)
 }
 
 /// Serves until the client goes away.
@@ -135,10 +128,11 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn serve(arguments: Arguments) -> Result<(), (u8, String)> {
+fn serve(arguments: Arguments) -> Result<(), Failed> {
+    let config = configured(arguments.model)?;
     let mut settings = match &arguments.script {
-        Some(name) => Settings::new(script(name).map_err(|why| (2, why))?),
-        None => chosen(arguments.model, arguments.base_url.as_deref()).map_err(|why| (2, why))?,
+        Some(name) => Settings::new(script(name).map_err(|why| (USAGE, why))?),
+        None => chosen(&config, arguments.base_url.as_deref())?,
     };
     settings.mode = mode_named(&arguments.mode).ok_or((2, format!("there is no mode `{}`", arguments.mode)))?;
     settings.max_requests = arguments.max_requests;
@@ -151,10 +145,13 @@ fn serve(arguments: Arguments) -> Result<(), (u8, String)> {
         (false, Some(path)) => Keep::At(path),
         (false, None) => Keep::Default,
     };
-    let mut keep_for = config_file().and_then(|path| KeepFor::load(path.as_deref())).map_err(|why| (2, why))?;
-    keep_for.days = arguments.keep_days.unwrap_or(keep_for.days);
-    keep_for.count = arguments.keep_count.unwrap_or(keep_for.count);
-    settings.keep_for = keep_for;
+    settings.retention = config.retention;
+    if let Some(days) = arguments.keep_days {
+        settings.retention = settings.retention.days(days);
+    }
+    if let Some(count) = arguments.keep_count {
+        settings.retention = settings.retention.count(count);
+    }
     let server = Server::new(Coder::new(settings)).protocol(arguments.protocol).cancel_grace(CANCEL);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| (1, error.to_string()))?;
@@ -165,15 +162,16 @@ fn serve(arguments: Arguments) -> Result<(), (u8, String)> {
 }
 
 /// The settings for the model that the user wants.
-fn chosen(model: Option<String>, base_url: Option<&str>) -> Result<Settings, String> {
-    let config = settings()?;
-    let http = choose::http(&config);
-    let chosen = choose::choose(&wanted(model, &config), base_url, &config, &http)?;
+fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
+    let own = |key: &str| ["models.", "providers.", "network."].iter().any(|table| key.starts_with(table));
+    config.held_back.iter().filter(|held| own(&held.key)).for_each(note);
+    let http = choose::http(config);
+    let chosen = choose::choose(base_url, config, &http).map_err(bad_choice)?;
     let mut settings = Settings::new(Offline::new());
     settings.models = chosen.models;
     settings.provider = chosen.provider;
     settings.http = http;
-    settings.thought_level = config.models.thought_level;
+    settings.thought_level.clone_from(&config.models.thought_level);
     Ok(settings)
 }
 

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use style::Style;
-use tieline_client::config::{Config, Flags, Sources};
+use tieline_client::config::{Flags, Sources};
 use tieline_client::run::{self, Ending, Event, Failure, Gone, Outcome, Phase, Progress, Stop, Warnings, Watch};
 use tokio::sync::mpsc;
 
@@ -119,7 +119,7 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
         return Ending::Usage;
     }
     let (label, cwd) = (arguments.label(), arguments.folder());
-    let config = Config::load(&Sources::of(&cwd), &Flags::default());
+    let config = crate::shared::load(&Sources::of(&cwd), &Flags::default());
     let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
     let out = Out::new(format, printer.clone(), (style, arguments.shown()), &label, &cwd.to_string_lossy());
     let prepared = match &config {

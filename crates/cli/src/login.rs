@@ -1,7 +1,7 @@
 //! `tieline agent login` and `logout`: asks for the key of a provider without showing it, and forgets it again.
 
-use crate::agent::{settings, wanted};
-use crate::shared::{Failed, USAGE, WRONG, block_on};
+use crate::agent::configured;
+use crate::shared::{Failed, USAGE, WRONG, bad_choice, block_on};
 use clap::Args;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -43,17 +43,15 @@ fn provider(
     model: Option<String>,
     base_url: Option<&str>,
 ) -> Result<std::sync::Arc<Provider>, Failed> {
-    let wrong = |why| (USAGE, why);
-    let settings = settings().map_err(wrong)?;
+    let config = configured(model)?;
     let name = match named {
         Some(name) => name,
-        None => match wanted(model, &settings).split_once('/') {
+        None => match config.models.default.as_deref().and_then(|model| model.split_once('/')) {
             Some((name, _)) => name.to_owned(),
             None => return Err((USAGE, "name a provider, for example `tieline agent login anthropic`".into())),
         },
     };
-    let http = choose::http(&settings);
-    Provider::resolve(&name, base_url, &settings, http).map_err(wrong)
+    Provider::resolve(&name, base_url, &config, choose::http(&config)).map_err(bad_choice)
 }
 
 fn say(words: &str) {

@@ -1,14 +1,16 @@
 //! `tieline models`: the providers, what one of them offers, and which servers run on this machine.
 
-use crate::agent::settings;
+use crate::agent::configured;
+use crate::shared::{Failed, bad_choice};
 use clap::Args;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
+use tieline_client::config::{self, Config};
 use tieline_client::sanitize;
 use tieline_coder::model::choose;
-use tieline_coder::model::provider::{self, Offered, PRESETS, Provider, Settings};
+use tieline_coder::model::provider::{self, Offered, PRESETS, Provider};
 
 /// How long a list may take.
 const TIME: Duration = Duration::from_mins(1);
@@ -46,15 +48,14 @@ pub fn run(arguments: Arguments) -> ExitCode {
     }
 }
 
-fn text(arguments: Arguments) -> Result<String, (u8, String)> {
-    let wrong = |why| (2, why);
-    let settings = settings().map_err(wrong)?;
-    let http = choose::http(&settings);
+fn text(arguments: Arguments) -> Result<String, Failed> {
+    let config = configured(None)?;
+    let http = choose::http(&config);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| (1, error.to_string()))?;
     let mut text = String::new();
     if arguments.local {
-        for (server, found) in runtime.block_on(provider::local(&http, &settings)) {
+        for (server, found) in runtime.block_on(provider::local(&http, &config)) {
             let (title, url) = (&server.title, server.shown_url());
             match found {
                 Ok(models) => {
@@ -68,12 +69,12 @@ fn text(arguments: Arguments) -> Result<String, (u8, String)> {
         }
     } else if let Some(name) = arguments.provider {
         let name = name.split('/').next().unwrap_or_default();
-        let provider = Provider::resolve(name, arguments.base_url.as_deref(), &settings, http).map_err(wrong)?;
+        let provider = Provider::resolve(name, arguments.base_url.as_deref(), &config, http).map_err(bad_choice)?;
         let listed = runtime.block_on(async { tokio::time::timeout(TIME, provider.list()).await });
         let models = listed.map_err(|_| (1, format!("{name}: no answer in time")))?;
         lines(&mut text, name, &models.map_err(|error| (1, error.to_string()))?);
     } else {
-        runtime.block_on(providers(&mut text, &settings, &http)).map_err(wrong)?;
+        runtime.block_on(providers(&mut text, &config, &http)).map_err(bad_choice)?;
     }
     runtime.shutdown_timeout(Duration::from_millis(200));
     Ok(text)
@@ -91,11 +92,11 @@ fn lines(text: &mut String, provider: &str, models: &[Offered]) {
     }
 }
 
-async fn providers(text: &mut String, settings: &Settings, http: &tieline_coder::http::Http) -> Result<(), String> {
-    let own = settings.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
+async fn providers(text: &mut String, config: &Config, http: &tieline_coder::http::Http) -> Result<(), config::Error> {
+    let own = config.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
     let rows = PRESETS.iter().map(|preset| (preset.name, preset.example)).chain(own.map(|name| (name, "MODEL")));
     for (name, example) in rows {
-        let provider = Provider::resolve(name, None, settings, http.clone())?;
+        let provider = Provider::resolve(name, None, config, http.clone())?;
         let state = match (provider.key_env(), provider.ready().await) {
             (None, _) => "no key needed".to_owned(),
             (Some(_), Ok(())) => "ready".to_owned(),

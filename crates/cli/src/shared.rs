@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::config::{self, Config, Flags, Sources};
 use tieline_client::journal::{self, Entry, Journal};
+use tieline_coder::model::choose;
 
 /// Why a command ends badly: the exit code, and what to say.
 pub type Failed = (u8, String);
@@ -64,6 +65,13 @@ pub fn here() -> Result<PathBuf, Failed> {
     std::env::current_dir().map_err(|error| (WRONG, format!("the current folder can't be used: {error}")))
 }
 
+/// Loads a configuration and looks for mistakes in every part of it, also in what only the built-in agent uses.
+pub fn load(sources: &Sources, flags: &Flags) -> Result<Config, config::Error> {
+    let config = Config::load(sources, flags)?;
+    choose::check(&config)?;
+    Ok(config)
+}
+
 /// The configuration that counts here. What does not count yet is said.
 pub fn load_config() -> Result<(Sources, Config), Failed> {
     load_from(Sources::of(&here()?))
@@ -75,7 +83,7 @@ pub fn load_or_make_config() -> Result<(Sources, Config), Failed> {
 }
 
 fn load_from(sources: Sources) -> Result<(Sources, Config), Failed> {
-    let config = Config::load(&sources, &Flags::default()).map_err(bad_config)?;
+    let config = load(&sources, &Flags::default()).map_err(bad_config)?;
     config.held_back.iter().for_each(note);
     Ok((sources, config))
 }
@@ -83,6 +91,11 @@ fn load_from(sources: Sources) -> Result<(Sources, Config), Failed> {
 /// A mistake in the configuration.
 pub fn bad_config(error: config::Error) -> Failed {
     (CONFIG, error.to_string())
+}
+
+/// A mistake in the configuration or, if no file is to blame, on the command line.
+pub fn bad_choice(error: config::Error) -> Failed {
+    (if error.path.is_some() { CONFIG } else { USAGE }, error.to_string())
 }
 
 /// Something the journal could not do.

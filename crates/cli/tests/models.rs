@@ -154,7 +154,7 @@ fn what_is_wrong_is_told_with_what_to_type() {
     check(&["models", "ollama", "--base-url", "http://127.0.0.1:1/v1"], "127.0.0.1:1: can't connect");
     std::fs::create_dir_all(place.folder.path().join("config/tieline")).unwrap();
     std::fs::write(place.folder.path().join("config/tieline/config.toml"), "[models]\nmodel = 'x'\n").unwrap();
-    check(&["agent"], "config.toml: line 2: unknown field `model`");
+    check(&["agent"], "config.toml:2: unknown key `models.model`");
 }
 
 /// The lines that the documentation offers for copying: the title, variables, words behind `tieline agent`.

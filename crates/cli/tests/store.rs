@@ -277,6 +277,6 @@ fn the_configuration_says_how_long_sessions_are_kept() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
     let refused = command.arg("agent").env("XDG_CONFIG_HOME", place.folder.path().join("config")).output().unwrap();
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert_eq!(refused.status.code(), Some(2), "{why}");
+    assert_eq!(refused.status.code(), Some(14), "{why}");
     assert!(why.contains("config.toml") && why.contains("keep_forever"), "{why}");
 }

@@ -23,7 +23,6 @@
 
 pub mod agents;
 pub mod answer;
-pub mod config;
 pub mod doctor;
 pub mod elicit;
 pub mod export;
@@ -36,6 +35,8 @@ pub mod sanitize;
 pub mod services;
 pub mod terminal;
 pub mod undo;
+
+pub use tieline_host::config;
 
 use std::pin::Pin;
 

@@ -106,6 +106,16 @@ fn mistakes_have_a_line_and_a_hint() {
             "has a bad value for K: use a text, { env",
         ),
         ("[sessions]\nkeep_days = -1", "must be a number that is not negative"),
+        ("[models]\ndefault = 1", "config.toml:2: `models.default` must be a text in quotes"),
+        ("[models]\nmodel = \"x\"", "config.toml:2: unknown key `models.model`; known here: default, choices"),
+        ("[models]\nthought_level = \"hgh\"", "config.toml:2: `models.thought_level` can't be \"hgh\""),
+        ("[providers.x]\nbase_url = \"h\"", "config.toml:2: `providers.x.base_url` must look like https://host/path"),
+        ("[providers.x]\nheaders = { \"a b\" = \"c\" }", "config.toml:2: `providers.x.headers` has a name that no"),
+        ("[providers.x]\nheaders = { a = \"b\\n\" }", "config.toml:2: `providers.x.headers` has a bad value for a"),
+        ("[providers.x]\ninsecure = \"yes\"", "config.toml:2: `providers.x.insecure` must be true or false"),
+        ("[providers]\nx = \"y\"", "config.toml:2: `providers.x` is a table"),
+        ("[network]\ntries = -1", "config.toml:2: `network.tries` must be a number"),
+        ("[mcp.docs]\nurl = \"docs\"", "config.toml:2: `mcp.docs.url` must look like https://host/path"),
         ("agents = 3", "`agents` is a table; write [agents]"),
         ("agent = ", "config.toml:1:"),
         ("agent = \"x\"\nagent = \"y\"", "config.toml:2:"),
@@ -118,10 +128,35 @@ fn mistakes_have_a_line_and_a_hint() {
 }
 
 #[test]
-fn tables_of_the_built_in_agent_are_passed_over() {
-    let world = World::new();
-    world.user("[models]\ndefault = \"x\"\n[providers.anything]\nurl = \"y\"\n");
-    world.load().unwrap();
+fn models_and_providers_are_read_like_anything_else() {
+    let mut world = World::new();
+    world.user(
+        "[models]\ndefault = \"mine/x\"\nchoices = [\"openai/y\"]\nthought_level = \"low\"\n\
+         [providers.mine]\nformat = \"openai-chat\"\nbase_url = \"https://me:s3cret@models.example/v1?k=s3cret\"\n\
+         headers = { x-team = \"s3cret\" }\nkey_env = \"K\"\nkey_file = \"/k\"\ncontext = 9\nmodels = [\"x\"]\ninsecure = true\n\
+         [network]\nca_file = \"/etc/ca.pem\"\nidle_seconds = 5\ntries = 0\n",
+    );
+    let config = world.load().unwrap();
+    let mine = &config.providers["mine"];
+    assert_eq!((mine.format.as_deref(), mine.context, mine.insecure), (Some("openai-chat"), Some(9), true));
+    assert_eq!((config.models.default.as_deref(), config.network.tries()), (Some("mine/x"), 0));
+    let shown: Vec<String> = config.shown().iter().map(|(key, value, _)| format!("{key} = {value}")).collect();
+    for expect in [
+        "models.default = \"mine/x\"",
+        "models.choices = [\"openai/y\"]",
+        "providers.mine.base_url = \"https://…@models.example/v1?…\"",
+        "providers.mine.headers = { x-team = \"…\" }",
+        "providers.mine.insecure = true",
+        "network.tries = 0",
+    ] {
+        assert!(shown.iter().any(|line| line == expect), "{expect}: {shown:#?}");
+    }
+    assert!(!format!("{:?} {shown:?}", config.providers).contains("s3cret"), "{shown:#?}");
+    assert!(config.origin("providers.mine.format").unwrap().to_string().ends_with("config.toml:6"));
+    world.variables.push(("TIELINE_MODEL", "offline"));
+    let config = world.load().unwrap();
+    assert_eq!(config.models.default.as_deref(), Some("offline"));
+    assert_eq!(config.origin("models.default").unwrap().to_string(), "$TIELINE_MODEL");
 }
 
 #[tokio::test]

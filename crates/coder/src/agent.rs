@@ -8,7 +8,6 @@ use crate::model::Model;
 use crate::model::provider::Provider;
 use crate::notice;
 use crate::report::store_failed;
-use crate::retention::KeepFor;
 use crate::session::{Conversation, Past, Place};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use tieline::{Error, MessageKind, Patch, Result, SessionId, Severity, Update};
 use tieline_host::files::Hash;
 use tieline_host::rules::Mode;
 use tieline_host::sandbox::Level;
-use tieline_host::store::{self, Claim, Event, ListQuery, NewSession, Store};
+use tieline_host::store::{self, Claim, Event, ListQuery, NewSession, Retention, Store};
 use tokio::sync::OnceCell;
 
 /// The name under which sessions are stored.
@@ -49,7 +48,7 @@ pub struct Settings {
     /// Where sessions are kept.
     pub keep: Keep,
     /// For how long they are kept there.
-    pub keep_for: KeepFor,
+    pub retention: Retention,
     /// The folder of the user's own rules.
     pub rules: Option<PathBuf>,
     /// The way to the network.
@@ -73,7 +72,7 @@ impl Settings {
             max_requests: 50,
             sandbox: Level::Workspace,
             keep: Keep::Default,
-            keep_for: KeepFor::default(),
+            retention: Retention::default(),
             rules: config_folder(),
             http: Http::default(),
             mcp: mcp::Limits::default(),
@@ -109,21 +108,6 @@ pub fn config_folder() -> Option<PathBuf> {
     Some(base.join("tieline"))
 }
 
-/// The user's configuration file: the one that `TIELINE_CONFIG` names, or `config.toml` in [`config_folder`], which need
-/// not be there.
-pub fn config_file() -> Result<Option<PathBuf>, String> {
-    match std::env::var_os("TIELINE_CONFIG").filter(|path| !path.is_empty()) {
-        Some(path) => {
-            let path = std::path::absolute(path).map_err(|error| format!("TIELINE_CONFIG: {error}"))?;
-            if path.is_file() {
-                return Ok(Some(path));
-            }
-            Err(format!("TIELINE_CONFIG names {}, but there is no such file", path.display()))
-        }
-        None => Ok(config_folder().map(|folder| folder.join("config.toml"))),
-    }
-}
-
 /// The coding agent.
 pub struct Coder {
     settings: Arc<Settings>,
@@ -138,7 +122,7 @@ impl Coder {
 
     /// The store, opened on first use; `None` if nothing is to be kept.
     async fn store(&self) -> Result<Option<&Store>> {
-        let (keep, keep_for) = (self.settings.keep.clone(), self.settings.keep_for);
+        let (keep, retention) = (self.settings.keep.clone(), self.settings.retention);
         if keep == Keep::Nothing {
             return Ok(None);
         }
@@ -150,7 +134,7 @@ impl Coder {
             let store = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?.map_err(|error| {
                 Error::wire(-32603, format!("{error} (to work without a store, start the agent with --no-store)"))
             })?;
-            clear_out(&store, keep_for).await;
+            clear_out(&store, retention).await;
             Ok(store)
         };
         self.store.get_or_try_init(open).await.map(Some)
@@ -301,8 +285,8 @@ impl Agent for Coder {
 }
 
 /// Removes the sessions that are not to be kept any longer, and the old contents of files that go with them.
-async fn clear_out(store: &Store, keep_for: KeepFor) {
-    match store.retain(keep_for.retention(NAME)).await {
+async fn clear_out(store: &Store, retention: Retention) {
+    match store.retain(Retention { agent: Some(NAME), ..retention }).await {
         Ok(gone) if gone.is_empty() => {}
         Ok(gone) => {
             tracing::info!(count = gone.len(), "old sessions were removed");

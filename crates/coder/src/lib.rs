@@ -3,7 +3,6 @@
 pub mod agent;
 mod busy;
 mod commands;
-mod config;
 mod digest;
 mod history;
 pub mod http;
@@ -14,7 +13,6 @@ mod notice;
 mod permission;
 mod prompt;
 mod report;
-mod retention;
 mod secret;
 mod session;
 mod staged;
@@ -22,6 +20,5 @@ pub mod tools;
 mod turn;
 mod workspace;
 
-pub use agent::{Coder, Keep, Settings, config_file, config_folder};
+pub use agent::{Coder, Keep, Settings, config_folder};
 pub use permission::mode_named;
-pub use retention::KeepFor;

@@ -79,7 +79,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn load(path: &Path) -> std::result::Result<Config, String> {
     match std::fs::read_to_string(path) {
         Ok(text) => Config::parse(&text).map_err(|error| format!("{}: {error}", path.display())),
-        Err(error) if crate::config::is_missing(&error) => Ok(Config::default()),
+        Err(error) if tieline_host::config::is_absent(&error) => Ok(Config::default()),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }
 }

@@ -1,6 +1,8 @@
 //! What touches the user's machine, for agent and client alike.
 
 #[cfg(unix)]
+pub mod config;
+#[cfg(unix)]
 pub mod files;
 #[cfg(unix)]
 pub mod roots;

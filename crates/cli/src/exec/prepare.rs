@@ -344,7 +344,7 @@ fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Resul
         (None, Some(entry)) => &entry.agent,
         (None, None) => config.agent.as_deref().unwrap_or(BUILT_IN),
     };
-    if !agents::is_name(name.strip_prefix('@').unwrap_or(name)) {
+    if !tieline_client::config::is_agent_name(name.strip_prefix('@').unwrap_or(name)) {
         let words = agents::split_line(name).map_err(|error| usage(error.to_string()))?;
         return by_words(words).map_err(|error| usage(error.to_string()));
     }

@@ -3,10 +3,11 @@
 use super::arguments::Format;
 use super::printer::Printer;
 use super::style::Style;
-use super::{Config, Ending, Failure, Flags, Out, Outcome, Phase, Sources};
+use super::{Ending, Failure, Flags, Out, Outcome, Phase, Sources};
 use clap::ValueEnum;
 use std::ffi::OsString;
 use tieline_client::agents::BUILT_IN;
+use tieline_client::config::Config;
 
 /// The exit code if the error was told as a closing object, `None` if it is to be told in words.
 pub fn refuse(error: &clap::Error) -> Option<u8> {

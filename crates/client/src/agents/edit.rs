@@ -1,11 +1,11 @@
 //! Agents are added to and taken out of the user's file here; its comments and order stay.
 
-use super::{BUILT_IN, is_name};
-use crate::config::{Config, Error, Flags, Sources, Value, did_you_mean, write_whole};
+use super::BUILT_IN;
+use crate::config::{Error, Sources, Value, did_you_mean, is_agent_name};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tieline::Protocol;
-use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, value};
+use toml_edit::{Array, InlineTable, Item, Table, value};
 
 /// An agent to be added.
 #[derive(Debug, Clone, Default)]
@@ -26,13 +26,13 @@ pub struct NewAgent {
 
 /// Adds agents to the user's file, all or none. Says which file.
 pub fn add(sources: &Sources, agents: &[NewAgent]) -> Result<PathBuf, Error> {
-    change(sources, |document, path| {
+    sources.edit(|document, path| {
         let table = document.entry("agents").or_insert_with(implicit);
         let table =
             table.as_table_like_mut().ok_or_else(|| Error::new(format!("{}: `agents` is no table", path.display())))?;
         for agent in agents {
             let name = &agent.name;
-            if !is_name(name) {
+            if !is_agent_name(name) {
                 return Err(Error::new(format!(
                     "an agent can't be called {name:?}: use letters, digits, `-`, `_` and `.`"
                 )));
@@ -56,7 +56,7 @@ pub fn add(sources: &Sources, agents: &[NewAgent]) -> Result<PathBuf, Error> {
 
 /// Takes an agent out of the user's file. Says which file.
 pub fn remove(sources: &Sources, name: &str) -> Result<PathBuf, Error> {
-    change(sources, |document, path| {
+    sources.edit(|document, path| {
         let table = document.get_mut("agents").and_then(Item::as_table_like_mut);
         let names: Vec<String> = table.iter().flat_map(|table| table.iter().map(|(name, _)| name.to_owned())).collect();
         if table.and_then(|table| table.remove(name)).is_none() {
@@ -106,25 +106,4 @@ fn written(one: &Value) -> toml_edit::Value {
         Value::Env(name) => single("env", name.into()),
         Value::Command(words) => single("command", words.iter().collect::<Array>().into()),
     }
-}
-
-fn change(
-    sources: &Sources,
-    work: impl FnOnce(&mut DocumentMut, &Path) -> Result<(), Error>,
-) -> Result<PathBuf, Error> {
-    let why = "no place for a configuration: neither XDG_CONFIG_HOME nor HOME is set to an absolute path; set TIELINE_CONFIG to a file";
-    let path = sources.user.as_deref().ok_or_else(|| Error::new(why))?;
-    // A file with a mistake in it is not written: first the mistake has to go.
-    Config::load(&Sources { user: Some(path.to_owned()), ..Sources::default() }, &Flags::default())?;
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Error::io(path, "reading it", &error)),
-    };
-    // The words of the parser itself would show the line, and what is secret on it.
-    let wrong = |error: toml_edit::TomlError| Error::new(format!("{}: {}", path.display(), error.message()));
-    let mut document: DocumentMut = text.parse().map_err(wrong)?;
-    work(&mut document, path)?;
-    write_whole(path, document.to_string().as_bytes()).map_err(|error| Error::io(path, "writing it", &error))?;
-    Ok(path.to_owned())
 }

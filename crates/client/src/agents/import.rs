@@ -1,7 +1,7 @@
 //! Agents from the files of others: the ACP registry, Zed's settings, acpx.
 
-use super::{NewAgent, is_name, split_line};
-use crate::config::{Error, Value};
+use super::{NewAgent, split_line};
+use crate::config::{Error, Value, is_agent_name};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub fn import(text: &str) -> Result<Imported, Error> {
     for (name, found) in found {
         let short = short_name(&name);
         match found {
-            Ok(_) if !is_name(&short) => imported.skipped.push((name, "it has no name that can be used".into())),
+            Ok(_) if !is_agent_name(&short) => imported.skipped.push((name, "it has no name that can be used".into())),
             Ok((command, env)) => imported.agents.push(NewAgent { name: short, command, env, ..NewAgent::default() }),
             Err(why) => imported.skipped.push((name, why)),
         }

@@ -117,13 +117,6 @@ impl AgentSpec {
     }
 }
 
-/// True for names that an agent can have.
-pub fn is_name(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.len() <= 64
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
 /// Finds an agent by name: the configuration first, then the built-in one, then well-known ones that are installed.
 pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
     let name = name.strip_prefix('@').unwrap_or(name);

@@ -1,6 +1,7 @@
 //! What to type: from what went wrong to a line that mends it.
 
-use crate::agents::{AgentSpec, KNOWN, is_name, join_line};
+use crate::agents::{AgentSpec, KNOWN, join_line};
+use crate::config::is_agent_name;
 use crate::{login, sanitize};
 use tieline::Error;
 use tieline::schema::AuthMethod;
@@ -29,7 +30,7 @@ pub(super) fn of_missing(agent: &AgentSpec, program: &str) -> (String, String) {
         (None, "npx" | "npm" | "node") => "install Node.js, and see that `npx --version` works".to_owned(),
         (None, "uvx" | "uv") => "install uv: python3 -m pip install uv".to_owned(),
         _ if path.exists() && !path.is_dir() => format!("chmod +x {}", join_line(&[program])),
-        _ if is_name(&agent.name) => format!(
+        _ if is_agent_name(&agent.name) => format!(
             "tieline agents add {} --replace -- /path/to/{}",
             agent.name,
             sanitize::exact_line(path.file_name().map_or(program, |name| name.to_str().unwrap_or(program)))
@@ -98,7 +99,7 @@ pub(super) fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
         words.push(command(&with));
         return words.join(" ");
     }
-    let which = if is_name(&agent.name) && agent.origin != crate::config::Origin::Flag {
+    let which = if is_agent_name(&agent.name) && agent.origin != crate::config::Origin::Flag {
         format!("--agent {}", agent.name)
     } else {
         format!("--agent \"{}\"", command(agent))

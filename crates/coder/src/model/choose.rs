@@ -1,11 +1,12 @@
 //! Who answers: the model that the user names, and the others to choose from.
 
 use super::offline::Offline;
-use super::provider::{PRESETS, Provider, Settings};
+use super::provider::{PRESETS, Provider};
 use super::{Model, provider};
 use crate::http::{Http, Options};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tieline_host::config::{Config, Error};
 
 /// The models of an agent.
 pub struct Chosen {
@@ -16,9 +17,9 @@ pub struct Chosen {
 }
 
 /// A client as the environment and the configuration want it.
-pub fn http(settings: &Settings) -> Http {
+pub fn http(config: &Config) -> Http {
     let mut options = Options::from_env();
-    options.ca_file = settings.network.ca_file.clone().or(options.ca_file);
+    options.ca_file = config.network.ca_file.clone().or(options.ca_file);
     Http::new(options)
 }
 
@@ -36,22 +37,32 @@ pub fn split(name: &str) -> Result<(&str, &str), String> {
     }
 }
 
-/// The models for an agent. `name` is what the user wants: `offline` or `PROVIDER/MODEL`.
-pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Http) -> Result<Chosen, String> {
-    if let Some(level) = &settings.models.thought_level
-        && !provider::LEVELS.contains(&level.as_str())
-    {
-        let levels = provider::LEVELS.join(", ");
-        return Err(format!("[models] thought_level in your config.toml must be one of: {levels}."));
+/// Looks for mistakes in what the configuration says of models and providers.
+pub fn check(config: &Config) -> Result<(), Error> {
+    let models = config.models.default.iter().map(|name| ("models.default", name));
+    for (key, name) in models.chain(config.models.choices.iter().map(|name| ("models.choices", name))) {
+        if name == "offline" {
+            continue;
+        }
+        let (provider, _) = split(name).map_err(|why| config.mistake(key, why))?;
+        if provider::named(provider).is_none() && !config.providers.contains_key(provider) {
+            return Err(config.mistake(key, provider::unknown(provider, config)));
+        }
     }
+    config.providers.keys().try_for_each(|name| Provider::resolve(name, None, config, Http::default()).map(drop))
+}
+
+/// The models for an agent: first the one that the configuration wants.
+pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Chosen, Error> {
+    check(config)?;
     let offline: Arc<dyn Model> = Arc::new(Offline::new());
     let mut known = HashMap::new();
-    let mut named = |name: &str, base_url, first: bool| -> Result<(Arc<Provider>, String), String> {
-        let (provider, model) = split(name)?;
+    let mut named = |name: &str, base_url, first: bool| -> Result<(Arc<Provider>, String), Error> {
+        let (provider, model) = split(name).map_err(Error::new)?;
         let found = match known.get(provider) {
             Some(found) => Arc::clone(found),
             None => {
-                let found = Provider::resolve(provider, base_url, settings, http.clone())?;
+                let found = Provider::resolve(provider, base_url, config, http.clone())?;
                 if first { found } else { found.beside() }
             }
         };
@@ -60,9 +71,10 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
     };
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
     let mut provider = None;
+    let name = config.models.default.as_deref().unwrap_or("offline");
     if name == "offline" {
         if base_url.is_some() {
-            return Err("--base-url goes with a provider: add `--model PROVIDER/MODEL`.".into());
+            return Err(Error::new("--base-url goes with a provider: add `--model PROVIDER/MODEL`."));
         }
         models.push(Arc::clone(&offline));
     } else {
@@ -71,15 +83,9 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
         models.extend(found.configured().iter().map(|model| Arc::new(found.model(model)) as Arc<dyn Model>));
         provider = Some(found);
     }
-    for choice in &settings.models.choices {
-        let wrong = |why| format!("[models] choices in your config.toml: {why}");
-        match choice.as_str() {
-            "offline" => {}
-            choice => {
-                let (found, model) = named(choice, None, false).map_err(wrong)?;
-                models.push(Arc::new(found.model(&model)));
-            }
-        }
+    for choice in config.models.choices.iter().filter(|choice| *choice != "offline") {
+        let (found, model) = named(choice, None, false)?;
+        models.push(Arc::new(found.model(&model)));
     }
     models.push(offline);
     let mut seen = std::collections::HashSet::new();
@@ -90,15 +96,17 @@ pub fn choose(name: &str, base_url: Option<&str>, settings: &Settings, http: &Ht
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+    use tieline_host::config::MODEL_FORMATS;
 
     #[test]
     fn names_lead_to_models() {
-        let settings =
-            Settings::parse("[models]\nchoices = ['groq/a', 'offline']\n[providers.openai]\nmodels = ['m', 'n']");
-        let settings = settings.unwrap();
-        let http = Http::new(Options::default());
+        let text = "[models]\nchoices = ['groq/a', 'offline']\n[providers.openai]\nmodels = ['m', 'n']";
+        let config = Config::parse(text, Path::new("config.toml")).unwrap();
         let ids = |name: &str, url| {
-            let chosen = choose(name, url, &settings, &http)?;
+            let mut config = config.clone();
+            config.models.default = Some(name.into());
+            let chosen = choose(url, &config, &Http::default()).map_err(|error| error.to_string())?;
             let ids: Vec<String> = chosen.models.iter().map(|model| model.id().to_owned()).collect();
             Ok::<_, String>((ids.join(" "), chosen.provider.map(|provider| provider.shown_url())))
         };
@@ -110,8 +118,20 @@ mod tests {
             let why = ids(name, None).unwrap_err();
             assert!(why.contains(expect), "{why}");
         }
-        let wrong = Settings::parse("[models]\nthought_level = 'much'").unwrap();
-        assert!(choose("offline", None, &wrong, &http).err().unwrap().contains("default, low, medium, high"));
         assert!(ids("openai/x", Some("ftp://x")).unwrap_err().contains("https://"));
+        assert!(MODEL_FORMATS.iter().all(|name| provider::Format::named(name).is_some()));
+    }
+
+    #[test]
+    fn mistakes_have_a_line() {
+        for (text, expect) in [
+            ("[models]\ndefault = 'gpt-5.4'", "config.toml:2: `gpt-5.4` is no model"),
+            ("[models]\nchoices = ['openai/x', 'nobody/x']", "config.toml:2: There is no provider `nobody`"),
+            ("[providers.mine]\nmodels = ['x']", "config.toml:2: the provider `mine` has no address"),
+        ] {
+            let config = Config::parse(text, Path::new("config.toml")).unwrap();
+            let why = check(&config).unwrap_err().to_string();
+            assert!(why.contains(expect), "{why}");
+        }
     }
 }

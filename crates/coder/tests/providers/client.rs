@@ -9,8 +9,9 @@ use std::time::Duration;
 use tieline::Transport;
 use tieline::agent::Server;
 use tieline_coder::http::{Http, Options};
-use tieline_coder::model::provider::{self, Keys, Patience, Provider, Secret};
+use tieline_coder::model::provider::{Keys, Patience, Provider, Secret};
 use tieline_coder::{Coder, Keep, Settings, mode_named};
+use tieline_host::config::Config;
 use tieline_host::sandbox::Level;
 use tieline_model_server::{ModelServer, Script};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -33,8 +34,7 @@ fn patience() -> Patience {
 /// A provider that is really the local server.
 pub fn provider(name: &str, url: &str, http: Http) -> Arc<Provider> {
     let suffix = FORMATS.iter().find(|(known, ..)| *known == name).map_or("/v1", |(_, suffix, _)| suffix);
-    let provider =
-        Provider::resolve(name, Some(&format!("{url}{suffix}")), &provider::Settings::default(), http).unwrap();
+    let provider = Provider::resolve(name, Some(&format!("{url}{suffix}")), &Config::default(), http).unwrap();
     provider.use_key(Secret::new("sk-test-key").unwrap());
     provider.patience(patience(), SOON, SOON).keys(Keys::at("/nonexistent/keys.toml"))
 }

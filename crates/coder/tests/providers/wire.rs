@@ -303,7 +303,7 @@ async fn what_is_not_there_or_not_allowed_is_told_with_what_to_type() {
 
 #[tokio::test]
 async fn secrets_go_over_plain_http_to_this_machine_only() {
-    let settings = |text: &str| tieline_coder::model::provider::Settings::parse(text).unwrap();
+    let settings = |text: &str| tieline_host::config::Config::parse(text, std::path::Path::new("config.toml")).unwrap();
     let http = || Http::new(Options::default());
     let check = async |name: &str, text: &str, key: bool, expect: bool| {
         let provider = Provider::resolve(name, None, &settings(text), http()).unwrap();

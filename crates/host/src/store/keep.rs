@@ -20,6 +20,26 @@ pub struct Retention {
     pub max_bytes: Option<u64>,
 }
 
+/// One day.
+const DAY: Duration = Duration::from_hours(24);
+
+impl Retention {
+    /// Sessions that were not used for so many days are deleted; 0 is no limit.
+    #[must_use]
+    pub fn days(mut self, days: u64) -> Self {
+        let age = DAY.checked_mul(u32::try_from(days).unwrap_or(u32::MAX));
+        self.max_age = age.filter(|age| !age.is_zero());
+        self
+    }
+
+    /// Only so many sessions are kept; 0 is no limit.
+    #[must_use]
+    pub fn count(mut self, count: u64) -> Self {
+        self.max_count = usize::try_from(count).ok().filter(|count| *count > 0);
+        self
+    }
+}
+
 /// What a check of the whole store found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Integrity {

@@ -79,7 +79,7 @@ impl Keys {
                 // What is wrong with it may be next to a key, so only that it is wrong is told.
                 toml::from_str(&text).map_err(|_| format!("{} is not as it should be: NAME = \"KEY\"", path.display()))
             }
-            Err(error) if crate::config::is_missing(&error) => Ok(BTreeMap::new()),
+            Err(error) if tieline_host::config::is_absent(&error) => Ok(BTreeMap::new()),
             Err(error) => Err(format!("{}: {error}", path.display())),
         }
     }

@@ -3,13 +3,14 @@
 use super::decode::counted;
 use super::presets::PRESETS;
 use super::trouble::Trouble;
-use super::{Format, Provider, Settings, known};
+use super::{Format, Provider, known};
 use crate::http::Http;
 use crate::model::ModelError;
 use crate::model::offline::distance;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use tieline_host::config::Config;
 
 /// As much of a list as is read.
 const MOST: usize = 8 << 20;
@@ -150,12 +151,12 @@ fn offered(value: &Value) -> impl Iterator<Item = Offered> {
 }
 
 /// Looks for servers at the usual places on this machine, and asks each what it has.
-pub async fn local(http: &Http, settings: &Settings) -> Vec<(Arc<Provider>, Result<Vec<Offered>, ModelError>)> {
+pub async fn local(http: &Http, config: &Config) -> Vec<(Arc<Provider>, Result<Vec<Offered>, ModelError>)> {
     let mut asking = tokio::task::JoinSet::new();
     let time = Duration::from_secs(3);
     for (at, preset) in PRESETS.iter().filter(|preset| preset.is_local()).enumerate() {
         let http = http.times(time, Some(time));
-        let Ok(provider) = Provider::resolve(preset.name, None, settings, http) else { continue };
+        let Ok(provider) = Provider::resolve(preset.name, None, config, http) else { continue };
         asking.spawn(async move {
             let found = tokio::time::timeout(time, provider.list()).await;
             let found = found.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into())));

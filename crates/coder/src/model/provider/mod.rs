@@ -4,7 +4,6 @@
 //! that they share (keys, retries, time limits, errors) is in `stream.rs` and here.
 
 mod anthropic;
-mod config;
 mod content;
 mod decode;
 mod gemini;
@@ -21,7 +20,6 @@ mod schema;
 mod stream;
 mod trouble;
 
-pub use config::{Models, Network, Own, Settings};
 pub use keyring::Keyring;
 pub use keys::{Keys, Secret};
 pub use list::{Offered, local};
@@ -37,6 +35,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::schema::to_base64;
+use tieline_host::config::{Config, Error, ProviderEntry, THOUGHT_LEVELS, did_you_mean};
 use tieline_host::rules::hidden;
 
 /// How hard a model should think.
@@ -46,9 +45,6 @@ pub(crate) enum Level {
     Medium,
     High,
 }
-
-/// The values of the `thought_level` option; the first leaves it to the model.
-pub const LEVELS: &[&str] = &["default", "low", "medium", "high"];
 
 impl Level {
     fn named(name: &str) -> Option<Self> {
@@ -105,7 +101,7 @@ pub struct Provider {
     format: Format,
     base_url: String,
     key_env: Option<String>,
-    own: Own,
+    own: ProviderEntry,
     needs_key: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
     http: Http,
@@ -118,46 +114,43 @@ pub struct Provider {
 
 impl Provider {
     /// A provider by its name, from the table or the configuration, perhaps at another address.
-    pub fn resolve(name: &str, base_url: Option<&str>, settings: &Settings, http: Http) -> Result<Arc<Self>, String> {
-        let own = settings.providers.get(name).cloned().unwrap_or_default();
+    pub fn resolve(name: &str, base_url: Option<&str>, config: &Config, http: Http) -> Result<Arc<Self>, Error> {
+        let key = format!("providers.{name}");
+        let own = config.providers.get(name).cloned().unwrap_or_default();
         let preset = named(name);
-        if preset.is_none() && !settings.providers.contains_key(name) {
-            let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-            return Err(format!(
-                "There is no provider `{name}`. There are: {}, and those in [providers.NAME] of your config.toml.",
-                names.join(", ")
-            ));
+        if preset.is_none() && !config.providers.contains_key(name) {
+            return Err(Error::new(unknown(name, config)));
         }
-        let format = own.format.or(preset.map(|preset| preset.format)).unwrap_or(Format::OpenaiChat);
+        let format = own.format.as_deref().and_then(Format::named);
+        let format = format.or(preset.map(|preset| preset.format)).unwrap_or(Format::OpenaiChat);
         let url = base_url.map(str::to_owned).or_else(|| own.base_url.clone());
         let elsewhere = url.is_some();
         let url = url.or_else(|| preset.map(|preset| preset.base_url.to_owned()));
-        let url =
-            url.ok_or_else(|| format!("Add `base_url = \"https://…\"` to [providers.{name}] of your config.toml."))?;
+        let url = url.ok_or_else(|| {
+            config.mistake(&key, format!("the provider `{name}` has no address; write base_url = \"https://…\""))
+        })?;
         let base_url = url.trim_end_matches('/').to_owned();
         let plain = base_url.parse::<Uri>().ok().filter(|uri| matches!(uri.scheme_str(), Some("http" | "https")));
         if plain.as_ref().is_none_or(|uri| uri.host().is_none()) {
-            return Err(format!("The address of {name} must look like https://host/path."));
+            return Err(Error::new(format!("The address of {name} must look like https://host/path.")));
         }
         let key_env = own.key_env.clone().or_else(|| preset.map(|preset| preset.key_env.to_owned()));
         let key_env = key_env.filter(|env| !env.is_empty());
         let mut headers = Vec::new();
         for (header, value) in &own.headers {
-            let wrong = |what: String| format!("{what} in [providers.{name}] of your config.toml is not right.");
             // A name that is none may be the secret itself.
-            let header = HeaderName::try_from(header).map_err(|_| wrong("The name of a header".into()))?;
-            let value = HeaderValue::try_from(value);
-            let mut value = value.map_err(|_| wrong(format!("The value of the header `{header}`")))?;
+            let wrong = || config.mistake(&format!("{key}.headers"), "a header is not as it should be");
+            let header = HeaderName::try_from(header).map_err(|_| wrong())?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| wrong())?;
             value.set_sensitive(true);
             headers.push((header, value));
         }
         // Somebody else's server at another address may want no key, or one in a header.
         let needs_key = key_env.is_some() && !elsewhere && headers.is_empty();
-        let mut patience = Patience::default();
-        patience.tries = settings.network.tries.unwrap_or(patience.tries);
+        let patience = Patience { tries: config.network.tries(), ..Patience::default() };
         let here = plain.and_then(|uri| uri.host().map(is_local)).unwrap_or_default();
         // A small machine reads a long prompt for minutes before it says a word.
-        let idle = settings.network.idle_seconds.unwrap_or(if here || key_env.is_none() { 900 } else { 90 });
+        let idle = config.network.idle_seconds.unwrap_or(if here || key_env.is_none() { 900 } else { 90 });
         let idle = idle.clamp(1, 86_400);
         let http = http.times(Duration::from_secs(idle.max(300)), Some(Duration::from_secs(idle)));
         Ok(Arc::new(Self {
@@ -305,6 +298,16 @@ impl std::fmt::Debug for Provider {
     }
 }
 
+/// What to say of a provider that nobody knows.
+pub(crate) fn unknown(name: &str, config: &Config) -> String {
+    let names = || PRESETS.iter().map(|preset| preset.name).chain(config.providers.keys().map(String::as_str));
+    format!(
+        "There is no provider `{name}`{}. There are: {}. Others go into [providers.NAME] of your config.toml.",
+        did_you_mean(name, names()),
+        names().collect::<Vec<_>>().join(", ")
+    )
+}
+
 /// A model of a provider.
 #[derive(Debug, Clone)]
 pub struct Remote {
@@ -331,7 +334,7 @@ impl Model for Remote {
     }
 
     fn thought_levels(&self) -> &'static [&'static str] {
-        LEVELS
+        THOUGHT_LEVELS
     }
 
     fn ready(&self) -> Ready<'_> {

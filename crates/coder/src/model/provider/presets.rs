@@ -1,8 +1,7 @@
 //! The providers we know by name: format, address, and where their key is.
 
 /// How a provider's requests and answers are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
     /// `OpenAI` chat completions, which many others speak, too.
@@ -16,13 +15,16 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them, by the names that a configuration file uses.
-    pub const ALL: [(&'static str, Self); 4] = [
-        ("openai-chat", Self::OpenaiChat),
-        ("openai-responses", Self::OpenaiResponses),
-        ("anthropic", Self::Anthropic),
-        ("gemini", Self::Gemini),
-    ];
+    /// The one that a configuration calls so.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "openai-chat" => Some(Self::OpenaiChat),
+            "openai-responses" => Some(Self::OpenaiResponses),
+            "anthropic" => Some(Self::Anthropic),
+            "gemini" => Some(Self::Gemini),
+            _ => None,
+        }
+    }
 }
 
 /// A provider that we know.

@@ -2,39 +2,29 @@
 
 use super::error::did_you_mean;
 use super::keys::{Key, Kind, Known, look_up};
-use super::{Error, Origin, Value};
-use std::collections::BTreeMap;
+use super::{Error, Origin, is_agent_name};
+use crate::rules::Rule;
+use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::Path;
-use tieline_host::rules::Rule;
 use toml_edit::{Array, Document, Item, TableLike};
-
-/// What a key holds.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Data {
-    Text(String),
-    Words(Vec<String>),
-    Rules(Vec<Rule>),
-    Values(BTreeMap<String, Value>),
-    Number(u64),
-}
 
 /// A key of a file with what it holds.
 #[derive(Debug, Clone)]
 pub(super) struct Leaf {
     pub(super) path: Vec<String>,
-    pub(super) data: Data,
-    pub(super) free: bool,
+    pub(super) value: Value,
+    pub(super) key: &'static Key,
     pub(super) origin: Origin,
 }
 
-/// The largest file that is read.
-const LARGEST: u64 = 1 << 20;
+/// The largest file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads a file; `None` if there is none.
 pub(super) fn load(path: &Path) -> Result<Option<String>, Error> {
     match std::fs::metadata(path) {
-        Ok(found) if found.len() > LARGEST => {
+        Ok(found) if found.len() > MAX_FILE_BYTES => {
             return Err(Error::at(path, None, "a configuration of more than 1 MiB is not read"));
         }
         Ok(found) if !found.is_file() => return Err(Error::at(path, None, "this is not a file")),
@@ -51,19 +41,20 @@ pub(super) fn load(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-fn is_absent(error: &std::io::Error) -> bool {
+/// True if there is no such file, also because what should be its folder is none.
+pub fn is_absent(error: &std::io::Error) -> bool {
     matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory)
 }
 
 /// The keys of a file, in its order.
-pub(super) fn parse(text: &str, path: &Path, origin: impl Fn(usize) -> Origin) -> Result<Vec<Leaf>, Error> {
+pub(super) fn parse(text: &str, path: &Path) -> Result<Vec<Leaf>, Error> {
     let line_of =
         |span: Option<Range<usize>>| span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
     let document = Document::parse(text).map_err(|error| {
         let why = error.message().lines().collect::<Vec<_>>().join(", ");
         Error::at(path, line_of(error.span()), why)
     })?;
-    let reader = FileReader { path, line_of: &line_of, origin: &origin };
+    let reader = FileReader { path, line_of: &line_of };
     let mut leaves = Vec::new();
     reader.table(document.as_table(), &mut Vec::new(), &mut leaves)?;
     Ok(leaves)
@@ -72,7 +63,6 @@ pub(super) fn parse(text: &str, path: &Path, origin: impl Fn(usize) -> Origin) -
 struct FileReader<'a> {
     path: &'a Path,
     line_of: &'a dyn Fn(Option<Range<usize>>) -> Option<usize>,
-    origin: &'a dyn Fn(usize) -> Origin,
 }
 
 impl FileReader<'_> {
@@ -110,11 +100,10 @@ impl FileReader<'_> {
                 Some(table) => self.table(table, path, leaves),
                 None => Err(wrong(format!("`{shown}` is a table; write [{shown}] on a line of its own"))),
             },
-            Known::Key(Key { kind: Kind::PassedOver, .. }) => Ok(()),
             Known::Key(key) => {
-                let data = data(item, key.kind).map_err(|why| wrong(format!("`{shown}` {why}")))?;
-                let origin = (self.origin)(line.unwrap_or(0));
-                leaves.push(Leaf { path: path.clone(), data, free: key.free, origin });
+                let value = value(item, key.kind).map_err(|why| wrong(format!("`{shown}` {why}")))?;
+                let origin = Origin::File(self.path.to_owned(), line.unwrap_or(0));
+                leaves.push(Leaf { path: path.clone(), value, key, origin });
                 Ok(())
             }
         }
@@ -128,65 +117,95 @@ pub(super) fn dotted(path: &[String]) -> String {
     path.iter().map(|name| if plain(name) { name.clone() } else { format!("{name:?}") }).collect::<Vec<_>>().join(".")
 }
 
-fn data(item: &Item, kind: Kind) -> Result<Data, String> {
-    let text = || item.as_str().map(str::to_owned);
+fn value(item: &Item, kind: Kind) -> Result<Value, String> {
+    let text = || item.as_str().ok_or("must be a text in quotes");
+    let list = || texts(item.as_array());
     match kind {
-        Kind::Text => text().map(Data::Text).ok_or_else(|| "must be a text in quotes".into()),
-        Kind::Name | Kind::OneOf(_) => word(kind, &text().ok_or("must be a word in quotes")?),
+        Kind::Text | Kind::Path | Kind::Address | Kind::Name | Kind::OneOf(_) => word(kind, text()?),
         Kind::Words => {
             if let Some(line) = item.as_str() {
                 // Only the program: an argument may be a secret.
                 let program = line.split_whitespace().next().unwrap_or("program");
                 return Err(format!("is a list of words, not one text: write [{program:?}, \"argument\", …]"));
             }
-            let words = texts(item.as_array()).ok_or("must be a list of texts: the program and its arguments")?;
+            let words = list().ok_or("must be a list of texts: the program and its arguments")?;
             if words.first().is_none_or(String::is_empty) {
                 return Err("names no program".into());
             }
-            Ok(Data::Words(words))
+            Ok(json!(words))
         }
         Kind::Names => {
-            let names = texts(item.as_array()).filter(|names| names.iter().all(|name| !name.is_empty()));
-            names.map(Data::Words).ok_or_else(|| "must be a list of names, such as [\"read_file\", \"list_*\"]".into())
+            let names = list().filter(|names| names.iter().all(|name| !name.is_empty()));
+            Ok(json!(names.ok_or("must be a list of names, such as [\"read_file\", \"list_*\"]")?))
         }
         Kind::Rules => {
-            let rules = texts(item.as_array()).ok_or("must be a list of rules, such as [\"read src/**\"]")?;
-            let rules = rules.iter().map(|rule| rule.parse::<Rule>().map_err(|error| format!("has a bad {error}")));
-            rules.collect::<Result<_, _>>().map(Data::Rules)
+            let rules = list().ok_or("must be a list of rules, such as [\"read src/**\"]")?;
+            for rule in &rules {
+                rule.parse::<Rule>().map_err(|error| format!("has a bad {error}"))?;
+            }
+            Ok(json!(rules))
         }
-        Kind::Values => {
+        Kind::Values | Kind::Headers => {
+            let one = if kind == Kind::Values { secret } else { header };
             let table = item.as_table_like().ok_or("must be a table, such as { NAME = \"value\" }")?;
-            let values = table.iter().map(|(name, item)| Ok((name.to_owned(), value(name, item)?)));
-            values.collect::<Result<_, String>>().map(Data::Values)
+            let values = table.iter().map(|(name, item)| Ok((name.to_owned(), one(name, item)?)));
+            values.collect::<Result<Map<_, _>, String>>().map(Value::Object)
         }
         Kind::Count => {
             let count = item.as_integer().and_then(|count| u64::try_from(count).ok());
-            count.map(Data::Number).ok_or_else(|| "must be a number that is not negative".into())
+            Ok(json!(count.ok_or("must be a number that is not negative")?))
         }
-        Kind::PassedOver => Err("is not read here".into()),
+        Kind::Flag => Ok(json!(item.as_bool().ok_or("must be true or false")?)),
     }
 }
 
 /// A single word, from a file or a variable.
-pub(super) fn word(kind: Kind, text: &str) -> Result<Data, String> {
+pub(super) fn word(kind: Kind, text: &str) -> Result<Value, String> {
     match kind {
-        Kind::Name if crate::agents::is_name(text) => Ok(Data::Text(text.to_owned())),
-        Kind::Name => Err("must be the name of an agent, not a command; `tieline agents add` gives one a name".into()),
-        Kind::OneOf(words) if words.contains(&text) => Ok(Data::Text(text.to_owned())),
-        Kind::OneOf(words) => {
-            let hint = did_you_mean(text, words.iter().copied());
-            Err(format!("can't be {text:?}: use {}{hint}", words.join(", ")))
+        Kind::Name if !is_agent_name(text) => {
+            return Err("must be the name of an agent, not a command; `tieline agents add` gives one a name".into());
         }
-        Kind::Count => text.parse().map(Data::Number).map_err(|_| format!("can't be {text:?}: write a number")),
-        _ => Ok(Data::Text(text.to_owned())),
+        Kind::OneOf(words) if !words.contains(&text) => {
+            // Only what is nearly right is repeated: the rest may be a secret in the wrong place.
+            let hint = did_you_mean(text, words.iter().copied());
+            let said = if hint.is_empty() { "that".to_owned() } else { format!("{text:?}") };
+            return Err(format!("can't be {said}: use {}{hint}", words.join(", ")));
+        }
+        Kind::Address if host(text).is_none() => return Err("must look like https://host/path".into()),
+        Kind::Count => {
+            let number = text.parse::<u64>().map_err(|_| format!("can't be {text:?}: write a number"))?;
+            return Ok(json!(number));
+        }
+        _ => {}
     }
+    Ok(json!(text))
+}
+
+/// The host of an address, if it is one.
+fn host(address: &str) -> Option<&str> {
+    let (scheme, rest) = address.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
+    let bare = !authority.is_empty() && !authority.starts_with(':') && !authority.contains(char::is_whitespace);
+    (bare && ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))).then_some(authority)
 }
 
 fn texts(array: Option<&Array>) -> Option<Vec<String>> {
     array?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-fn value(name: &str, item: &Item) -> Result<Value, String> {
+/// A header with a plain text.
+fn header(name: &str, item: &Item) -> Result<Value, String> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        // It may be the secret itself.
+        return Err("has a name that no header can have".into());
+    }
+    let text = item.as_str().filter(|text| !text.chars().any(|c| c.is_control() && c != '\t'));
+    text.map(Value::from).ok_or_else(|| format!("has a bad value for {name}: use a text on one line"))
+}
+
+/// A value that may be taken from elsewhere.
+fn secret(name: &str, item: &Item) -> Result<Value, String> {
     let form =
         || format!("has a bad value for {name}: use a text, {{ env = \"NAME\" }} or {{ command = [\"program\"] }}");
     if name.is_empty() || name.contains(['=', '\0']) {
@@ -195,10 +214,10 @@ fn value(name: &str, item: &Item) -> Result<Value, String> {
         return Err(format!("has a name that can't be: {start:?} with a `=` behind it; write {{ NAME = \"value\" }}"));
     }
     if let Some(text) = item.as_str() {
-        return if text.contains('\0') { Err(form()) } else { Ok(Value::Plain(text.to_owned())) };
+        return if text.contains('\0') { Err(form()) } else { Ok(text.into()) };
     }
     let table = item.as_table_like().filter(|table| table.len() == 1).ok_or_else(form)?;
-    let env = table.get("env").and_then(Item::as_str).map(|name| Value::Env(name.to_owned()));
+    let env = table.get("env").and_then(Item::as_str).map(|name| json!({"env": name}));
     let words = || texts(table.get("command").and_then(Item::as_array)).filter(|words| !words.is_empty());
-    env.or_else(|| words().map(Value::Command)).ok_or_else(form)
+    env.or_else(|| Some(json!({"command": words()?}))).ok_or_else(form)
 }

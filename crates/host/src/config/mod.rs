@@ -4,6 +4,7 @@
 //! `TIELINE_…` variables < flags. Lists of rules add up instead. Files of a project can hold back, but not add commands,
 //! servers or allow-rules, until the user trusts them: see [`trust`](Sources::trust).
 
+mod edit;
 mod error;
 mod file;
 mod keys;
@@ -13,22 +14,24 @@ mod sources;
 mod trust;
 mod value;
 
-pub(crate) use error::did_you_mean;
-pub use error::{Error, nearest};
+pub use error::{Error, did_you_mean, nearest};
+pub use file::is_absent;
+pub use keys::{MODEL_FORMATS, THOUGHT_LEVELS};
 pub use schema::schema;
 pub use sources::Sources;
-pub(crate) use trust::write_whole;
 pub use value::{Value, resolve_all};
 
+use crate::rules;
+use crate::store::Retention;
+use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tieline::Protocol;
-use tieline::rpc::framing::Framing;
-use tieline::schema::{EnvVariable, HttpHeader, McpHttp, McpServer, McpStdio};
-use tieline_host::rules;
-use tieline_host::store::Retention;
+use tieline_rpc::framing::Framing;
+use tieline_schema::{EnvVariable, HttpHeader, McpHttp, McpServer, McpStdio, Protocol};
+
+const DAY: Duration = Duration::from_hours(24);
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BuiltIn => f.write_str("built in"),
-            Self::File(path, line) => write!(f, "{}:{line}", tieline_host::roots::shown(path)),
+            Self::File(path, line) => write!(f, "{}:{line}", crate::roots::shown(path)),
             Self::Variable(name) => write!(f, "${name}"),
             Self::Flag => f.write_str("flag"),
         }
@@ -63,10 +66,13 @@ pub struct Flags {
     pub format: Option<String>,
     /// What happens where no rule says anything.
     pub default: Option<String>,
+    /// The model of the built-in agent.
+    pub model: Option<String>,
 }
 
-/// The configuration as it counts now.
-#[derive(Debug, Clone, Default)]
+/// The configuration as it counts now. The names of its fields are those of the keys.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub struct Config {
     /// The agent that is used unless another is named.
     pub agent: Option<String>,
@@ -78,16 +84,27 @@ pub struct Config {
     pub permissions: Permissions,
     /// The MCP servers by name.
     pub mcp: BTreeMap<String, McpEntry>,
+    /// Which models the built-in agent uses.
+    pub models: Models,
+    /// The model providers by name: others, or other settings for those that are known.
+    pub providers: BTreeMap<String, ProviderEntry>,
+    /// How models are reached.
+    pub network: Network,
+    sessions: Sessions,
     /// How long sessions are kept.
+    #[serde(skip)]
     pub retention: Retention,
     /// What was left out because the project is not trusted; for the user, who can't be told otherwise.
+    #[serde(skip)]
     pub held_back: Vec<HeldBack>,
     /// Every value with its origin, in the order of the keys.
+    #[serde(skip)]
     shown: Vec<(String, String, Origin)>,
 }
 
 /// An agent as the configuration has it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub struct AgentEntry {
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -96,24 +113,110 @@ pub struct AgentEntry {
     /// Where it is started.
     pub cwd: Option<PathBuf>,
     /// The version of the protocol to ask for.
+    #[serde(deserialize_with = "protocol")]
     pub protocol: Option<Protocol>,
     /// How messages are framed.
+    #[serde(deserialize_with = "framing")]
     pub framing: Option<Framing>,
     /// Where its command comes from.
+    #[serde(skip)]
     pub origin: Option<Origin>,
 }
 
 /// What may happen.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct Permissions {
     /// Where no rule says anything: `ask`, `allow-reads`, `allow-edits`, `allow-all` or `deny-all`.
     pub default: Option<String>,
     /// The rules.
+    #[serde(flatten)]
     pub rules: rules::Config,
 }
 
+/// Which models the built-in agent uses.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Models {
+    /// The one to start with: `PROVIDER/MODEL`, or `offline`.
+    pub default: Option<String>,
+    /// Others to choose from in a session.
+    pub choices: Vec<String>,
+    /// How hard they should think: one of [`THOUGHT_LEVELS`].
+    pub thought_level: Option<String>,
+}
+
+/// A model provider as the configuration has it.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ProviderEntry {
+    /// What it speaks: one of [`MODEL_FORMATS`].
+    pub format: Option<String>,
+    /// Where it is.
+    pub base_url: Option<String>,
+    /// The variable that holds its key.
+    pub key_env: Option<String>,
+    /// A file that holds its key.
+    pub key_file: Option<PathBuf>,
+    /// More headers for each request.
+    pub headers: BTreeMap<String, String>,
+    /// Tokens that fit into the context of its models.
+    pub context: Option<u64>,
+    /// Models to choose from in a session.
+    pub models: Vec<String>,
+    /// A key may go over plain http to another machine.
+    pub insecure: bool,
+}
+
+impl fmt::Debug for ProviderEntry {
+    /// Addresses and headers may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProviderEntry")
+            .field("format", &self.format)
+            .field("models", &self.models)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How models are reached.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Network {
+    /// A PEM file with certificates to trust besides the well-known ones.
+    pub ca_file: Option<PathBuf>,
+    /// A model that is silent for so many seconds has failed.
+    pub idle_seconds: Option<u64>,
+    tries: Option<u64>,
+}
+
+impl Network {
+    /// How often a request is tried again.
+    pub fn tries(&self) -> u32 {
+        u32::try_from(self.tries.unwrap_or(keys::TRIES)).unwrap_or(u32::MAX)
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(default)]
+struct Sessions {
+    keep_days: u64,
+    keep_count: u64,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { keep_days: keys::KEEP_DAYS, keep_count: keys::KEEP_COUNT }
+    }
+}
+
+impl Sessions {
+    fn retention(&self) -> Retention {
+        Retention::default().days(self.keep_days).count(self.keep_count)
+    }
+}
+
 /// An MCP server as the configuration has it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
 pub struct McpEntry {
     /// The program and its arguments; empty if there is an address.
     pub command: Vec<String>,
@@ -124,12 +227,14 @@ pub struct McpEntry {
     /// Headers for every request.
     pub headers: BTreeMap<String, Value>,
     /// True for server-sent events.
+    #[serde(rename = "transport", deserialize_with = "is_sse")]
     pub sse: bool,
     /// Only these tools, if there are any. This and what follows is for the built-in agent.
     pub tools: Vec<String>,
     /// Not these tools.
     pub without: Vec<String>,
     /// How long it may take to start, to answer a call or to report progress.
+    #[serde(deserialize_with = "seconds")]
     pub timeout: Option<Duration>,
 }
 
@@ -190,6 +295,28 @@ impl Config {
         layers::load(sources, flags)
     }
 
+    /// The configuration that a single text makes; mistakes are blamed on `path`.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        layers::parse(text, path)
+    }
+
+    /// Where the value of a key comes from, if somebody said it.
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.shown.iter().find(|(known, ..)| known == key).map(|(.., origin)| origin)
+    }
+
+    /// A mistake at a key, or at the first of a table, with the place where somebody said it.
+    pub fn mistake(&self, key: &str, why: impl Into<String>) -> Error {
+        let is_at = |known: &str| known.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let said = |origin: &Origin| *origin != Origin::BuiltIn;
+        let found = self.shown.iter().find(|(known, _, origin)| is_at(known) && said(origin));
+        match found.map(|(.., origin)| origin) {
+            Some(Origin::File(path, line)) => Error::at(path, *line, why),
+            Some(Origin::Variable(name)) => Error::new(format!("${name}: {}", why.into())),
+            _ => Error::new(why),
+        }
+    }
+
     /// Every value with its origin: key, value, origin. Secrets are not among the values.
     pub fn shown(&self) -> &[(String, String, Origin)] {
         &self.shown
@@ -203,4 +330,27 @@ impl Config {
         }
         Ok(servers)
     }
+}
+
+/// True for names that an agent can have.
+pub fn is_agent_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.len() <= 64
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn protocol<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Protocol>, D::Error> {
+    String::deserialize(from).map(|text| text.parse().ok())
+}
+
+fn framing<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Framing>, D::Error> {
+    String::deserialize(from).map(|text| Some(if text == "lines" { Framing::Lines } else { Framing::Headers }))
+}
+
+fn is_sse<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
+    String::deserialize(from).map(|text| text == "sse")
+}
+
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    u64::deserialize(from).map(|seconds| (seconds > 0).then(|| Duration::from_secs(seconds).min(DAY)))
 }

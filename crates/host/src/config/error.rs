@@ -16,17 +16,17 @@ pub struct Error {
 
 impl Error {
     /// Something that no file is to blame for.
-    pub(crate) fn new(why: impl Into<String>) -> Self {
+    pub fn new(why: impl Into<String>) -> Self {
         Self { path: None, line: None, why: why.into() }
     }
 
     /// Something in a file.
-    pub(super) fn at(path: &Path, line: impl Into<Option<usize>>, why: impl Into<String>) -> Self {
+    pub fn at(path: &Path, line: impl Into<Option<usize>>, why: impl Into<String>) -> Self {
         Self { path: Some(path.to_owned()), line: line.into(), why: why.into() }
     }
 
     /// A file that the system did not give or take.
-    pub(crate) fn io(path: &Path, doing: &str, error: &std::io::Error) -> Self {
+    pub fn io(path: &Path, doing: &str, error: &std::io::Error) -> Self {
         Self::at(path, None, format!("{doing} failed: {error}"))
     }
 }
@@ -34,8 +34,8 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.path, self.line) {
-            (Some(path), Some(line)) => write!(f, "{}:{line}: {}", tieline_host::roots::shown(path), self.why),
-            (Some(path), None) => write!(f, "{}: {}", tieline_host::roots::shown(path), self.why),
+            (Some(path), Some(line)) => write!(f, "{}:{line}: {}", crate::roots::shown(path), self.why),
+            (Some(path), None) => write!(f, "{}: {}", crate::roots::shown(path), self.why),
             _ => f.write_str(&self.why),
         }
     }
@@ -55,6 +55,6 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 /// The same as the end of a sentence: `; did you mean …?`, or nothing.
-pub(crate) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
 }

@@ -1,6 +1,7 @@
 //! Values that may be secrets: written down as they are, or taken from a variable or a command when they are needed.
 
 use super::Error;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::process::Stdio;
@@ -8,19 +9,21 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 
 /// How long a command may take to give its secret.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SECRET_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a secret may be, in bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// A value of an agent's or server's environment. What it shows of itself is never the secret.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Value {
-    /// As it stands in the file.
-    Plain(String),
     /// The value of one of our variables.
     Env(String),
     /// What a program prints, without the line end.
     Command(Vec<String>),
+    /// As it stands in the file.
+    #[serde(untagged)]
+    Plain(String),
 }
 
 impl fmt::Debug for Value {
@@ -65,19 +68,19 @@ async fn run(words: &[String]) -> Result<String, Error> {
     let mut text = Vec::new();
     let work = async {
         if let Some(out) = child.stdout.take() {
-            out.take(LONGEST + 1).read_to_end(&mut text).await?;
+            out.take(MAX_SECRET_BYTES + 1).read_to_end(&mut text).await?;
         }
         child.wait().await
     };
-    let status = match tokio::time::timeout(PATIENCE, work).await {
-        Err(_) => return Err(failed(format!("gave none within {} s", PATIENCE.as_secs()))),
+    let status = match tokio::time::timeout(SECRET_TIMEOUT, work).await {
+        Err(_) => return Err(failed(format!("gave none within {} s", SECRET_TIMEOUT.as_secs()))),
         Ok(Err(error)) => return Err(failed(error.to_string())),
         Ok(Ok(status)) => status,
     };
     if !status.success() {
         return Err(failed(format!("failed ({status})")));
     }
-    if text.len() as u64 > LONGEST {
+    if text.len() as u64 > MAX_SECRET_BYTES {
         return Err(failed("printed far too much".into()));
     }
     let text = String::from_utf8(text).map_err(|_| failed("printed something that is not text".into()))?;

@@ -24,11 +24,12 @@ pub struct Sources {
 }
 
 /// The variables that stand for keys.
-pub(super) const VARIABLES: &[(&str, &[&str])] = &[
-    ("TIELINE_AGENT", &["agent"]),
-    ("TIELINE_FORMAT", &["format"]),
-    ("TIELINE_PERMISSIONS", &["permissions", "default"]),
-    ("TIELINE_KEEP_DAYS", &["sessions", "keep_days"]),
+pub(super) const VARIABLES: &[(&str, &str)] = &[
+    ("TIELINE_AGENT", "agent"),
+    ("TIELINE_FORMAT", "format"),
+    ("TIELINE_PERMISSIONS", "permissions.default"),
+    ("TIELINE_MODEL", "models.default"),
+    ("TIELINE_KEEP_DAYS", "sessions.keep_days"),
 ];
 
 impl Sources {
@@ -77,7 +78,7 @@ impl Sources {
         for path in self.project_files() {
             if let Some(text) = file::load(&path)? {
                 // What can't be read is not trusted blindly.
-                file::parse(&text, &path, |line| super::Origin::File(path.clone(), line))?;
+                file::parse(&text, &path)?;
                 trusted.add(&path, &text);
                 done.push(path);
             }

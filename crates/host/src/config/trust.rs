@@ -1,11 +1,11 @@
 //! Which project files the user trusts: their paths, and a hash of what they said then.
 
 use super::Error;
+use crate::files::Hash;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use tieline_host::files::Hash;
 
 /// What is remembered.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,11 +48,11 @@ impl Trusted {
 
 fn name(path: &Path) -> String {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    tieline_host::roots::shown(&real)
+    crate::roots::shown(&real)
 }
 
 /// Writes a file of ours beside its place and then moves it there; folders are made.
-pub(crate) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
+pub(super) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
     // Through a link, so that a file kept elsewhere stays there.
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));

@@ -16,8 +16,13 @@ pub fn is_limit(error: &serde_json::Error) -> bool {
     error.contains("out of range") || error.contains("recursion")
 }
 
+/// What `serde_json` reads, with U+FFFD for halves of surrogate pairs.
+fn forgiving(text: &str) -> Result<Value, serde_json::Error> {
+    Raw::new(text).map_or_else(|_| serde_json::from_str(text), |raw| raw.parse())
+}
+
 fn agree(text: &str) {
-    let theirs = serde_json::from_str::<Value>(text);
+    let theirs = forgiving(text);
     if theirs.as_ref().is_err_and(is_limit) {
         return;
     }
@@ -34,7 +39,7 @@ fn agree(text: &str) {
         let mut out = Vec::new();
         write_raw(&mut out, raw.get());
         assert!(!out.contains(&b'\n') && !out.contains(&b'\r'), "a raw line break would split a frame");
-        assert_eq!(serde_json::from_slice::<Value>(&out).ok(), theirs.ok());
+        assert_eq!(forgiving(std::str::from_utf8(&out).unwrap_or_default()).ok(), theirs.ok());
     }
 }
 

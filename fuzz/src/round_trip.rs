@@ -18,7 +18,7 @@ pub fn check(data: &[u8], dialect: Dialect) {
             let name = call.wire_name(dialect).map(str::to_owned);
             calls(call, name, dialect, AgentCall::decode);
         }
-        Message::Response { outcome: Some(Outcome::Result(text)), .. } => answers(text, dialect),
+        Message::Response { outcome: Ok(Outcome::Result(text)), .. } => answers(text, dialect),
         _ => {}
     }
     match parse(text, IdRule::Liberal, &|method, params| ClientCall::decode(method, params)) {

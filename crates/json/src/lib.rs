@@ -25,5 +25,5 @@ mod write;
 
 pub use error::Error;
 pub use raw::Raw;
-pub use reader::{Deviation, Kind, MAX_DEPTH, Mark, Names, Reader, Sequence};
+pub use reader::{Deviation, Kind, MAX_DEPTH, Mark, Names, Reader, Sequence, Watch};
 pub use write::{write_f64, write_i64, write_raw, write_str, write_u64};

@@ -36,7 +36,10 @@ impl Raw {
 
     /// Reads the text as any serde value.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        serde_json::from_str(&self.0).or_else(|error| match whole_pairs(&self.0) {
+            Some(text) => serde_json::from_str(&text),
+            None => Err(error),
+        })
     }
 
     /// True for `null`.
@@ -48,6 +51,35 @@ impl Raw {
     pub fn is_object(&self) -> bool {
         self.0.trim_start().starts_with('{')
     }
+}
+
+/// The text with U+FFFD for each half of a surrogate pair, as [`Reader`] reads it; `None` if there is none. `serde_json` refuses
+/// such halves.
+fn whole_pairs(text: &str) -> Option<String> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let (mut out, mut from, mut at) = (String::new(), 0, 0);
+    while let Some(offset) = text[at..].find('\\') {
+        at += offset;
+        match unit(at) {
+            Some(0xD800..=0xDBFF) if unit(at + 6).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) => at += 12,
+            Some(0xD800..=0xDFFF) => {
+                out.push_str(&text[from..at]);
+                out.push_str("\\ufffd");
+                at += 6;
+                from = at;
+            }
+            // The escaped character stands behind the backslash and is one byte in valid JSON.
+            _ => at += 2,
+        }
+    }
+    if from == 0 {
+        return None;
+    }
+    out.push_str(&text[from..]);
+    Some(out)
 }
 
 impl From<serde_json::Value> for Raw {

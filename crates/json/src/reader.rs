@@ -55,6 +55,15 @@ pub struct Reader<'a> {
     depth: u16,
     deviations: Option<Vec<Deviation>>,
     names: Option<Names>,
+    watch: Watch,
+}
+
+/// A key that may come again in the object that is being read. See [`Reader::watch`].
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Watch {
+    key: &'static str,
+    depth: u16,
+    again: bool,
 }
 
 /// The inside of an array or object: knows whether a comma is due.
@@ -67,7 +76,7 @@ pub struct Sequence {
 impl<'a> Reader<'a> {
     /// Starts at the beginning of `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, pos: 0, depth: 0, deviations: None, names: None }
+        Self { text, pos: 0, depth: 0, deviations: None, names: None, watch: Watch::default() }
     }
 
     /// Starts a reader that remembers everything it forgives; ask with [`Self::deviations`].
@@ -223,6 +232,32 @@ impl<'a> Reader<'a> {
         self.raw().map(Raw::trusted)
     }
 
+    /// Watches for a key of the object that was entered last, which was read already. Gives what was watched before.
+    pub fn watch(&mut self, key: &'static str) -> Watch {
+        std::mem::replace(&mut self.watch, Watch { key, depth: self.depth, again: false })
+    }
+
+    /// Ends that; true if the key came again.
+    pub fn unwatch(&mut self, before: Watch) -> bool {
+        std::mem::replace(&mut self.watch, before).again
+    }
+
+    /// Takes the key as one that came again, because the object is not read key by key.
+    pub fn doubt(&mut self) {
+        if self.watch.depth == self.depth {
+            self.watch.again = true;
+        }
+    }
+
+    /// Passes over the value of a key that nobody wants.
+    #[inline(never)]
+    pub fn pass(&mut self, key: &str) -> Result<(), Error> {
+        if self.watch.depth == self.depth && self.watch.key == key {
+            self.watch.again = true;
+        }
+        self.skip()
+    }
+
     /// Passes over the next value, checking it.
     #[inline(never)]
     pub fn skip(&mut self) -> Result<(), Error> {
@@ -245,6 +280,30 @@ impl<'a> Reader<'a> {
             Kind::Number => self.number_here().map(drop),
             Kind::Bool => self.bool().map(drop),
             Kind::Null => self.word("null"),
+        }
+    }
+
+    /// Passes over the next value however deep it is: only strings and brackets are looked at, the rest is not checked.
+    pub fn skip_unread(&mut self) -> Result<(), Error> {
+        if !matches!(self.peek()?, Kind::Object | Kind::Array) {
+            return self.skip();
+        }
+        let mut open = 0_usize;
+        loop {
+            match self.byte() {
+                Some(b'{' | b'[') => open += 1,
+                Some(b'}' | b']') => open -= 1,
+                Some(b'"') => {
+                    self.skip_string()?;
+                    continue;
+                }
+                Some(_) => {}
+                None => return Err(self.fault("the text ends too early")),
+            }
+            self.pos += 1;
+            if open == 0 {
+                return Ok(());
+            }
         }
     }
 
@@ -394,23 +453,22 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// Half of a surrogate pair becomes U+FFFD: `JSON.stringify` of older engines writes such halves where a text was cut, and
+    /// the rest of the message is good.
     fn unicode(&mut self) -> Result<char, Error> {
         let first = self.hex4()?;
-        let code = match first {
-            0xD800..=0xDBFF => {
-                if !self.text.as_bytes()[self.pos..].starts_with(b"\\u") {
-                    return Err(self.fault("half of a surrogate pair"));
-                }
-                self.pos += 2;
-                let second = self.hex4()?;
-                if !(0xDC00..=0xDFFF).contains(&second) {
-                    return Err(self.fault("half of a surrogate pair"));
-                }
-                0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00)
+        let mut code = first;
+        if (0xD800..=0xDBFF).contains(&first) && self.text.as_bytes()[self.pos..].starts_with(b"\\u") {
+            let before = self.pos;
+            self.pos += 2;
+            let second = self.hex4()?;
+            if (0xDC00..=0xDFFF).contains(&second) {
+                code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
+            } else {
+                self.pos = before;
             }
-            code => code,
-        };
-        char::from_u32(code).ok_or_else(|| self.fault("half of a surrogate pair"))
+        }
+        Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
     fn hex4(&mut self) -> Result<u32, Error> {

@@ -1,7 +1,7 @@
 //! The driver: runs the machine over a transport. Reads in order, hands calls to a service, routes answers to waiters.
 
 use crate::machine::{Machine, Place, Ticket};
-use crate::message::{Call, Message, Outcome, find_id, parse};
+use crate::message::{Call, Message, Outcome, Outline, parse};
 use crate::outbox::Outbox;
 use crate::peer::{Peer, Waiter};
 use crate::sync::{Lock, when};
@@ -282,12 +282,10 @@ impl<S: Service> Desk<S> {
             Ok(text) => text,
             Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
-        let id = find_id(head);
-        // Without a method it is an answer, and the call that waits for it must not wait in vain.
-        let waiter =
-            id.as_ref().filter(|_| !head.contains("\"method\"")).and_then(|id| self.shared.machine().answered(id));
-        if let Some(waiter) = waiter {
-            return waiter(Err(CallError::Unreadable(tieline_json::Error::data("over the size limit"))));
+        let Outline { id, is_response, .. } = Outline::of(head);
+        if is_response {
+            // Never answered; and the call that waits for it must not wait in vain.
+            return self.response(id, Err(tieline_json::Error::data("over the size limit")));
         }
         self.shared.complain(id.as_ref(), &Error::invalid_request().with("reason", "message_too_large"));
     }
@@ -361,15 +359,15 @@ impl<S: Service> Desk<S> {
         self.shared.answer(ticket, |out| write_outcome(out, error));
     }
 
-    fn response(&self, id: Option<Id>, outcome: Option<Outcome<'_>>) {
+    fn response(&self, id: Option<Id>, outcome: Result<Outcome<'_>, tieline_json::Error>) {
         let waiter = id.as_ref().and_then(|id| self.shared.machine().answered(id));
         let Some(waiter) = waiter else {
             return tracing::debug!(id = ?id, "an answer nobody waits for");
         };
         waiter(match outcome {
-            Some(Outcome::Result(text)) => Ok(text),
-            Some(Outcome::Error(text)) => Err(CallError::Answered(Error::read(text))),
-            None => Err(CallError::Unreadable(tieline_json::Error::data("both a result and an error"))),
+            Ok(Outcome::Result(text)) => Ok(text),
+            Ok(Outcome::Error(text)) => Err(CallError::Answered(Error::read(text))),
+            Err(error) => Err(CallError::Unreadable(error)),
         });
     }
 

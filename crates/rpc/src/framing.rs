@@ -57,8 +57,11 @@ enum State {
     /// Nothing but blank lines so far: the framing is open.
     Detect,
     Line,
-    /// Passing over the rest of a line.
+    /// A line among headers that is a message: some senders forget the header of an answer that they write in haste.
+    StrayLine,
+    /// Passing over the rest of a line, or of a stray one.
     SkipLine,
+    SkipStrayLine,
     Header,
     /// A body of so many bytes follows.
     Body(usize),
@@ -129,8 +132,10 @@ impl Decoder {
         loop {
             let found = match self.state {
                 State::Detect => self.detect(),
-                State::Line => self.line(),
-                State::SkipLine => self.skip_line(),
+                State::Line => self.line(State::Line, State::SkipLine),
+                State::StrayLine => self.line(State::Header, State::SkipStrayLine),
+                State::SkipLine => self.skip_line(State::Line),
+                State::SkipStrayLine => self.skip_line(State::Header),
                 State::Header => self.header(),
                 State::Body(size) => self.body(size),
                 State::BigBody(size) => self.big_body(size),
@@ -147,7 +152,7 @@ impl Decoder {
     pub fn rest(&mut self) -> Option<Range<usize>> {
         let rest = self.start..self.bytes.len();
         self.start = rest.end;
-        let is_line = matches!(self.state, State::Line | State::Detect);
+        let is_line = matches!(self.state, State::Line | State::StrayLine | State::Detect);
         (is_line && !is_blank(&self.bytes[rest.clone()])).then_some(rest)
     }
 
@@ -216,18 +221,20 @@ impl Decoder {
         }
     }
 
-    fn line(&mut self) -> Option<Step> {
+    /// A message in a line. `next` is what follows it, `skip` how the rest of one is passed over that is too long.
+    fn line(&mut self, next: State, skip: State) -> Option<Step> {
         if !self.skip_bom() {
             return Some(Step::Need);
         }
         let Some(end) = self.line_end() else {
             if self.unread().len() > self.limit {
-                self.state = State::SkipLine;
+                self.state = skip;
                 return Some(self.head(self.unread().len()));
             }
             return Some(Step::Need);
         };
         let mut line = self.start..end;
+        self.state = next;
         self.consume(end + 1 - self.start);
         if line.len() > self.limit {
             return Some(Step::TooLong(line.start..line.start + HEAD.min(line.len())));
@@ -238,10 +245,10 @@ impl Decoder {
         (!is_blank(&self.bytes[line.clone()])).then_some(Step::Frame(line))
     }
 
-    fn skip_line(&mut self) -> Option<Step> {
+    fn skip_line(&mut self, next: State) -> Option<Step> {
         if let Some(end) = self.line_end() {
             self.consume(end + 1 - self.start);
-            self.state = State::Line;
+            self.state = next;
             return None;
         }
         self.consume(self.unread().len());
@@ -257,6 +264,12 @@ impl Decoder {
         let mut length = None;
         let mut at = self.start;
         loop {
+            // No header begins like that, but every message does.
+            if let Some(b'{' | b'[') = self.bytes.get(at) {
+                self.consume(at - self.start);
+                self.state = State::StrayLine;
+                return None;
+            }
             let Some(end) = memchr::memchr(b'\n', &self.bytes[at..]).map(|offset| at + offset) else {
                 if self.unread().len() > HEADERS_LIMIT {
                     return self.broken("the header block does not end");

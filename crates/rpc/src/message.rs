@@ -27,8 +27,8 @@ pub enum Message<'a, C> {
     Response {
         /// Which request; `None` if unreadable.
         id: Option<Id>,
-        /// The raw result or error; `None` if it has both or is otherwise malformed.
-        outcome: Option<Outcome<'a>>,
+        /// The raw result or error, or why it can't be read.
+        outcome: Result<Outcome<'a>, Error>,
     },
     /// The entries of an array, not yet looked at.
     Batch(Vec<&'a str>),
@@ -36,7 +36,7 @@ pub enum Message<'a, C> {
     Invalid,
     /// Not JSON.
     Unparsable,
-    /// JSON that is nested too deeply; the id if it could be found.
+    /// A request that is nested too deeply; the id if it could be found.
     TooDeep(Option<Id>),
 }
 
@@ -74,22 +74,51 @@ pub fn parse<'a, C>(text: &'a str, rule: IdRule, decode: Decoder<'_, C>) -> Mess
     };
     match message.and_then(|message| json.end().map(|()| message)) {
         Ok(message) => message,
-        Err(error) if error.is_too_deep() => Message::TooDeep(find_id(text)),
+        Err(error) if error.is_too_deep() => {
+            let outline = Outline::of(text);
+            match (outline.method, outline.id) {
+                (Some(method), None) => Message::Notification { method, call: Call::Bad(error) },
+                (None, id) if outline.is_response => Message::Response { id, outcome: Err(error) },
+                (_, id) => Message::TooDeep(id),
+            }
+        }
         Err(_) => Message::Unparsable,
     }
 }
 
-/// Looks for the id of a request in text that is cut off or can't be read to its end.
-pub fn find_id(text: &str) -> Option<Id> {
-    let mut json = Reader::new(text);
-    let mut object = json.object().ok()?;
-    while let Some(key) = object.key(&mut json).ok()? {
-        if key == "id" {
-            return Id::read(&mut json).ok();
-        }
-        json.skip().ok()?;
+/// What a message is, as far as that can be told of one that is cut off or nested too deeply to be read.
+pub struct Outline<'a> {
+    /// The id that could be found.
+    pub id: Option<Id>,
+    /// The method that could be found.
+    pub method: Option<Cow<'a, str>>,
+    /// It answers something.
+    pub is_response: bool,
+}
+
+impl<'a> Outline<'a> {
+    /// Looks at the keys of the object, up to the end of what can be read.
+    pub fn of(text: &'a str) -> Self {
+        let mut outline = Self { id: None, method: None, is_response: false };
+        outline.look(&mut Reader::new(text));
+        outline.is_response &= outline.method.is_none();
+        outline
     }
-    None
+
+    fn look(&mut self, json: &mut Reader<'a>) -> Option<()> {
+        let mut object = json.object().ok()?;
+        while let Some(key) = object.key(json).ok()? {
+            match &*key {
+                "id" => self.id = Some(Id::read(json).ok()?),
+                "method" => self.method = Some(json.string().ok()?),
+                other => {
+                    self.is_response |= matches!(other, "result" | "error");
+                    json.skip_unread().ok()?;
+                }
+            }
+        }
+        Some(())
+    }
 }
 
 fn array<'a, C>(json: &mut Reader<'a>) -> Result<Message<'a, C>, Error> {
@@ -184,9 +213,9 @@ fn classify<'a, C>(fields: Fields<'a, C>, rule: IdRule, decode: Decoder<'_, C>) 
     let Some(method) = fields.method else {
         let outcome = match (fields.result, fields.error) {
             (None, None) => return Message::Invalid,
-            (Some(result), None | Some("null")) => Some(Outcome::Result(result)),
-            (None | Some("null"), Some(error)) => Some(Outcome::Error(error)),
-            (Some(_), Some(_)) => None,
+            (Some(result), None | Some("null")) => Ok(Outcome::Result(result)),
+            (None | Some("null"), Some(error)) => Ok(Outcome::Error(error)),
+            (Some(_), Some(_)) => Err(Error::data("both a result and an error")),
         };
         return Message::Response { id: fields.id.and_then(Result::ok), outcome };
     };

@@ -28,7 +28,11 @@ fn once(body: impl FnOnce(&mut Vec<u8>) -> bool) -> impl FnMut(&mut Vec<u8>) -> 
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
     filled: Notify,
-    emptied: Notify,
+    /// Senders wait here. One is woken when there is room, and wakes the next if there still is: cost does not grow with the
+    /// number of those that wait.
+    room: Notify,
+    /// The reader waits here.
+    drained: Notify,
     ended: Notify,
 }
 
@@ -51,7 +55,13 @@ enum State {
 impl Outbox {
     pub(crate) fn new(framing: Framing, taps: Vec<Tap>) -> Self {
         let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open };
-        Self { queue: Mutex::new(queue), filled: Notify::new(), emptied: Notify::new(), ended: Notify::new() }
+        Self {
+            queue: Mutex::new(queue),
+            filled: Notify::new(),
+            room: Notify::new(),
+            drained: Notify::new(),
+            ended: Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -93,22 +103,26 @@ impl Outbox {
                     return queue.push(&mut body, &self.filled);
                 }
             }
-            self.below(SOFT).await;
+            self.room().await;
         }
     }
 
     /// Waits until there is room to send.
     pub(crate) async fn room(&self) {
-        self.below(SOFT).await;
+        if self.lock().bytes.len() >= SOFT {
+            self.below(SOFT, &self.room).await;
+            // Perhaps there is room for another one.
+            self.room.notify_one();
+        }
     }
 
     /// Holds the reader while the peer makes us answer without taking the answers.
     pub(crate) async fn hold_reader(&self) {
-        self.below(HARD).await;
+        self.below(HARD, &self.drained).await;
     }
 
-    async fn below(&self, mark: usize) {
-        when(&self.emptied, || {
+    async fn below(&self, mark: usize, emptied: &Notify) {
+        when(emptied, || {
             let queue = self.lock();
             (queue.bytes.len() < mark || queue.state == State::Ended).then_some(())
         })
@@ -149,7 +163,8 @@ impl Outbox {
                 self.filled.notified().await;
                 continue;
             }
-            self.emptied.notify_waiters();
+            self.room.notify_one();
+            self.drained.notify_waiters();
             if io.write_all(&burst).await.is_err() || io.flush().await.is_err() {
                 break;
             }
@@ -164,7 +179,8 @@ impl Outbox {
             queue.state = State::Ended;
             queue.bytes = Vec::new();
         }
-        self.emptied.notify_waiters();
+        self.room.notify_waiters();
+        self.drained.notify_waiters();
         self.ended.notify_waiters();
         let _ = io.shutdown().await;
     }

@@ -32,9 +32,9 @@ fn show(text: &str, rule: IdRule) -> String {
         Message::Response { id, outcome } => {
             let id = id.map_or("?".into(), |id: Id| id.to_string());
             match outcome {
-                Some(Outcome::Result(text)) => format!("result {id} {text}"),
-                Some(Outcome::Error(text)) => format!("error {id} {text}"),
-                None => format!("malformed response {id}"),
+                Ok(Outcome::Result(text)) => format!("result {id} {text}"),
+                Ok(Outcome::Error(text)) => format!("error {id} {text}"),
+                Err(_) => format!("malformed response {id}"),
             }
         }
         Message::Batch(entries) => format!("batch {}", entries.join(" | ")),
@@ -136,6 +136,13 @@ fn ids_by_rule() {
 fn deep_nesting_keeps_the_id() {
     let deep = "[".repeat(300) + &"]".repeat(300);
     check(&format!(r#"{{"jsonrpc":"2.0","id":9,"method":"raw","params":{{"a":{deep}}}}}"#), "too deep 9");
-    check(&format!(r#"{{"params":{{"a":{deep}}},"id":9}}"#), "too deep ?");
+    check(&format!(r#"{{"params":{{"a":{deep}}},"id":9}}"#), "too deep 9");
     check(&deep, "too deep ?");
+    // A response fails the call it names, a notification wants no answer: neither is a request.
+    check(&format!(r#"{{"jsonrpc":"2.0","id":9,"result":{deep}}}"#), "malformed response 9");
+    check(&format!(r#"{{"jsonrpc":"2.0","error":{deep},"id":"]"}}"#), "malformed response \"]\"");
+    check(
+        &format!(r#"{{"jsonrpc":"2.0","params":{{"a":{deep}}},"method":"raw"}}"#),
+        "notification raw bad: not JSON at byte 157: nested too deeply",
+    );
 }

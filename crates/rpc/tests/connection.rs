@@ -5,6 +5,7 @@
 mod common;
 
 use common::{start, start_with};
+use std::io::Write as _;
 use std::time::Duration;
 
 use tieline_rpc::framing::Framing;
@@ -199,6 +200,72 @@ async fn errors_of_the_peer_reach_the_caller_even_if_odd() {
         let Err(CallError::Answered(error)) = call.await else { panic!("an error was expected") };
         assert_eq!((error.code, &*error.message), (code, message));
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_can_not_be_read_fails_its_call_and_is_not_answered() {
+    let mut wire = start();
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    for answer in [format!(r#""result":{deep}"#), format!(r#""error":{{"code":1,"message":"","data":{deep}}}"#)] {
+        let call = wire.service.peer.call("question", empty, common::keep).await;
+        let id = call.id().unwrap();
+        wire.get().await;
+        wire.line(&format!(r#"{{"jsonrpc":"2.0",{answer},"id":{id}}}"#)).await;
+        assert!(matches!(call.await, Err(CallError::Unreadable(_))));
+    }
+    // One that nobody waits for, and a notification: nothing comes back before the answer to the next request.
+    let odd =
+        [format!(r#"{{"id":77,"result":{deep}}}"#), format!(r#"{{"jsonrpc":"2.0","method":"echo","params":{deep}}}"#)];
+    for line in odd {
+        wire.line(&line).await;
+    }
+    assert_eq!(
+        wire.answers(r#"{"jsonrpc":"2.0","id":1,"method":"echo"}"#).await,
+        [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#]
+    );
+}
+
+#[tokio::test]
+async fn half_a_surrogate_pair_is_read() {
+    let mut wire = start();
+    let call = wire.service.peer.call("question", empty, common::keep).await;
+    let id = call.id().unwrap();
+    wire.get().await;
+    wire.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"\ud83d"}}"#)).await;
+    assert_eq!(call.await.unwrap().parse::<String>().unwrap(), "\u{fffd}");
+}
+
+/// Counts how often something is looked at.
+struct Counted<F>(std::pin::Pin<Box<F>>, std::sync::Arc<std::sync::atomic::AtomicUsize>);
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: std::pin::Pin<&mut Self>, context: &mut std::task::Context<'_>) -> std::task::Poll<F::Output> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.0.as_mut().poll(context)
+    }
+}
+
+#[tokio::test]
+async fn senders_that_wait_are_woken_when_there_is_room_for_them() {
+    const SENDERS: usize = 5000;
+    let mut wire = start();
+    let polls = std::sync::Arc::<std::sync::atomic::AtomicUsize>::default();
+    let mut senders = tokio::task::JoinSet::new();
+    for _ in 0..SENDERS {
+        let peer = wire.service.peer.clone();
+        let send = async move { peer.notify("note", |out| write!(out, "\"{}\"", "x".repeat(1000)).unwrap()).await };
+        senders.spawn(Counted(Box::pin(send), std::sync::Arc::clone(&polls)));
+    }
+    for _ in 0..SENDERS {
+        wire.get().await;
+    }
+    while let Some(sent) = senders.join_next().await {
+        sent.unwrap().unwrap();
+    }
+    let polls = polls.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(polls < 4 * SENDERS, "{polls} looks for {SENDERS} messages");
 }
 
 #[tokio::test]

@@ -68,6 +68,17 @@ fn tr_stdio_03_10_lines() {
 }
 
 #[test]
+fn a_message_among_headers_is_a_message() {
+    let head = "Content-Length: 2\r\n\r\n{}";
+    check(&format!("{head}{{\"a\": 1}}\n{head}"), &[frame("{}"), frame("{\"a\": 1}"), frame("{}")]);
+    check(&format!("{head}\r\n[1]\r\n"), &[frame("{}"), frame("[1]")]);
+    check(&format!("{head}Content-Type: x\r\n[1]\n{head}"), &[frame("{}"), frame("[1]"), frame("{}")]);
+    check(&format!("{head}{{\"a\": 1}}"), &[frame("{}"), Rest("{\"a\": 1}".into())]);
+    let long = "[".repeat(200);
+    check(&format!("{head}{long}\n{head}"), &[frame("{}"), TooLong(200), frame("{}")]);
+}
+
+#[test]
 fn tr_stdio_12_last_line_without_end() {
     check("{}\n{\"a\":1}", &[frame("{}"), Rest("{\"a\":1}".into())]);
     check("{}\n  \r", &[frame("{}")]);
@@ -119,7 +130,7 @@ fn tr_cl_09_a_broken_header_ends_it() {
     check("Content-Length: \r\n\r\n{}", &[Broken]);
     check("Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", &[Broken]);
     check("Content-Length: 2\r\nrubbish\r\n\r\n{}", &[Broken]);
-    check("Content-Length: 2\r\n\r\n{}{}\n\n", &[frame("{}"), Broken]);
+    check("Content-Length: 2\r\n\r\n{}x\n\n", &[frame("{}"), Broken]);
     check(&format!("Content-Length: 2\r\nX: {}\r\n\r\n{{}}", "x".repeat(9000)), &[Broken]);
 }
 

@@ -64,7 +64,7 @@ macro_rules! record {
                             } )?
                         )*
                         "_meta" => meta = $crate::codec::read::lenient(json, "_meta")?,
-                        _ => json.skip()?,
+                        _ => json.pass(&key)?,
                     }
                 }
                 Ok(Self { $( $field: $crate::macros::record!(@take $mode $field $key), )* meta, $($local: Default::default(),)* })
@@ -246,16 +246,16 @@ macro_rules! tagged {
 
         impl $crate::Decode for $name {
             fn decode(json: &mut tieline_json::Reader<'_>) -> Result<Self, tieline_json::Error> {
-                let $crate::union::Open { tag, start, fields } = $crate::union::open(json, $tag)?;
-                match &*tag {
+                $crate::union::read(json, $tag, |json, $crate::union::Open { tag, start, fields }| match &*tag {
                     $( $wire $(| $alias)* => {
                         <$inner as $crate::DecodeFields>::decode_fields(json, fields).map(Self::$variant)
                     } )*
                     other => {
+                        json.doubt();
                         json.rewind(start);
                         $crate::Unknown::keep(other, json).map(Self::Other)
                     }
-                }
+                })
             }
         }
 

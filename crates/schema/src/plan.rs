@@ -134,7 +134,7 @@ impl PlanUpdate {
             match &*key {
                 "entries" => entries = Some(read::required_list(json, "entries")?),
                 "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
+                _ => json.pass(&key)?,
             }
         }
         let entries = entries.ok_or_else(|| Error::missing("entries"))?;

@@ -53,38 +53,47 @@ pub struct Open<'a> {
     pub fields: Sequence,
 }
 
-/// Enters a tagged object. Peers write the discriminator first, and then nothing is read twice.
-pub fn open<'a>(json: &mut Reader<'a>, name: &str) -> Result<Open<'a>, Error> {
+/// Reads a tagged object. Peers write the discriminator first, and then nothing is read twice. If it comes again, the last one
+/// counts, as for every other key.
+pub(crate) fn read<'a, T>(
+    json: &mut Reader<'a>,
+    name: &'static str,
+    variant: impl Fn(&mut Reader<'a>, Open<'a>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let start = json.mark();
     let mut fields = json.object()?;
-    match fields.key(json)? {
-        Some(key) if key == name => Ok(Open { tag: json.string().map_err(|error| error.inside(name))?, start, fields }),
-        _ => {
-            json.rewind(start);
-            let tag = tag(json, name)?.ok_or_else(|| Error::missing(name))?;
-            Ok(Open { tag, start, fields: json.object()? })
+    if fields.key(json)?.is_some_and(|key| key == name) && json.peek()? == Kind::String {
+        let tag = json.string()?;
+        let before = json.watch(name);
+        let value = variant(json, Open { tag, start, fields });
+        if !json.unwatch(before) && value.is_ok() {
+            return value;
         }
     }
+    json.rewind(start);
+    let tag = tag(json, name)?.ok_or_else(|| Error::missing(name))?;
+    let fields = json.object()?;
+    variant(json, Open { tag, start, fields })
 }
 
-/// Looks for the discriminator of the object that comes next and leaves the cursor where it was. Peers write it first, so
-/// this mostly reads one key; when it comes later, the values before it are passed over twice and never copied.
+/// Looks for the discriminator of the object that comes next and leaves the cursor where it was. The values beside it are passed
+/// over twice and never copied.
 pub fn tag<'a>(json: &mut Reader<'a>, name: &str) -> Result<Option<Cow<'a, str>>, Error> {
     let mark = json.mark();
     let mut object = json.object()?;
-    let mut found = None;
+    let mut found = Ok(None);
     while let Some(key) = object.key(json)? {
-        if key == name {
-            if json.peek()? != Kind::String {
-                return Err(Error::data("expected a string").inside(name));
-            }
-            found = Some(json.string()?);
-            break;
+        if key != name {
+            json.skip()?;
+        } else if json.peek()? == Kind::String {
+            found = Ok(Some(json.string()?));
+        } else {
+            json.skip()?;
+            found = Err(Error::data("expected a string").inside(name));
         }
-        json.skip()?;
     }
     json.rewind(mark);
-    Ok(found)
+    found
 }
 
 /// True if the object that comes next has this key. Moves the cursor.

@@ -112,8 +112,7 @@ impl Default for Update {
 impl Decode for Update {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
         use MessageKind::{Agent, Thought, User};
-        let union::Open { tag, start, fields } = union::open(json, "sessionUpdate")?;
-        match &*tag {
+        union::read(json, "sessionUpdate", |json, union::Open { tag, start, fields }| match &*tag {
             "agent_message_chunk" => chunk(json, fields, Agent),
             "agent_thought_chunk" => chunk(json, fields, Thought),
             "user_message_chunk" => chunk(json, fields, User),
@@ -136,13 +135,14 @@ impl Decode for Update {
             "compaction_update" => DecodeFields::decode_fields(json, fields).map(Self::Compaction),
             "compaction_summary_chunk" => DecodeFields::decode_fields(json, fields).map(Self::CompactionSummary),
             other => {
+                json.doubt();
                 json.rewind(start);
                 if other == "state_update" {
                     return StateUpdate::decode(json).map(Self::State);
                 }
                 Unknown::keep(other, json).map(Self::Other)
             }
-        }
+        })
     }
 }
 
@@ -182,7 +182,7 @@ fn mode(json: &mut Reader<'_>, mut fields: Sequence) -> Result<Update, Error> {
             // An official example calls it so.
             "modeId" => alias = Some(read::strict(json, "modeId")?),
             "_meta" => meta = read::lenient(json, "_meta")?,
-            _ => json.skip()?,
+            _ => json.pass(&key)?,
         }
     }
     if mode_id.is_none() {

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use tieline_client::config::{self, Config, Flags, Sources};
 use tieline_client::journal::{self, Entry, Journal};
 use tieline_coder::model::choose;
+pub use tieline_host::text::cut;
 
 /// Why a command ends badly: the exit code, and what to say.
 pub type Failed = (u8, String);
@@ -141,14 +142,6 @@ pub fn colours() -> bool {
     std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// The first characters of a text, with a mark if there are more.
-pub fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
 }
 
 /// Rows in columns; the last column is as long as it is.

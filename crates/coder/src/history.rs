@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tieline::schema::{Dialect, ResourceContents, from_json, to_json};
 use tieline::{ContentBlock, Raw};
 use tieline_host::store::{Event, Stored};
+pub use tieline_host::text::cut_line as cut;
 
 /// The name under which a compaction is stored.
 const COMPACTION: &str = "compaction";
@@ -237,13 +238,4 @@ fn middle_cut(text: &str) -> String {
         tail += 1;
     }
     format!("{}\n(… cut to fit …)\n{}", &text[..head], &text[tail..])
-}
-
-/// The beginning of a text, on one line.
-pub fn cut(text: &str, most: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
-        Some((at, _)) => format!("{}…", &line[..at]),
-        None => line,
-    }
 }

@@ -2,7 +2,6 @@
 
 use crate::report::{Call, one_line};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{Ask, Decision as Answer};
@@ -44,7 +43,7 @@ pub fn mode_id(mode: Mode) -> &'static str {
 }
 
 /// The lock on a file of rules is waited for no longer.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+const LOCK_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// The rules of a session and its mode.
 pub struct Permissions {
@@ -87,22 +86,11 @@ fn load(path: &Path) -> std::result::Result<Config, String> {
 /// Changes rules in a file as they are there now: other sessions add theirs.
 fn rewrite(path: &Path, change: impl Fn(&mut Config)) -> std::result::Result<Config, String> {
     let text = |error: std::io::Error| error.to_string();
-    std::fs::create_dir_all(path.parent().ok_or("no folder")?).map_err(text)?;
-    let guard = std::fs::File::create(path.with_extension("lock")).map_err(text)?;
-    let until = std::time::Instant::now() + PATIENCE;
-    while guard.try_lock().is_err() {
-        if std::time::Instant::now() > until {
-            return Err("another process holds the lock on the rules".into());
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    let _lock = tieline_host::whole::lock(&path.with_extension("lock"), LOCK_TIMEOUT).map_err(text)?;
     let mut config = load(path)?;
     change(&mut config);
-    let fresh = path.with_extension("new");
-    let mut file = std::fs::File::create(&fresh).map_err(text)?;
-    file.write_all(config.to_toml().map_err(|error| error.to_string())?.as_bytes()).map_err(text)?;
-    file.sync_all().map_err(text)?;
-    std::fs::rename(&fresh, path).map_err(text)?;
+    let new = config.to_toml().map_err(|error| error.to_string())?;
+    tieline_host::whole::write_whole(path, new.as_bytes()).map_err(text)?;
     Ok(config)
 }
 

@@ -14,3 +14,6 @@ pub mod sandbox;
 #[cfg(unix)]
 pub mod snapshot;
 pub mod store;
+pub mod text;
+#[cfg(unix)]
+pub mod whole;

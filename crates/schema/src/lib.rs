@@ -24,6 +24,7 @@ mod dialect;
 mod diff;
 mod elicitation;
 mod error_code;
+mod fnv;
 mod form;
 mod fs;
 mod hello;

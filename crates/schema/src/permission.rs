@@ -2,6 +2,7 @@
 
 use self::question::Question;
 use crate::codec::read;
+use crate::fnv;
 use crate::macros::{open_enum, record, tagged};
 use crate::{
     Decode, Dialect, Encode, Meta, Patch, SessionId, ToolCallContent, ToolCallUpdate, ToolKind, Unknown, Writer,
@@ -238,10 +239,7 @@ impl PermissionRequest {
     fn made_up_id(&self) -> String {
         let subject = self.subject.as_ref().map(|subject| to_json(subject, Dialect::V2)).unwrap_or_default();
         let parts = [self.session_id.as_str(), &self.title, &subject];
-        let hash = parts
-            .iter()
-            .flat_map(|part| part.bytes().chain([0]))
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let hash = parts.iter().fold(fnv::EMPTY, |hash, part| fnv::add(fnv::add(hash, part.as_bytes()), &[0]));
         format!("permission-{hash:016x}")
     }
 

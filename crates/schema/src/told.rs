@@ -1,5 +1,6 @@
 //! What a version 1 client was told of each message, so that a message that is changed later can be told in chunks.
 
+use crate::fnv;
 use crate::{Chunk, ContentBlock, Dialect, Message, MessageKind, Meta, Patch, Update, to_json};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,15 +26,8 @@ struct Print {
 
 impl Default for Print {
     fn default() -> Self {
-        Self { len: 0, hash: EMPTY, alias: None, version: 0 }
+        Self { len: 0, hash: fnv::EMPTY, alias: None, version: 0 }
     }
-}
-
-const EMPTY: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a: the same whether bytes come at once or in pieces.
-fn hash(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(start, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A block as bytes. Text is itself; anything else stands between bytes that no text has.
@@ -52,23 +46,23 @@ fn bytes(block: &ContentBlock) -> Cow<'_, [u8]> {
 
 impl Print {
     fn note(&mut self, bytes: &[u8]) {
-        self.hash = hash(self.hash, bytes);
+        self.hash = fnv::add(self.hash, bytes);
         self.len += bytes.len();
     }
 
     /// What is new in `content`, if it begins with what was told.
     fn rest(&self, content: &[ContentBlock]) -> Option<Vec<ContentBlock>> {
-        let (mut left, mut seen) = (self.len, EMPTY);
+        let (mut left, mut seen) = (self.len, fnv::EMPTY);
         let mut rest = Vec::new();
         for block in content {
             let bytes = bytes(block);
             if bytes.len() <= left {
-                seen = hash(seen, &bytes);
+                seen = fnv::add(seen, &bytes);
                 left -= bytes.len();
             } else if left == 0 {
                 rest.push(block.clone());
             } else {
-                seen = hash(seen, &bytes[..left]);
+                seen = fnv::add(seen, &bytes[..left]);
                 rest.push(block.as_text()?.get(left..)?.into());
                 left = 0;
             }
@@ -128,7 +122,7 @@ impl Told {
             let old = print.alias.take().unwrap_or_else(|| message.message_id.clone());
             print.version += 1;
             print.alias = Some(format!("{}~{}", message.message_id, print.version));
-            (print.len, print.hash) = (0, EMPTY);
+            (print.len, print.hash) = (0, fnv::EMPTY);
             meta = note(META_REPLACES, &old);
             if content.is_empty() { vec!["".into()] } else { content }
         });

@@ -3,6 +3,10 @@
 use super::verify::pointer;
 use super::{Misfit, Schema, at};
 use serde_json::{Map, Number, Value};
+use tieline_host::text::cut;
+
+/// How much of a place, or of what is wrong there, is told.
+const MAX_TOLD_CHARS: usize = 300;
 
 /// References that lead in a circle end here, long before the stack does.
 const DEPTH: u32 = 300;
@@ -43,7 +47,7 @@ pub(super) fn count(value: &Value) -> Option<u64> {
 impl<'s> Work<'s> {
     fn misfit<T>(&self, why: impl Into<String>) -> Result<T, Misfit> {
         let place = self.place.iter().fold(String::new(), |place, step| place + "/" + step);
-        Err(Misfit { place: cut(&place), why: cut(&why.into()) })
+        Err(Misfit { place: cut(&place, MAX_TOLD_CHARS), why: cut(&why.into(), MAX_TOLD_CHARS) })
     }
 
     /// True if the work is too much.
@@ -338,9 +342,4 @@ fn same(one: &Value, other: &Value) -> bool {
         }
         _ => one == other,
     }
-}
-
-fn cut(text: &str) -> String {
-    const LENGTH: usize = 300;
-    if text.len() <= LENGTH { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(LENGTH)]) }
 }

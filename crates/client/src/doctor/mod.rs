@@ -280,7 +280,11 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
                 let began = self.began;
                 let (whole, until) = (began.elapsed(), first.map(|first| first.duration_since(began)));
                 let said = sanitize::line(said.trim());
-                let said = if said.is_empty() { "no text came".to_owned() } else { format!("{:?} came", cut(&said)) };
+                let said = if said.is_empty() {
+                    "no text came".to_owned()
+                } else {
+                    format!("{:?} came", tieline_host::text::cut(&said, 80))
+                };
                 self.good(Step::Prompt, said);
                 if let (Some(finding), Some(until)) = (self.steps.last_mut(), until) {
                     finding.took = until;
@@ -342,9 +346,5 @@ async fn tidy(session: Session, handle: &AgentHandle) {
 
 fn words_of(count: u64, first: &str) -> String {
     let s = if count == 1 { "a line that is" } else { "lines that are" };
-    format!("{s} no message, such as {:?}", cut(&sanitize::line(first.trim())))
-}
-
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(80)]
+    format!("{s} no message, such as {:?}", tieline_host::text::cut(&sanitize::line(first.trim()), 80))
 }

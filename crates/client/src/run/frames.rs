@@ -95,7 +95,7 @@ impl Frames {
         };
         for one in wrong {
             strict.1.count += 1;
-            let one = cut(&one);
+            let one = tieline_host::text::cut(&one, 300);
             if strict.1.told.len() < TOLD && !strict.1.told.contains(&one) {
                 strict.1.told.push(one);
             }
@@ -145,11 +145,6 @@ impl Frames {
             self.warnings.push(format!("the trace can't be written: {error}"));
         }
     }
-}
-
-fn cut(text: &str) -> String {
-    const LENGTH: usize = 300;
-    if text.len() <= LENGTH { text.to_owned() } else { format!("{}…", &text[..text.floor_char_boundary(LENGTH)]) }
 }
 
 /// The frame as text if it is one JSON value.

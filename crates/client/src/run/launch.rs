@@ -97,10 +97,5 @@ pub(super) fn facts(label: &str, agent: &AgentHandle) -> AgentFacts {
 /// The last lines of a standard error that say something.
 pub(super) fn last_lines(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| cut(line)).collect()
-}
-
-fn cut(line: &str) -> String {
-    const LENGTH: usize = 500;
-    if line.len() <= LENGTH { line.to_owned() } else { format!("{}…", &line[..line.floor_char_boundary(LENGTH)]) }
+    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| tieline_host::text::cut(line, 500)).collect()
 }

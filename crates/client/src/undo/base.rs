@@ -5,15 +5,16 @@
 use super::walk::{Facts, Limits, Walked, is_private, walk};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use tieline_host::files::Hash;
+use tieline_host::whole::{lock, write_whole};
 
 /// How long another process may look at the same folder before we give up.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the copies of a folder are kept after the last turn in it.
 const KEPT: Duration = Duration::from_hours(24 * 30);
@@ -60,7 +61,7 @@ impl Base {
         let until = Instant::now() + limits.time;
         let root = root.canonicalize()?;
         let dir = folder(state, &root);
-        let _lock = lock(&dir)?;
+        let _lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
         let began = now();
         let mut index = load(&dir);
         let mut pack = open_pack(&dir, &mut index)?;
@@ -108,7 +109,7 @@ impl Base {
     pub(super) fn last(state: &Path, root: &Path, generation: u64) -> io::Result<Option<Self>> {
         let root = root.canonicalize()?;
         let dir = folder(state, &root);
-        let _lock = lock(&dir)?;
+        let _lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
         let index = load(&dir);
         if index.generation != generation || index.format != 1 {
             return Ok(None);
@@ -229,24 +230,6 @@ fn sweep(mine: &Path) {
     }
 }
 
-/// Keeps others from looking at the same folder at the same time.
-fn lock(dir: &Path) -> io::Result<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-    let lock = private().write(true).create(true).truncate(false).open(dir.join("lock"))?;
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match lock.try_lock() {
-            Ok(()) => return Ok(lock),
-            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
-            Err(TryLockError::WouldBlock) => {
-                let why = "another process has been looking at this folder for too long";
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-}
-
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
@@ -273,10 +256,7 @@ fn load(dir: &Path) -> Index {
 
 fn save(dir: &Path, index: &Index) -> io::Result<()> {
     let text = serde_json::to_vec(index).map_err(io::Error::other)?;
-    let (temp, path) = (dir.join("index.tmp"), dir.join("index.json"));
-    // Not made durable: after a power cut the copies are only made again.
-    private().write(true).create(true).truncate(true).open(&temp)?.write_all(&text)?;
-    std::fs::rename(temp, path)
+    write_whole(&dir.join("index.json"), &text)
 }
 
 /// Opens the copies to add to them. If most of them are of no use any more, begins a new file; those who read the old one

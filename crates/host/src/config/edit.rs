@@ -1,7 +1,7 @@
 //! The user's file is changed here; its comments and its order stay.
 
-use super::trust::write_whole;
 use super::{Config, Error, Sources, file};
+use crate::whole::write_whole;
 use std::path::{Path, PathBuf};
 use toml_edit::DocumentMut;
 

@@ -2,10 +2,10 @@
 
 use super::Error;
 use crate::files::Hash;
+use crate::whole::write_whole;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is remembered.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -49,32 +49,4 @@ impl Trusted {
 fn name(path: &Path) -> String {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     crate::roots::shown(&real)
-}
-
-/// Writes a file of ours beside its place and then moves it there; folders are made.
-pub(super) fn write_whole(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    // Through a link, so that a file kept elsewhere stays there.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}.tmp", std::process::id()));
-    let temp = PathBuf::from(name);
-    let mut options = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut write = || {
-        let mut file = options.write(true).create(true).truncate(true).open(&temp)?;
-        if let Ok(known) = std::fs::metadata(&path) {
-            file.set_permissions(known.permissions())?;
-        }
-        file.write_all(text)?;
-        file.sync_all()?;
-        std::fs::rename(&temp, &path)
-    };
-    let written = write();
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temp);
-    }
-    written
 }

@@ -3,16 +3,17 @@
 use crate::{
     files::{Hash, State},
     roots::{Error, Result},
+    whole::write_whole,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
+    fs::{self, DirBuilder},
+    io,
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
-        fs::{DirBuilderExt as _, OpenOptionsExt as _},
+        fs::DirBuilderExt as _,
     },
     path::{Path, PathBuf},
 };
@@ -179,17 +180,6 @@ impl Disk {
             }
         }
     }
-}
-
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temp = path.with_extension("tmp");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&temp, path));
-    if written.is_err() {
-        _ = fs::remove_file(&temp);
-    }
-    written?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
 /// A path in the index: text where it is text, otherwise its bytes.

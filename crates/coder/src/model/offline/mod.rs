@@ -18,6 +18,7 @@ pub(in crate::model) use words::distance;
 use super::{Event, Finish, Message, Model, Reply, Report, Request, ToolRequest, ToolResult, ways};
 use memory::Memory;
 use player::Player;
+use std::hash::{Hash as _, Hasher as _};
 use tieline::Severity;
 
 /// The id under which users choose it.
@@ -110,14 +111,10 @@ fn results(message: &Message) -> &[ToolResult] {
     }
 }
 
-/// A number that is another one for each conversation, so that ids of calls are not used twice (FNV-1a).
+/// A number that is another one for each conversation, so that ids of calls are not used twice.
 fn fingerprint(messages: &[Message]) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    let mut see = |text: &str| {
-        for byte in text.bytes().chain([0]) {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
+    let mut hasher = std::hash::DefaultHasher::new();
+    let mut see = |text: &str| text.hash(&mut hasher);
     for message in messages {
         match message {
             Message::User(blocks) => see(&memory::prompt(blocks).0),
@@ -134,5 +131,5 @@ fn fingerprint(messages: &[Message]) -> u64 {
             }
         }
     }
-    hash
+    hasher.finish()
 }

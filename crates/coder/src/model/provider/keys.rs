@@ -5,16 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::TryLockError;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tieline_host::whole::{lock, write_whole};
 
 /// How long another process may take to change the file.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Something that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -88,37 +86,17 @@ impl Keys {
         let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         let text = toml::to_string(keys).map_err(|_| "the keys can't be written")?;
-        let fresh = path.with_extension(format!("{}.new", std::process::id()));
-        let _ = std::fs::remove_file(&fresh);
-        let write = || {
-            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&fresh, path)
-        };
-        write().map_err(|error| {
-            let _ = std::fs::remove_file(&fresh);
-            failed(error)
-        })
+        write_whole(path, text.as_bytes()).map_err(failed)
     }
 
     /// Changes the file. One process at a time: what another one stores in between must not get lost.
     fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> (bool, T)) -> Result<T, String> {
         let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let folder = path.parent().unwrap_or(Path::new("."));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
-        let lock = path.with_extension("lock");
-        let lock = std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock);
-        let lock = lock.map_err(failed)?;
-        let start = std::time::Instant::now();
-        while let Err(error) = lock.try_lock() {
-            match error {
-                TryLockError::WouldBlock if start.elapsed() < PATIENCE => std::thread::sleep(PAUSE),
-                TryLockError::WouldBlock => return Err(format!("{} is in use by another login", path.display())),
-                TryLockError::Error(error) => return Err(failed(error)),
-            }
-        }
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::WouldBlock => format!("{} is in use by another login", path.display()),
+            _ => format!("{}: {error}", path.display()),
+        };
+        let _lock = lock(&path.with_extension("lock"), LOCK_TIMEOUT).map_err(failed)?;
         let mut keys = self.load()?;
         let (changed, told) = change(&mut keys);
         if changed {

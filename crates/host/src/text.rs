@@ -1,0 +1,25 @@
+//! Text that has to fit.
+
+/// The text, or its first `most` characters and `…`.
+pub fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// The same in one line, with single spaces.
+pub fn cut_line(text: &str, most: usize) -> String {
+    cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), most)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_too_long_is_cut() {
+        for (text, most, expect) in [("", 0, ""), ("aé", 2, "aé"), ("aéb", 2, "aé…"), ("a", 0, "…")] {
+            assert_eq!(super::cut(text, most), expect);
+        }
+        assert_eq!(super::cut_line(" a\n\tb c", 3), "a b…");
+    }
+}

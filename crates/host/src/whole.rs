@@ -1,0 +1,89 @@
+//! Files of our own: written whole or not at all, for the user alone, and changed by one process at a time.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a lock is asked for again.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Writes a file beside its place, makes it durable, and moves it there; folders are made. A link is followed, so that a file
+/// kept elsewhere stays there, and the mode of a file that is there already is kept.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent().unwrap_or(Path::new("."));
+    make_private(folder)?;
+    let mut temp = path.as_os_str().to_owned();
+    temp.push(format!(".{}-{}.tmp", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let temp = PathBuf::from(temp);
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
+        if let Ok(known) = std::fs::metadata(&path) {
+            file.set_permissions(known.permissions())?;
+        }
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temp, &path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().inspect_err(|_| drop(std::fs::remove_file(&temp)))
+}
+
+/// Keeps other processes out until the result is dropped. `path` is a file that exists for this only; its folder is made.
+/// Fails with `WouldBlock` if another one keeps us out for longer than `timeout`.
+pub fn lock(path: &Path, timeout: Duration) -> io::Result<File> {
+    make_private(path.parent().unwrap_or(Path::new(".")))?;
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let until = Instant::now() + timeout;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another process has been at it for too long"));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Makes a folder that only the user can look into, and those above it that are missing.
+fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_file_is_written_whole_through_links_and_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("a/b"), dir.path().join("link"));
+        write_whole(&file, b"one").unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, b"two").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&file).unwrap(), b"two");
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        assert!(write_whole(&file.join("below"), b"").is_err());
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out_until_it_is_dropped() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x/lock");
+        let held = lock(&path, Duration::ZERO).unwrap();
+        assert_eq!(lock(&path, Duration::ZERO).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        lock(&path, Duration::ZERO).unwrap();
+    }
+}

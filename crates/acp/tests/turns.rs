@@ -295,8 +295,10 @@ async fn v1_cancel_04_v2_cancel_08_a_cancel_ends_the_wait_for_permission() {
         wire.notify("session/cancel", json!({"sessionId": session})).await;
         let (stop, seen) = wire.turn_end(dialect, id).await;
         assert_eq!(stop, "cancelled");
-        let withdrawn = seen.iter().find(|m| m["method"] == "$/cancel_request").expect("the question is withdrawn");
-        assert_eq!(withdrawn["params"]["requestId"], ask["id"]);
+        let withdrawn: Vec<_> = seen.iter().filter(|m| m["method"] == "$/cancel_request").collect();
+        // Elsewhere it is the client's to answer what it cancelled.
+        assert_eq!(withdrawn.len(), usize::from(dialect == Dialect::V2), "{withdrawn:?}");
+        assert!(withdrawn.iter().all(|m| m["params"]["requestId"] == ask["id"]));
         let status = updates(&seen, "tool_call_update").last().unwrap()["status"].clone();
         assert!(status == "failed" || status == "cancelled", "{status}");
         // A late answer is harmless.

@@ -1,7 +1,7 @@
 //! A handle on the other side: call it, notify it, wait for its end.
 
 use crate::connection::{CANCEL_METHOD, Shared};
-use crate::{CallError, Closed};
+use crate::{CallError, Cancel, Closed};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Peer {
                 let _ = sender.send(answer.and_then(|text| read_result(text, read)));
             })
             .await;
-        Pending { receiver, withdraw: Some(Withdraw { peer: self.clone(), id }) }
+        Pending { receiver, withdraw: Some(Withdraw { peer: self.clone(), id, known: None }) }
     }
 
     /// Sends a request; `then` is run with the answer on the reader, in the order in which messages arrive. It is also run
@@ -190,6 +190,15 @@ impl<T> Pending<T> {
         tokio::time::timeout(limit, self).await.unwrap_or(Err(CallError::TimedOut))
     }
 
+    /// The same, but if it is dropped once this is cancelled, the peer is not told: it knows.
+    #[must_use]
+    pub fn unless(mut self, known: Cancel) -> Self {
+        if let Some(withdraw) = &mut self.withdraw {
+            withdraw.known = Some(known);
+        }
+        self
+    }
+
     /// The id of the request.
     pub fn id(&self) -> Option<u64> {
         self.withdraw.as_ref().map(|withdraw| withdraw.id)
@@ -212,11 +221,18 @@ struct Withdraw {
     peer: Peer,
     /// Zero once there is nothing to withdraw.
     id: u64,
+    /// Once this is cancelled, the peer knows that the answer is not wanted.
+    known: Option<Cancel>,
 }
 
 impl Drop for Withdraw {
     fn drop(&mut self) {
-        if self.id != 0 {
+        if self.id == 0 {
+            return;
+        }
+        if self.known.as_ref().is_some_and(Cancel::is_cancelled) {
+            self.peer.shared.machine().settle(self.id);
+        } else {
             self.peer.withdraw(self.id);
         }
     }
@@ -252,7 +268,7 @@ impl Batch {
         self.calls.push(id);
         self.comma();
         write_call(&mut self.entries, Some(id), method, params);
-        Pending { receiver, withdraw: Some(Withdraw { peer: self.peer.clone(), id }) }
+        Pending { receiver, withdraw: Some(Withdraw { peer: self.peer.clone(), id, known: None }) }
     }
 
     /// Sends the array. An empty one is not sent.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline_rpc::{CallError, Peer};
+use tieline_rpc::{CallError, Cancel, Peer};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalRequest, CreateTerminalResponse, Decode, Dialect, ElicitMode,
     ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Raw, ReadTextFileRequest,
@@ -24,6 +24,8 @@ pub struct ClientHandle {
     peer: Peer,
     hello: Arc<Hello>,
     session: Option<SessionId>,
+    /// The turn that it belongs to: a client that cancels it knows what that means for its questions.
+    turn: Option<Cancel>,
 }
 
 impl std::fmt::Debug for ClientHandle {
@@ -34,7 +36,14 @@ impl std::fmt::Debug for ClientHandle {
 
 impl ClientHandle {
     pub(crate) fn new(peer: Peer, hello: Arc<Hello>, session: Option<SessionId>) -> Self {
-        Self { peer, hello, session }
+        Self { peer, hello, session, turn: None }
+    }
+
+    /// The same during a turn. What the turn asked is not withdrawn one by one once the client has cancelled it; only
+    /// current v2 wants that.
+    pub(crate) fn during(mut self, turn: &Cancel) -> Self {
+        self.turn = (self.dialect() != Dialect::V2).then(|| turn.clone());
+        self
     }
 
     /// Who the client is, if it said so.
@@ -139,7 +148,13 @@ impl ClientHandle {
         let Some(method) = call.wire_name(dialect) else {
             return Err(Error::Unsupported(format!("this in version {dialect} of the protocol")));
         };
-        let work = async { self.peer.call(method, wire::write(&call, dialect), |json| T::decode(json)).await.await };
+        let work = async {
+            let pending = self.peer.call(method, wire::write(&call, dialect), |json| T::decode(json)).await;
+            match &self.turn {
+                Some(turn) => pending.unless(turn.clone()).await,
+                None => pending.await,
+            }
+        };
         // The wait for room counts too: a client that does not read must not hang us.
         let answer = match limit {
             Some(limit) => tokio::time::timeout(limit, work).await.unwrap_or(Err(CallError::TimedOut)),

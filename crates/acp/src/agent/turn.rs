@@ -86,7 +86,7 @@ impl Turn {
 
     /// The client.
     pub fn client(&self) -> ClientHandle {
-        self.session().client()
+        self.session().client().during(&self.shared.cancel)
     }
 
     /// The dialect the client speaks. Most handlers never ask.

@@ -167,7 +167,7 @@ impl Agent for Coder {
     fn about(&self) -> About {
         let mut about = About::new("tieline", env!("CARGO_PKG_VERSION"));
         about.info.title = Some(match self.settings.models.first() {
-            Some(model) => format!("Tieline ({})", model.name()),
+            Some(model) => format!("Tieline ({})", model.name().replace(" (", ", ").replace(')', "")),
             None => "Tieline".into(),
         });
         let kept = self.settings.keep != Keep::Nothing;
@@ -251,7 +251,9 @@ impl Agent for Coder {
 
     async fn list(&self, request: ListRequest) -> Result<Option<ListResponse>> {
         let Some(store) = self.store().await? else { return Ok(None) };
-        let query = ListQuery { cwd: request.cwd, agent: Some(NAME.into()), cursor: request.cursor, limit: 0 };
+        // Editors open a session with each window; one that nobody spoke in is nothing to go on with.
+        let query =
+            ListQuery { cwd: request.cwd, agent: Some(NAME.into()), begun: true, cursor: request.cursor, limit: 0 };
         let page = store.list(query).await.map_err(store_failed)?;
         let info = |session: store::Session| SessionInfo {
             session_id: session.id,

@@ -2,6 +2,7 @@
 
 pub mod table;
 
+use crate::editor_prompts;
 use crate::history;
 use crate::mcp::tool_name;
 use crate::model::{Message, offline, ways};
@@ -10,7 +11,9 @@ use crate::session::Conversation;
 use crate::turn::compact;
 use crate::workspace::blocking;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::sync::Arc;
+use tieline::agent::ClientHandle;
 use tieline::{Command, ContentBlock, MessageKind, Result, StopReason};
 use tieline_host::files::{EntryKind, Files, Limits, Window};
 use tieline_host::roots;
@@ -26,8 +29,8 @@ const LONGEST: u64 = 64 << 10;
 pub enum Typed {
     /// One of our commands: name and the rest.
     Ours((String, String)),
-    /// A command of the project: what it stands for.
-    Project(String),
+    /// A command of the project: the block that it is in, and what it stands for.
+    Project(usize, String),
     /// A command of the project that can't be used, and why.
     Useless(String),
     /// A tool of an MCP server: its name for models, and its arguments.
@@ -118,8 +121,10 @@ pub async fn advertised(session: &Conversation) -> Vec<Command> {
 
 /// Looks at what the user typed.
 pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
-    let Some(text) = prompt.first().and_then(ContentBlock::as_text) else { return Typed::Not };
-    let Some(line) = text.trim().strip_prefix('/') else { return plain(session, text.trim()) };
+    // It ends with its block: what comes behind it is for the model.
+    let first = editor_prompts::first(prompt).and_then(|at| Some((at, prompt[at].as_text()?.trim())));
+    let Some((at, text)) = first else { return Typed::Not };
+    let Some(line) = text.strip_prefix('/') else { return plain(session, text) };
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if name == "mcp"
         && let Some((server, rest)) = word(rest.trim())
@@ -131,7 +136,7 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
     match projects(session.files()).await.0.into_iter().find(|project| project.name == name) {
-        Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, Typed::Project),
+        Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, |text| Typed::Project(at, text)),
         None => Typed::Not,
     }
 }
@@ -162,7 +167,7 @@ pub async fn carry_out(
     (name, rest): (String, String),
 ) -> Result<StopReason> {
     let text = match name.as_str() {
-        "undo" => undo(session).await,
+        "undo" => undo(session, teller.turn.client()).await,
         "diff" => diff(session).await,
         "rules" => rules(session, &rest),
         "mcp" if rest.is_empty() => session.servers().describe(),
@@ -215,7 +220,8 @@ fn last_turn(session: &Conversation) -> std::result::Result<String, String> {
     changing.next().map(|turn| turn.id).ok_or_else(|| "No turn has changed files that could be restored.".into())
 }
 
-async fn undo(session: &Conversation) -> String {
+/// Puts the files of the last turn back, each by the client where it takes files: what it shows must not be of before.
+async fn undo(session: &Conversation, client: ClientHandle) -> String {
     let turn = match last_turn(session) {
         Ok(turn) => turn,
         Err(why) => return why,
@@ -223,20 +229,42 @@ async fn undo(session: &Conversation) -> String {
     let (Some(snapshots), files) = (session.snapshots().cloned(), session.files().clone()) else {
         return String::new();
     };
-    let done = blocking(move || Ok(snapshots.undo(&files, &turn, false))).await;
-    match done {
-        Ok(done) => {
-            let mut text = String::new();
-            for path in &done.restored {
-                let _ = writeln!(text, "- restored {}", roots::shown(path));
+    let (looked, disk, of) = (Arc::clone(&snapshots), files.clone(), turn.clone());
+    let wanted = blocking(move || {
+        let wanted = looked.preview(&disk, &of, None, false);
+        let before = |path: &Path| String::from_utf8(looked.contents(&disk, &of, path).ok()?.0?).ok();
+        let restored: Vec<_> = wanted.restored.into_iter().map(|path| (before(&path), path)).collect();
+        Ok((restored, wanted.refused))
+    });
+    let (restored, refused) = match wanted.await {
+        Ok(wanted) => wanted,
+        Err(why) => return why,
+    };
+    let workspace = session.workspace(client, None);
+    let mut text = String::new();
+    for (before, path) in restored {
+        let by_client = match &before {
+            Some(before) => workspace.put_back(&path, before).await,
+            None => Ok(false),
+        };
+        let done = match by_client {
+            Ok(by_client) => {
+                let (kept, disk, of, path) = (Arc::clone(&snapshots), files.clone(), turn.clone(), path.clone());
+                // Whatever the client made of it: on the disk is what was there.
+                blocking(move || Ok(kept.undo_file(&disk, &of, &path, by_client))).await
             }
-            for refused in &done.refused {
-                let _ = writeln!(text, "- left alone: {refused}");
-            }
-            text
+            Err(why) => Err(why),
+        };
+        match done.map(|done| done.refused.into_iter().next()) {
+            Ok(None) => _ = writeln!(text, "- restored {}", roots::shown(&path)),
+            Ok(Some(refused)) => _ = writeln!(text, "- left alone: {refused}"),
+            Err(why) => _ = writeln!(text, "- left alone: {}: {why}", roots::shown(&path)),
         }
-        Err(why) => why,
     }
+    for refused in &refused {
+        let _ = writeln!(text, "- left alone: {refused}");
+    }
+    text
 }
 
 async fn diff(session: &Conversation) -> String {

@@ -4,6 +4,8 @@ pub mod agent;
 mod busy;
 mod commands;
 mod digest;
+mod editor_files;
+mod editor_prompts;
 mod history;
 pub mod http;
 mod jobs;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{Ask, Decision as Answer};
-use tieline::schema::CommandSubject;
-use tieline::{Dialect, PermissionOption, PermissionOptionKind, Raw, Result};
+use tieline::schema::{CommandSubject, Items};
+use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Result, ToolCallContent, ToolCallUpdate};
 use tieline_host::files::{Files, Hash, Window};
 use tieline_host::roots::Place;
 use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
@@ -178,9 +178,9 @@ impl Permissions {
                 })
             }
             // Whole, not only its id: some clients show and judge nothing but what the question itself says.
-            _ => Ask::about(call.announced().clone()),
+            _ => Ask::about(with_note(call, note)),
         };
-        let ask = ask.title(call.announced().title.set().cloned().unwrap_or_default()).options(options);
+        let ask = ask.title(title(call, note)).options(options);
         let ask = match note {
             Some(note) => ask.description(note),
             None => ask,
@@ -291,6 +291,27 @@ fn options(rules: Option<&[Rule]>) -> Vec<PermissionOption> {
         options.push(option("reject_always", format!("Never allow: {text}"), PermissionOptionKind::RejectAlways));
     }
     options
+}
+
+/// The question itself: what the call does, and in short how it is held. Many editors show nothing else.
+fn title(call: &Call, note: Option<&str>) -> String {
+    let title = call.announced().title.set().cloned().unwrap_or_default();
+    match note.and_then(|note| note.split_once(':')) {
+        Some((brief, _)) => format!("{title} ({brief})"),
+        None => title,
+    }
+}
+
+/// The call as the question shows it, with the note among what it shows: older dialects have no other place for it.
+fn with_note(call: &Call, note: Option<&str>) -> ToolCallUpdate {
+    let mut shown = call.announced().clone();
+    if let Some(note) = note {
+        shown.title = Patch::Set(title(call, Some(note)));
+        let mut content = shown.content.set().map(|content| content.0.clone()).unwrap_or_default();
+        content.push(ToolCallContent::from(note));
+        shown.content = Patch::Set(Items(content));
+    }
+    shown
 }
 
 /// Writes a decision down before anything follows from it.

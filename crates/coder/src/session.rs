@@ -3,6 +3,7 @@
 use crate::agent::Settings;
 use crate::busy::Busy;
 use crate::commands::{self, Typed};
+use crate::editor_prompts;
 use crate::history;
 use crate::jobs::Jobs;
 use crate::mcp::Servers;
@@ -16,18 +17,20 @@ use crate::turn::{Answer, Work};
 use crate::workspace::{Seen, Workspace};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use tieline::agent::{Session, SessionHandle, Turn};
+use tieline::agent::{ClientHandle, Session, SessionHandle, Turn};
 use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
 use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Raw, Result, StopReason};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
 use tieline_host::rules::Mode;
-use tieline_host::snapshot::Snapshots;
+use tieline_host::snapshot::{Recorder, Snapshots};
 use tieline_host::store::{Event, SessionLog, Store};
 use tieline_rpc::sync::Lock;
 
 /// So many bytes of old contents are kept for undo.
 const SNAPSHOTS: u64 = 256 << 20;
+/// So many cancelled prompts in a row are known again when an editor repeats them.
+const MAX_CANCELLED: usize = 16;
 
 /// What a session brings from earlier; a new one has only its log.
 #[derive(Default)]
@@ -74,6 +77,8 @@ pub struct Conversation {
 
 struct State {
     messages: Vec<Message>,
+    /// The words of the prompt that runs, and of those before it that were cancelled.
+    cancelled: Vec<String>,
     titled: bool,
     cost: f64,
 }
@@ -136,7 +141,12 @@ impl Conversation {
             permissions: Arc::new(permissions),
             model: Mutex::new(model),
             thought_level,
-            state: tokio::sync::Mutex::new(State { messages: past.messages, titled: past.titled, cost: 0.0 }),
+            state: tokio::sync::Mutex::new(State {
+                messages: past.messages,
+                cancelled: Vec::new(),
+                titled: past.titled,
+                cost: 0.0,
+            }),
         };
         if let Some(options) = past.options.and_then(|raw| raw.parse::<serde_json::Value>().ok()) {
             for id in ["mode", "model", "thought_level"] {
@@ -154,6 +164,11 @@ impl Conversation {
     /// The files.
     pub fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// The files as this client sees them, recorded for undo if there is a recorder.
+    pub fn workspace(&self, client: ClientHandle, recorder: Option<Arc<Recorder>>) -> Workspace {
+        Workspace::new(self.files.clone(), Arc::clone(&self.seen), client, recorder)
     }
 
     /// What files were before each turn, if that is kept.
@@ -238,12 +253,12 @@ impl Conversation {
         store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
     }
 
-    /// The first words of the first prompt are the title.
+    /// The first words that the person typed are the title.
     async fn entitle(&self, prompt: &[ContentBlock], titled: &mut bool) -> Result<()> {
-        let text = prompt.iter().filter_map(ContentBlock::as_text).find(|text| !text.trim().is_empty());
-        let Some(text) = text.filter(|_| !*titled) else { return Ok(()) };
+        let words = editor_prompts::words(prompt);
+        let Some(line) = words.lines().find(|line| !*titled && !line.trim().is_empty()) else { return Ok(()) };
         *titled = true;
-        let title = one_line(&history::cut(text.trim().lines().next().unwrap_or_default(), 60));
+        let title = one_line(&history::cut(line, 60));
         if let Some(store) = &self.store
             && !store.set_title(self.handle.id(), Some(&title)).await.map_err(store_failed)?
         {
@@ -256,17 +271,24 @@ impl Conversation {
         let turn = &teller.turn;
         self.notices.begin(teller).await?;
         turn.unless_cancelled(self.servers.settle()).await?;
-        let mut content = prompt.clone();
-        let mut typed_call = None;
         // What the agent itself starts with is for the model; nobody typed it.
         let own = turn.is_own();
-        let typed = if own { Typed::Not } else { commands::typed(self, &prompt).await };
+        let mut content = prompt.clone();
+        let mut typed_call = None;
+        let mut typed = Typed::Not;
+        if !own {
+            content = editor_prompts::clean(content, !state.messages.is_empty(), &state.cancelled);
+            state.cancelled.truncate(MAX_CANCELLED);
+            state.cancelled.insert(0, editor_prompts::words(&content));
+            typed = commands::typed(self, &content).await;
+            self.entitle(&content, &mut state.titled).await?;
+        }
         match typed {
             Typed::Ours(command) => {
                 let done = commands::carry_out(self, teller, &mut state.messages, command);
                 return turn.unless_cancelled(done).await?;
             }
-            Typed::Project(text) => content[0] = text.into(),
+            Typed::Project(at, text) => content[at] = text.into(),
             Typed::Useless(why) => {
                 teller.say(MessageKind::Agent, why).await?;
                 return Ok(StopReason::EndTurn);
@@ -277,13 +299,10 @@ impl Conversation {
             }
             Typed::Not => {}
         }
-        if !own {
-            self.entitle(&prompt, &mut state.titled).await?;
-        }
         teller.note(history::user_event(&content, content == prompt && !own)).await?;
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
-        let workspace = Workspace::new(self.files.clone(), Arc::clone(&self.seen), turn.client(), recorder);
+        let workspace = self.workspace(turn.client(), recorder);
         let system = prompt::system(&workspace, self.mode()).await + &self.servers.instructions();
         let scene = Arc::new(Scene {
             teller: Arc::clone(teller),
@@ -345,6 +364,9 @@ impl Session for Conversation {
             Err(_) if teller.turn.is_cancelled() => StopReason::Cancelled,
             Err(_) => StopReason::Error,
         };
+        if stop != StopReason::Cancelled {
+            state.cancelled.clear();
+        }
         let mut events = teller.cut_off();
         events.push(Event::TurnEnd { stop: stop.clone(), interrupted: false });
         teller.note(events).await?;

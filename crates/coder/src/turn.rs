@@ -226,14 +226,15 @@ impl Work<'_> {
                     // Without the noise of adding.
                     let sum = ((*self.cost + cost) * 1e9).round() / 1e9;
                     let paid = (sum > 0.0).then(|| Cost { amount: sum, currency: "USD".into(), meta: None });
-                    self.teller()
-                        .update(tieline::schema::UsageUpdate {
-                            used: usage.used,
-                            size: self.model.context_size().max(usage.used),
-                            cost: paid.map_or(Patch::Keep, Patch::Set),
-                            meta: None,
-                        })
-                        .await?;
+                    let size = self.model.context_size();
+                    // The size must be there. That 0 says nothing is understood by our own client; others would divide.
+                    let client = self.teller().turn.client();
+                    if size > 0 || client.info().is_some_and(|info| info.name == "tieline") {
+                        let cost = paid.map_or(Patch::Keep, Patch::Set);
+                        let size = if size > 0 { size.max(usage.used) } else { 0 };
+                        let update = tieline::schema::UsageUpdate { used: usage.used, size, cost, meta: None };
+                        self.teller().update(update).await?;
+                    }
                 }
                 Some(Ok(Event::Report(report))) => {
                     self.stop = staged::play(&self.scene, report).await?;
@@ -336,11 +337,12 @@ async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResul
 
 /// Reports a call that can't even begin, so that the user sees what the model tried.
 async fn not_begun(scene: &Arc<Scene>, request: &ToolRequest, kind: ToolKind, why: String) -> Result<Output> {
-    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(request.name.clone());
-    update = update.kind(kind);
-    update.name = Patch::Set(request.name.clone());
     // What is no JSON that everybody can read is shown as text.
     let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
+    let (title, locations) = tools::attempted(&request.name, &input, &scene.workspace);
+    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(title).kind(kind);
+    update.name = Patch::Set(request.name.clone());
+    update.locations = Patch::Set(Items(locations));
     update.raw_input = Patch::Set(input.into());
     let call = scene.teller.call(update, false).await?;
     finish(&call, request, Output::error(why)).await

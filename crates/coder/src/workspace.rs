@@ -1,8 +1,9 @@
 //! The files of a session through one code path: the client's text where it offers it, the disk otherwise.
 
 use crate::busy;
+use crate::editor_files::{meant, same};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::Error;
 use tieline::agent::ClientHandle;
@@ -87,7 +88,13 @@ impl Workspace {
             let Some(path) = path.to_str() else { return Err("its path is no text".into()) };
             match self.client.read_text_file(path, None, None).await {
                 Ok(text) => {
-                    return Ok(Now { text: Some(text), version: self.version(place).await?, from_client: true });
+                    let (version, disk) = self.on_disk(place).await?;
+                    let text = match (version, disk) {
+                        // There is something that is no text.
+                        (Some(_), None) => Some(text),
+                        (_, disk) => meant(text, disk.as_deref()),
+                    };
+                    return Ok(Now { text, version, from_client: true });
                 }
                 // What is on the disk all the same must not be overwritten unseen.
                 Err(error) if is_missing(&error) => {
@@ -104,6 +111,17 @@ impl Workspace {
             Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
             Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
             Err(error) => Err(error.to_string()),
+        })
+        .await
+    }
+
+    /// Which version is on the disk, and its text if it is one.
+    async fn on_disk(&self, place: &Place) -> Result<(Option<Version>, Option<String>), String> {
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || match files.read_text(&place, &Window::ALL) {
+            Ok(text) => Ok((Some(text.version), Some(text.text))),
+            Err(roots::Error::NotFound(_)) => Ok((None, None)),
+            Err(_) => files.version(&place).map(|version| (version, None)).map_err(|error| error.to_string()),
         })
         .await
     }
@@ -143,9 +161,10 @@ impl Workspace {
     }
 
     /// Writes a whole file, if it still is what `before` says. The client's text is looked at again only if some time has
-    /// `passed` since then; the disk always is.
-    pub async fn write(&self, place: &Place, before: &Now, text: &str, passed: bool) -> Result<(), String> {
+    /// `passed` since then; the disk always is. False if the client made something else of the text, such as formatted it.
+    pub async fn write(&self, place: &Place, before: &Now, text: &str, passed: bool) -> Result<bool, String> {
         let path = place.real_path();
+        let mut held = None;
         let by_client = self.client.capabilities().fs_write;
         if passed && (by_client || before.from_client) && self.now(place).await?.text != before.text {
             return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
@@ -153,16 +172,63 @@ impl Workspace {
         if by_client {
             let Some(name) = path.to_str() else { return Err("its path is no text".into()) };
             self.record(place, true).await?;
-            self.client.write_text_file(name, text).await.map_err(|error| error.to_string())?;
+            self.make_folder(place).await;
+            held = self.write_by_client(place, name, text).await?;
             self.record(place, false).await?;
+            // Some clients answer a write that failed like one that did not.
+            let same = held == before.text && text != before.text.as_deref().unwrap_or_default();
+            if same && self.client.capabilities().fs_read {
+                return Err(format!("the client did not write {}", roots::shown(&path)));
+            }
         } else {
             let expect = expect(before.version);
             let (files, target, bytes) = (self.files.clone(), place.clone(), text.as_bytes().to_vec());
             let how = Write::expecting(expect).with_parents();
             blocking(move || files.write(&target, &bytes, &how).map(drop).map_err(|error| error.to_string())).await?;
         }
-        self.saw(place, text);
-        Ok(())
+        let held = held.as_deref().unwrap_or(text);
+        self.saw(place, held);
+        Ok(same(held, text))
+    }
+
+    /// Has the client put back what a file was. False if it takes no files; refused if it shows what is not saved.
+    pub async fn put_back(&self, path: &Path, text: &str) -> Result<bool, String> {
+        if !self.client.capabilities().fs_write {
+            return Ok(false);
+        }
+        let place = self.roots().resolve(path).map_err(|error| error.to_string())?;
+        if self.now(&place).await?.text != self.on_disk(&place).await?.1 {
+            return Err("it has changes that are not saved".into());
+        }
+        let name = path.to_str().ok_or("its path is no text")?;
+        self.write_by_client(&place, name, text).await?;
+        self.saw(&place, text);
+        Ok(true)
+    }
+
+    /// Has the client write a file. Gives what it holds then.
+    async fn write_by_client(&self, place: &Place, name: &str, text: &str) -> Result<Option<String>, String> {
+        let write = |text| async move { self.client.write_text_file(name, text).await.map_err(|why| why.to_string()) };
+        write(text).await?;
+        let held = self.now(place).await?.text;
+        // Where the text becomes lines, its last newline may become an empty one.
+        match text.strip_suffix('\n') {
+            Some(lines) if held.as_deref().and_then(|held| held.strip_suffix('\n')) == Some(text) => {
+                write(lines).await?;
+                Ok(self.now(place).await?.text)
+            }
+            _ => Ok(held),
+        }
+    }
+
+    /// Makes the folder of a file that the client is about to write: not every client does. It may have a disk of its own.
+    async fn make_folder(&self, place: &Place) {
+        let files = self.files.clone();
+        let Some(folder) = place.parent_folder() else { return };
+        let made = blocking(move || files.create_dirs(&folder).map(drop).map_err(|error| error.to_string()));
+        if let Err(why) = made.await {
+            tracing::debug!(%why, "a folder could not be made");
+        }
     }
 
     /// Deletes a file, if it still is this version.

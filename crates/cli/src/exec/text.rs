@@ -212,7 +212,9 @@ impl Text {
             (Update::Usage(usage), _) if self.shows(Show::Usage) => {
                 let cost = usage.cost.set().map(|cost| format!(", {} {}", cost.amount, sanitize::line(&cost.currency)));
                 let cost = cost.unwrap_or_default();
-                self.dim(&format!("used: {} of {} tokens{cost}{late}", usage.used, usage.size));
+                // An agent that does not know the size says 0.
+                let size = if usage.size > 0 { format!(" of {}", usage.size) } else { String::new() };
+                self.dim(&format!("used: {}{size} tokens{cost}{late}", usage.used));
             }
             (Update::Chunk(chunk), _) if chunk.kind == MessageKind::Agent => {
                 self.dim(&format!("[{} content is not shown]{late}", sanitize::line(chunk.content.tag())));

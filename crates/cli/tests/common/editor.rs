@@ -1,18 +1,37 @@
-//! What an editor offers an agent: its files with what is not saved yet, and terminals with real processes.
+//! What an editor offers an agent: its files with what is not saved yet, and terminals with real processes. It has the
+//! habits of real editors, as they were recorded.
 
 use super::Reply;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+/// How an editor treats files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Habit {
+    /// As the documents say: text as it is, a missing file is an error.
+    #[default]
+    Exact,
+    /// A file that the agent works on is opened; what is open is lines, without the last newline, and empty for a file that
+    /// is not there. A write that fails is answered like one that worked, and folders are not made.
+    Avante,
+    /// A missing file is empty. Text that is written to an open file becomes lines, and the newline at its end one more.
+    CodeCompanion,
+    /// What is written is formatted: white space at the ends of lines is taken off, tabs become spaces.
+    Formats,
+}
+
 /// An editor.
 #[derive(Default)]
 pub struct Editor {
+    pub habit: Habit,
+    /// The files that are open.
+    pub open: HashMap<PathBuf, Vec<String>>,
     /// Text that is on the screen but not on the disk.
     pub unsaved: HashMap<PathBuf, String>,
     /// Every method that it was asked, with the parameters.
@@ -46,6 +65,11 @@ impl Drop for Terminal {
 }
 
 impl Editor {
+    /// One with a habit.
+    pub fn with(habit: Habit) -> Self {
+        Self { habit, ..Self::default() }
+    }
+
     /// The capabilities of such a client in version 1.
     pub fn offers() -> Value {
         json!({"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true})
@@ -71,15 +95,8 @@ impl Editor {
         let path = PathBuf::from(params["path"].as_str().unwrap_or_default());
         let id = params["terminalId"].as_str().unwrap_or_default().to_owned();
         Some(match method {
-            "fs/read_text_file" => {
-                let text = self.unsaved.get(&path).cloned().or_else(|| std::fs::read_to_string(&path).ok());
-                text.map_or(Reply::Error(-32002, "no such file"), |text| Reply::Result(json!({"content": text})))
-            }
-            "fs/write_text_file" => {
-                std::fs::write(&path, params["content"].as_str().unwrap()).unwrap();
-                self.unsaved.remove(&path);
-                Reply::Result(Value::Null)
-            }
+            "fs/read_text_file" => self.read(&path),
+            "fs/write_text_file" => self.write(path, params["content"].as_str().unwrap()),
             "terminal/create" => Reply::Result(json!({"terminalId": self.create(params)})),
             "terminal/wait_for_exit" => {
                 self.waiting.push((message["id"].clone(), id));
@@ -102,6 +119,63 @@ impl Editor {
                 }
             },
         })
+    }
+
+    /// Sees an update of the agent: some editors open the files that it is about.
+    pub fn see(&mut self, update: &Value) {
+        if self.habit == Habit::Avante {
+            for place in update["locations"].as_array().into_iter().flatten() {
+                self.open_file(Path::new(place["path"].as_str().unwrap()));
+            }
+        }
+    }
+
+    /// Opens a file; one that is not there is one empty line.
+    pub fn open_file(&mut self, path: &Path) {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines = text.strip_suffix('\n').unwrap_or(&text).split('\n');
+        self.open.insert(path.to_owned(), lines.map(str::to_owned).collect());
+    }
+
+    fn read(&self, path: &Path) -> Reply {
+        let content = |text: String| Reply::Result(json!({"content": text}));
+        let disk = std::fs::read_to_string(path).ok();
+        match self.habit {
+            Habit::Avante if self.open.contains_key(path) => content(self.open[path].join("\n")),
+            Habit::CodeCompanion => content(disk.unwrap_or_default().replace("\r\n", "\n")),
+            _ => match self.unsaved.get(path).cloned().or(disk) {
+                Some(text) if self.habit == Habit::Avante => content(text.replace("\r\n", "\n")),
+                Some(text) => content(text),
+                None => Reply::Error(-32002, "ENOENT: no such file or directory"),
+            },
+        }
+    }
+
+    fn write(&mut self, path: PathBuf, text: &str) -> Reply {
+        match self.habit {
+            Habit::Avante => {
+                if std::fs::write(&path, text).is_err() {
+                    return Reply::Result(json!("Failed to write file"));
+                }
+                if self.open.contains_key(&path) {
+                    self.open_file(&path);
+                }
+            }
+            Habit::CodeCompanion if self.open.contains_key(&path) => {
+                std::fs::write(&path, format!("{text}\n")).unwrap();
+            }
+            Habit::CodeCompanion => {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(&path, text).unwrap();
+            }
+            Habit::Formats => {
+                let lines = text.lines().map(|line| line.trim_end().replace('\t', "    ") + "\n");
+                std::fs::write(&path, lines.collect::<String>()).unwrap();
+            }
+            Habit::Exact => std::fs::write(&path, text).unwrap(),
+        }
+        self.unsaved.remove(&path);
+        Reply::Result(Value::Null)
     }
 
     fn create(&mut self, params: &Value) -> String {

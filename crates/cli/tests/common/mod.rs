@@ -2,7 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::print_stderr)]
 
-mod editor;
+pub mod editor;
 
 pub use editor::Editor;
 use serde_json::{Value, json};
@@ -289,6 +289,9 @@ impl Client {
         let asks = message["method"] == "session/request_permission";
         if asks {
             self.asked.push(message["params"].clone());
+            if let Some(editor) = &mut self.editor {
+                editor.see(&message["params"]["toolCall"]);
+            }
         }
         let own = self.serve.as_mut().and_then(|serve| serve(message));
         let silence = (asks && self.choose.is_empty()).then_some(Reply::Silence);
@@ -327,6 +330,9 @@ impl Client {
         self.heard.push(message.clone());
         if message["method"] == "session/update" {
             self.updates.push(message["params"]["update"].clone());
+            if let Some(editor) = &mut self.editor {
+                editor.see(&message["params"]["update"]);
+            }
         } else if message.get("method").is_some() && message.get("id").is_some() {
             self.reply(message);
         }

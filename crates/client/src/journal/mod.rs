@@ -196,7 +196,8 @@ impl Journal {
     /// A page of sessions.
     pub async fn list(&self, query: Query) -> Result<Page> {
         let cwd = query.cwd.map(|cwd| cwd.to_string_lossy().into_owned());
-        let query = ListQuery { cwd, agent: query.agent, cursor: query.cursor, limit: query.limit };
+        let query =
+            ListQuery { cwd, agent: query.agent, cursor: query.cursor, limit: query.limit, ..ListQuery::default() };
         let page = self.store.list(query).await?;
         Ok(Page { entries: page.sessions.iter().map(Entry::of).collect(), next: page.next })
     }

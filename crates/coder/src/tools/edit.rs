@@ -28,6 +28,17 @@ struct Replace {
     all: bool,
 }
 
+impl Replace {
+    /// The same with the line ends of a text; models know only one kind, and so do editors.
+    fn in_lines_of(&self, text: &str) -> Self {
+        let Self { old, new, all } = self;
+        if !text.contains("\r\n") || old.contains('\r') || new.contains('\r') {
+            return Self { old: old.clone(), new: new.clone(), all: *all };
+        }
+        Self { old: old.replace('\n', "\r\n"), new: new.replace('\n', "\r\n"), all: *all }
+    }
+}
+
 impl Tool for Edit {
     fn name(&self) -> &'static str {
         "edit"
@@ -74,6 +85,7 @@ fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {
     let mut text = text.to_owned();
     for (at, edit) in edits.iter().enumerate() {
         let number = at + 1;
+        let edit = &edit.in_lines_of(&text);
         if edit.old.is_empty() {
             return Err(format!("edit {number}: `old` is empty; nothing was changed"));
         }
@@ -125,6 +137,7 @@ mod tests {
     fn edits_and_misses() {
         assert_eq!(apply("a b a", &[edit("b", "c", false)]).as_deref(), Ok("a c a"));
         assert_eq!(apply("a b a", &[edit("a", "x", true), edit("b", "y", false)]).as_deref(), Ok("x y x"));
+        assert_eq!(apply("a\r\nb\r\n", &[edit("a\nb", "c\nd", false)]).as_deref(), Ok("c\r\nd\r\n"));
         assert!(apply("a b a", &[edit("a", "x", false)]).is_err_and(|why| why.contains("2 times")));
         assert!(
             apply("  if x\n    y\n", &[edit("if x\n  y", "z", false)]).is_err_and(|why| why.contains("white space"))

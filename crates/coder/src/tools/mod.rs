@@ -223,6 +223,23 @@ pub fn changes(name: &str, input: &Value) -> Vec<String> {
     }
 }
 
+/// What a call that can't begin was about: a title, and the files that it names.
+pub fn attempted(name: &str, input: &Value, workspace: &Workspace) -> (String, Vec<Location>) {
+    let mut named = changes(name, input);
+    if named.is_empty() && find(name).is_some() {
+        named.extend(input["path"].as_str().map(str::to_owned));
+    }
+    if named.is_empty() {
+        return (name.to_owned(), Vec::new());
+    }
+    let places: Vec<Option<Place>> = named.iter().map(|path| workspace.place(path).ok()).collect();
+    let shown: Vec<String> =
+        places.iter().zip(named).map(|(place, given)| place.as_ref().map_or(given, shown)).collect();
+    let locations = places.iter().flatten().map(|place| Location::new(full(place), 0)).collect();
+    let (first, rest) = name.split_at(1);
+    (format!("{}{rest} {}", first.to_uppercase(), shown.join(", ")), locations)
+}
+
 /// Reads the arguments of a tool, or says what is wrong with them.
 fn arguments<T: DeserializeOwned>(input: Value) -> Result<T, String> {
     serde_json::from_value(input).map_err(|error| format!("The arguments are not right: {error}"))

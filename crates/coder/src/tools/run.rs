@@ -173,7 +173,7 @@ impl Tool for Run {
             let guard = !input.unprotected && !keeps_versions(&line);
             let theirs = scene.teller.turn.client().capabilities().terminal && !input.background;
             let (note, policy) = if theirs {
-                ("It runs in the client's terminal, without our sandbox.".to_owned(), None)
+                ("no sandbox: it runs in the client's terminal".to_owned(), None)
             } else {
                 let commands = Arc::clone(&scene.commands);
                 let both = blocking(move || {

@@ -5,6 +5,7 @@ use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown
 use crate::workspace::Now;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use tieline::{Diff, ToolCallContent, ToolKind};
 use tieline_host::roots::Place;
@@ -66,15 +67,23 @@ pub fn change(title: String, scene: Arc<Scene>, files: Vec<(Place, Now, String)>
     }
     let mut prepared = Prepared::new(title, move |call| async move {
         let mut done = Vec::new();
+        let mut changed = String::new();
         for (place, now, text) in files {
-            if let Err(why) = scene.workspace.write(&place, &now, &text, call.is_asked()).await {
-                let before =
-                    if done.is_empty() { String::new() } else { format!(" Done before: {}.", done.join(", ")) };
-                return Output::error(format!("{}: {why}.{before}", shown(&place)));
+            match scene.workspace.write(&place, &now, &text, call.is_asked()).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let words = " The editor changed it while saving; read it before you edit it again:";
+                    let _ = write!(changed, "{words} {}.", shown(&place));
+                }
+                Err(why) => {
+                    let before =
+                        if done.is_empty() { String::new() } else { format!(" Done before: {}.", done.join(", ")) };
+                    return Output::error(format!("{}: {why}.{before}", shown(&place)));
+                }
             }
             done.push(shown(&place));
         }
-        Output::quiet(format!("Written: {}.", done.join(", "))).raw(json!({ "written": done }))
+        Output::quiet(format!("Written: {}.{changed}", done.join(", "))).raw(json!({ "written": done }))
     });
     prepared.content = content;
     for (place, line) in places {

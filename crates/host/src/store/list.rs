@@ -12,6 +12,8 @@ pub struct ListQuery {
     pub cwd: Option<String>,
     /// Only those of this agent.
     pub agent: Option<String>,
+    /// Only those that had a turn.
+    pub begun: bool,
     /// Where the last page ended.
     pub cursor: Option<String>,
     /// How many at most; 0 stands for 50.
@@ -90,11 +92,11 @@ fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
     let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit.min(MOST) };
     let cwd = if query.cwd.is_some() { "AND cwd = :cwd" } else { "AND :cwd IS NULL" };
     let rest = format!(
-        "WHERE touched < :before {cwd} AND (:agent IS NULL OR agent = :agent) ORDER BY touched DESC LIMIT :limit"
+        "WHERE touched < :before {cwd} AND (:agent IS NULL OR agent = :agent) AND turn >= :turns ORDER BY touched DESC LIMIT :limit"
     );
     let mut find = db.prepare_cached(&session::select(&rest))?;
     let params = named_params! {
-        ":before": before, ":cwd": query.cwd, ":agent": query.agent, ":limit": i64::try_from(limit + 1).unwrap_or(i64::MAX),
+        ":before": before, ":cwd": query.cwd, ":agent": query.agent, ":turns": i64::from(query.begun), ":limit": i64::try_from(limit + 1).unwrap_or(i64::MAX),
     };
     let mut rows = find.query(params)?;
     let mut page = Page::default();

@@ -1,6 +1,7 @@
 //! What was spoken of before: the file that "it" means, and the command that "again" means.
 
 use super::action::Action;
+use crate::editor_prompts::is_added;
 use crate::model::{Message, ToolRequest};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -60,7 +61,7 @@ impl Memory {
 /// The text of a prompt, with what is mentioned in it by its path or address; and the file that is attached, if it is one.
 pub fn prompt(blocks: &[ContentBlock]) -> (String, Option<String>) {
     let (mut text, mut attached, mut after_text) = (String::new(), Vec::new(), false);
-    for block in blocks {
+    for block in blocks.iter().filter(|block| !is_added(block)) {
         if let Some(more) = block.as_text() {
             // Text right behind text is a paragraph of its own; text behind a mention goes on in the same sentence.
             if after_text && !text.is_empty() && !text.ends_with('\n') {

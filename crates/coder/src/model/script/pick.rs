@@ -1,6 +1,7 @@
 //! Finds the place in a scenario from the conversation alone, so that a loaded session goes on where it was.
 
-use super::scenario::{Answer, Scenario, Turn, joined, matches};
+use super::scenario::{Answer, Scenario, Turn, matches};
+use crate::editor_prompts;
 use crate::model::{Message, ToolResult};
 
 /// A conversation as far as a script looks at it.
@@ -17,7 +18,7 @@ impl<'a> View<'a> {
         for message in messages {
             match message {
                 Message::User(content) => {
-                    view.prompts.push(joined(content));
+                    view.prompts.push(editor_prompts::words(content));
                     view.rounds.clear();
                 }
                 Message::Assistant { .. } => view.rounds.push(&[]),

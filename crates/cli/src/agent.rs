@@ -5,7 +5,7 @@ use crate::shared::{Failed, USAGE, bad_choice, bad_config, note};
 use clap::{Args, Subcommand};
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,6 +26,13 @@ const CANCEL: Duration = Duration::from_secs(10);
 const IN_ZED: &str = r#"In Zed, for example:
 
   "agent_servers": { "Tieline": { "command": "tieline", "args": ["agent"] } }"#;
+
+/// What a person is told who types it.
+const AT_A_TERMINAL: &str = r#"this is for clients: an editor starts it and talks to it in JSON over standard input and output.
+To ask it something here, type:  tieline exec "list the files"
+With a model, see:               tieline models
+For an editor's settings, see:   tieline agent --help
+To write the JSON yourself:      cat | tieline agent"#;
 
 /// The coding agent, for any ACP client; with the model of your choice, or without a key and a network
 ///
@@ -117,6 +124,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
     let done = match arguments.action {
         Some(Action::Login(login)) => login::log_in(login, model, base_url.as_deref()),
         Some(Action::Logout { provider }) => login::log_out(provider, model),
+        None if std::io::stdin().is_terminal() => Err((USAGE, AT_A_TERMINAL.to_owned())),
         None => serve(arguments),
     };
     match done {

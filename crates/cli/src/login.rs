@@ -6,9 +6,11 @@ use clap::Args;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::time::Duration;
+use tieline_client::sanitize;
 use tieline_coder::model::ModelError;
 use tieline_coder::model::choose;
 use tieline_coder::model::provider::{Keyring, Keys, NO_KEYRING, Place, Provider, Secret};
+use tieline_coder::model::ways;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Longer than any key.
@@ -72,11 +74,17 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
             text.lines().next().unwrap_or_default().to_owned()
         };
         let key = Secret::new(&typed).ok_or((USAGE, "that is no key; nothing was stored".into()))?;
+        let mut model = provider.example();
         if !arguments.no_check {
             provider.use_key(key.clone());
             let listed = tokio::time::timeout(TIME, provider.list()).await;
             match listed.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into()))) {
-                Ok(models) => say(&format!("The key works: {} has {} models.", provider.title, models.len())),
+                Ok(models) => {
+                    say(&format!("The key works: {} has {} models.", provider.title, models.len()));
+                    let offered = |model: &String| models.iter().any(|one| one.name == *model);
+                    let first = models.first().map(|first| sanitize::line(&first.name));
+                    model = model.filter(offered).or(first);
+                }
                 Err(ModelError::LoginNeeded(_)) => {
                     return Err((WRONG, format!("{} refused this key; nothing was stored", provider.title)));
                 }
@@ -84,9 +92,13 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
             }
         }
         let place = keep(&provider, &key, place, arguments.keyring).await?;
-        say(&format!("Stored in {place}. Start with `tieline agent --model {}/MODEL`.", provider.name));
+        say(&format!("Stored in {place}."));
         if let Some(first) = provider.comes_first() {
             say(&format!("But {first} and comes first; the stored key counts when it is gone."));
+        }
+        match model {
+            Some(model) => say(&format!("Now type: {}", ways::line(&format!("{}/{model}", provider.name)))),
+            None => say(&format!("Its models: tieline models {}", provider.name)),
         }
         Ok(())
     })

@@ -11,6 +11,7 @@ use tieline_client::config::{self, Config};
 use tieline_client::sanitize;
 use tieline_coder::model::choose;
 use tieline_coder::model::provider::{self, Offered, PRESETS, Provider};
+use tieline_coder::model::ways::line;
 
 /// How long a list may take.
 const TIME: Duration = Duration::from_mins(1);
@@ -94,18 +95,19 @@ fn lines(text: &mut String, provider: &str, models: &[Offered]) {
 
 async fn providers(text: &mut String, config: &Config, http: &tieline_coder::http::Http) -> Result<(), config::Error> {
     let own = config.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
-    let rows = PRESETS.iter().map(|preset| (preset.name, preset.example)).chain(own.map(|name| (name, "MODEL")));
-    for (name, example) in rows {
+    for name in PRESETS.iter().map(|preset| preset.name).chain(own) {
         let provider = Provider::resolve(name, None, config, http.clone())?;
         let state = match (provider.key_env(), provider.ready().await) {
             (None, _) => "no key needed".to_owned(),
             (Some(_), Ok(())) => "ready".to_owned(),
-            (Some(env), Err(_)) => format!("no key: `tieline agent login {name}`, or set {env}"),
+            (Some(env), Err(_)) => format!("no key: set {env}, or type: tieline agent login {name}"),
         };
         let _ = writeln!(
             text,
-            "{name:12}  {:26}  {state}\n{:12}  tieline agent --model {name}/{example}",
-            provider.title, ""
+            "{name:12}  {:26}  {state}\n{:12}  {}",
+            provider.title,
+            "",
+            line(&format!("{name}/{}", provider.example().as_deref().unwrap_or("MODEL")))
         );
     }
     text.push_str("\nTheir models: `tieline models NAME`. Servers on this machine: `tieline models --local`.\n");

@@ -143,7 +143,7 @@ fn what_is_wrong_is_told_with_what_to_type() {
         let (_, err, code) = tieline(&place, arguments);
         assert!(code != Some(0) && err.contains(expect), "{arguments:?}: {code:?} {err}");
     };
-    check(&["agent", "--model", "gpt-5"], "PROVIDER/MODEL such as");
+    check(&["agent", "--model", "gpt-5"], "write PROVIDER/MODEL");
     check(&["agent", "--model", "nobody/x"], "There is no provider `nobody`");
     let set =
         Command::new(env!("CARGO_BIN_EXE_tieline")).arg("agent").env("TIELINE_MODEL", "noone/x").output().unwrap();
@@ -157,16 +157,18 @@ fn what_is_wrong_is_told_with_what_to_type() {
     check(&["agent"], "config.toml:2: unknown key `models.model`");
 }
 
-/// The lines that the documentation offers for copying: the title, variables, words behind `tieline agent`.
+/// The lines that the documentation offers for copying: the title, variables, words behind `tieline exec`.
 fn documented() -> Vec<(String, Vec<String>, Vec<String>)> {
     let text = include_str!("../../../docs/models.md");
     let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix("` |")?.split_once(" | `"));
     let row = |(title, line): (&str, &str)| {
-        let (before, after) = line.split_once("tieline agent").unwrap();
+        let (before, after) = line.split_once("tieline exec").unwrap();
+        // What to do comes last; the rest is handed to the agent.
+        let after = after.split(" \"").next().unwrap();
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         (title.to_owned(), words(before), words(after))
     };
-    rows.filter(|(_, line)| line.contains("tieline agent --model")).map(row).collect()
+    rows.filter(|(_, line)| line.contains("tieline exec --model")).map(row).collect()
 }
 
 #[test]

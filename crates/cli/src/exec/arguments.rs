@@ -100,6 +100,10 @@ pub struct Arguments {
     #[arg(long, short, value_name = "MODEL", help_heading = "Prompt")]
     pub model: Option<String>,
 
+    /// Reaches the provider of the built-in agent's model at this address instead
+    #[arg(long, value_name = "URL", help_heading = "Prompt")]
+    pub base_url: Option<String>,
+
     /// Sets an option of the session first; can be given again
     #[arg(long, short, value_name = "ID=VALUE", value_parser = pair, help_heading = "Prompt")]
     pub option: Vec<(String, String)>,

@@ -17,6 +17,7 @@ use tieline_client::permission::{self, Headless, Policy};
 use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
+use tieline_coder::model::choose;
 use tieline_host::rules::{Decision, Rule};
 use tieline_host::store::Claim;
 use tieline_schema::{ClientCapabilities, McpServer};
@@ -73,12 +74,7 @@ pub async fn prepare(
         // Where we find no place to keep something, it would find none either.
         agent.command.push("--no-store".to_owned());
     }
-    if let Some(model) = arguments.model.as_ref().filter(|model| model.contains('/') || *model == "offline")
-        && agent.is_built_in()
-    {
-        // It can only switch to models that it knows from its start.
-        agent.command.extend(["--model".to_owned(), model.clone()]);
-    }
+    model(arguments, config, &mut agent)?;
     let roots = roots(arguments, entry.as_ref())?;
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
     mcp.extend(servers);
@@ -269,6 +265,27 @@ async fn entry(arguments: &Arguments, config: &Config, journal: Option<&Journal>
 /// What the journal calls an agent: its name, or its whole command line.
 fn key(agent: &AgentSpec, by_command: bool) -> String {
     if by_command { agents::join_line(&agent.command) } else { agent.name.clone() }
+}
+
+/// Hands the model over to the built-in agent, which can only switch to those that it knows from its start.
+fn model(arguments: &Arguments, config: &Config, agent: &mut AgentSpec) -> Result<()> {
+    let (model, base_url) = (&arguments.model, &arguments.base_url);
+    if !agent.is_built_in() {
+        return match base_url {
+            Some(_) => Err(usage("--base-url is about the models of the built-in agent".to_owned())),
+            None => Ok(()),
+        };
+    }
+    if model.is_none() && base_url.is_none() {
+        return Ok(());
+    }
+    let mut wanted = config.clone();
+    wanted.models.default = model.clone().or(wanted.models.default);
+    choose::choose(base_url.as_deref(), &wanted, &choose::http(&wanted)).map_err(|error| usage(error.to_string()))?;
+    for (flag, value) in [("--model", model), ("--base-url", base_url)] {
+        agent.command.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+    }
+    Ok(())
 }
 
 /// An agent by its command. A path is meant from here, also when the session goes on elsewhere.

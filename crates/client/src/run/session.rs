@@ -71,10 +71,12 @@ fn roots(plan: &Plan, agent: &AgentHandle) -> Vec<String> {
 pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<Failure> {
     let methods = agent.auth_methods().to_vec();
     let mut failure = Failure::new(Ending::LoginNeeded, phase, format!("the agent wants you to log in first: {why}"));
-    failure.hint = Some(match methods.first() {
-        Some(first) => format!("log in with one of the methods, for example: --login {}", first.id()),
-        None => "the agent names no way to log in; its own documentation should".into(),
-    });
+    failure.hint = match methods.first() {
+        // Some agents say themselves what to type; a second way would only confuse.
+        _ if why.contains("type: tieline ") || why.contains("Type: tieline ") => None,
+        Some(first) => Some(format!("log in with one of the methods, for example: --login {}", first.id())),
+        None => Some("the agent names no way to log in; its own documentation should".into()),
+    };
     failure.logins = methods;
     failure
 }

@@ -24,17 +24,43 @@ pub fn http(config: &Config) -> Http {
 }
 
 /// Takes `PROVIDER/MODEL` apart.
-pub fn split(name: &str) -> Result<(&str, &str), String> {
+fn split<'a>(name: &'a str, config: &Config) -> Result<(&'a str, &'a str), String> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok((provider, model)),
         _ => {
-            let preset = provider::named(name.trim_end_matches('/')).or(PRESETS.first());
-            let example = preset.map_or_else(String::new, |preset| format!("{}/{}", preset.name, preset.example));
+            let (bare, mut meant) = (name.trim_end_matches('/'), Vec::new());
+            if let Some(preset) = provider::named(bare) {
+                meant.push(format!("{bare}/{}", preset.example));
+            } else if let Some(model) = config.providers.get(bare).and_then(|own| own.models.first()) {
+                meant.push(format!("{bare}/{model}"));
+            } else {
+                meant = makers(bare, config);
+            }
+            let hint = match &meant[..] {
+                [first, second, ..] => format!("Did you mean `{first}` or `{second}`?"),
+                [first] => format!("Did you mean `{first}`?"),
+                [] => {
+                    let example = PRESETS.first().map(|preset| format!("{}/{}", preset.name, preset.example));
+                    format!("An example is `{}`.", example.unwrap_or_default())
+                }
+            };
             Err(format!(
-                "`{name}` is no model. Type `offline`, or PROVIDER/MODEL such as `{example}`; `tieline models` lists them."
+                "`{name}` is no model: write PROVIDER/MODEL, or `offline`. {hint} Providers and models: tieline models"
             ))
         }
     }
+}
+
+/// Who may have a model of this name: providers of the configuration that name it, and those whose models begin with the same word.
+fn makers(model: &str, config: &Config) -> Vec<String> {
+    let own = config.providers.iter().filter(|(_, own)| own.models.iter().any(|known| known == model));
+    let word = |name: &str| name.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_lowercase();
+    let begins = |example: &str| {
+        let example = example.rsplit('/').next().unwrap_or_default();
+        !word(model).is_empty() && word(example) == word(model)
+    };
+    let known = PRESETS.iter().filter(|preset| begins(preset.example)).map(|preset| preset.name);
+    own.map(|(name, _)| name.as_str()).chain(known).map(|provider| format!("{provider}/{model}")).collect()
 }
 
 /// Looks for mistakes in what the configuration says of models and providers.
@@ -44,7 +70,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
         if name == "offline" {
             continue;
         }
-        let (provider, _) = split(name).map_err(|why| config.mistake(key, why))?;
+        let (provider, _) = split(name, config).map_err(|why| config.mistake(key, why))?;
         if provider::named(provider).is_none() && !config.providers.contains_key(provider) {
             return Err(config.mistake(key, provider::unknown(provider, config)));
         }
@@ -58,7 +84,7 @@ pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Ch
     let offline: Arc<dyn Model> = Arc::new(Offline::new());
     let mut known = HashMap::new();
     let mut named = |name: &str, base_url, first: bool| -> Result<(Arc<Provider>, String), Error> {
-        let (provider, model) = split(name).map_err(Error::new)?;
+        let (provider, model) = split(name, config).map_err(Error::new)?;
         let found = match known.get(provider) {
             Some(found) => Arc::clone(found),
             None => {
@@ -126,6 +152,11 @@ mod tests {
     fn mistakes_have_a_line() {
         for (text, expect) in [
             ("[models]\ndefault = 'gpt-5.4'", "config.toml:2: `gpt-5.4` is no model"),
+            ("[models]\ndefault = 'gpt-4.1'", "Did you mean `openai/gpt-4.1` or `openai-chat/gpt-4.1`?"),
+            ("[models]\ndefault = 'claude-opus-9'", "Did you mean `anthropic/claude-opus-9`?"),
+            ("[models]\ndefault = 'anthropic'", "Did you mean `anthropic/claude-sonnet-5-5`?"),
+            ("[models]\ndefault = 'x'\n[providers.mine]\nmodels = ['x']", "Did you mean `mine/x`?"),
+            ("[models]\ndefault = 'zzz'", "An example is `anthropic/"),
             ("[models]\nchoices = ['openai/x', 'nobody/x']", "config.toml:2: There is no provider `nobody`"),
             ("[providers.mine]\nmodels = ['x']", "config.toml:2: the provider `mine` has no address"),
         ] {

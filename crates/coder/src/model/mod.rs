@@ -7,7 +7,7 @@ pub mod choose;
 pub mod offline;
 pub mod provider;
 pub mod script;
-mod ways;
+pub mod ways;
 
 pub use ways::ways;
 

@@ -2,8 +2,14 @@
 
 /// The three ways, in a sentence.
 pub fn ways() -> String {
-    let key = "`tieline agent login anthropic` keeps a key of yours";
-    let local = "`tieline models --local` finds model servers on this machine";
-    let all = "`tieline models` lists every provider with the line to type";
-    format!("Three ways to one: {key}; {local}; {all}.")
+    let key =
+        format!("a key of yours: `tieline agent login anthropic`, then `{}`", line("anthropic/claude-sonnet-5-5"));
+    let local = "a model server on this machine: `tieline models --local`";
+    let other = "another agent: `tieline agents list`";
+    format!("Three ways to one: {key}; {local}; {other}. `tieline models` lists every provider with the line to type.")
+}
+
+/// The line that asks a model at a terminal.
+pub fn line(model: &str) -> String {
+    format!("tieline exec --model {model} \"what to do\"")
 }

@@ -7,6 +7,7 @@ use super::{Format, Provider, known};
 use crate::http::Http;
 use crate::model::ModelError;
 use crate::model::offline::distance;
+use crate::model::ways::line;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,14 +79,12 @@ impl Provider {
         let hint = match near.first() {
             Some(first) => {
                 let names: Vec<String> = near.iter().map(|near| format!("`{near}`")).collect();
-                format!(" Did you mean {}? Start with `--model {name}/{first}`.", names.join(" or "))
+                format!(" Did you mean {}? Type: {}", names.join(" or "), line(&format!("{name}/{first}")))
             }
-            None => format!(" Start with `--model {name}/NAME`."),
+            None => String::new(),
         };
         ModelError::Failed(
-            self.clean(&format!(
-                "{name} has no model `{model}`. Type `tieline models {name}` to see what it has.{hint}"
-            )),
+            self.clean(&format!("{name} has no model `{model}`; `tieline models {name}` lists what it has.{hint}")),
         )
     }
 

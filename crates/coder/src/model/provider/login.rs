@@ -158,22 +158,28 @@ impl Provider {
     /// What to type when the key is missing or wrong, with what the provider said about it.
     pub(super) fn login_hint(&self, said: &str) -> String {
         let (title, name) = (&self.title, &self.name);
-        let env = self.key_env.as_ref().map_or_else(String::new, |env| format!(", or set {env}"));
-        let login = format!("Type `tieline agent login {name}`");
+        let set = |end| self.key_env.as_ref().map_or_else(String::new, |env| format!("Set {env}{end}"));
+        let login = format!("tieline agent login {name}");
+        let way = match set(", or type: ") {
+            set if set.is_empty() => format!("Type: {login}"),
+            set => format!("{set}{login}"),
+        };
         let said = self.said(said);
         match &*self.state() {
             // What is stored would not count, so a login would not help.
             KeyState::Known(_, Source::Variable(env)) => format!(
-                "{title} refused the key in {env}{said}. Set it to a key that works, or unset it and type `tieline agent \
-                 login {name}`."
+                "{title} refused the key in {env}{said}. Set it to one that works, or type: unset {env}; {login}"
             ),
             KeyState::Known(_, Source::KeyFile) => {
                 let file = self.own.key_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-                format!("{title} refused the key in {file}{said}. Put one there that works{env}.")
+                format!(
+                    "{title} refused the key in {file}{said}. Put one there that works. {}",
+                    set(" and it counts first.")
+                )
             }
-            KeyState::Known(..) => format!("{title} refused the key{said}. {login}{env}, then try again."),
-            KeyState::Missing(Some(why)) => format!("{title} wants a key: {why}. {login}{env}, then try again."),
-            _ => format!("{title} wants a key{said}. {login}{env}, then try again."),
+            KeyState::Known(..) => format!("{title} refused the key{said}. {way}"),
+            KeyState::Missing(Some(why)) => format!("{title} wants a key: {why}. {way}"),
+            _ => format!("{title} wants a key{said}. {way}"),
         }
     }
 

@@ -145,8 +145,9 @@ impl Provider {
             value.set_sensitive(true);
             headers.push((header, value));
         }
-        // Somebody else's server at another address may want no key, or one in a header.
-        let needs_key = key_env.is_some() && !elsewhere && headers.is_empty();
+        // Somebody else's server at another address may want no key, or one in a header; unless the configuration says where it is.
+        let is_told = own.key_env.as_ref().is_some_and(|env| !env.is_empty()) || own.key_file.is_some();
+        let needs_key = key_env.is_some() && headers.is_empty() && (is_told || !elsewhere);
         let patience = Patience { tries: config.network.tries(), ..Patience::default() };
         let here = plain.and_then(|uri| uri.host().map(is_local)).unwrap_or_default();
         // A small machine reads a long prompt for minutes before it says a word.
@@ -207,6 +208,12 @@ impl Provider {
             blind: Arc::default(),
             provider: Arc::clone(self),
         }
+    }
+
+    /// A model to start with: the first that the configuration names, or the one of the table.
+    pub fn example(&self) -> Option<String> {
+        let preset = || named(&self.name).map(|preset| preset.example.to_owned());
+        self.own.models.first().cloned().or_else(preset)
     }
 
     /// The models that the configuration names for it.

@@ -178,8 +178,16 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
     let mut settings = Settings::new(Offline::new());
     settings.models = chosen.models;
     settings.provider = chosen.provider;
-    settings.http = http;
+    settings.http = http.clone();
     settings.thought_level.clone_from(&config.models.thought_level);
+    settings.base_url = base_url.map(str::to_owned);
+    let config = config.clone();
+    settings.find = Some(Arc::new(move |id, base_url| {
+        let mut config = config.clone();
+        config.models.default = Some(id.to_owned());
+        let mut chosen = choose::choose(base_url, &config, &http).map_err(|error| error.to_string())?;
+        Ok(chosen.models.swap_remove(0))
+    }));
     Ok(settings)
 }
 

@@ -1,11 +1,11 @@
 //! The agent: its settings, the store, and its sessions from new to deleted.
 
 use crate::commands;
-use crate::history;
+use crate::history::History;
 use crate::http::Http;
 use crate::mcp;
-use crate::model::Model;
 use crate::model::provider::Provider;
+use crate::model::{Gone, Model};
 use crate::notice;
 use crate::report::store_failed;
 use crate::session::{Conversation, Past, Place};
@@ -61,7 +61,17 @@ pub struct Settings {
     pub provider: Option<Arc<Provider>>,
     /// How hard a model should think: a value of its `thought_level` option.
     pub thought_level: Option<String>,
+    /// The address that the user named for the provider of the first model.
+    pub base_url: Option<String>,
+    /// Finds the model of an older session that is not among `models`.
+    pub find: Option<FindModel>,
 }
+
+/// Several models.
+type Models = Vec<Arc<dyn Model>>;
+
+/// Finds a model by its id, at the address that was named for its provider.
+pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
 
 impl Settings {
     /// The usual settings with one model.
@@ -79,6 +89,8 @@ impl Settings {
             servers: None,
             provider: None,
             thought_level: None,
+            base_url: None,
+            find: None,
         }
     }
 }
@@ -93,6 +105,33 @@ impl Settings {
             }
         }
         all
+    }
+
+    /// What is stored about a model, so that a session goes on with it.
+    pub(crate) fn chosen(&self, model: &dyn Model) -> serde_json::Value {
+        let of_first = model.provider().zip(self.provider.as_ref()).is_some_and(|(one, two)| one.name == two.name);
+        // A password in it is nothing to keep.
+        let base_url = self.base_url.as_ref().filter(|url| of_first && !url.contains('@'));
+        serde_json::json!({ "model": model.id(), "base_url": base_url })
+    }
+
+    /// The model that a session was with, and all to choose from. One that can't be found any more says so when it is asked.
+    pub(crate) fn restored(&self, options: &serde_json::Value) -> (Option<Arc<dyn Model>>, Models) {
+        let mut models = self.models.clone();
+        let Some(id) = options["model"].as_str() else { return (None, models) };
+        let base_url = options["base_url"].as_str();
+        let known = models.iter().position(|model| model.id() == id);
+        if let Some(at) = known
+            && (base_url.is_none() || self.find.is_none())
+        {
+            return (Some(Arc::clone(&models[at])), models);
+        }
+        let nobody = || Err("nobody here knows it.".to_owned());
+        let found = self.find.as_ref().map_or_else(nobody, |find| find(id, base_url));
+        let model = found.unwrap_or_else(|why| Arc::new(Gone::new(id, &why)));
+        models.retain(|known| known.id() != id);
+        models.push(Arc::clone(&model));
+        (Some(model), models)
     }
 
     /// The files with keys that the configuration names.
@@ -147,11 +186,14 @@ impl Coder {
         Ok(Opened::new(session).options(options).commands(commands))
     }
 
-    /// Refuses a session while the model that would answer can't be asked. The engine adds the ways to log in.
-    async fn check_login(&self) -> Result<()> {
-        match self.settings.models.first() {
-            Some(model) => model.ready().await.map_err(|error| error.told(&**model)),
-            None => Ok(()),
+    /// Refuses a session while no model that would answer can be asked: neither its own nor the one that is named now. The engine
+    /// adds the ways to log in.
+    async fn check_login(&self, own: Option<&Arc<dyn Model>>) -> Result<()> {
+        let Some(named) = self.settings.models.first() else { return Ok(()) };
+        let Err(error) = named.ready().await else { return Ok(()) };
+        match own {
+            Some(own) if own.id() != named.id() && own.ready().await.is_ok() => Ok(()),
+            _ => Err(error.told(&**named)),
         }
     }
 
@@ -183,7 +225,7 @@ impl Agent for Coder {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
-        self.check_login().await?;
+        self.check_login(None).await?;
         let id = opening.session.id().clone();
         let store = self.store().await?;
         let mut past = Past::default();
@@ -193,6 +235,7 @@ impl Agent for Coder {
                 agent: NAME.into(),
                 cwd: opening.cwd.clone(),
                 directories: opening.additional_directories.clone(),
+                options: self.settings.models.first().map(|model| self.settings.chosen(&**model).into()),
                 ..NewSession::default()
             };
             past.log = Some(Arc::new(store.create(new).await.map_err(store_failed)?));
@@ -203,31 +246,32 @@ impl Agent for Coder {
     }
 
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Conversation>> {
-        self.check_login().await?;
         let id = resuming.session.id().clone();
         let Some(store) = self.store().await? else { return Err(Error::unknown_session(&id)) };
         let known = store.session(&id).await.map_err(store_failed)?;
         if known.agent != NAME {
             return Err(Error::unknown_session(&id));
         }
+        let options = known.options.as_ref().and_then(|raw| raw.parse().ok()).unwrap_or_default();
+        self.check_login(self.settings.restored(&options).0.as_ref()).await?;
         let opened = store.open_session(&id, Claim::IfFree).await.map_err(|error| match error {
             store::Error::InUse { .. } => Error::wire(-32004, error.to_string()),
             error => store_failed(error),
         })?;
-        let mut past = Past { titled: known.title.is_some(), options: known.options, ..Past::default() };
+        let mut past = Past { titled: known.title.is_some(), options, ..Past::default() };
         past.log = Some(Arc::new(opened.log));
         past.kept = Some((store.clone(), Self::snapshots(store, &id)));
         let mut replay = store.load(&id);
-        let mut prompt = Vec::new();
+        let mut history = History::default();
         while let Some(page) = replay.next().await.map_err(store_failed)? {
             for stored in page {
-                history::take(&mut past.messages, &mut prompt, &stored);
+                history.take(&stored.event)?;
                 if resuming.replay {
                     tell_again(&resuming.session, stored).await?;
                 }
             }
         }
-        history::mend(&mut past.messages);
+        past.messages = history.end();
         if let Some(damage) = opened.damage {
             warn(&resuming.session, format!("A part of this session is lost: {damage}")).await?;
         }

@@ -4,7 +4,7 @@ use crate::model::{Message, ToolRequest, ToolResult};
 use serde::{Deserialize, Serialize};
 use tieline::schema::{Dialect, ResourceContents, from_json, to_json};
 use tieline::{ContentBlock, Raw};
-use tieline_host::store::{Event, Stored};
+use tieline_host::store::Event;
 pub use tieline_host::text::cut_line as cut;
 
 /// The name under which a compaction is stored.
@@ -12,23 +12,36 @@ const COMPACTION: &str = "compaction";
 /// A result that is longer, in bytes, is cut when the conversation does not fit.
 const LONG: usize = 8 * 1024;
 
+/// The name under which it is stored that a prompt was taken back.
+const TAKEN_BACK: &str = "taken_back";
+/// What a call is told to have given that was cut off.
+const CUT_OFF: &str = "Not finished: the turn ended before. It may have been done in part; look before you rely on it.";
+
+/// A message as it is stored. One flat record, because raw JSON can't be read inside an enum with a tag.
 #[derive(Serialize, Deserialize)]
-#[serde(tag = "role", rename_all = "lowercase")]
-enum Line {
-    /// Without content: what the user said last.
-    User {
-        content: Option<Vec<Raw>>,
-    },
-    Assistant {
-        text: String,
-        thought: String,
-        calls: Vec<ToolRequest>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        kept: Option<Raw>,
-    },
-    Results {
-        results: Vec<LineResult>,
-    },
+struct Line {
+    role: Role,
+    /// What the user said; absent if it is just what the prompt said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<Vec<Raw>>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    thought: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<ToolRequest>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kept: Option<Raw>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    results: Vec<LineResult>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Role {
+    User,
+    Assistant,
+    Results,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -39,96 +52,173 @@ struct LineResult {
     is_error: bool,
 }
 
-fn write(blocks: &[ContentBlock]) -> Vec<Raw> {
-    blocks.iter().filter_map(|block| Raw::new(to_json(block, Dialect::V2)).ok()).collect()
-}
+impl Line {
+    fn new(role: Role) -> Self {
+        let (text, thought, calls, results) = (String::new(), String::new(), Vec::new(), Vec::new());
+        Self { role, content: None, text, thought, calls, kept: None, results }
+    }
 
-fn read(blocks: Vec<Raw>) -> Vec<ContentBlock> {
-    blocks.iter().filter_map(|raw| from_json(raw.get()).ok()).collect()
-}
-
-/// The user's message as an event; `same` if it is just what the prompt said.
-pub fn user_event(content: &[ContentBlock], same: bool) -> Vec<Event> {
-    let content = (!same).then(|| write(content));
-    Raw::of(&Line::User { content }).map(Event::Model).into_iter().collect()
-}
-
-/// A message as an event.
-pub fn event(message: &Message) -> Vec<Event> {
-    let line = match message {
-        Message::User(content) => Line::User { content: Some(write(content)) },
-        Message::Assistant { text, thought, calls, kept } => {
-            Line::Assistant { text: text.clone(), thought: thought.clone(), calls: calls.clone(), kept: kept.clone() }
-        }
-        Message::Results(results) => {
-            let result = |result: &ToolResult| LineResult {
-                id: result.id.clone(),
-                name: result.name.clone(),
-                content: write(&result.content),
-                is_error: result.is_error,
-            };
-            Line::Results { results: results.iter().map(result).collect() }
-        }
-    };
-    Raw::of(&line).map(Event::Model).into_iter().collect()
-}
-
-/// The event that says that all messages before are replaced by a summary and the last `kept` ones, and what was cut.
-pub fn compaction_event(summary: Option<&str>, kept: usize, cut: Cut) -> Vec<Event> {
-    let (trimmed, prompts) = (cut != Cut::Nothing, cut == Cut::Everything);
-    let body = serde_json::json!({ "summary": summary, "kept": kept, "trimmed": trimmed, "prompts": prompts });
-    vec![Event::Other { kind: COMPACTION.into(), body: body.into() }]
-}
-
-/// Takes one stored event into the conversation. `prompt` is what the user said last.
-pub fn take(messages: &mut Vec<Message>, prompt: &mut Vec<ContentBlock>, stored: &Stored) {
-    match &stored.event {
-        Event::Prompt { content, .. } => prompt.clone_from(content),
-        Event::Model(raw) => match raw.parse() {
-            Ok(Line::User { content }) => {
-                mend(messages);
-                messages.push(Message::User(content.map_or_else(|| prompt.clone(), read)));
-            }
-            Ok(Line::Assistant { text, thought, calls, kept }) => {
-                messages.push(Message::Assistant { text, thought, calls, kept });
-            }
-            Ok(Line::Results { results }) => {
-                let result = |line: LineResult| ToolResult {
-                    id: line.id,
-                    name: line.name,
-                    content: read(line.content),
-                    is_error: line.is_error,
-                };
-                messages.push(Message::Results(results.into_iter().map(result).collect()));
-            }
-            Err(error) => tracing::warn!(%error, "a stored message can't be read"),
-        },
-        Event::Other { kind, body } if kind == COMPACTION => {
-            let body: serde_json::Value = body.parse().unwrap_or_default();
-            let kept = body["kept"].as_u64().and_then(|kept| usize::try_from(kept).ok()).unwrap_or(0);
-            if let Some(summary) = body["summary"].as_str() {
-                replace(messages, summary, kept);
-            }
-            match (body["trimmed"] == true, body["prompts"] == true) {
-                (_, true) => trim(messages, Cut::Everything),
-                (trimmed, _) => trimmed && trim(messages, Cut::Results),
-            };
-        }
-        _ => {}
+    fn store(&self) -> Result<Raw, Unusable> {
+        Raw::of(self).map_err(|error| Unusable(error.to_string()))
     }
 }
 
-/// Gives calls that were cut off a result, so that each call has one.
-pub fn mend(messages: &mut Vec<Message>) -> Option<&Message> {
+/// A message that can't be written down or read back, and why. Going on without it would be going on with another conversation.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a message of this session can't be used: {0}. Begin a new session; `tieline sessions show` still shows this one to you"
+)]
+pub struct Unusable(String);
+
+impl From<Unusable> for tieline::Error {
+    fn from(error: Unusable) -> Self {
+        Self::wire(-32603, error.to_string())
+    }
+}
+
+fn write(blocks: &[ContentBlock]) -> Result<Vec<Raw>, Unusable> {
+    blocks.iter().map(|block| Raw::new(to_json(block, Dialect::V2)).map_err(|e| Unusable(e.to_string()))).collect()
+}
+
+fn read(blocks: &[Raw]) -> Result<Vec<ContentBlock>, Unusable> {
+    blocks.iter().map(|raw| from_json(raw.get()).map_err(|e| Unusable(e.to_string()))).collect()
+}
+
+/// The user's message as an event; `same` if it is just what the prompt said.
+pub fn user_event(content: &[ContentBlock], same: bool) -> Result<Event, Unusable> {
+    let content = if same { None } else { Some(write(content)?) };
+    Line { content, ..Line::new(Role::User) }.store().map(Event::Model)
+}
+
+/// A message as an event.
+pub fn event(message: &Message) -> Result<Event, Unusable> {
+    let line = match message {
+        Message::User(content) => return user_event(content, false),
+        Message::Assistant { text, thought, calls, kept } => Line {
+            text: text.clone(),
+            thought: thought.clone(),
+            calls: calls.clone(),
+            kept: kept.clone(),
+            ..Line::new(Role::Assistant)
+        },
+        Message::Results(results) => {
+            let result = |result: &ToolResult| {
+                let content = write(&result.content)?;
+                Ok(LineResult { id: result.id.clone(), name: result.name.clone(), content, is_error: result.is_error })
+            };
+            let results = results.iter().map(result).collect::<Result<_, _>>()?;
+            Line { results, ..Line::new(Role::Results) }
+        }
+    };
+    line.store().map(Event::Model)
+}
+
+/// One result of a tool as an event, written down before the others are there.
+pub fn result_event(tool_call_id: &str, result: ToolResult) -> Result<Event, Unusable> {
+    let event = event(&Message::Results(vec![result]))?;
+    Ok(match event {
+        Event::Model(result) => Event::ToolResult { tool_call_id: tool_call_id.to_owned(), result },
+        other => other,
+    })
+}
+
+/// The event that says that all messages before are replaced by a summary and the last `kept` ones, and what was cut.
+pub fn compaction_event(summary: Option<&str>, kept: usize, cut: Cut) -> Event {
+    let (trimmed, prompts) = (cut != Cut::Nothing, cut == Cut::Everything);
+    let body = serde_json::json!({ "summary": summary, "kept": kept, "trimmed": trimmed, "prompts": prompts });
+    Event::Other { kind: COMPACTION.into(), body: body.into() }
+}
+
+/// Takes the last prompt out of the conversation if nothing followed it; the event that says so.
+pub fn take_back(messages: &mut Vec<Message>) -> Option<Event> {
+    messages.pop_if(|last| matches!(last, Message::User(_)))?;
+    Some(Event::Other { kind: TAKEN_BACK.into(), body: serde_json::json!({}).into() })
+}
+
+/// A conversation that is read back, event by event.
+#[derive(Default)]
+pub struct History {
+    messages: Vec<Message>,
+    /// What the user said last.
+    prompt: Vec<ContentBlock>,
+    /// Results of the calls that are open.
+    done: Vec<ToolResult>,
+}
+
+impl History {
+    /// Takes the next event in.
+    pub fn take(&mut self, event: &Event) -> Result<(), Unusable> {
+        match event {
+            Event::Prompt { content, .. } => self.prompt.clone_from(content),
+            Event::Model(raw) => self.message(raw)?,
+            Event::ToolResult { result, .. } => self.done.extend(results(parse(result)?)?),
+            Event::Other { kind, .. } if kind == TAKEN_BACK => drop(take_back(&mut self.messages)),
+            Event::Other { kind, body } if kind == COMPACTION => {
+                let body: serde_json::Value = body.parse().map_err(|error| Unusable(error.to_string()))?;
+                let kept = body["kept"].as_u64().and_then(|kept| usize::try_from(kept).ok()).unwrap_or(0);
+                if let Some(summary) = body["summary"].as_str() {
+                    replace(&mut self.messages, summary, kept);
+                }
+                match (body["trimmed"] == true, body["prompts"] == true) {
+                    (_, true) => trim(&mut self.messages, Cut::Everything),
+                    (trimmed, _) => trimmed && trim(&mut self.messages, Cut::Results),
+                };
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, raw: &Raw) -> Result<(), Unusable> {
+        let line = parse(raw)?;
+        let message = match line.role {
+            Role::User => {
+                mend(&mut self.messages, &mut self.done);
+                let said = line.content.as_deref().map(read).transpose()?;
+                Message::User(said.unwrap_or_else(|| self.prompt.clone()))
+            }
+            Role::Assistant => {
+                Message::Assistant { text: line.text, thought: line.thought, calls: line.calls, kept: line.kept }
+            }
+            Role::Results => Message::Results(results(line)?),
+        };
+        self.done.clear();
+        self.messages.push(message);
+        Ok(())
+    }
+
+    /// The conversation, fit to go on with: each call has its result.
+    pub fn end(mut self) -> Vec<Message> {
+        mend(&mut self.messages, &mut self.done);
+        self.messages
+    }
+}
+
+fn parse(raw: &Raw) -> Result<Line, Unusable> {
+    raw.parse().map_err(|error| Unusable(error.to_string()))
+}
+
+fn results(line: Line) -> Result<Vec<ToolResult>, Unusable> {
+    let result = |line: LineResult| {
+        Ok(ToolResult { content: read(&line.content)?, id: line.id, name: line.name, is_error: line.is_error })
+    };
+    line.results.into_iter().map(result).collect()
+}
+
+/// Gives calls that were cut off a result, so that each call has one: what is known of it, or that nothing is.
+pub fn mend<'a>(messages: &'a mut Vec<Message>, done: &mut Vec<ToolResult>) -> Option<&'a Message> {
+    let done = std::mem::take(done);
     let Some(Message::Assistant { calls, .. }) = messages.last() else { return None };
     if calls.is_empty() {
         return None;
     }
-    let result = |call: &ToolRequest| ToolResult {
-        id: call.id.clone(),
-        name: call.name.clone(),
-        content: vec!["Cancelled by the user. It may have been done in part; look before you rely on it.".into()],
-        is_error: true,
+    let result = |call: &ToolRequest| {
+        done.iter().find(|result| result.id == call.id).cloned().unwrap_or_else(|| ToolResult {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            content: vec![CUT_OFF.into()],
+            is_error: true,
+        })
     };
     let results = calls.iter().map(result).collect();
     messages.push(Message::Results(results));
@@ -238,4 +328,82 @@ fn middle_cut(text: &str) -> String {
         tail += 1;
     }
     format!("{}\n(… cut to fit …)\n{}", &text[..head], &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn call(id: &str) -> ToolRequest {
+        ToolRequest { id: id.into(), name: "read".into(), arguments: "{}".into() }
+    }
+
+    fn result(id: &str, text: &str) -> ToolResult {
+        ToolResult { id: id.into(), name: "read".into(), content: vec![text.into()], is_error: false }
+    }
+
+    fn said(calls: Vec<ToolRequest>) -> Message {
+        let kept = Some(json!({"by": "m", "data": [{"own": {"signature": "s", "n": 1.50}}]}).into());
+        Message::Assistant { text: "t".into(), thought: "h".into(), calls, kept }
+    }
+
+    fn read_back(events: &[Event]) -> Result<Vec<Message>, Unusable> {
+        let mut history = History::default();
+        for event in events {
+            history.take(event)?;
+        }
+        Ok(history.end())
+    }
+
+    #[test]
+    fn every_shape_is_read_back_as_it_was() {
+        let picture = from_json(r#"{"type":"image","mimeType":"image/png","data":"iVBORw0KGgo="}"#).unwrap();
+        let messages = vec![
+            Message::User(vec!["look".into(), picture]),
+            said(vec![call("1"), call("2")]),
+            Message::Results(vec![result("1", "one"), result("2", "two")]),
+            said(Vec::new()),
+        ];
+        let events: Vec<Event> = messages.iter().map(|message| event(message).unwrap()).collect();
+        assert_eq!(read_back(&events).unwrap(), messages);
+    }
+
+    /// As the first version wrote it.
+    #[test]
+    fn an_older_store_is_read() {
+        let line = |value: serde_json::Value| Event::Model(value.into());
+        let text = json!({"type": "text", "text": "one"});
+        let events = [
+            line(json!({"role": "user", "content": [{"type": "text", "text": "look"}]})),
+            line(
+                json!({"role": "assistant", "text": "t", "thought": "h", "calls": [{"id": "1", "name": "read", "arguments": "{}"}],
+                        "kept": {"by": "m", "data": [{"own": {"signature": "s", "n": 1.50}}]}}),
+            ),
+            line(
+                json!({"role": "results", "results": [{"id": "1", "name": "read", "content": [text], "is_error": false}]}),
+            ),
+        ];
+        let expect =
+            [Message::User(vec!["look".into()]), said(vec![call("1")]), Message::Results(vec![result("1", "one")])];
+        assert_eq!(read_back(&events).unwrap(), expect);
+    }
+
+    #[test]
+    fn what_was_cut_off_has_a_result() {
+        let user = user_event(&["go".into()], false).unwrap();
+        let calls = event(&said(vec![call("1"), call("2")])).unwrap();
+        let done = result_event("c1", result("1", "one")).unwrap();
+        let Some(Message::Results(results)) = read_back(&[user, calls, done]).unwrap().pop() else { panic!() };
+        assert_eq!(results[0], result("1", "one"));
+        assert!(results[1].is_error && text_of(&results[1].content[0]) == CUT_OFF);
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_an_error() {
+        for body in [json!({"role": "nobody"}), json!({"role": "results", "results": [{"id": 1}]}), json!([1])] {
+            let error = read_back(&[Event::Model(body.clone().into())]).unwrap_err().to_string();
+            assert!(error.contains("Begin a new session"), "{body}: {error}");
+        }
+    }
 }

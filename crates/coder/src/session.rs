@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::agent::{ClientHandle, Session, SessionHandle, Turn};
 use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
-use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Raw, Result, StopReason};
+use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Result, StopReason};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
 use tieline_host::rules::Mode;
@@ -44,7 +44,7 @@ pub struct Past {
     /// It has a title.
     pub titled: bool,
     /// The options that were chosen.
-    pub options: Option<Raw>,
+    pub options: serde_json::Value,
 }
 
 /// Where a session works, and with which MCP servers.
@@ -70,6 +70,8 @@ pub struct Conversation {
     commands: Arc<Commands>,
     servers: Arc<Servers>,
     notices: Arc<Notices>,
+    /// Who can be chosen to answer.
+    models: Vec<Arc<dyn Model>>,
     model: Mutex<Arc<dyn Model>>,
     thought_level: Mutex<Option<String>>,
     state: tokio::sync::Mutex<State>,
@@ -120,7 +122,8 @@ impl Conversation {
         let files = Files::new(roots);
         let permissions = Permissions::load(settings.mode, &files, Path::new(&cwd), settings.rules.as_deref())
             .map_err(|why| Error::wire(-32603, format!("The rules can't be read: {why}")))?;
-        let model = settings.models.first().cloned().ok_or_else(|| Error::internal("no model"))?;
+        let (own, models) = settings.restored(&past.options);
+        let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
         let thought_level = Mutex::new(settings.thought_level.clone());
         let jobs = Jobs::new(handle.clone(), past.log.as_ref()).await;
         // Last of all, so that nothing is started for a session that can't be opened.
@@ -139,6 +142,7 @@ impl Conversation {
             seen: Seen::default(),
             snapshots,
             permissions: Arc::new(permissions),
+            models,
             model: Mutex::new(model),
             thought_level,
             state: tokio::sync::Mutex::new(State {
@@ -148,10 +152,8 @@ impl Conversation {
                 cost: 0.0,
             }),
         };
-        if let Some(options) = past.options.and_then(|raw| raw.parse::<serde_json::Value>().ok()) {
-            for id in ["mode", "model", "thought_level"] {
-                let _ = session.choose(id, options[id].as_str().unwrap_or_default());
-            }
+        for id in ["mode", "thought_level"] {
+            let _ = session.choose(id, past.options[id].as_str().unwrap_or_default());
         }
         Ok(session)
     }
@@ -207,7 +209,7 @@ impl Conversation {
         match id {
             "mode" => mode_named(value).map(|mode| self.permissions.set_mode(mode)).is_some(),
             "model" => {
-                let found = self.settings.models.iter().find(|model| model.id() == value);
+                let found = self.models.iter().find(|model| model.id() == value);
                 found.map(|model| *lock(&self.model) = Arc::clone(model)).is_some()
             }
             "thought_level" if self.model().thought_levels().contains(&value) => {
@@ -233,7 +235,7 @@ impl Conversation {
         };
         let ways = permission::MODES.iter().map(|(id, name, meaning)| choice(id, name, meaning)).collect();
         let mode = select("mode", "Mode", mode_id(self.mode()), ways, ConfigCategory::Mode);
-        let known = self.settings.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
+        let known = self.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
         let model = self.model();
         let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
         if let [usual, ..] = model.thought_levels() {
@@ -247,9 +249,9 @@ impl Conversation {
 
     async fn save_options(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
-        let level = self.thought_level();
-        let options =
-            serde_json::json!({ "mode": mode_id(self.mode()), "model": self.model().id(), "thought_level": level });
+        let mut options = self.settings.chosen(&*self.model());
+        options["mode"] = mode_id(self.mode()).into();
+        options["thought_level"] = self.thought_level().into();
         store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
     }
 
@@ -299,7 +301,7 @@ impl Conversation {
             }
             Typed::Not => {}
         }
-        teller.note(history::user_event(&content, content == prompt && !own)).await?;
+        teller.note(vec![history::user_event(&content, content == prompt && !own)?]).await?;
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), recorder);
@@ -321,6 +323,7 @@ impl Conversation {
             messages: &mut state.messages,
             answer: Answer::default(),
             stop: None,
+            done: Vec::new(),
             max_requests: self.settings.max_requests,
             cost: &mut state.cost,
         };

@@ -15,7 +15,6 @@ use tieline::schema::{ErrorData, Items};
 use tieline::{
     Cost, Error, MessageKind, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind, WireError,
 };
-use tieline_host::store;
 use tokio::task::JoinSet;
 
 /// Why calls are not carried out whose answer was cut: they may be cut, too, and half a call does harm.
@@ -50,6 +49,8 @@ pub struct Work<'a> {
     pub stop: Option<StopReason>,
     /// The model is asked at most this often.
     pub max_requests: u32,
+    /// What came of the calls that are being carried out, so far.
+    pub done: Vec<ToolResult>,
     /// What the session cost so far, in US dollars.
     pub cost: &'a mut f64,
 }
@@ -107,8 +108,7 @@ impl Work<'_> {
                 Finish::Done if calls.is_empty() => return Ok(StopReason::EndTurn),
                 Finish::Done => {}
             }
-            let results = self.run(calls).await?;
-            self.push(Message::Results(results)).await?;
+            self.run(calls).await?;
         }
         Ok(StopReason::MaxTurnRequests)
     }
@@ -117,10 +117,10 @@ impl Work<'_> {
     pub async fn carry_out(&mut self, call: ToolRequest) -> Result<StopReason> {
         self.answer.calls.push(call.clone());
         self.keep_answer().await?;
-        let results = self.run(vec![call]).await?;
+        self.run(vec![call]).await?;
+        let Some(Message::Results(results)) = self.messages.last() else { return Ok(StopReason::EndTurn) };
         let said: Vec<&str> = results.iter().flat_map(|result| &result.content).map(history::text_of).collect();
         let said = said.join("\n");
-        self.push(Message::Results(results)).await?;
         self.teller().say(MessageKind::Agent, said.clone()).await?;
         self.teller().end_message();
         self.answer.text = said;
@@ -131,17 +131,17 @@ impl Work<'_> {
     /// Leaves a conversation that the next turn can go on with, however this one ended.
     pub async fn close(&mut self) -> Result<()> {
         self.keep_answer().await?;
-        if let Some(results) = history::mend(self.messages) {
-            let events = history::event(results);
-            self.scene.teller.note(events).await?;
+        if let Some(results) = history::mend(self.messages, &mut self.done) {
+            let event = history::event(results)?;
+            self.scene.teller.note(vec![event]).await?;
         }
         Ok(())
     }
 
     async fn push(&mut self, message: Message) -> Result<()> {
-        let events = history::event(&message);
+        let event = history::event(&message)?;
         self.messages.push(message);
-        self.teller().note(events).await
+        self.teller().note(vec![event]).await
     }
 
     async fn keep_answer(&mut self) -> Result<()> {
@@ -170,6 +170,12 @@ impl Work<'_> {
                 if room {
                     continue;
                 }
+            }
+            // What is refused once would be refused with each prompt that follows.
+            if let ModelError::Refused(_) = &error
+                && let Some(event) = history::take_back(self.messages)
+            {
+                self.teller().note(vec![event]).await?;
             }
             return Err(match error {
                 ModelError::RateLimited { why, after } => self.limited(why, after),
@@ -273,24 +279,23 @@ impl Work<'_> {
     }
 
     /// Runs the calls of one answer: neighbours that only read side by side, all others in order.
-    async fn run(&mut self, calls: Vec<ToolRequest>) -> Result<Vec<ToolResult>> {
-        let mut results = Vec::new();
+    async fn run(&mut self, calls: Vec<ToolRequest>) -> Result<()> {
         let reads = |call: &ToolRequest| tools::find(&call.name).is_some_and(Tool::reads_only);
         for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
             let mut running = JoinSet::new();
-            for (at, call) in group.iter().cloned().enumerate() {
+            for call in group.iter().cloned() {
                 let scene = Arc::clone(&self.scene);
-                let work = async move { carry_out(&scene, call).await.map(|result| (at, result)) };
+                let work = async move { carry_out(&scene, call).await };
                 running.spawn(busy::keep(busy::hold(), work));
             }
-            let mut done = Vec::new();
             while let Some(result) = running.join_next().await {
-                done.push(result.map_err(Error::internal)??);
+                self.done.push(result.map_err(Error::internal)??);
             }
-            done.sort_by_key(|(at, _)| *at);
-            results.extend(done.into_iter().map(|(_, result)| result));
         }
-        Ok(results)
+        let place = |result: &ToolResult| calls.iter().position(|call| call.id == result.id);
+        self.done.sort_by_key(place);
+        let results = std::mem::take(&mut self.done);
+        self.push(Message::Results(results)).await
     }
 }
 
@@ -312,7 +317,7 @@ pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, cut: his
     };
     teller.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
     let (summary, kept) = digest.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
-    teller.note(history::compaction_event(summary.as_deref(), kept, cut)).await?;
+    teller.note(vec![history::compaction_event(summary.as_deref(), kept, cut)]).await?;
     let told = match summary {
         Some(summary) => {
             history::replace(messages, &summary, kept);
@@ -412,12 +417,7 @@ async fn finish(call: &Call, request: &ToolRequest, output: Output) -> Result<Ou
         content: output.content.clone(),
         is_error: output.failed,
     };
-    for event in history::event(&Message::Results(vec![result])) {
-        if let store::Event::Model(result) = event {
-            let event = store::Event::ToolResult { tool_call_id: call.id().to_owned(), result };
-            call.teller().note(vec![event]).await?;
-        }
-    }
+    call.teller().note(vec![history::result_event(call.id(), result)?]).await?;
     let status = match (output.stopped, output.failed) {
         (true, _) => ToolCallStatus::Cancelled,
         (false, true) => ToolCallStatus::Failed,

@@ -110,8 +110,13 @@ fn serial(id: &str) -> Option<u64> {
 }
 
 /// What the user said, without what agents put beside it: texts that are one element, such as `<environment>…</environment>`.
-pub(crate) fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Said> {
-    let real: Vec<_> = texts.into_iter().map(str::trim).filter(|text| !text.is_empty() && !is_element(text)).collect();
+///
+/// `beside` the results of tools a text may be the user's, after a turn that was cut off, or a reminder of the agent: there only
+/// orders to the model are the user's.
+pub(crate) fn words<'a>(texts: impl IntoIterator<Item = &'a str>, beside: bool) -> Option<Said> {
+    let ordered = |text: &str| !beside || text.lines().any(|line| line.trim_start().starts_with("model:"));
+    let real = |text: &&str| !text.is_empty() && !is_element(text) && ordered(text);
+    let real: Vec<_> = texts.into_iter().map(str::trim).filter(real).collect();
     (!real.is_empty()).then(|| Said::User(real.join("\n")))
 }
 
@@ -185,8 +190,10 @@ mod tests {
 
     #[test]
     fn what_agents_add_is_not_the_user() {
-        assert_eq!(words(["<system-reminder>x</system-reminder>"]), None);
-        assert_eq!(words([" ", "<env_x>\ny</env_x>\n", "do <b>it</b>"]), Some(user("do <b>it</b>")));
-        assert_eq!(words(["<b>it</b> now"]), Some(user("<b>it</b> now")));
+        assert_eq!(words(["<system-reminder>x</system-reminder>"], false), None);
+        assert_eq!(words([" ", "<env_x>\ny</env_x>\n", "do <b>it</b>"], false), Some(user("do <b>it</b>")));
+        assert_eq!(words(["<b>it</b> now"], false), Some(user("<b>it</b> now")));
+        assert_eq!(words(["be careful"], true), None);
+        assert_eq!(words(["model: say x"], true), Some(user("model: say x")));
     }
 }

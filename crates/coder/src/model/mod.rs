@@ -235,6 +235,9 @@ pub enum ModelError {
         /// When it may be asked again, if it said so.
         after: Option<Duration>,
     },
+    /// The provider does not take this request, as often as it is sent.
+    #[error("{0}")]
+    Refused(String),
     /// Anything else, told so that a person knows what to do.
     #[error("{0}")]
     Failed(String),
@@ -248,6 +251,45 @@ impl ModelError {
             (Self::LoginNeeded(why), None) => tieline::Error::wire(-32000, why),
             (error, _) => tieline::Error::wire(-32603, error.to_string()),
         }
+    }
+}
+
+/// The model of an older session that can't be found any more. It says so to whoever asks it.
+pub(crate) struct Gone {
+    id: String,
+    name: String,
+    why: String,
+}
+
+impl Gone {
+    pub(crate) fn new(id: &str, why: &str) -> Self {
+        let words = format!(
+            "this session was with `{id}`, which can't be used now: {} Name another, such as `--model offline`; \
+             `tieline models` lists them",
+            why.trim_end()
+        );
+        Self { id: id.to_owned(), name: format!("{id} (can't be used)"), why: words }
+    }
+}
+
+impl Model for Gone {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn context_size(&self) -> u64 {
+        0
+    }
+
+    fn reply(&self, _: Request) -> Reply {
+        let error = ModelError::Failed(self.why.clone());
+        Reply::start(move |out| async move {
+            let _ = out.send(Err(error)).await;
+        })
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn read(body: &Value) -> Asked {
     for message in list(body, "messages") {
         let content = message.get("content").unwrap_or(&Value::Null);
         match message.get("role").and_then(Value::as_str) {
-            Some("user") => said.extend(words(texts(content))),
+            Some("user") => said.extend(words(texts(content), false)),
             Some("assistant") => {
                 let ids: Vec<_> = list(message, "tool_calls").iter().map(|call| string(call, "id")).collect();
                 if !ids.is_empty() {

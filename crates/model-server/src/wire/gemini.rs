@@ -18,13 +18,12 @@ pub(crate) fn read(body: &Value, model: &str, stream: bool, sse: bool) -> Asked 
             continue;
         }
         let results: Vec<_> = parts.iter().filter_map(|part| part.get("functionResponse")).collect();
-        if results.is_empty() {
-            said.extend(words(parts.iter().filter_map(|part| part.get("text")?.as_str())));
-        }
+        let beside = !results.is_empty();
         said.extend(results.into_iter().map(|result| Said::Result {
             id: string(result, "id"),
             text: result.get("response").map(readable).unwrap_or_default(),
         }));
+        said.extend(words(parts.iter().filter_map(|part| part.get("text")?.as_str()), beside));
     }
     let declared = list(body, "tools").iter().flat_map(|tool| list(tool, "functionDeclarations"));
     let tools = declared.map(|tool| {

@@ -19,14 +19,12 @@ pub(crate) fn read(body: &Value) -> Asked {
             }
             Some("user") => {
                 let results: Vec<_> = of("tool_result").collect();
-                // Texts beside a result are the agent's reminders.
-                if results.is_empty() {
-                    said.extend(words(texts(message.get("content").unwrap_or(&Value::Null))));
-                }
+                let beside = !results.is_empty();
                 said.extend(results.into_iter().map(|result| Said::Result {
                     id: string(result, "tool_use_id"),
                     text: texts(result.get("content").unwrap_or(&Value::Null)).join("\n"),
                 }));
+                said.extend(words(texts(message.get("content").unwrap_or(&Value::Null)), beside));
             }
             _ => {}
         }

@@ -9,12 +9,12 @@ pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
     let mut tools = offered(list(body, "tools"));
     if let Some(text) = body.get("input").and_then(Value::as_str) {
-        said.extend(words([text]));
+        said.extend(words([text], false));
     }
     for item in list(body, "input") {
         let kind = item.get("type").and_then(Value::as_str).unwrap_or("message");
         if kind == "message" && item.get("role").and_then(Value::as_str) == Some("user") {
-            said.extend(words(texts(item.get("content").unwrap_or(&Value::Null))));
+            said.extend(words(texts(item.get("content").unwrap_or(&Value::Null)), false));
         } else if kind == "additional_tools" {
             tools.extend(offered(list(item, "tools")));
         } else if kind.ends_with("_call_output") {

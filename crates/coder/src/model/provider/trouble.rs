@@ -35,6 +35,8 @@ pub enum Trouble {
         /// It never takes any.
         never: bool,
     },
+    /// It does not take the request as it is.
+    Refused(String),
     /// Anything else.
     Other(String),
 }
@@ -112,6 +114,7 @@ impl Trouble {
             }
             403 => Self::Access(text),
             408 | 409 | 425 | 429 | 500..=599 => Self::Passing { why: told, after, limited: status == 429 },
+            400 | 422 => Self::Refused(told),
             _ => Self::Other(told),
         }
     }
@@ -121,7 +124,8 @@ impl Trouble {
         let (why, kind) = message(body);
         let all = format!("{why} {kind}").to_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
-        let fits = matches!(self, Self::Other(_) | Self::Model | Self::Passing { .. } | Self::Address);
+        let fits =
+            matches!(self, Self::Other(_) | Self::Refused(_) | Self::Model | Self::Passing { .. } | Self::Address);
         if !fits || !matches!(status, 400 | 404 | 415 | 422 | 500) || !has(PICTURE) {
             return self;
         }
@@ -184,6 +188,7 @@ impl Trouble {
             Self::Passing { why, after, limited: true } => {
                 ModelError::RateLimited { why: provider.clean(&format!("{name}: {why}")), after }
             }
+            Self::Refused(why) => ModelError::Refused(provider.clean(&format!("{name}: {why}"))),
             Self::Passing { why, .. } | Self::Picture { why, .. } | Self::Other(why) => {
                 ModelError::Failed(provider.clean(&format!("{name}: {why}")))
             }

@@ -3,6 +3,7 @@
 mod arguments;
 mod ask;
 mod frames;
+mod input;
 mod json;
 mod lines;
 mod log;

@@ -17,10 +17,12 @@ mod undo;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use tieline_client::config::nearest;
 
 const EXAMPLES: &str = "Examples:
+  tieline exec list the files             ask the built-in agent
   tieline doctor                          does the built-in agent work?
   tieline agents add mine -- my-agent     give an agent a name
   tieline sessions search panic           find what was said
@@ -30,12 +32,24 @@ const EXAMPLES: &str = "Examples:
 Settings: ~/.config/tieline/config.toml and .tieline/config.toml; see `tieline config path`.
 A log of what happens inside: TIELINE_LOG=debug, and TIELINE_LOG_FILE=FILE to have it in a file.";
 
+/// What is said where nothing is typed.
+const START: &str = "Tieline asks coding agents, and keeps what they say and do.
+
+  tieline exec list the files    ask the built-in agent: no key, no network
+  tieline exec -c show a.txt     go on with that
+  tieline models                 how it gets a language model
+  tieline sessions list          what was said; `show`, `search` and `export` read it
+  tieline diff                   what an agent changed here last; `tieline undo` puts it back
+  tieline doctor                 does everything work?
+  tieline --help                 all the rest
+";
+
 /// Tieline speaks the Agent Client Protocol (ACP): any client, any agent, any version.
 #[derive(Parser)]
-#[command(name = "tieline", version, arg_required_else_help = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "tieline", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -62,14 +76,15 @@ fn main() -> ExitCode {
         // Programs that read our output get an object also for this.
         Err(error) => exec::refuse(&error).map_or_else(|| error.exit(), |code| std::process::exit(code.into())),
     };
+    let Some(command) = arguments.command.or_else(piped) else { return shared::print(START) };
     // `exec` listens itself, too.
-    if !matches!(arguments.command, Command::Exec(_))
+    if !matches!(command, Command::Exec(_))
         && let Err(why) = log::start(None)
     {
         shared::note(format_args!("tieline: {why}"));
         return ExitCode::from(shared::USAGE);
     }
-    match arguments.command {
+    match command {
         Command::Exec(arguments) => exec::run(*arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Models(arguments) => models::run(arguments),
@@ -84,8 +99,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// What is meant where nothing is typed but something is piped.
+fn piped() -> Option<Command> {
+    if std::io::stdin().is_terminal() { None } else { Arguments::try_parse_from(["tieline", "exec"]).ok()?.command }
+}
+
 /// A mistake in the command line. A flag is suggested only if it is nearly what was typed.
 fn helpful(mut error: clap::Error) -> clap::Error {
+    if error.kind() == ErrorKind::InvalidSubcommand && error.get(ContextKind::SuggestedSubcommand).is_none() {
+        let tip = "what is said to an agent stands behind `tieline exec`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
     if error.kind() != ErrorKind::UnknownArgument || !typed.starts_with("--") {
         return error;

@@ -8,10 +8,10 @@ use tieline::Protocol;
 use tieline_rpc::framing::Framing;
 
 const EXAMPLES: &str = "Examples:
-  tieline exec \"list the files\"                          the built-in agent, no key, no network
+  tieline exec list the files                            the built-in agent, no key, no network
   tieline exec --agent codex \"why does the build fail?\"  an agent of your configuration
   tieline exec \"fix the typo\" --allow-edits -- my-agent --acp
-  git diff | tieline exec -F json - | jq -r .text        the prompt from standard input
+  git diff | tieline exec -F json \"review this\" | jq -r .text
   tieline exec -c \"and now the tests\"                    goes on with the last session here
 
 Exit codes:
@@ -28,9 +28,11 @@ Exit codes:
 #[command(after_help = EXAMPLES, group = ArgGroup::new("policy"))]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Arguments {
-    /// What to say; `-` reads it from standard input
-    #[arg(value_name = "PROMPT|-")]
-    pub prompt: Option<String>,
+    /// What to say, quoted or not; what comes through a pipe is added
+    ///
+    /// Without words, or with `-`, it is read from standard input.
+    #[arg(value_name = "PROMPT")]
+    pub prompt: Vec<String>,
 
     /// A name (see `tieline agents list`) or one quoted command line
     #[arg(long, short, value_name = "NAME|COMMAND", value_hint = ValueHint::CommandString, help_heading = "Agent", conflicts_with = "command")]

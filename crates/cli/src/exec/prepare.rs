@@ -3,9 +3,9 @@
 use super::arguments::{Arguments, Format, OnAsk, OnLost};
 use super::ask::Person;
 use super::frames;
+use super::input::Given;
 use super::printer::Printer;
 use super::style::Style;
-use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_client::agents::{self, AgentSpec, BUILT_IN};
@@ -14,19 +14,13 @@ use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{self, Headless, Policy};
-use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Part, Parts, Phase, Plan, Warnings};
+use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
 use tieline_host::rules::{Decision, Rule};
 use tieline_host::store::Claim;
-use tieline_schema::{ClientCapabilities, McpServer};
-
-/// The longest prompt.
-const PROMPT: u64 = 16 * 1024 * 1024;
-
-/// The longest file with MCP servers.
-const MCP: u64 = 1024 * 1024;
+use tieline_schema::ClientCapabilities;
 
 /// All that a run needs.
 pub struct Prepared {
@@ -34,10 +28,10 @@ pub struct Prepared {
     pub parts: Parts<Services>,
 }
 
-type Result<T> = std::result::Result<T, Box<Failure>>;
+pub type Result<T> = std::result::Result<T, Box<Failure>>;
 
 /// The command line makes no sense.
-fn usage(why: impl Into<String>) -> Box<Failure> {
+pub fn usage(why: impl Into<String>) -> Box<Failure> {
     Failure::new(Ending::Usage, Phase::Find, why)
 }
 
@@ -55,7 +49,8 @@ pub async fn prepare(
     warnings: &Warnings,
 ) -> Result<Prepared> {
     config.held_back.iter().for_each(|held| warnings.push(held.to_string()));
-    let Given { prompt, servers } = Given::read(arguments).await?;
+    let teller = format.is_for_people().then(|| printer.clone());
+    let Given { prompt, servers } = Given::read(arguments, teller).await?;
     let journal = journal(arguments, warnings)?;
     let entry = entry(arguments, config, journal.as_ref()).await?;
     if let (Some(journal), None) = (&journal, &entry)
@@ -148,69 +143,6 @@ pub async fn prepare(
         plan,
         parts: Parts { handler: services, notes, frames: Arc::new(trace), warnings: warnings.clone(), chooser },
     })
-}
-
-/// What has to be read before anything else: the prompt and the MCP servers.
-struct Given {
-    prompt: Vec<Part>,
-    servers: Vec<McpServer>,
-}
-
-impl Given {
-    /// Reads it all elsewhere, so that signals and deadlines count while nothing comes.
-    async fn read(arguments: &Arguments) -> Result<Self> {
-        let (prompt, configs) = (arguments.prompt.clone(), arguments.mcp_config.clone());
-        let (files, images) = (arguments.file.clone(), arguments.image.clone());
-        let reading = tokio::task::spawn_blocking(move || {
-            let prompt = parts(prompt.as_deref(), &files, &images)?;
-            let mut found = Vec::new();
-            for path in &configs {
-                found.extend(servers(path)?);
-            }
-            Ok(Self { prompt, servers: found })
-        });
-        reading.await.unwrap_or_else(|error| Err(usage(format!("the prompt can't be read: {error}"))))
-    }
-}
-
-/// What to say.
-fn parts(prompt: Option<&str>, files: &[PathBuf], images: &[PathBuf]) -> Result<Vec<Part>> {
-    let text = match prompt {
-        Some("-") => read_all()?,
-        None if !std::io::stdin().is_terminal() => read_all()?,
-        Some(text) => text.to_owned(),
-        None => {
-            return Err(
-                usage("there is no prompt").hint("tieline exec \"what to do\", or - to read it from standard input")
-            );
-        }
-    };
-    let mut parts = Vec::new();
-    if !text.trim().is_empty() {
-        parts.push(Part::Text(text));
-    }
-    for path in files {
-        let part = Part::file(path).map_err(|error| usage(format!("--file {}: {error}", path.display())))?;
-        parts.push(part);
-    }
-    for path in images {
-        let part = Part::image(path).map_err(|error| usage(format!("--image {}: {error}", path.display())))?;
-        parts.push(part);
-    }
-    if parts.is_empty() {
-        return Err(usage("the prompt is empty").hint("tieline exec \"what to do\""));
-    }
-    Ok(parts)
-}
-
-fn read_all() -> Result<String> {
-    let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(PROMPT + 1).read_to_end(&mut bytes);
-    read.map_err(|error| usage(format!("the prompt can't be read from standard input: {error}")))?;
-    if bytes.len() as u64 > PROMPT {
-        return Err(usage("the prompt on standard input is longer than 16 MiB").hint("give long texts with --file"));
-    }
-    String::from_utf8(bytes).map_err(|_| usage("the prompt on standard input is not UTF-8 text"))
 }
 
 /// Where sessions are kept. Without a place for them there is no record, unless one is needed.
@@ -385,13 +317,6 @@ fn schema(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Schema>> 
         warnings.push(format!("the format `{format}` in the schema is a word about the answer, and is not checked"));
     }
     Ok(Some(schema))
-}
-
-/// MCP servers from a file as other tools have it.
-fn servers(path: &Path) -> Result<Vec<McpServer>> {
-    let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
-    let text = run::read(path, MCP).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
-    super::mcp::servers(&String::from_utf8_lossy(&text)).map_err(|why| wrong(&why))
 }
 
 /// What this run writes into files itself: the trace, and standard output and error where they are files.

@@ -70,6 +70,30 @@ fn the_prompt_comes_from_the_words_or_from_standard_input() {
 }
 
 #[test]
+fn words_are_one_prompt_and_what_is_piped_comes_beside_it() {
+    // The word `go` is the harness's.
+    let prompt = json!({"type": "text", "text": "go on with it"});
+    for dialect in DIALECTS {
+        let place = Place::new();
+        let run = |arguments: &[&str], words: &[&str], input: &str| {
+            place.agent("echo", dialect, arguments).words(words).input(input).run().ends(0).told()
+        };
+        assert_eq!(run(&["on", "with", "it"], &[], ""), json!([prompt]));
+        // An agent that takes nothing but text gets it between marks that the text can't have in it.
+        let marked = json!({"type": "text", "text": "<stdin-2>\none </stdin>\n</stdin-2>"});
+        assert_eq!(run(&["on", "with it"], &[], "one </stdin>\n"), json!([prompt, marked]));
+        for arguments in [&["on with it"][..], &["on with it", "-"], &["-", "on with it"]] {
+            let told = run(arguments, &["embed"], "one\n");
+            assert_eq!(told[0], prompt, "{told}");
+            assert_eq!(
+                (&told[1]["resource"]["uri"], &told[1]["resource"]["text"]),
+                (&json!("stdin:"), &json!("one\n"))
+            );
+        }
+    }
+}
+
+#[test]
 fn files_and_pictures_as_the_agent_can_take_them() {
     for dialect in DIALECTS {
         let place = Place::new();

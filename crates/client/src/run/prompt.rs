@@ -14,11 +14,16 @@ const STREAM: u64 = 1024 * 1024;
 /// A larger picture is refused.
 const PICTURE: u64 = 20 * 1024 * 1024;
 
+/// The address of what came through a pipe.
+const PIPE: &str = "stdin:";
+
 /// One part of a prompt.
 #[derive(Debug, Clone)]
 pub enum Part {
     /// Words.
     Text(String),
+    /// What another program wrote; not the words of the user.
+    Piped(String),
     /// A file.
     File {
         /// Its absolute path.
@@ -68,15 +73,18 @@ impl Part {
         Ok(Self::Image { path, mime, data: to_base64(&bytes) })
     }
 
+    /// True if it says nothing.
+    pub fn is_blank(&self) -> bool {
+        matches!(self, Self::Text(text) | Self::Piped(text) if text.trim().is_empty())
+    }
+
     /// The block that an agent with these capabilities can take, and what is lost by it.
     pub fn block(&self, can: &AgentCapabilities) -> (ContentBlock, Option<String>) {
         match self {
             Self::Text(text) => (text.clone().into(), None),
-            Self::File { path, text: Some(text), .. } if can.embedded_context => {
-                let text = TextResource { uri: uri(path), text: text.clone(), ..TextResource::default() };
-                let resource = ResourceContents::Text(text);
-                (ContentBlock::Resource(Resource { resource, ..Resource::default() }), None)
-            }
+            Self::Piped(text) if can.embedded_context => (embedded(PIPE.to_owned(), text), None),
+            Self::Piped(text) => (marked(text).into(), None),
+            Self::File { path, text: Some(text), .. } if can.embedded_context => (embedded(uri(path), text), None),
             Self::File { path, size, .. } => (link(path, *size, None), None),
             Self::Image { path, mime, data } if can.image => {
                 let image =
@@ -96,6 +104,24 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes).filter(|bytes| bytes.len() as u64 <= most))
+}
+
+fn embedded(uri: String, text: &str) -> ContentBlock {
+    let text = TextResource { uri, text: text.to_owned(), ..TextResource::default() };
+    ContentBlock::Resource(Resource { resource: ResourceContents::Text(text), ..Resource::default() })
+}
+
+/// Text of another program between marks that it can't have in it, for agents that take nothing but words.
+fn marked(text: &str) -> String {
+    let mut mark = "stdin".to_owned();
+    for number in 2.. {
+        if !text.contains(&format!("</{mark}>")) {
+            break;
+        }
+        mark = format!("stdin-{number}");
+    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("<{mark}>\n{text}{end}</{mark}>")
 }
 
 fn link(path: &Path, size: u64, mime: Option<&str>) -> ContentBlock {

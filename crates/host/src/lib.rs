@@ -4,6 +4,7 @@
 pub mod config;
 #[cfg(unix)]
 pub mod files;
+pub mod later;
 #[cfg(unix)]
 pub mod roots;
 pub mod rules;

@@ -11,11 +11,11 @@ mod config;
 mod glob;
 mod hidden;
 mod rule;
+mod runners;
 mod shell;
 
 pub use action::{Action, Host, Location};
 pub use address::is_local;
-pub(crate) use config::protected_names;
 pub use config::{BadConfig, Config};
 pub use hidden::hidden;
 pub use rule::{BadRule, Rule};

@@ -31,17 +31,6 @@ pub struct Config {
 #[error("{0}")]
 pub struct BadConfig(String);
 
-/// What runs, or decides what runs, without anyone looking at it again. Protected whether or not it exists yet.
-const PROTECTED: &str = ".git .hg .svn .jj .tieline .github/workflows .gitlab-ci.yml .circleci .vscode .idea .zed .cursor .claude \
-    .codex .gemini .mcp.json .devcontainer .envrc .husky .bashrc .bash_profile .bash_login .bash_logout \
-    .profile .zshrc .zshenv .zprofile .zlogin .config/fish .gitconfig .gitmodules .ssh .netrc .npmrc \
-    .cargo/config.toml .cargo/config";
-
-/// Each of them, as a path that may stand anywhere.
-pub(crate) fn protected_names() -> impl Iterator<Item = &'static str> {
-    PROTECTED.split_whitespace()
-}
-
 impl Config {
     /// Reads TOML.
     pub fn parse(text: &str) -> Result<Self, BadConfig> {
@@ -61,7 +50,7 @@ impl Config {
     /// Rules that ask before changing what runs by itself later: version control, editor and shell settings, hooks.
     pub fn protected() -> Self {
         // A rule that holds back writing also holds back deleting and moving.
-        let rules = protected_names().filter_map(|path| format!("write **/{path}").parse().ok());
+        let rules = crate::later::names().filter_map(|path| format!("write **/{path}").parse().ok());
         let ask = rules.collect();
         Self { ask, ..Self::default() }
     }

@@ -5,6 +5,7 @@
 //! rules that forbid want to see it; rules that allow don't.
 
 use super::hidden::hidden;
+use super::runners::runs_another;
 
 /// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +25,6 @@ pub(crate) struct Word {
     /// Whether the shell puts file names or a home directory in its place.
     pub(crate) expands: bool,
 }
-
-/// They run what another shell or their arguments say; whoever allows them allows everything.
-const RUNNERS: &str = "sh ash bash busybox cmd csh dash elvish fish ksh ksh93 mksh nu osh powershell pwsh rbash tcsh \
-    toybox xonsh zsh . alias builtin chroot command coproc doas enable env eval exec flock ionice nice nohup parallel \
-    pkexec runuser script setarch setpriv setsid source ssh stdbuf strace su sudo systemd-run taskset time timeout trap \
-    unshare watch xargs";
 
 const RESERVED: &str = "! [[ ]] case do done elif else esac fi for function if in select then until while";
 
@@ -114,15 +109,10 @@ impl CommandLine {
                 why = Some("it uses the shell's grammar");
             } else if first.expands || first.text.is_empty() {
                 why = Some("its program is not a plain name");
-            } else if RUNNERS.split_whitespace().any(|name| name == first.program()) {
-                why = Some("its program runs another one");
             }
         }
         for words in &self.commands {
-            let runs = ["-exec", "-execdir", "-ok", "-okdir"];
-            if words.first().is_some_and(|first| first.program() == "find")
-                && words.iter().any(|word| runs.contains(&word.text.as_str()))
-            {
+            if runs_another(words) {
                 why = Some("its program runs another one");
             }
             if words.iter().any(|word| word.expands && word.text.starts_with(['*', '?', '['])) {

@@ -301,3 +301,55 @@ fn commands_are_kept_from_what_runs_later() {
         assert_eq!((client.asked.len(), place.read(".git/config")), (3, "new\n".into()), "{dialect}");
     }
 }
+
+/// Where not all that runs later can be held, the command is asked for; and what was held before still is.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_flood_of_names_does_not_open_the_guard() {
+    let place = Place::new();
+    place.write(".git/config", "mine\n");
+    place.write("sub/deep/er/.git/config", "mine\n");
+    let mut client = puppet(&place, (DIALECTS[0], Framing::Lines), &json!({}), "auto");
+    client.choose = "reject_once";
+    client.prompt("run for i in $(seq 2100); do mkdir n$i && : > n$i/.envrc; done\nresult");
+    if !common::exists(&place.project().join("n2100/.envrc")) {
+        assert!(client.asked[0].to_string().contains("NOT protected"), "{:?}", client.asked);
+        assert!(std::env::var_os("TIELINE_NEED_SANDBOX").is_none(), "there is no sandbox");
+        eprintln!("!!! NOT TRIED, THERE IS NO WHOLE SANDBOX HERE");
+        return;
+    }
+    client.asked.clear();
+    client.prompt("run mkdir sub/deep/er/.git/hooks .git/hooks\nresult");
+    assert_eq!(client.asked.len(), 1, "{}", client.said());
+    assert!(client.asked[0].to_string().contains("there are more than 2048 such names"), "{:?}", client.asked);
+    // Also if the user says yes, what was there before the flood is held.
+    client.choose = "allow_once";
+    client.prompt("run mkdir sub/deep/er/.git/hooks .git/hooks; echo x > open.txt\nresult");
+    assert_eq!(place.read("open.txt"), "x\n", "{}", client.said());
+    for path in [".git/hooks", "sub/deep/er/.git/hooks"] {
+        assert!(!common::exists(&place.project().join(path)), "{path}: {}", client.said());
+    }
+}
+
+/// A rule that forbids reading holds for commands, too.
+#[test]
+#[cfg(target_os = "linux")]
+fn what_must_not_be_read_is_hidden_from_commands() {
+    let place = Place::new();
+    place.write(".tieline/rules.toml", "deny = [\"read **/.env\"]\n");
+    place.write(".env", "SECRET\n");
+    place.write("sub/.env", "SECRET\n");
+    let mut client = puppet(&place, (DIALECTS[0], Framing::Lines), &json!({}), "auto");
+    client.choose = "allow_once";
+    for line in [
+        "cat .env sub/.env",
+        "ln .env x; cat x",
+        "mv sub other; cat other/.env",
+        "cat x other/.env",
+        "grep -r SECRET .",
+    ] {
+        client.prompt(&format!("run {line}\nresult"));
+        assert!(!client.said().contains("SECRET"), "{line}: {}", client.said());
+    }
+    assert_eq!(place.read(".env"), "SECRET\n");
+}

@@ -141,6 +141,13 @@ impl Permissions {
         rules.decide(action, self.mode())
     }
 
+    /// The rules that forbid reading, for those who have to keep commands from it.
+    pub fn unread(&self) -> Vec<String> {
+        let rules = Arc::clone(&lock(&self.rules));
+        let deny = rules.config().deny.iter().map(|rule| rule.text().to_owned());
+        deny.filter(|text| text.starts_with("read ")).collect()
+    }
+
     /// Whether a file may be looked at before anybody is asked: reading it is free, and no rule forbids what is to be done.
     /// Otherwise even an error would tell something about it.
     pub fn lets_look(&self, place: &Place, deed: &Action) -> bool {

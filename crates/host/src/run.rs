@@ -62,6 +62,9 @@ impl Limits {
     pub const NONE: Self = Self { processes: None, file: None, memory: None };
 }
 
+/// So often the roots are looked at before a command is given up because something in them moves all the time.
+const LOOKS: u32 = 8;
+
 /// What to run, and how.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -184,7 +187,18 @@ impl Request {
             .and_then(|launched| Running::attend(launched, reader, &self))
     }
 
+    /// Starts it. What is below the roots may change in between; then it is looked at again.
     fn launch(&self, output: OwnedFd) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
+        for _ in 1..LOOKS {
+            match self.launch_once(output.try_clone()?)? {
+                Err(trouble) if trouble.is_stale() => {}
+                launched => return Ok(launched),
+            }
+        }
+        self.launch_once(output)
+    }
+
+    fn launch_once(&self, output: OwnedFd) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
         let mut setup = self.policy.setup()?;
         setup.words.clone_from(&self.words);
         setup.folder = std::path::absolute(&self.folder)?;

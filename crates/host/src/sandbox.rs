@@ -24,6 +24,7 @@
 mod available;
 mod confine;
 mod filter;
+mod git;
 mod guard;
 mod launcher;
 pub(crate) mod link;
@@ -124,6 +125,16 @@ pub(crate) struct Plan {
     pub(crate) unix_sockets: bool,
 }
 
+/// How what runs by itself later is guarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guard {
+    None,
+    /// As far as it can be.
+    Some,
+    /// A command is not started if anything of it can't be.
+    Whole,
+}
+
 /// A folder as it was when it was named. Another one in its place is not it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pinned {
@@ -154,7 +165,9 @@ pub struct Policy {
     roots: Vec<Pinned>,
     caches: Vec<Pinned>,
     protect: Vec<PathBuf>,
-    guard: bool,
+    guard: Guard,
+    denied: Option<guard::Denied>,
+    memory: Arc<guard::Memory>,
     hide: Vec<PathBuf>,
     show: Vec<PathBuf>,
     without: Vec<Mechanism>,
@@ -177,7 +190,9 @@ impl Policy {
             roots,
             caches: Vec::new(),
             protect: Vec::new(),
-            guard: false,
+            guard: Guard::None,
+            denied: None,
+            memory: Arc::default(),
             hide: Vec::new(),
             show: Vec::new(),
             without: Vec::new(),
@@ -208,13 +223,28 @@ impl Policy {
         self
     }
 
-    /// Makes what runs by itself later read-only wherever it is below the roots: `.git`, `.envrc`, settings of editors and
-    /// the like, as [`crate::rules::Config::protected`] names them. Where there are no namespaces this can't be had, and
-    /// [`Policy::guards`] and [`Policy::describe`] say so. It covers what exists when a command starts; what is new
-    /// afterwards [`Policy::guarded`] finds.
+    /// Makes what runs by itself later read-only wherever it is below the roots: `.git`, `.envrc` and the like, as
+    /// [`crate::later::LATER`] names them, and where git looks for hooks. Where there are no namespaces this can't be had, and
+    /// [`Policy::guards`] and [`Policy::describe`] say so. What else can't be held [`Policy::guarded`] tells; what is new after a
+    /// command, too.
     #[must_use]
     pub fn guard(mut self) -> Self {
-        self.guard = true;
+        self.guard = Guard::Some;
+        self
+    }
+
+    /// As [`Policy::guard`], but no command is started if something can't be held.
+    #[must_use]
+    pub fn guard_whole(mut self) -> Self {
+        self.guard = Guard::Whole;
+        self
+    }
+
+    /// Hides what this says of below the roots. It is asked for each path that is found there, and for what is below a folder only
+    /// if the folder is not hidden itself. Answers are remembered for the same `version`. Needs namespaces if there is such a path.
+    #[must_use]
+    pub fn deny(mut self, version: u64, says: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+        self.denied = Some(guard::Denied { says: Arc::new(says), version });
         self
     }
 
@@ -248,14 +278,14 @@ impl Policy {
     pub fn guards(&self) -> bool {
         match self.level {
             Level::ReadOnly => true,
-            Level::Workspace => self.guard && self.plan().is_ok_and(|plan| plan.namespaces),
+            Level::Workspace => self.guard != Guard::None && self.plan().is_ok_and(|plan| plan.namespaces),
             Level::Off => false,
         }
     }
 
     /// What runs by itself later below the roots, as it is now. Reads folders.
     pub fn guarded(&self) -> Guarded {
-        Guarded::look(&self.roots)
+        guard::look(&self.roots, &self.memory, self.denied.as_ref())
     }
 
     /// Tells if this can be had here, and if not, why and what would help.
@@ -280,7 +310,7 @@ impl Policy {
         };
         let network = if self.network == Network::On { "on" } else { "off" };
         let how = available::how(plan, probe());
-        let guard = match (self.level, self.guard, plan.namespaces) {
+        let guard = match (self.level, self.guard != Guard::None, plan.namespaces) {
             (Level::Workspace, true, true) => "; .git, .envrc and the like are read-only",
             (Level::Workspace, true, false) => "; .git, .envrc and the like are NOT protected: that needs namespaces",
             _ => "",
@@ -289,7 +319,11 @@ impl Policy {
     }
 
     fn plan(&self) -> Result<Plan, Refused> {
-        let need = self.needs_namespaces(&self.hidden());
+        self.plan_with(&self.hidden())
+    }
+
+    fn plan_with(&self, hidden: &secrets::Hidden) -> Result<Plan, Refused> {
+        let need = self.needs_namespaces(&hidden.hide);
         probe().plan(self.level, self.network, need.as_deref(), &self.without)
     }
 
@@ -300,26 +334,24 @@ impl Policy {
         }
         let roots = if self.level == Level::Workspace { &self.roots[..] } else { &[] };
         let places = || roots.iter().chain(&self.caches);
-        let inside = hidden.iter().find(|path| places().any(|place| path.starts_with(&place.path)))?;
+        let inside = hidden.iter().find(|path| places().any(|place| path.starts_with(&place.path)) && path.exists())?;
         Some(format!("`{}` is to be hidden inside a writable folder", inside.display()))
     }
 
-    fn hidden(&self) -> Vec<PathBuf> {
+    fn hidden(&self) -> secrets::Hidden {
         let keep: Vec<&Path> = self.roots.iter().chain(&self.caches).map(|place| &*place.path).collect();
         secrets::hidden(&self.hide, &real(&self.show), &keep)
     }
 
     /// What a launcher is told, except for the command.
     pub(crate) fn setup(&self) -> Result<wire::Setup, Refused> {
-        let plan = self.plan()?;
+        let hidden = self.hidden();
+        let plan = self.plan_with(&hidden)?;
         let mut setup = wire::Setup { plan, level: self.level, network: self.network, ..Default::default() };
         if self.level != Level::Off {
-            setup.show = real(&self.show);
-            setup.hide = self.hidden();
+            secrets::Hidden { hide: setup.hide, show: setup.show } = hidden;
             setup.protect = real(&self.protect);
-            if self.guard && self.level == Level::Workspace && plan.namespaces {
-                setup.protect.extend(self.guarded().paths(&self.roots, &setup.hide));
-            }
+            self.look(&mut setup)?;
             setup.roots.clone_from(&self.roots);
             setup.caches.clone_from(&self.caches);
             if let Some(temp) = &self.temp {
@@ -327,6 +359,38 @@ impl Policy {
             }
         }
         Ok(setup)
+    }
+
+    /// Adds what is found below the roots.
+    fn look(&self, setup: &mut wire::Setup) -> Result<(), Refused> {
+        let guard = self.guard != Guard::None && self.level == Level::Workspace && setup.plan.namespaces;
+        if !guard && self.denied.is_none() {
+            return Ok(());
+        }
+        let found = self.guarded();
+        if let (Guard::Whole, true, Some(gap)) = (self.guard, self.level == Level::Workspace, found.gap()) {
+            return Err(Refused::new(self.level, format!("what runs by itself later can't be protected: {gap}")));
+        }
+        if let (Some(path), false) = (found.denied().first(), setup.plan.namespaces) {
+            let path = crate::roots::shown(path);
+            return Err(Refused::new(self.level, format!("`{path}` must not be read, which needs namespaces")));
+        }
+        // What is hidden must stay so.
+        let hidden = |path: &PathBuf| {
+            let around = |place: &&PathBuf| path.starts_with(place);
+            let inside = |place: &PathBuf| self.roots.iter().any(|root| place.starts_with(&root.path));
+            setup.hide.iter().filter(around).any(inside)
+        };
+        let hold = if guard { found.hold() } else { &[] };
+        let hold: Vec<PathBuf> = hold.iter().filter(|path| !hidden(path)).cloned().collect();
+        setup.pin = if self.level == Level::Workspace {
+            guard::pins(hold.iter().chain(found.denied()), &self.roots)
+        } else {
+            Vec::new()
+        };
+        setup.protect.extend(hold);
+        setup.hide.extend_from_slice(found.denied());
+        Ok(())
     }
 
     /// Keeps the private temporary folder until dropped.

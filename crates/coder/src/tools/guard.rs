@@ -6,6 +6,9 @@ use tieline_host::roots;
 use tieline_host::rules::CommandLine;
 use tieline_host::sandbox::{Guarded, Level, Policy};
 
+/// No more new names are told one by one.
+const NAMED: usize = 20;
+
 /// What runs by itself later, as it was when a command was started.
 #[derive(Clone)]
 pub struct Watch {
@@ -33,10 +36,14 @@ impl Watch {
         });
         match &news.await.unwrap_or_default()[..] {
             [] => String::new(),
-            names => format!(
-                "\nNew while it ran, and may run by itself later: {}. The user should look at it before it is used.",
-                names.join(", ")
-            ),
+            names => {
+                let more = names.len().saturating_sub(NAMED);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let names = names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+                format!(
+                    "\nNew while it ran, and may run by itself later: {names}{more}. The user should look at it before it is used."
+                )
+            }
         }
     }
 }

@@ -5,18 +5,21 @@ use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
 use crate::busy;
 use crate::history::cut;
 use crate::jobs::Jobs;
+use crate::permission::Permissions;
 use crate::report::Call;
 use crate::workspace::blocking;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, ToolCallContent, ToolKind, Update};
 use tieline_host::roots;
-use tieline_host::rules::{Action, CommandLine};
+use tieline_host::rules::{Action, CommandLine, Decision, Location};
 use tieline_host::run::{Background, End, Outcome, Request, Running, Stopped, View};
 use tieline_host::sandbox::{Level, Policy};
 use tieline_rpc::sync::Lock;
@@ -69,10 +72,30 @@ impl Commands {
         self.jobs.finish().await;
     }
 
-    /// The sandbox, made on first use, with or without a guard on what runs by itself later. Fails if it can't be had here.
-    fn policy(&self, guard: bool) -> Result<Policy, String> {
-        let policy = self.base()?;
+    /// The sandbox, made on first use, with or without a guard on what runs by itself later, and without what must not be read.
+    /// Fails if it can't be had here.
+    fn policy(&self, guard: bool, permissions: &Arc<Permissions>) -> Result<Policy, String> {
+        let mut policy = self.base()?;
+        let unread = permissions.unread();
+        if !unread.is_empty() {
+            policy = unread.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
+            let mut hasher = DefaultHasher::new();
+            unread.hash(&mut hasher);
+            let (permissions, roots) = (Arc::clone(permissions), self.real_roots());
+            policy = policy.deny(hasher.finish(), move |path| {
+                let inside = roots.iter().enumerate().find_map(|(at, root)| Some((at, path.strip_prefix(root).ok()?)));
+                inside.is_some_and(|(at, below)| {
+                    // The first root is the working directory.
+                    let read = Action::Read(Location::inside(path.to_owned(), below.to_owned(), at == 0));
+                    permissions.decide(&read).decision == Decision::Deny
+                })
+            });
+        }
         Ok(if guard { policy.guard() } else { policy })
+    }
+
+    fn real_roots(&self) -> Vec<PathBuf> {
+        self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect()
     }
 
     fn base(&self) -> Result<Policy, String> {
@@ -172,26 +195,16 @@ impl Tool for Run {
             let line = CommandLine::parse(&input.command);
             let guard = !input.unprotected && !keeps_versions(&line);
             let theirs = scene.teller.turn.client().capabilities().terminal && !input.background;
+            let mut sandboxed = false;
             let (note, policy) = if theirs {
                 ("no sandbox: it runs in the client's terminal".to_owned(), None)
             } else {
-                let commands = Arc::clone(&scene.commands);
-                let both = blocking(move || {
-                    let policy = commands.policy(guard)?;
-                    let mut note = policy.describe().map_err(|refused| refused.to_string())?;
-                    if !guard && policy.level() == Level::Workspace {
-                        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
-                    } else if policy.level() == Level::Workspace && policy.guards() && !policy.guarded().is_whole() {
-                        note.push_str(
-                            "; the folder is too large to find all such names: those far down are not protected",
-                        );
-                    }
-                    Ok((note, policy))
-                });
-                let (note, policy) = both.await?;
+                let (commands, permissions) = (Arc::clone(&scene.commands), Arc::clone(&scene.permissions));
+                let all = blocking(move || guarded(commands.policy(guard, &permissions)?, guard));
+                let (note, policy, whole) = all.await?;
+                sandboxed = whole;
                 (note, Some(policy))
             };
-            let sandboxed = policy.as_ref().is_some_and(Policy::guards);
             let action = Action::Execute { command: line, sandboxed };
             let title = format!("Run `{}`", visible(&input.command));
             let command = input.command;
@@ -224,6 +237,40 @@ impl Tool for Run {
             prepared.note = Some(note);
             Ok(prepared)
         })
+    }
+}
+
+/// What the user is told of a sandbox, and whether it keeps a command from all that runs by itself later. If so, it is not started
+/// should that have changed by then.
+fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), String> {
+    let mut note = policy.describe().map_err(|refused| refused.to_string())?;
+    let keeps = policy.guards();
+    if policy.level() != Level::Workspace {
+        return Ok((note, policy, keeps));
+    }
+    if !guard {
+        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
+    } else if keeps {
+        match policy.guarded().gap() {
+            None => return Ok((note, policy.guard_whole(), true)),
+            Some(why) => {
+                let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
+            }
+        }
+    }
+    Ok((note, policy, false))
+}
+
+/// What a rule like `read ~/keys/**` is about, if that has a plain name.
+fn elsewhere(rule: &str) -> Option<PathBuf> {
+    let path = rule.strip_prefix("read ")?.trim();
+    let path = path.strip_suffix("/**").unwrap_or(path);
+    if path.contains(['*', '?', '[', '{']) {
+        return None;
+    }
+    match path.strip_prefix("~/") {
+        Some(path) => Some(std::env::home_dir()?.join(path)),
+        None => Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
     }
 }
 

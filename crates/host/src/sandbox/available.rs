@@ -158,6 +158,9 @@ pub(super) fn how(plan: Plan, available: &Available) -> String {
         plan.seccomp.then(|| "seccomp".to_owned()),
     ];
     let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join(" + ");
+    if !plan.seccomp {
+        text.push_str("; it can leave files that lend your rights to others");
+    }
     if !plan.namespaces {
         text.push_str("; it can change modes and times of your other files");
         if version < SCOPED {
@@ -189,7 +192,8 @@ mod tests {
         };
         check(given(true, 7, true), Some("namespaces + Landlock ABI 7 + seccomp"), (true, true));
         check(given(true, 1, true), Some("namespaces + Landlock ABI 1 + seccomp"), (true, false));
-        check(given(true, 0, false), Some("namespaces"), (true, false));
+        let lends = "namespaces; it can leave files that lend your rights to others";
+        check(given(true, 0, false), Some(lends), (true, false));
         let open = "it can change modes and times of your other files";
         check(given(false, 7, true), Some(&format!("Landlock ABI 7 + seccomp; {open}")), (false, false));
         check(

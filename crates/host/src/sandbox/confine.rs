@@ -14,7 +14,7 @@ use rustix::thread::{
 };
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The newest one that we know. An older kernel leaves out what it does not know; [`super::Available`] judges if the
 /// rest is enough.
@@ -59,12 +59,12 @@ pub(super) fn landlock(setup: &Setup) -> io::Result<u32> {
         let mut hidden = setup.hide.clone();
         hidden.push("/dev".into());
         let mut parts = secrets::carve(Path::new("/"), &hidden);
-        for place in setup.roots.iter().chain(&setup.caches) {
+        for place in setup.places().map(|place| &place.path).chain(&setup.show) {
             // What is around it may be hidden, and something in it.
-            hidden.retain(|path| !place.path.starts_with(path));
-            parts.extend(secrets::carve(&place.path, &hidden));
+            let inside: Vec<PathBuf> = hidden.iter().filter(|path| !place.starts_with(path)).cloned().collect();
+            parts.extend(secrets::carve(place, &inside));
         }
-        for path in parts.iter().chain(&setup.show) {
+        for path in &parts {
             rules = allow(rules, at(path), read)?;
         }
     }

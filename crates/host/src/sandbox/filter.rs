@@ -60,8 +60,33 @@ const REFUSED: &[i64] = &[
 ];
 
 /// Refused as if they did not exist, so that programs take another way. A ring makes calls, also for sockets, that no
-/// filter sees.
-const MISSING: &[i64] = &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+/// filter sees; the other one has the mode of a new file where no filter looks.
+const MISSING: &[i64] =
+    &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_openat2];
+
+/// Calls that set a mode, and which argument that is.
+const MODES: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, 1),
+    (libc::SYS_mknodat, 2),
+];
+
+/// Calls that set a mode only if they make a file: which argument tells, and the mode is the next one.
+const OPENS: &[(i64, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+    (libc::SYS_openat, 2),
+];
+
+/// A file with one of these lends the rights of its owner or group to whoever runs it.
+const LENDING: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Filters this process from now on.
 pub(super) fn apply(setup: &Setup) -> io::Result<()> {
@@ -70,6 +95,16 @@ pub(super) fn apply(setup: &Setup) -> io::Result<()> {
     for bit in NUMBERS {
         refused.extend(REFUSED.iter().map(|call| (call | bit, Vec::new())));
         refused.insert(libc::SYS_socket | bit, vec![rule.clone()]);
+        for (call, mode) in MODES {
+            let rules = LENDING.map(|lends| SeccompRule::new(vec![has(*mode, lends)?])).into_iter();
+            refused.insert(call | bit, rules.collect::<Result<_, _>>().map_err(io::Error::other)?);
+        }
+        for (call, flags) in OPENS {
+            let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(i32::cast_unsigned);
+            let both = makes.into_iter().flat_map(|makes| LENDING.map(|lends| (makes, lends)));
+            let rules = both.map(|(makes, lends)| SeccompRule::new(vec![has(*flags, makes)?, has(flags + 1, lends)?]));
+            refused.insert(call | bit, rules.collect::<Result<_, _>>().map_err(io::Error::other)?);
+        }
         if !setup.plan.namespaces {
             // Limits of other processes, which it can see here.
             refused.insert(libc::SYS_prlimit64 | bit, vec![not_one_of(&[0]).map_err(io::Error::other)?]);
@@ -83,6 +118,12 @@ pub(super) fn apply(setup: &Setup) -> io::Result<()> {
         Err(rustix::io::Errno::PERM) => Ok(()),
         _ => Err(io::Error::other("the filter has no effect")),
     }
+}
+
+/// True if an argument has this bit.
+fn has(argument: u8, bit: u32) -> Result<SeccompCondition, seccompiler::BackendError> {
+    let bit = u64::from(bit);
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(bit), bit)
 }
 
 /// The kinds of sockets that a command can have.

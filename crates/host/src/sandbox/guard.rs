@@ -1,23 +1,79 @@
-//! What runs by itself later, found below the roots: so that a command can't change it, or that a change is told.
+//! What runs by itself later, and what must not be read, found below the roots: so that a command can't change or read it, and
+//! that it is said where that can't be had.
 
-use super::Pinned;
-use crate::rules::protected_names;
-use std::collections::{BTreeMap, VecDeque};
+use super::{Pinned, git};
+use crate::later;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// No more entries are looked at, so that a huge folder does not hold up its commands.
-const ENTRIES: usize = 20_000;
-/// No more names are guarded: each is a mount.
-const NAMES: usize = 500;
+const MAX_ENTRIES: usize = 400_000;
+/// No more folders are remembered from one look to the next.
+const MAX_FOLDERS: usize = 60_000;
+/// No more names are held, with the folders around them: each is a mount.
+const MAX_NAMES: usize = 2048;
+/// No look takes longer. What was read is remembered, so that the next one gets further.
+const MAX_TIME: Duration = Duration::from_secs(5);
+/// A folder that changed so shortly before it was read, in seconds, may change again without a sign of it.
+const UNSETTLED: i64 = 2;
+/// Packages of others: what git would run there counts, the rest is theirs, and has to be replaced by commands.
+const PACKAGES: &str = "node_modules";
+
+/// Tells of each path in the workspace if no command may read it.
+#[derive(Clone)]
+pub(super) struct Denied {
+    pub(super) says: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    /// Another one says something else.
+    pub(super) version: u64,
+}
+
+impl fmt::Debug for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Denied")
+    }
+}
+
+/// What earlier looks found, so that the next one is quick, and that new names push out none of the old ones.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Of what was denied.
+    version: Option<u64>,
+    folders: HashMap<PathBuf, Folder>,
+    names: BTreeSet<PathBuf>,
+}
+
+/// What of a folder counts, as long as it is the same.
+#[derive(Debug, Clone)]
+struct Folder {
+    /// Device, inode, and when it was changed.
+    state: (u64, u64, i64, i64),
+    settled: bool,
+    entries: usize,
+    folders: Vec<OsString>,
+    names: Vec<OsString>,
+    denied: Vec<OsString>,
+    repository: bool,
+}
 
 /// The names that run by themselves later (`.git`, `.envrc` and the like), as they were at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarded {
     found: BTreeMap<PathBuf, Entry>,
-    whole: bool,
+    /// To be made read-only, without links.
+    hold: Vec<PathBuf>,
+    /// To be hidden.
+    denied: Vec<PathBuf>,
+    gap: Option<String>,
     /// Seconds, as the file system counts them.
     at: i64,
 }
@@ -27,68 +83,357 @@ struct Entry {
     device: u64,
     inode: u64,
     changed: i64,
-    link: bool,
 }
 
 impl Guarded {
-    /// Looks below these folders, the nearest names first. Links are not followed.
-    pub(super) fn look(roots: &[Pinned]) -> Self {
-        let names: Vec<Vec<&str>> = protected_names().map(|name| name.split('/').collect()).collect();
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
-        let mut guarded = Self { found: BTreeMap::new(), whole: true, at };
-        let mut todo: VecDeque<PathBuf> = roots.iter().map(|root| root.path.clone()).collect();
-        let mut left = ENTRIES;
-        while let Some(folder) = todo.pop_front() {
-            let around = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                if left == 0 || guarded.found.len() == NAMES {
-                    guarded.whole = false;
-                    return guarded;
-                }
-                left -= 1;
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                let meant = |wanted: &[&str]| match wanted {
-                    [one] => name.eq_ignore_ascii_case(one),
-                    [folder, one] => name.eq_ignore_ascii_case(one) && around.eq_ignore_ascii_case(folder),
-                    _ => false,
-                };
-                let Ok(kind) = entry.file_type() else { continue };
-                if names.iter().any(|wanted| meant(wanted)) {
-                    // Not followed.
-                    let Ok(facts) = entry.metadata() else { continue };
-                    let (device, inode, changed) = (facts.dev(), facts.ino(), facts.ctime());
-                    guarded.found.insert(entry.path(), Entry { device, inode, changed, link: kind.is_symlink() });
-                } else if kind.is_dir() {
-                    todo.push_back(entry.path());
-                }
-            }
-        }
-        guarded
+    /// False if something can't be guarded; a command that is to be kept from all of it has to be asked for.
+    pub fn is_whole(&self) -> bool {
+        self.gap.is_none()
     }
 
-    /// False if there was too much to look at; names far down are not guarded then.
-    pub fn is_whole(&self) -> bool {
-        self.whole
+    /// What can't be guarded, and why.
+    pub fn gap(&self) -> Option<&str> {
+        self.gap.as_deref()
     }
 
     /// What is new, or another one, since an earlier look.
     pub fn since(&self, before: &Self) -> Vec<&Path> {
         let new = |path: &PathBuf, entry: &Entry| match before.found.get(path) {
             Some(other) => (other.device, other.inode) != (entry.device, entry.inode),
-            None => before.whole || entry.changed >= before.at,
+            None => before.is_whole() || entry.changed >= before.at,
         };
         self.found.iter().filter(|(path, entry)| new(path, entry)).map(|(path, _)| path.as_path()).collect()
     }
 
-    /// What has to be made read-only: for a link what it leads to, if that could be written at all.
-    pub(super) fn paths(&self, roots: &[Pinned], hidden: &[PathBuf]) -> Vec<PathBuf> {
-        let writable = |path: &PathBuf| roots.iter().any(|root| path.starts_with(&root.path) && *path != root.path);
-        // What is hidden must stay so.
-        let seen = |path: &PathBuf| !hidden.iter().any(|place| path.starts_with(place));
-        let real = |(path, entry): (&PathBuf, &Entry)| {
-            if entry.link { path.canonicalize().ok() } else { Some(path.clone()) }
-        };
-        self.found.iter().filter_map(real).filter(writable).filter(seen).collect()
+    /// What has to be made read-only.
+    pub(super) fn hold(&self) -> &[PathBuf] {
+        &self.hold
     }
+
+    /// What has to be hidden.
+    pub(super) fn denied(&self) -> &[PathBuf] {
+        &self.denied
+    }
+}
+
+/// What must stay where it is, so that nothing below it gets another name.
+pub(super) fn pins<'a>(paths: impl Iterator<Item = &'a PathBuf>, roots: &[Pinned]) -> Vec<PathBuf> {
+    let mut all = BTreeSet::new();
+    for path in paths {
+        let inside = |folder: &Path| roots.iter().any(|root| folder.starts_with(&root.path) && folder != root.path);
+        all.extend(path.ancestors().skip(1).take_while(|folder| inside(folder)).map(Path::to_owned));
+    }
+    all.into_iter().collect()
+}
+
+/// One look at all roots.
+struct Look<'a> {
+    roots: &'a [Pinned],
+    denied: Option<&'a Denied>,
+    before: &'a HashMap<PathBuf, Folder>,
+    folders: HashMap<PathBuf, Folder>,
+    /// In the order in which they are held.
+    names: Vec<PathBuf>,
+    masks: Vec<PathBuf>,
+    repositories: Vec<PathBuf>,
+    gap: Option<String>,
+    begin: Instant,
+    at: i64,
+}
+
+/// Looks below these folders. Links are not followed. The names of the roots themselves come first, then those that earlier looks
+/// found, then the others, the nearest ones first.
+pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -> Guarded {
+    let mut known = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let version = denied.map(|denied| denied.version);
+    if known.version != version {
+        known.version = version;
+        known.folders.clear();
+    }
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
+    let mut look = Look {
+        roots,
+        denied,
+        before: &known.folders,
+        folders: HashMap::new(),
+        names: Vec::new(),
+        masks: Vec::new(),
+        repositories: Vec::new(),
+        gap: None,
+        begin: Instant::now(),
+        at,
+    };
+    for root in roots {
+        look.names.extend(later::names().filter(|name| !name.contains('*')).map(|name| root.path.join(name)));
+    }
+    look.names.extend(known.names.iter().cloned());
+    look.walk();
+    let guarded = look.judge();
+    known.folders = look.folders;
+    if guarded.is_whole() || known.names.is_empty() {
+        known.names = guarded.found.keys().cloned().collect();
+    }
+    guarded
+}
+
+impl Look<'_> {
+    fn gap(&mut self, why: impl FnOnce() -> String) {
+        if self.gap.is_none() {
+            self.gap = Some(why());
+        }
+    }
+
+    fn walk(&mut self) {
+        let mut left = MAX_ENTRIES;
+        let mut todo: VecDeque<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        while let Some(path) = todo.pop_front() {
+            if self.begin.elapsed() > MAX_TIME || self.folders.len() == MAX_FOLDERS {
+                return self.gap(|| "the folder is too large to look at all of it".into());
+            }
+            let folder = match self.folder(&path, left) {
+                Ok(Some(folder)) => folder,
+                Ok(None) => return self.gap(|| "the folder is too large to look at all of it".into()),
+                // It is gone.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+                Err(error) => {
+                    // Nobody knows what is in it, so nothing in it may change, its mode included.
+                    match error.kind() {
+                        ErrorKind::PermissionDenied if fs::symlink_metadata(&path).is_ok() => self.names.push(path),
+                        _ => self.gap(|| format!("`{}` can't be looked at: {error}", crate::roots::shown(&path))),
+                    }
+                    continue;
+                }
+            };
+            left -= folder.entries;
+            todo.extend(folder.folders.iter().map(|name| path.join(name)));
+            self.names.extend(folder.names.iter().map(|name| path.join(name)));
+            self.masks.extend(folder.denied.iter().map(|name| path.join(name)));
+            if folder.repository {
+                self.repositories.push(path.clone());
+            }
+            self.folders.insert(path, folder);
+        }
+    }
+
+    /// What is in a folder, from before if it did not change. Nothing if that is too much.
+    fn folder(&self, path: &Path, left: usize) -> io::Result<Option<Folder>> {
+        let facts = fs::symlink_metadata(path)?;
+        let state = (facts.dev(), facts.ino(), facts.ctime(), facts.ctime_nsec());
+        if let Some(folder) = self.before.get(path).filter(|folder| folder.settled && folder.state == state) {
+            return Ok((folder.entries <= left).then(|| folder.clone()));
+        }
+        let around = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let packages = path.components().any(|part| part.as_os_str() == PACKAGES);
+        let settled = (self.at - facts.ctime()).abs() > UNSETTLED;
+        let (folders, names, denied) = (Vec::new(), Vec::new(), Vec::new());
+        let mut folder = Folder { state, settled, entries: 0, folders, names, denied, repository: false };
+        let mut marks: Vec<OsString> = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if folder.entries == left {
+                return Ok(None);
+            }
+            folder.entries += 1;
+            let kind = entry.file_type()?;
+            let name = entry.file_name();
+            if ["HEAD", "objects", "refs", "commondir"].iter().any(|mark| *name == **mark) {
+                marks.push(name.clone());
+            }
+            let is_denied = || self.denied.is_some_and(|denied| (denied.says)(&path.join(&name)));
+            let text = name.to_string_lossy();
+            let guarded =
+                || if packages { text.eq_ignore_ascii_case(".git") } else { later::is_guarded(&around, &text) };
+            if is_denied() {
+                folder.denied.push(name);
+            } else if guarded() {
+                folder.names.push(name);
+            } else if kind.is_dir() {
+                folder.folders.push(name);
+            }
+        }
+        folder.repository = git::is_repository(|mark| marks.iter().any(|name| name == mark));
+        Ok(Some(folder))
+    }
+
+    /// What is to be done about what was found.
+    fn judge(&mut self) -> Guarded {
+        let mut found = BTreeMap::new();
+        let mut hold: Vec<PathBuf> = Vec::new();
+        let mut linked: BTreeSet<(u64, u64)> = BTreeSet::new();
+        let mut gits: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for path in std::mem::take(&mut self.repositories) {
+            if self.is_root(&path) {
+                self.gap(|| "the folder itself is a repository of git".into());
+            }
+            gits.push((path.clone(), path.clone()));
+            self.names.push(path);
+        }
+        let (names, mut seen) = (std::mem::take(&mut self.names), BTreeSet::new());
+        for path in names {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+            if found.len() >= MAX_NAMES {
+                self.gap(|| format!("there are more than {MAX_NAMES} such names"));
+                break;
+            }
+            found.insert(path.clone(), Entry { device: facts.dev(), inode: facts.ino(), changed: facts.ctime() });
+            if facts.is_file() && facts.nlink() > 1 {
+                linked.insert((facts.dev(), facts.ino()));
+            }
+            if path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
+                && let Some(around) = path.parent()
+            {
+                gits.push((path.clone(), around.to_owned()));
+            }
+            if facts.is_symlink() {
+                // What it leads to can be held, but not the link itself.
+                self.gap(|| format!("`{}` is a link", crate::roots::shown(&path)));
+                hold.extend(path.canonicalize().ok());
+            } else {
+                hold.push(path);
+            }
+        }
+        for path in std::mem::take(&mut self.masks) {
+            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+            let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path) };
+            if facts.is_file() && facts.nlink() > 1 {
+                linked.insert((facts.dev(), facts.ino()));
+            }
+            self.masks.extend(real);
+        }
+        let denied: BTreeSet<(u64, u64)> = self.masks.iter().filter_map(|path| identity(path)).collect();
+        for (path, is) in self.other_names(&linked) {
+            if denied.contains(&is) {
+                self.masks.push(path);
+            } else {
+                hold.push(path);
+            }
+        }
+        self.hooks(&gits, &mut hold);
+        let mut denied = std::mem::take(&mut self.masks);
+        for list in [&mut hold, &mut denied] {
+            list.retain(|path| self.writable(path));
+            list.sort();
+            list.dedup();
+            // The outer one holds what is in it.
+            list.dedup_by(|path, outer| path.starts_with(&*outer));
+        }
+        hold.retain(|path| !denied.iter().any(|mask| path.starts_with(mask)));
+        if hold.len() + denied.len() + pins(hold.iter().chain(&denied), self.roots).len() > MAX_NAMES {
+            self.gap(|| format!("there are more than {MAX_NAMES} such names"));
+        }
+        Guarded { found, hold, denied, gap: self.gap.take(), at: self.at }
+    }
+
+    fn is_root(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| root.path == path)
+    }
+
+    /// Whether a path is inside a root.
+    fn writable(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(&root.path)) && !self.is_root(path)
+    }
+
+    /// Where git looks for hooks and settings besides its own folder.
+    fn hooks(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>) {
+        let global = git_globals();
+        for (git, work_tree) in gits {
+            let led = git::look(git, work_tree, &global);
+            if led.unclear {
+                self.gap(|| format!("the settings of `{}` can't be read", crate::roots::shown(git)));
+            }
+            for path in led.paths {
+                let (real, whole) = resolve(&path);
+                let inside = |outer: &PathBuf| real.starts_with(outer);
+                if !self.writable(&real) || hold.iter().any(inside) {
+                    if self.is_root(&real) {
+                        self.gap(|| "the folder itself is where git looks for hooks".into());
+                    }
+                    continue;
+                }
+                if !whole {
+                    let missing = crate::roots::shown(&path);
+                    self.gap(|| format!("git looks for hooks or settings in `{missing}`, which is not there yet"));
+                } else if same_without_links(&path, &real) {
+                    hold.push(real);
+                } else {
+                    self.gap(|| {
+                        format!("git looks for hooks or settings in `{}` through a link", crate::roots::shown(&path))
+                    });
+                    hold.push(real);
+                }
+            }
+        }
+    }
+
+    /// Other names of the same files below the roots.
+    fn other_names(&mut self, linked: &BTreeSet<(u64, u64)>) -> Vec<(PathBuf, (u64, u64))> {
+        let mut all = Vec::new();
+        if linked.is_empty() {
+            return all;
+        }
+        let mut left = MAX_ENTRIES;
+        let mut todo: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
+        while let Some(folder) = todo.pop() {
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                left -= 1;
+                if left == 0 || self.begin.elapsed() > MAX_TIME {
+                    self.gap(|| "the folder is too large to find all names of one file".into());
+                    return all;
+                }
+                let Ok(kind) = entry.file_type() else { continue };
+                if kind.is_dir() && entry.file_name() != OsStr::new(".git") {
+                    todo.push(entry.path());
+                } else if kind.is_file() && linked.iter().any(|(_, inode)| *inode == entry.ino()) {
+                    let path = entry.path();
+                    all.extend(identity(&path).filter(|is| linked.contains(is)).map(|is| (path, is)));
+                }
+            }
+        }
+        all
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|facts| (facts.dev(), facts.ino()))
+}
+
+/// Settings of git for all repositories of the user.
+fn git_globals() -> Vec<PathBuf> {
+    let home = std::env::home_dir();
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let mut all = vec![PathBuf::from("/etc/gitconfig")];
+    all.extend(home.map(|home| home.join(".gitconfig")));
+    all.extend(config.map(|config| config.join("git/config")));
+    all.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));
+    all
+}
+
+/// A path without links, as far as it exists, and whether that is all of it.
+pub(super) fn resolve(path: &Path) -> (PathBuf, bool) {
+    let mut missing: Vec<&OsStr> = Vec::new();
+    for around in path.ancestors() {
+        if let Ok(real) = around.canonicalize() {
+            let whole = missing.is_empty();
+            return (missing.iter().rev().fold(real, |path, name| path.join(name)), whole);
+        }
+        missing.extend(around.file_name());
+    }
+    (path.to_owned(), false)
+}
+
+/// Whether a path is the same with its links followed, but for `.` and `..`.
+fn same_without_links(path: &Path, real: &Path) -> bool {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => drop(plain.pop()),
+            std::path::Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain == real
 }

@@ -110,7 +110,7 @@ fn first(talk: UnixStream) -> io::Result<i32> {
     if setup.network == super::Network::Off {
         told(&talk, "the loopback", namespaces::loopback())?;
     }
-    told(&talk, "the file system", mounts::build(&setup, sockets))?;
+    told(&talk, "the file system", mounts::build(&setup, &sockets))?;
     told(&talk, "capabilities", namespaces::pass_capabilities())?;
     let copy = talk.try_clone()?;
     let mut next = told(&talk, "the next stage", stage("init", copy.into()).spawn())?;

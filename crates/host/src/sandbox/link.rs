@@ -101,9 +101,14 @@ fn go(setup: &Setup, output: OwnedFd) -> Result<(UnixStream, Launcher, Answer), 
 }
 
 fn hello(talk: &UnixStream, setup: &Setup, id: u32) -> io::Result<Result<Answer, Trouble>> {
+    let mut asked = false;
     loop {
         match receive(talk)? {
-            Message::Ask => send(talk, &Message::Setup(Box::new(setup.clone())))?,
+            Message::Ask => {
+                let setup = if asked { setup.inside() } else { setup.clone() };
+                asked = true;
+                send(talk, &Message::Setup(Box::new(setup)))?;
+            }
             Message::Map => {
                 if let Err(error) = namespaces::map(id) {
                     return Ok(Err(Trouble { text: format!("the ids of users: {error}"), ..trouble(&error) }));

@@ -2,12 +2,13 @@
 
 use super::wire::Setup;
 use super::{confine, secrets};
-use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_change, mount_remount, move_mount,
     open_tree,
 };
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,12 +19,17 @@ use std::path::{Path, PathBuf};
 enum Place {
     /// Nothing: it is hidden.
     Nothing,
+    /// What is in this folder, but for what is hidden and what comes later. A mask on a name falls off when the name comes to mean
+    /// something else; here the folder itself is ours.
+    Walled(OwnedFd),
     /// The devices that everybody needs.
     Devices(Vec<(&'static str, OwnedFd)>),
     /// What was there before, or somewhere else.
     Tree(OwnedFd),
-    /// The same as before, if it is still there, to be made read-only.
-    Guarded(OwnedFd),
+    /// The same as before, but nobody can give it another name.
+    Pinned,
+    /// The same as before, but read-only.
+    Guarded,
 }
 
 /// The sockets of others, to be hidden. To be asked before the network namespace is left, which has the list.
@@ -42,32 +48,40 @@ const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
 /// How often a name is looked at that goes away under our hands.
 const TRIES: u32 = 16;
 
+/// A folder with more entries gets no walls: each is a mount.
+const MAX_WALLED: usize = 2000;
+
 /// Builds it, in a mount namespace of our own.
-pub(super) fn build(setup: &Setup, sockets: Vec<PathBuf>) -> io::Result<()> {
+pub(super) fn build(setup: &Setup, sockets: &[PathBuf]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at("/"))?;
-    // Everything is taken from the file system as it is, then put into the new one from the top down.
-    let null = tree(open_path(Path::new("/dev/null"))?, "/dev/null")?;
+    // Everything is taken from the file system as it is, then put into the new one from the top down. What stays writable is
+    // taken first; all the rest is made read-only, and so is each copy of it.
     let mut places: Vec<(PathBuf, Place)> = Vec::new();
-    let mut read_only: Vec<PathBuf> = Vec::new();
-    let mut writable: Vec<PathBuf> = vec!["/dev/shm".into(), "/dev/pts".into()];
-    for path in setup.hide.iter().chain(&sockets) {
+    let mut free: Vec<(PathBuf, Place)> = Vec::new();
+    for place in setup.writable() {
+        free.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
+    }
+    for folder in setup.temps() {
+        let temp = tree(open_path(&setup.temp)?, &setup.temp)?;
+        free.push((folder, Place::Tree(temp)));
+    }
+    lock()?;
+    let null = tree(open_path(Path::new("/dev/null"))?, "/dev/null")?;
+    let walls = Walls::new(setup, sockets);
+    for path in setup.hide.iter().chain(sockets).filter(|path| !walls.around(path)) {
         places.push((path.clone(), Place::Nothing));
-        read_only.push(path.clone());
     }
-    for root in setup.roots.iter().chain(&setup.caches) {
-        places.push((root.path.clone(), Place::Tree(tree(confine::held(root)?, &root.path)?)));
+    for (path, real) in walls.open()? {
+        places.push((path, Place::Walled(real)));
     }
-    writable.extend(setup.writable().map(|place| place.path.clone()));
-    for path in &setup.show {
+    for place in setup.places().filter(|place| !setup.writable().any(|other| other == *place)) {
+        places.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
+    }
+    for path in setup.show.iter().filter(|path| !walls.folders.contains(*path)) {
         places.push((path.clone(), Place::Tree(tree(open_path(path)?, path)?)));
-        read_only.push(path.clone());
     }
-    for path in &setup.protect {
-        if let Some(tree) = while_there(path, |handle| open_tree(handle, c"", CLONE))? {
-            places.push((path.clone(), Place::Guarded(tree)));
-            read_only.push(path.clone());
-        }
-    }
+    places.extend(setup.pin.iter().map(|path| (path.clone(), Place::Pinned)));
+    places.extend(setup.protect.iter().map(|path| (path.clone(), Place::Guarded)));
     let mut devices = Vec::new();
     for name in confine::DEVICES {
         let path = Path::new("/dev").join(name);
@@ -76,75 +90,202 @@ pub(super) fn build(setup: &Setup, sockets: Vec<PathBuf>) -> io::Result<()> {
         }
     }
     places.push(("/dev".into(), Place::Devices(devices)));
-    for folder in setup.temps() {
-        places.push((folder.clone(), Place::Tree(tree(open_path(&setup.temp)?, &setup.temp)?)));
-        writable.push(folder);
-    }
+    places.extend(free);
     // The order is kept where the depth is the same, so that a root wins over a place that is hidden.
     places.sort_by_key(|(path, _)| path.components().count());
+    let below: Vec<(PathBuf, OwnedFd)> =
+        setup.places().map(|place| Ok((place.path.clone(), confine::held(place)?))).collect::<io::Result<_>>()?;
+    let mut new = New { null, walls: &walls, below, ours: Vec::new() };
     for (path, place) in &places {
-        put(path, place, &null).map_err(at(path))?;
+        new.put(path, place).map_err(at(path))?;
     }
-    lock(&writable, &read_only)
+    for path in &new.ours {
+        let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
+        mount_remount(path, flags, c"").map_err(at(path))?;
+    }
+    Ok(())
 }
 
-fn put(path: &Path, place: &Place, null: &OwnedFd) -> io::Result<()> {
-    match place {
-        Place::Nothing => match fs::symlink_metadata(path) {
-            Ok(facts) if facts.is_dir() => empty(path, "mode=755,size=1m"),
-            // Each is a mount of its own.
-            Ok(_) => join(&tree(null, path)?, path),
-            // Who could not see it before can't now.
-            Err(_) => Ok(()),
-        },
-        Place::Devices(devices) => {
-            empty(path, "mode=755,size=1m")?;
-            for (name, device) in devices {
-                fs::File::create(path.join(name))?;
-                join(device, &path.join(name))?;
+/// Folders of which a command sees what is there when it starts, without what is hidden.
+struct Walls<'a> {
+    folders: BTreeSet<PathBuf>,
+    hidden: BTreeSet<&'a Path>,
+}
+
+impl<'a> Walls<'a> {
+    fn new(setup: &'a Setup, sockets: &'a [PathBuf]) -> Self {
+        let hidden: BTreeSet<&Path> = setup.hide.iter().chain(sockets).map(PathBuf::as_path).collect();
+        let temps = setup.temps();
+        let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
+        for path in &hidden {
+            let Some(folder) = path.parent().filter(|folder| !folders.contains(*folder)) else { continue };
+            // There is too much in `/etc`, and only root can read what is hidden there.
+            let system = folder == Path::new("/")
+                || ["/dev", "/etc", "/proc", "/sys"].iter().any(|place| folder.starts_with(place));
+            let ours = setup.places().map(|place| &place.path).chain(&temps).any(|place| folder.starts_with(place));
+            // A folder that is there stays there, more or less.
+            if system || ours || !setup.sees(folder) || path.is_dir() {
+                continue;
             }
-            for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
-                std::os::unix::fs::symlink(format!("/proc/self/fd{to}"), path.join(name))?;
+            if fs::read_dir(folder).is_ok_and(|entries| entries.take(MAX_WALLED + 1).count() <= MAX_WALLED) {
+                folders.insert(folder.to_owned());
             }
-            std::os::unix::fs::symlink("pts/ptmx", path.join("ptmx"))?;
-            fs::create_dir(path.join("shm"))?;
-            empty(&path.join("shm"), "mode=1777")?;
-            fs::create_dir(path.join("pts"))?;
-            let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-            Ok(mount("devpts", path.join("pts"), "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")?)
         }
-        Place::Tree(tree) => {
-            if !path.exists() {
-                // Something around it is hidden, or private.
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                if FileType::from_raw_mode(fstat(tree)?.st_mode).is_dir() {
-                    fs::create_dir(path)?;
-                } else {
-                    fs::File::create(path)?;
-                }
-            }
-            join(tree, path)
-        }
-        Place::Guarded(tree) => {
-            let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-            while_there(path, |target| move_mount(tree, c"", target, c"", flags)).map(|_| ())
-        }
+        Self { folders, hidden }
+    }
+
+    /// Whether a name is kept out by its folder.
+    fn around(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|folder| self.folders.contains(folder))
+    }
+
+    /// Handles on the folders as they are now.
+    fn open(&self) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
+        self.folders.iter().map(|path| Ok((path.clone(), open_path(path)?))).collect()
     }
 }
 
-/// Does something with what this name is; nothing if that is gone. If it goes in between, the name is looked at again:
-/// something else may be there by now.
-fn while_there<T>(path: &Path, mut work: impl FnMut(&OwnedFd) -> Result<T, Errno>) -> io::Result<Option<T>> {
+/// The new file system, as it grows.
+struct New<'a> {
+    null: OwnedFd,
+    walls: &'a Walls<'a>,
+    /// The roots in the old one, which is read-only by now.
+    below: Vec<(PathBuf, OwnedFd)>,
+    /// Made by us, to be closed in the end.
+    ours: Vec<PathBuf>,
+}
+
+impl New<'_> {
+    fn put(&mut self, path: &Path, place: &Place) -> io::Result<()> {
+        match place {
+            Place::Nothing => match fs::symlink_metadata(path) {
+                Ok(facts) if facts.is_dir() => self.empty(path),
+                // Each is a mount of its own.
+                Ok(_) => join(&tree(&self.null, path)?, path),
+                // Who could not see it before can't now.
+                Err(_) => Ok(()),
+            },
+            Place::Walled(real) => self.wall(path, real),
+            Place::Devices(devices) => self.devices(path, devices),
+            Place::Tree(tree) => {
+                make_place(path, FileType::from_raw_mode(fstat(tree)?.st_mode).is_dir())?;
+                join(tree, path)
+            }
+            Place::Pinned => while_there(path, |target| {
+                let same = open_tree(target, c"", CLONE)?;
+                move_mount(&same, c"", target, c"", ONTO)
+            }),
+            Place::Guarded => {
+                let root = self.below.iter().filter(|(root, _)| path.starts_with(root));
+                let root = root.max_by_key(|(root, _)| root.components().count());
+                while_there(path, |target| {
+                    let old = match root {
+                        Some((root, handle)) => {
+                            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                            let name = path.strip_prefix(root).unwrap_or(path);
+                            openat2(handle, name, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?
+                        }
+                        None => return Ok(()),
+                    };
+                    let (old_facts, facts) = (fstat(&old)?, fstat(target)?);
+                    if (old_facts.st_dev, old_facts.st_ino) != (facts.st_dev, facts.st_ino) {
+                        return Err(Errno::NOENT);
+                    }
+                    move_mount(open_tree(&old, c"", CLONE)?, c"", target, c"", ONTO)
+                })
+            }
+        }
+    }
+
+    /// A new, empty folder over another one.
+    fn empty(&mut self, path: &Path) -> io::Result<()> {
+        empty(path, c"mode=755,size=4m")?;
+        self.ours.push(path.to_owned());
+        Ok(())
+    }
+
+    fn wall(&mut self, path: &Path, real: &OwnedFd) -> io::Result<()> {
+        make_place(path, true)?;
+        // In a folder with walls around it, there is an empty one already.
+        if !self.walls.around(path) {
+            self.empty(path)?;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        for entry in Dir::new(openat(real, c".", flags, Mode::empty())?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let here = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+            if matches!(name.to_bytes(), b"." | b"..") || self.walls.hidden.contains(&*here) {
+                continue;
+            }
+            if self.walls.folders.contains(&here) {
+                fs::create_dir(&here)?;
+                continue;
+            }
+            if entry.file_type() == FileType::Symlink {
+                if let Ok(to) = readlinkat(real, name, Vec::new()) {
+                    std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(to.to_bytes()), &here)?;
+                }
+                continue;
+            }
+            // Otherwise it is gone, or was never ours to see.
+            let flags = CLONE.difference(OpenTreeFlags::AT_EMPTY_PATH) | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+            let Ok(tree) = open_tree(real, name, flags) else { continue };
+            let kind = FileType::from_raw_mode(fstat(&tree)?.st_mode);
+            if kind.is_dir() || kind.is_file() {
+                make_place(&here, kind.is_dir())?;
+                join(&tree, &here)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn devices(&mut self, path: &Path, devices: &[(&'static str, OwnedFd)]) -> io::Result<()> {
+        self.empty(path)?;
+        for (name, device) in devices {
+            fs::File::create(path.join(name))?;
+            join(device, &path.join(name))?;
+        }
+        for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+            std::os::unix::fs::symlink(format!("/proc/self/fd{to}"), path.join(name))?;
+        }
+        std::os::unix::fs::symlink("pts/ptmx", path.join("ptmx"))?;
+        fs::create_dir(path.join("shm"))?;
+        empty(&path.join("shm"), c"mode=1777")?;
+        fs::create_dir(path.join("pts"))?;
+        let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+        Ok(mount("devpts", path.join("pts"), "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")?)
+    }
+}
+
+/// Something to mount on. It is not there if what is around it is hidden, or private.
+fn make_place(path: &Path, folder: bool) -> io::Result<()> {
+    let make = || if folder { fs::create_dir(path) } else { fs::File::create_new(path).map(drop) };
+    match (make(), path.parent()) {
+        (Err(error), Some(parent)) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(parent)?;
+            make()
+        }
+        // A file system that can't be written to says so first.
+        (Err(_), _) if path.exists() => Ok(()),
+        (done, _) => done,
+    }
+}
+
+/// How to put a copy onto a handle.
+const ONTO: MoveMountFlags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH.union(MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH);
+
+/// Does something with what this name is. If it goes in between, the name is looked at again: something else may be there by now.
+/// If it is gone, what was to be held may be somewhere else, and all has to be looked at anew.
+fn while_there(path: &Path, mut work: impl FnMut(&OwnedFd) -> Result<(), Errno>) -> io::Result<()> {
     for _ in 0..TRIES {
-        let Some(handle) = there(path)? else { return Ok(None) };
+        let Some(handle) = there(path)? else { return Err(Errno::STALE.into()) };
         match work(&handle) {
             Err(Errno::NOENT) => {}
-            done => return done.map(Some).map_err(at(path)),
+            done => return Ok(done?),
         }
     }
-    Err(io::Error::other(format!("`{}` changes all the time", crate::roots::shown(path))))
+    Err(Errno::STALE.into())
 }
 
 /// A handle on just what this name is, or nothing if that is gone. Another program may put a link there at any moment; what
@@ -152,17 +293,15 @@ fn while_there<T>(path: &Path, mut work: impl FnMut(&OwnedFd) -> Result<T, Errno
 fn there(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        Ok(handle) if FileType::from_raw_mode(fstat(&handle)?.st_mode).is_symlink() => Err(at(path)(Errno::LOOP)),
+        Ok(handle) if FileType::from_raw_mode(fstat(&handle)?.st_mode).is_symlink() => Err(Errno::LOOP.into()),
         Ok(handle) => Ok(Some(handle)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        Err(error) => Err(at(path)(error)),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// A new, empty folder over another one.
-fn empty(path: &Path, options: &str) -> io::Result<()> {
-    let options = std::ffi::CString::new(options)?;
-    Ok(mount("tmpfs", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, &*options)?)
+fn empty(path: &Path, options: &std::ffi::CStr) -> io::Result<()> {
+    Ok(mount("tmpfs", path, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)?)
 }
 
 fn open_path(path: &Path) -> io::Result<OwnedFd> {
@@ -178,21 +317,13 @@ fn join(tree: &OwnedFd, path: &Path) -> io::Result<()> {
     Ok(move_mount(tree, c"", CWD, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 
-/// Makes every mount read-only that is not in a writable place.
-fn lock(writable: &[PathBuf], read_only: &[PathBuf]) -> io::Result<()> {
+/// Makes every mount read-only.
+fn lock() -> io::Result<()> {
     let table = fs::read("/proc/self/mountinfo")?;
     for line in table.split(|byte| *byte == b'\n') {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let (Some(path), Some(options)) = (fields.get(4), fields.get(5)) else { continue };
         let path = unescape(path);
-        // The closest place around it decides.
-        let closest = |places: &[PathBuf]| {
-            let around = places.iter().filter(|place| path.starts_with(place));
-            around.map(|place| place.components().count()).max()
-        };
-        if closest(writable) > closest(read_only) {
-            continue;
-        }
         let flags = options.split(|byte| *byte == b',').fold(MountFlags::BIND | MountFlags::RDONLY, |all, option| {
             all | match option {
                 b"nosuid" => MountFlags::NOSUID,
@@ -242,7 +373,11 @@ fn at<E: Into<io::Error>>(path: impl AsRef<Path>) -> impl FnOnce(E) -> io::Error
     move |error| {
         let error = error.into();
         let path = String::from_utf8_lossy(path.as_ref().as_os_str().as_bytes()).into_owned();
-        io::Error::new(error.kind(), format!("`{path}`: {error}"))
+        match error.raw_os_error() {
+            // The owner looks again, so it has to be told apart.
+            Some(number) if number == Errno::STALE.raw_os_error() => error,
+            _ => io::Error::new(error.kind(), format!("`{path}`: {error}")),
+        }
     }
 }
 

@@ -1,121 +1,156 @@
 //! What commands have no business to read: keys, tokens, histories, other people's homes, and the sockets of services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::env;
 use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Below the home folder.
-const IN_HOME: &[&str] = &[
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".vault-token",
-    ".git-credentials",
-    ".password-store",
-    ".docker/config.json",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".gradle/gradle.properties",
-    ".subversion/auth",
-    ".terraform.d/credentials.tfrc.json",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/glab-cli",
-    ".config/hub",
-    ".config/git/credentials",
-    ".config/op",
-    ".config/rclone",
-    ".config/sops",
-    ".config/tieline",
-    ".claude/.credentials.json",
-    ".codex/auth.json",
-    ".gemini/oauth_creds.json",
-    ".local/share/keyrings",
-    ".local/state/tieline",
-    ".mozilla",
-    ".thunderbird",
-    ".config/google-chrome",
-    ".config/chromium",
-    ".bash_history",
-    ".zsh_history",
-    ".python_history",
-    ".psql_history",
-    ".mysql_history",
-];
+const IN_HOME: &str = "
+    .ssh .gnupg .aws .azure .kube .minikube .oci .bluemix .netrc .npmrc .yarnrc .yarnrc.yml .pypirc .pgpass .my.cnf .mylogin.cnf
+    .vault-token .git-credentials .password-store .databrickscfg .snowsql .s3cfg .boto .pulumi .fly .railway .vercel .wrangler
+    .docker/config.json .docker/run .docker/desktop .colima .lima .orbstack .rd
+    .cargo/credentials .cargo/credentials.toml .gem/credentials .bundle/config .composer/auth.json .m2/settings.xml
+    .m2/settings-security.xml .gradle/gradle.properties .nuget/NuGet .pip/pip.conf .subversion/auth
+    .terraform.d/credentials.tfrc.json .terraformrc .huggingface .kaggle
+    .config/gcloud .config/gh .config/glab-cli .config/hub .config/git/credentials .config/op .config/rclone .config/sops
+    .config/age .config/containers/auth.json .config/composer/auth.json .config/pypoetry/auth.toml .config/pip .config/NuGet
+    .config/doctl .config/hcloud .config/netlify .config/configstore .config/snowflake .config/solana .config/tieline
+    .config/1Password .config/Bitwarden .config/keepassxc .config/systemd/user.control
+    .claude/.credentials.json .claude.json .config/claude .codex/auth.json .codex/history.jsonl .codex/sessions
+    .gemini/oauth_creds.json .gemini/google_accounts.json .gemini/.env .qwen/oauth_creds.json .qwen/.env
+    .local/share/opencode .config/goose .local/share/goose .config/cursor .config/Cursor .cursor/mcp.json
+    .config/github-copilot .copilot .local/share/amp .config/amp .factory .continue .augment .codeium .windsurf .kimi .vibe
+    .local/share/crush .config/crush .local/share/amazon-q .local/share/kiro-cli .kiro .aider.conf.yml .openai .anthropic
+    .config/openai .config/anthropic .config/io.datasette.llm .config/aichat .config/kilo .cline .roo
+    .local/share/keyrings .local/share/kwalletd .local/share/com.vercel.cli .local/share/containers/podman/machine
+    .local/state/tieline .pki .electrum .bitcoin .ethereum
+    .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi
+    .config/opera .config/Signal .config/Slack .config/discord snap/firefox snap/chromium
+    .Xauthority .ICEauthority .bash_history .zsh_history .zhistory .histfile .local/share/fish/fish_history .python_history
+    .node_repl_history .psql_history .mysql_history .sqlite_history .rediscli_history .irb_history .lesshst";
 
 /// Elsewhere.
-const IN_SYSTEM: &[&str] = &[
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/ssh",
-    "/etc/krb5.keytab",
-    "/run/secrets",
-    "/var/run/secrets",
-];
+const IN_SYSTEM: &str =
+    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers.d /etc/ssl/private /etc/ssh /etc/krb5.keytab
+    /etc/kubernetes /etc/rancher /etc/docker/key.json";
 
-/// Services that would do for a command what it can't do itself.
-const SERVICES: &[&str] = &[
-    "/run/containerd",
-    "/run/crio",
-    "/run/dbus",
-    "/run/docker.sock",
-    "/run/libvirt",
-    "/run/podman",
-    "/run/user",
-    "/var/lib/incus/unix.socket",
-    "/var/run/docker.sock",
-    "/var/snap/lxd/common/lxd/unix.socket",
-    "/tmp/.X11-unix",
-];
+/// Services that would do for a command what it can't do itself, where their sockets are not in [`CLOSED`].
+const SERVICES: &str =
+    "/var/lib/incus /var/lib/lxd /var/snap/lxd/common/lxd /var/lib/mysql /var/lib/docker /var/lib/containerd
+    /var/spool/postfix /var/lib/sss/pipes /nix/var/nix/daemon-socket /tmp/.X11-unix /tmp/.ICE-unix";
 
-/// What is hidden, without links and sorted: the built-in list and `more`, except for what is shown, and for folders
-/// that are to be worked in.
-pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Vec<PathBuf> {
+/// Folders of which only what is named is seen, whatever comes later: homes of all users, and what services leave at run time,
+/// their sockets above all.
+const CLOSED: &str = "/home /run /var/run";
+
+/// What is seen of them nevertheless: how names of machines are found, and programs of some systems.
+const OPEN: &str = "/run/systemd/resolve/resolv.conf /run/systemd/resolve/stub-resolv.conf /run/resolvconf/resolv.conf
+    /run/NetworkManager/resolv.conf /run/NetworkManager/no-stub-resolv.conf /run/current-system /run/booted-system
+    /run/opengl-driver /run/opengl-driver-32 /run/wrappers";
+
+/// Homes of people have no lower number; those of services are part of the system.
+const FIRST_PERSON: u32 = 1000;
+
+/// What a command does not see, and what it does although something around it is hidden. Without links and sorted.
+#[derive(Debug, Default)]
+pub(super) struct Hidden {
+    /// Also names that are not there yet.
+    pub(super) hide: Vec<PathBuf>,
+    pub(super) show: Vec<PathBuf>,
+}
+
+/// The built-in list and `more`, except for what is shown, and for folders that are to be worked in.
+pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Hidden {
     let home = env::home_dir();
-    let mut named: Vec<PathBuf> = IN_SYSTEM.iter().chain(SERVICES).map(PathBuf::from).collect();
+    let words = |text: &'static str| text.split_whitespace();
+    let mut named: Vec<PathBuf> = words(IN_SYSTEM).chain(words(SERVICES)).map(PathBuf::from).collect();
+    // What is not there, or not for us, needs no hiding, and its folder no walls.
+    named.retain(|path| rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok());
     if let Some(home) = &home {
-        named.extend(IN_HOME.iter().map(|path| home.join(path)));
+        named.extend(words(IN_HOME).map(|path| home.join(path)));
+        named.push(home.join(".config/Bitwarden CLI"));
+        // Not the whole folder of caches, which is large, for one that is not there.
+        named.extend(Some(home.join(".cache/huggingface")).filter(|path| path.is_dir()));
     }
     // Our own keys and sessions, wherever they are.
     let base = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     named.extend(["XDG_STATE_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(base).map(|base| base.join("tieline")));
     named.extend(env::var_os("TIELINE_CONFIG").and_then(|path| std::path::absolute(path).ok()));
-    named.extend(other_homes(home.as_deref()));
-    let mut all: BTreeSet<PathBuf> = named.iter().chain(more).filter_map(|path| path.canonicalize().ok()).collect();
-    all.retain(|path| !show.contains(path) && !keep.contains(&&**path) && path != Path::new("/"));
-    all.into_iter().collect()
-}
-
-fn other_homes(own: Option<&Path>) -> Vec<PathBuf> {
-    let own = own.and_then(|home| home.canonicalize().ok());
+    let own = home.and_then(|home| home.canonicalize().ok());
     // A package manager may live in a home of its own. It counts as system if we use it.
     let path = env::var_os("PATH").unwrap_or_default();
     let used: Vec<PathBuf> = env::split_paths(&path).filter_map(|folder| folder.canonicalize().ok()).collect();
-    let homes = fs::read_dir("/home").into_iter().flatten().flatten().map(|entry| entry.path());
-    homes
-        .chain([PathBuf::from("/root")])
-        .filter(|home| own.as_ref().is_none_or(|own| !own.starts_with(home)))
-        .filter(|home| !used.iter().any(|folder| folder.starts_with(home)))
-        .collect()
+    let needed = |place: &Path| own.iter().chain(&used).any(|path| path.starts_with(place));
+    named.extend(other_homes().into_iter().filter(|home| !needed(home)));
+    let mut closed: Vec<PathBuf> = words(CLOSED).filter_map(|path| Path::new(path).canonicalize().ok()).collect();
+    closed.retain(|path| path.is_dir() && own.as_ref() != Some(path));
+    let mut seen: BTreeSet<PathBuf> = own.iter().cloned().collect();
+    // All of a home that something on `PATH` is in.
+    seen.extend(used.iter().filter_map(|path| {
+        let around = closed.iter().find(|place| path.starts_with(place))?;
+        path.ancestors().find(|folder| folder.parent() == Some(around)).map(Path::to_owned)
+    }));
+    seen.extend(words(OPEN).chain(["/etc/resolv.conf"]).filter_map(|path| Path::new(path).canonicalize().ok()));
+    seen.retain(|path| closed.iter().any(|place| path.starts_with(place)));
+    seen.extend(show.iter().cloned());
+    let mut real = Real::default();
+    let mut all: BTreeSet<PathBuf> =
+        named.iter().chain(more).flat_map(|path| real.names_of(path)).chain(closed).collect();
+    all.retain(|path| !show.contains(path) && !keep.contains(&&**path) && path != Path::new("/"));
+    Hidden { hide: all.into_iter().collect(), show: seen.into_iter().collect() }
 }
 
-/// Sockets that somebody listens on: those the kernel lists, and those below `/run`, which may come from outside a
-/// container.
+/// Folders without links, each asked for once: there are many names, and few folders that they are in.
+#[derive(Default)]
+struct Real(HashMap<PathBuf, Option<PathBuf>>);
+
+impl Real {
+    fn of(&mut self, folder: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.0.get(folder) {
+            return known.clone();
+        }
+        let real = folder.canonicalize().ok();
+        self.0.insert(folder.to_owned(), real.clone());
+        real
+    }
+
+    /// What has to be hidden so that nobody gets at a path: where it leads to, and the first name on the way that is missing, or may
+    /// come to lead elsewhere.
+    fn names_of(&mut self, path: &Path) -> Vec<PathBuf> {
+        let mut name = path;
+        while let (Some(around), Some(last)) = (name.parent(), name.file_name()) {
+            if let Some(real) = self.of(around) {
+                let real = real.join(last);
+                let link = name == path && fs::symlink_metadata(&real).is_ok_and(|facts| facts.is_symlink());
+                let target = if link { real.canonicalize().ok() } else { None };
+                return [Some(real), target].into_iter().flatten().collect();
+            }
+            name = around;
+        }
+        Vec::new()
+    }
+}
+
+/// Homes that are not where homes are.
+fn other_homes() -> Vec<PathBuf> {
+    let table = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let me = rustix::process::getuid().as_raw();
+    let home = |line: &str| {
+        let fields: Vec<&str> = line.split(':').collect();
+        let (number, home) = (fields.get(2)?.parse::<u32>().ok()?, Path::new(fields.get(5)?));
+        let person = number >= FIRST_PERSON && number != 65534 && number != me;
+        // Not the system itself, and not the folder of a service.
+        let far = home.is_absolute() && home.components().count() > 2;
+        let system = ["/usr", "/var", "/etc", "/dev", "/proc", "/sys", "/bin", "/sbin", "/lib", "/opt", "/tmp"];
+        (person && far && !system.iter().any(|place| home.starts_with(place))).then(|| home.to_owned())
+    };
+    let mut homes: Vec<PathBuf> = table.lines().filter_map(home).collect();
+    homes.push("/root".into());
+    homes
+}
+
+/// Sockets that somebody listens on, as the kernel lists them.
 pub(super) fn sockets() -> Vec<PathBuf> {
     let mut all = BTreeSet::new();
     let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -124,19 +159,7 @@ pub(super) fn sockets() -> Vec<PathBuf> {
             all.extend(Path::new(&line[at + 1..]).canonicalize().ok());
         }
     }
-    look(Path::new("/run"), 3, &mut all);
     all.into_iter().collect()
-}
-
-fn look(folder: &Path, depth: usize, all: &mut BTreeSet<PathBuf>) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_socket() {
-            all.insert(entry.path());
-        } else if kind.is_dir() && depth > 0 {
-            look(&entry.path(), depth - 1, all);
-        }
-    }
 }
 
 /// What can be read if `hidden` can't: the largest files and folders below `top` that hold nothing hidden.

@@ -80,7 +80,10 @@ pub(crate) struct Setup {
     /// Read-only, also inside what is writable.
     #[serde(with = "paths")]
     pub(crate) protect: Vec<PathBuf>,
-    /// Not to be read.
+    /// Folders around those, and around what is hidden in the roots, which can't be moved.
+    #[serde(with = "paths")]
+    pub(crate) pin: Vec<PathBuf>,
+    /// Not to be read. Some may not exist yet.
     #[serde(with = "paths")]
     pub(crate) hide: Vec<PathBuf>,
     /// To be read although something around it is hidden.
@@ -100,15 +103,40 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// What there is left to know inside a file system that is built already.
+    pub(crate) fn inside(&self) -> Self {
+        let mut inside = self.clone();
+        if self.plan.namespaces {
+            for paths in [&mut inside.hide, &mut inside.show, &mut inside.protect, &mut inside.pin] {
+                paths.clear();
+            }
+        }
+        inside
+    }
+
     /// What the command may write to.
     pub(crate) fn writable(&self) -> impl Iterator<Item = &Pinned> {
         let roots = if self.level == Level::Workspace { &self.roots[..] } else { &[] };
         roots.iter().chain(&self.caches)
     }
 
+    /// Whether a place is seen: the closest of what is hidden and what is shown around it decides.
+    pub(crate) fn sees(&self, path: &Path) -> bool {
+        let closest = |places: &mut dyn Iterator<Item = &Path>| {
+            places.filter(|place| path.starts_with(place)).map(|place| place.components().count()).max()
+        };
+        let mut shown = self.show.iter().map(PathBuf::as_path).chain(self.places().map(|place| &*place.path));
+        closest(&mut self.hide.iter().map(PathBuf::as_path)) <= closest(&mut shown)
+    }
+
+    /// What the command works in.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Pinned> {
+        self.roots.iter().chain(&self.caches)
+    }
+
     /// Where the command has its private temporary folder; the first one is the one to tell it.
     pub(crate) fn temps(&self) -> Vec<PathBuf> {
-        let free = |path: &PathBuf| !self.roots.iter().chain(&self.caches).any(|place| place.path == *path);
+        let free = |path: &PathBuf| !self.places().any(|place| place.path == *path);
         let usual = ["/tmp", "/var/tmp"].iter().filter_map(|path| Path::new(path).canonicalize().ok());
         let mut all: Vec<PathBuf> = if self.plan.namespaces { usual.filter(free).collect() } else { Vec::new() };
         all.dedup();
@@ -128,6 +156,13 @@ pub(crate) struct Trouble {
     pub(crate) text: String,
 }
 
+impl Trouble {
+    /// Whether what was to be held is not where it was any more.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.errno == rustix::io::Errno::STALE.raw_os_error()
+    }
+}
+
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Exit {
@@ -138,31 +173,62 @@ pub(crate) struct Exit {
     pub(crate) leftovers: u32,
 }
 
-/// A path as bytes: as text, serde would refuse one that is no UTF-8.
+/// A path as text, which is short, or as bytes if it is no text.
 pub(super) mod path {
     use super::{Deserialize, OsString, Path, PathBuf, Serialize};
     use serde::{Deserializer, Serializer};
 
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    pub(super) enum Either {
+        Text(PathBuf),
+        Bytes(OsString),
+    }
+
+    impl From<Either> for PathBuf {
+        fn from(either: Either) -> Self {
+            match either {
+                Either::Text(path) => path,
+                Either::Bytes(bytes) => bytes.into(),
+            }
+        }
+    }
+
+    /// The same way out.
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    pub(super) enum Borrowed<'a> {
+        Text(&'a str),
+        Bytes(&'a std::ffi::OsStr),
+    }
+
+    impl<'a> From<&'a Path> for Borrowed<'a> {
+        fn from(path: &'a Path) -> Self {
+            path.to_str().map_or(Self::Bytes(path.as_os_str()), Self::Text)
+        }
+    }
+
     pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        path.as_os_str().serialize(to)
+        Borrowed::from(path).serialize(to)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        OsString::deserialize(from).map(PathBuf::from)
+        Either::deserialize(from).map(PathBuf::from)
     }
 }
 
 /// Several of them.
 mod paths {
-    use super::{Deserialize, OsString, PathBuf};
+    use super::path::{Borrowed, Either};
+    use super::{Deserialize, PathBuf};
     use serde::{Deserializer, Serializer};
 
     pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(paths.iter().map(|path| path.as_os_str()))
+        to.collect_seq(paths.iter().map(|path| Borrowed::from(path.as_path())))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
-        Ok(Vec::<OsString>::deserialize(from)?.into_iter().map(PathBuf::from).collect())
+        Ok(Vec::<Either>::deserialize(from)?.into_iter().map(PathBuf::from).collect())
     }
 }
 
@@ -182,6 +248,7 @@ mod tests {
             roots: vec![pinned("/a"), pinned("/b c")],
             caches: vec![Pinned { path: odd().into(), device: 1, inode: 2 }],
             protect: vec!["/a/.git".into()],
+            pin: vec!["/a".into()],
             hide: vec!["/home/x/.ssh".into(), odd().into()],
             show: vec![],
             temp: "/tmp/x".into(),

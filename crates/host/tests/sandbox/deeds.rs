@@ -28,6 +28,42 @@ fn go(deed: &str, on: &str) -> io::Result<()> {
             Ok(open(on, OFlags::RDONLY | OFlags::TRUNC, Mode::empty()).map(drop)?)
         }
         "chmod" => fs::set_permissions(on, std::os::unix::fs::PermissionsExt::from_mode(0o777)),
+        "setuid-chmod" => fs::set_permissions(on, std::os::unix::fs::PermissionsExt::from_mode(0o4755)),
+        "setuid-fchmod" => {
+            let file = fs::File::options().write(true).open(on)?;
+            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o2755))
+        }
+        "setuid-open" | "setuid-creat" => {
+            use std::os::unix::fs::OpenOptionsExt;
+            let mode = if deed == "setuid-open" { 0o4755 } else { 0o2755 };
+            fs::File::options().write(true).create_new(true).mode(mode).open(format!("{on}-new")).map(drop)
+        }
+        "setuid-tmpfile" => {
+            use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+            let folder = std::path::Path::new(on).parent().unwrap();
+            let file = open(folder, OFlags::TMPFILE | OFlags::WRONLY, Mode::from_raw_mode(0o4755))?;
+            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+            Ok(linkat(CWD, &path, CWD, format!("{on}-linked"), AtFlags::SYMLINK_FOLLOW)?)
+        }
+        "setuid-openat2" => {
+            use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY;
+            let mode = Mode::from_raw_mode(0o4755);
+            Ok(openat2(CWD, format!("{on}-second"), flags, mode, ResolveFlags::empty()).map(drop)?)
+        }
+        "setuid-mknod" => {
+            use rustix::fs::{CWD, FileType, Mode, mknodat};
+            Ok(mknodat(CWD, format!("{on}-node"), FileType::RegularFile, Mode::from_raw_mode(0o4755), 0)?)
+        }
+        // All capabilities, for whoever runs the file.
+        "setcap" => {
+            let mut value = vec![1, 0, 0, 2];
+            value.extend([0xff_u8; 4]);
+            value.extend([0; 4]);
+            value.extend([0xff, 0xff, 0xff, 0x01]);
+            value.extend([0; 4]);
+            Ok(rustix::fs::setxattr(on, "security.capability", &value, rustix::fs::XattrFlags::empty())?)
+        }
         "remove" => fs::remove_file(on),
         "rename" => fs::rename(on, format!("{on}-moved")),
         "read" => fs::read(on).and_then(|bytes| match bytes.len() {

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[cfg(target_os = "linux")]
+mod attacks;
+#[cfg(target_os = "linux")]
 mod deeds;
 #[cfg(target_os = "linux")]
 #[path = "../harness/mod.rs"]
@@ -23,6 +25,16 @@ fn main() {
     match args.first().map(String::as_str) {
         Some("try") => std::process::exit(deeds::attempt(&args[1], &args[2])),
         Some("table") => table::table(std::path::Path::new(&args[1])),
-        _ => harness::run_all(&[table::ALL, policies::ALL].concat()),
+        Some("measure") => attacks::measure(std::path::Path::new(&args[1])),
+        Some("attack") => attacks::attack(&args[1], std::path::Path::new(&args[2])),
+        _ => harness::run_all(&[table::ALL, policies::ALL, attacks::ALL].concat()),
     }
+}
+
+/// Says that something could not be tried for want of a sandbox. Where one is needed, that is a failure.
+#[cfg(target_os = "linux")]
+pub fn without_sandbox(what: &str) {
+    let why = tieline_host::sandbox::probe().how();
+    println!("\n!!! NOT TRIED, THERE IS NO WHOLE SANDBOX HERE: {what} ({why})\n");
+    assert!(std::env::var_os("TIELINE_NEED_SANDBOX").is_none(), "TIELINE_NEED_SANDBOX is set");
 }

@@ -262,7 +262,7 @@ fn what_is_not_guarded_is_said() {
     fs::write(folder.path().join(".envrc"), "").unwrap();
     let whole = policy(Level::Workspace).guarded();
     assert!(whole.is_whole());
-    for number in 0..501 {
+    for number in 0..2049 {
         fs::create_dir(folder.path().join(number.to_string())).unwrap();
         fs::write(folder.path().join(format!("{number}/.envrc")), "").unwrap();
     }

@@ -1,0 +1,215 @@
+//! Where git looks for hooks, read from its settings without running it: they may be hostile.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// No file of settings is longer.
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
+/// No repository has more of them, with those that they include.
+const MAX_CONFIG_FILES: usize = 64;
+
+/// What the settings of a repository lead to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Folders of hooks and files of settings, which may not exist.
+    pub(super) paths: Vec<PathBuf>,
+    /// Something could not be read to its end.
+    pub(super) unclear: bool,
+}
+
+/// True if a folder with these names in it is a repository, whatever it is called.
+pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// What the repository at `git` (a folder, or a file that names one) leads to, for the work tree around it.
+pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
+    let mut found = Found::default();
+    let mut folder = git.to_owned();
+    if !git.is_dir() {
+        match read(git) {
+            Some(text) => match text.strip_prefix("gitdir:") {
+                Some(path) => folder = git.parent().unwrap_or(work_tree).join(path.trim()),
+                None => return found,
+            },
+            None => {
+                found.unclear = git.exists();
+                return found;
+            }
+        }
+    }
+    let common = match read(&folder.join("commondir")) {
+        Some(path) => folder.join(path.trim()),
+        None => folder.clone(),
+    };
+    let mut todo: Vec<PathBuf> = vec![common.join("config"), folder.join("config.worktree"), folder.join("config")];
+    todo.extend_from_slice(global);
+    let mut done: Vec<PathBuf> = Vec::new();
+    while let Some(path) = todo.pop() {
+        if done.contains(&path) {
+            continue;
+        }
+        if done.len() == MAX_CONFIG_FILES {
+            found.unclear = true;
+            break;
+        }
+        let text = read(&path);
+        found.unclear |= text.is_none() && std::fs::symlink_metadata(&path).is_ok();
+        for (key, value) in settings(&text.unwrap_or_default()) {
+            match &*key {
+                "core.hookspath" => found.paths.extend(named(&value, work_tree)),
+                // Those with a condition count as well: it may come true later.
+                "include.path" | "includeif.path" => {
+                    let included = named(&value, path.parent().unwrap_or(work_tree));
+                    found.paths.extend(included.clone());
+                    todo.extend(included);
+                }
+                _ => {}
+            }
+        }
+        done.push(path);
+    }
+    // The usual place, for a repository that is not guarded as a whole.
+    found.paths.extend([common.join("hooks"), common.join("config"), folder.join("config.worktree")]);
+    found.paths.dedup();
+    found
+}
+
+/// A path as git reads it in its settings.
+fn named(value: &str, from: &Path) -> Option<PathBuf> {
+    match value.strip_prefix("~/") {
+        Some(rest) => Some(std::env::home_dir()?.join(rest)),
+        None if value.is_empty() => None,
+        None => Some(from.join(value)),
+    }
+}
+
+/// The text of a plain file, if it is not too long. Never waits for somebody to write.
+fn read(path: &Path) -> Option<String> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path).ok()?;
+    let facts = file.metadata().ok()?;
+    if !facts.is_file() || facts.len() > MAX_CONFIG_BYTES {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_CONFIG_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The settings of a file in git's format: `section.key` in lower case, without what stands in quotes after the section.
+fn settings(text: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut section = String::new();
+    let mut rest = text.trim_start_matches('\u{feff}');
+    loop {
+        rest = rest.trim_start();
+        if let Some(head) = rest.strip_prefix('[') {
+            let mut quoted = false;
+            let end = head.char_indices().find(|(_, c)| {
+                quoted ^= *c == '"';
+                (*c == ']' && !quoted) || *c == '\n'
+            });
+            let end = end.map_or(head.len(), |(at, _)| at);
+            let name = head[..end].split(['"', ' ', '\t', '.']).next().unwrap_or_default();
+            section = name.to_ascii_lowercase();
+            rest = head.get(end + 1..).unwrap_or_default();
+        } else if rest.starts_with(['#', ';']) {
+            rest = rest.split_once('\n').map_or("", |(_, rest)| rest);
+        } else if rest.is_empty() {
+            return all;
+        } else {
+            let end = rest.find(['=', '\n', '#', ';']).unwrap_or(rest.len());
+            let key = rest[..end].trim().to_ascii_lowercase();
+            let (value, after) = match rest[end..].strip_prefix('=') {
+                Some(text) => value(text),
+                None => (String::new(), rest[end..].split_once('\n').map_or("", |(_, rest)| rest)),
+            };
+            rest = after;
+            all.push((format!("{section}.{key}"), value));
+        }
+    }
+}
+
+/// A value up to the end of its line, and what follows.
+fn value(text: &str) -> (String, &str) {
+    let mut out = String::new();
+    let mut quoted = false;
+    let mut blank = 0;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\n' => return (trimmed(out, blank), &text[at + 1..]),
+            '#' | ';' if !quoted => {
+                return (trimmed(out, blank), text[at..].split_once('\n').map_or("", |(_, rest)| rest));
+            }
+            '"' => quoted = !quoted,
+            '\\' => match chars.next() {
+                Some((_, '\n')) | None => continue,
+                Some((at, '\r')) if text[at + 1..].starts_with('\n') => {
+                    chars.next();
+                    continue;
+                }
+                Some((_, 'n')) => out.push('\n'),
+                Some((_, 't')) => out.push('\t'),
+                Some((_, c)) => out.push(c),
+            },
+            ' ' | '\t' | '\r' if !quoted => {
+                if !out.is_empty() {
+                    out.push(c);
+                    blank += c.len_utf8();
+                }
+                continue;
+            }
+            c => out.push(c),
+        }
+        blank = 0;
+    }
+    (trimmed(out, blank), "")
+}
+
+fn trimmed(mut value: String, blank: usize) -> String {
+    value.truncate(value.len() - blank);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_as_git_reads_them() {
+        let check = |text: &str, expect: &[(&str, &str)]| {
+            let found = settings(text);
+            let found: Vec<(&str, &str)> = found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            assert_eq!(found, expect, "{text:?}");
+        };
+        check("[core]\n\thooksPath = a/b\n", &[("core.hookspath", "a/b")]);
+        check("[CORE] HooksPath=a b # c\n[x]y", &[("core.hookspath", "a b"), ("x.y", "")]);
+        check("[core]\n hooksPath = \"a ;b\" ; c\n", &[("core.hookspath", "a ;b")]);
+        check("[core]\r\nhooksPath = a\\\nb\\\\c\r\n", &[("core.hookspath", "ab\\c")]);
+        check("[includeIf \"gitdir:~/x]\"]\npath=y", &[("includeif.path", "y")]);
+        check("; x\n# y\n[a \"b\"]\nc\nd = \"\"", &[("a.c", ""), ("a.d", "")]);
+        check("[core", &[]);
+        check("=\n[", &[(".", "")]);
+        check("[core]hooksPath=", &[("core.hookspath", "")]);
+    }
+
+    #[test]
+    fn nothing_makes_it_wait_or_run_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = folder.path().join(".git");
+        std::fs::create_dir(&git).unwrap();
+        std::fs::write(git.join("config"), "[include]\npath = config\npath = ../loop\npath = ../pipe\n").unwrap();
+        std::fs::write(folder.path().join("loop"), "[include]\npath = .git/config\n[core]\nhooksPath = ~/h\n").unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let found = look(&git, folder.path(), &[]);
+        assert!(found.unclear, "a pipe can't be read");
+        assert!(found.paths.contains(&git.join("../loop")), "{found:?}");
+        let other = folder.path().join("other");
+        std::fs::write(&other, "no repository").unwrap();
+        assert_eq!(look(&other, folder.path(), &[]), Found::default());
+    }
+}

@@ -1,0 +1,559 @@
+//! What a hostile command tries against the guard and the masks, from its side.
+
+use crate::harness::{as_nobody, block_on, is_root, me, soon};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use tieline_host::run::{Request, Running};
+use tieline_host::sandbox::{Level, Policy};
+
+pub const ALL: &[(&str, fn())] =
+    &[("attacks_fail", attacks_fail), ("attacks_fail_for_nobody", attacks_fail_for_nobody)];
+
+type Attack = (&'static str, fn(&Path));
+
+/// Each gets an empty folder of its own with a home in it, as the home of this process.
+const ATTACKS: &[Attack] = &[
+    ("the_guard_is_not_overflowed_by_files", the_guard_is_not_overflowed_by_files),
+    ("the_guard_is_not_overflowed_by_names", the_guard_is_not_overflowed_by_names),
+    ("a_folder_that_cannot_be_read_hides_nothing", a_folder_that_cannot_be_read_hides_nothing),
+    ("what_is_guarded_cannot_be_moved_out_of_the_way", what_is_guarded_cannot_be_moved_out_of_the_way),
+    ("hooks_are_guarded_where_git_looks_for_them", hooks_are_guarded_where_git_looks_for_them),
+    ("what_runs_later_by_other_names_is_guarded", what_runs_later_by_other_names_is_guarded),
+    ("secrets_that_come_later_are_not_seen", secrets_that_come_later_are_not_seen),
+    ("sockets_that_come_later_are_not_reached", sockets_that_come_later_are_not_reached),
+    ("homes_and_logins_of_others_are_hidden", homes_and_logins_of_others_are_hidden),
+    ("what_is_denied_is_not_read", what_is_denied_is_not_read),
+    ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
+];
+
+fn attacks_fail() {
+    in_new_process(|program| Command::new(program));
+}
+
+fn attacks_fail_for_nobody() {
+    if is_root() {
+        in_new_process(as_nobody);
+    } else {
+        println!("(we are an ordinary user already)");
+    }
+}
+
+fn in_new_process(command: impl Fn(&Path) -> Command) {
+    let top = tempfile::tempdir_in(if is_root() { "/var/lib" } else { env!("CARGO_TARGET_TMPDIR") }).unwrap();
+    fs::set_permissions(top.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = top.path().join("test");
+    fs::copy(me(), &program).unwrap();
+    let wanted = std::env::var("TIELINE_ATTACK").unwrap_or_default();
+    let mut failed = Vec::new();
+    for (name, _) in ATTACKS.iter().filter(|(name, _)| name.contains(&wanted)) {
+        let base = top.path().join(name);
+        fs::create_dir_all(base.join("home")).unwrap();
+        if is_root() {
+            assert!(Command::new("chown").args(["-R", "65534:65534"]).arg(&base).status().unwrap().success());
+        }
+        let mut command = command(&program);
+        let command = command.arg("attack").arg(name).arg(&base).env("HOME", base.join("home"));
+        if !command.env("PATH", "/usr/bin:/bin").status().unwrap().success() {
+            failed.push(*name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+pub fn attack(name: &str, base: &Path) {
+    let base = base.canonicalize().unwrap();
+    if !Policy::new(Level::Workspace, [&base]).unwrap().guard().guards() {
+        crate::without_sandbox(name);
+        return;
+    }
+    let (_, attack) = ATTACKS.iter().find(|(other, _)| *other == name).unwrap();
+    attack(&base);
+}
+
+/// Makes files, with what is in them.
+fn make(top: &Path, files: &[(&str, &str)]) {
+    for (path, text) in files {
+        let path = top.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+fn guarded(root: &Path) -> Policy {
+    Policy::new(Level::Workspace, [root]).unwrap().guard()
+}
+
+async fn start(line: &str, folder: &Path, policy: &Policy) -> Running {
+    Request::shell(line, folder, policy).start().await.unwrap()
+}
+
+async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
+    let command = start(line, folder, policy).await;
+    let outcome = command.outcome().await;
+    (outcome.is_success(), command.output(0).to_string())
+}
+
+/// The attack runs without a question only if the guard is whole; then it must fail.
+fn held(line: &str, root: &Path, policy: &Policy) {
+    if policy.guarded().is_whole() {
+        let (did, said) = block_on(sh(line, root, policy));
+        assert!(!did, "{line}: {said}");
+    }
+}
+
+fn the_guard_is_not_overflowed_by_files(base: &Path) {
+    let root = base.join("root");
+    make(&root, &[(".git/config", ""), (".envrc", ""), (".vscode/tasks.json", ""), ("sub/deep/.git/config", "")]);
+    let policy = guarded(&root);
+    assert!(policy.guarded().is_whole());
+    let (did, said) =
+        block_on(sh("mkdir z; cd z; seq 2000 | xargs touch; cd ..; seq 21000 | xargs touch", &root, &policy));
+    assert!(did, "{said}");
+    for path in [".git/hooks", ".git/new", ".vscode/new", "sub/deep/.git/hooks"] {
+        held(&format!("mkdir {path}"), &root, &policy);
+    }
+    held("echo x > .envrc", &root, &policy);
+    // Whatever else there is, the names of the root itself are held, also for a policy that has seen nothing before.
+    for policy in [policy, guarded(&root)] {
+        for line in ["mkdir .git/hooks", "echo x > .envrc", "touch .vscode/new", "mv .git away"] {
+            let (did, said) = block_on(sh(line, &root, &policy));
+            assert!(!did, "{line}: {said}");
+        }
+    }
+}
+
+fn the_guard_is_not_overflowed_by_names(base: &Path) {
+    let root = base.join("root");
+    make(&root, &[(".git/config", ""), ("sub/deep/er/.git/config", "")]);
+    let policy = guarded(&root);
+    assert!(policy.guarded().is_whole());
+    for count in [600, 2500] {
+        let fill = format!("for i in $(seq {count}); do mkdir -p n$i && : > n$i/.envrc; done");
+        let (did, said) = block_on(sh(&fill, &root, &policy));
+        assert!(did, "{said}");
+        held("mkdir sub/deep/er/.git/hooks", &root, &policy);
+        held("mkdir .git/hooks", &root, &policy);
+        // What was there before the flood is not pushed out by it.
+        for line in ["mkdir sub/deep/er/.git/hooks", "mkdir .git/hooks"] {
+            let (did, said) = block_on(sh(line, &root, &policy));
+            assert!(!did, "{count}: {line}: {said}");
+        }
+    }
+    assert!(!policy.guarded().is_whole(), "so many can't be held, and it is said");
+}
+
+fn a_folder_that_cannot_be_read_hides_nothing(base: &Path) {
+    let root = base.join("root");
+    make(&root, &[("sub/.git/config", "")]);
+    let policy = guarded(&root);
+    block_on(sh("chmod 000 sub", &root, &policy));
+    held("chmod 700 sub && mkdir sub/.git/hooks", &root, &policy);
+    fs::set_permissions(root.join("sub"), fs::Permissions::from_mode(0o755)).unwrap();
+    // A path too long to be named.
+    let deep =
+        "d=$(printf 'x%.0s' $(seq 200)); for i in $(seq 30); do mkdir $d && cd $d; done; mkdir .git && : > .git/config";
+    let (did, said) = block_on(sh(deep, &root, &policy));
+    assert!(did, "{said}");
+    let plant = "d=$(printf 'x%.0s' $(seq 200)); for i in $(seq 30); do cd $d; done; mkdir .git/hooks";
+    held(plant, &root, &policy);
+    let (did, said) = block_on(sh("rm -rf xxx*", &root, &policy));
+    assert!(did, "{said}");
+}
+
+fn what_is_guarded_cannot_be_moved_out_of_the_way(base: &Path) {
+    let root = base.join("root");
+    make(&root, &[(".github/workflows/ci.yml", "x"), (".cargo/config.toml", "x"), ("sub/deep/.git/config", "x")]);
+    let policy = guarded(&root);
+    for (path, one, two) in [
+        (".github/workflows/ci.yml", "mv .github x", "echo evil > x/workflows/ci.yml && mv x .github"),
+        (".cargo/config.toml", "mv .cargo x", "echo evil > x/config.toml && mv x .cargo"),
+        ("sub/deep/.git/config", "mv sub/deep x", "echo evil > x/.git/config && mv x sub/deep"),
+    ] {
+        block_on(sh(one, &root, &policy));
+        block_on(sh(two, &root, &policy));
+        assert_eq!(fs::read_to_string(root.join(path)).unwrap(), "x", "{path}");
+    }
+    // While one command moves it to and fro, another one is started.
+    block_on(async {
+        let mover = start("while :; do mv sub other; mv other sub; done", &root, &policy).await;
+        for _ in 0..20 {
+            if let Ok(other) =
+                Request::shell("echo evil > sub/deep/.git/config; echo evil > other/deep/.git/config", &root, &policy)
+                    .start()
+                    .await
+            {
+                other.outcome().await;
+            }
+        }
+        mover.stop();
+        mover.outcome().await;
+    });
+    let found = fs::read_to_string(root.join("sub/deep/.git/config"))
+        .or_else(|_| fs::read_to_string(root.join("other/deep/.git/config")));
+    assert_eq!(found.unwrap(), "x");
+}
+
+fn hooks_are_guarded_where_git_looks_for_them(base: &Path) {
+    let repository =
+        [("HEAD", "ref: refs/heads/main\n"), ("objects/x", ""), ("refs/x", ""), ("config", "[core]\n bare = true\n")];
+    let check = |name: &str, files: &[(&str, &str)], line: &str| {
+        let root = base.join(name);
+        make(&root, files);
+        held(line, &root, &guarded(&root));
+    };
+    for (number, config) in [
+        "[core]\n\thooksPath = tools/hooks\n",
+        "[CORE] HooksPath=tools/hooks # here\n",
+        "[core]\n hooksPath = \"tools\\\n/hooks\"\n",
+        "[include]\n path = ../more\n",
+        "[includeIf \"gitdir:nowhere\"]\n path = ../more\n",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let more = ("more", "[core]\nhooksPath = tools/hooks\n");
+        check(
+            &format!("path-{number}"),
+            &[(".git/config", config), more, ("tools/hooks/x", "")],
+            "echo x > tools/hooks/pre-commit",
+        );
+        // The folder does not exist yet.
+        check(
+            &format!("absent-{number}"),
+            &[(".git/config", config), more],
+            "mkdir -p tools/hooks && echo x > tools/hooks/pre-commit",
+        );
+    }
+    check("included", &[(".git/config", "[include]\npath = ../more\n"), ("more", "")], "echo x > more");
+    check(
+        "worktree",
+        &[(".git/config.worktree", "[core]\nhooksPath = hooks\n"), ("hooks/x", "")],
+        "echo x > hooks/pre-commit",
+    );
+    check("named", &[(".githooks/x", "")], "echo x > .githooks/pre-commit");
+    // A repository that is not called so: beside a file `.git` that names it, of a submodule, and without a work tree.
+    let within =
+        |folder: &str| repository.iter().map(|(name, text)| (format!("{folder}/{name}"), *text)).collect::<Vec<_>>();
+    for (name, folder, extra) in [
+        ("bare", "some.git", None),
+        ("bare-deep", "a/b/c", None),
+        ("separate", ".bare", Some((".git", "gitdir: ./.bare\n"))),
+    ] {
+        let files = within(folder);
+        let mut files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        files.extend(extra);
+        check(name, &files, &format!("mkdir {folder}/hooks"));
+        check(name, &files, &format!("echo x > {folder}/config"));
+        check(name, &files, &format!("mv {folder} x && echo x > x/config"));
+    }
+    // The root is the repository itself.
+    check("itself", &repository, "echo x > config");
+    check("itself", &repository, "mkdir hooks");
+    // A work tree of another repository in the workspace, whose own settings name the hooks.
+    let root = base.join("linked");
+    let files = within("main/store");
+    make(&root, &files.iter().map(|(path, text)| (path.as_str(), *text)).collect::<Vec<_>>());
+    make(
+        &root,
+        &[
+            ("main/store/config", "[core]\nhooksPath = hooks-of-all\n"),
+            ("main/store/worktrees/w/commondir", "../..\n"),
+            ("main/store/worktrees/w/HEAD", "ref: x\n"),
+            ("w/hooks-of-all/x", ""),
+        ],
+    );
+    fs::write(root.join("w/.git"), format!("gitdir: {}/main/store/worktrees/w\n", root.display())).unwrap();
+    held("echo x > w/hooks-of-all/pre-commit", &root, &guarded(&root));
+}
+
+fn what_runs_later_by_other_names_is_guarded(base: &Path) {
+    let root = base.join("root");
+    let names = [
+        ".pre-commit-config.yaml",
+        "lefthook.yml",
+        ".lefthook.yml",
+        ".husky/pre-commit",
+        ".githooks/pre-push",
+        ".overcommit.yml",
+        ".github/actions/x/action.yml",
+        ".gitlab-ci.yml",
+        "Jenkinsfile",
+        ".forgejo/workflows/x.yml",
+        ".opencode/x",
+        ".qwen/x",
+        ".mise.toml",
+        ".devcontainer.json",
+        "x.code-workspace",
+        ".yarnrc.yml",
+        ".pnpmfile.cjs",
+        ".dir-locals.el",
+        ".exrc",
+    ];
+    make(&root, &names.map(|name| (name, "before")));
+    let policy = guarded(&root);
+    for name in names {
+        held(&format!("echo x > {name}"), &root, &policy);
+    }
+    // What is work, and runs only when somebody asks for it, stays writable.
+    make(&root, &[("Makefile", ""), ("package.json", "{}"), ("build.rs", "")]);
+    let (did, said) = block_on(sh("echo x > Makefile && echo x > package.json && echo x > build.rs", &root, &policy));
+    assert!(did, "{said}");
+    // In other people's packages only what git would run counts; those have to be replaced.
+    make(&root, &[("node_modules/x/.github/workflows/ci.yml", ""), ("node_modules/y/.git/config", "")]);
+    let (did, said) = block_on(sh("rm -r node_modules/x", &root, &policy));
+    assert!(did, "{said}");
+    held("echo x > node_modules/y/.git/config", &root, &policy);
+}
+
+fn secrets_that_come_later_are_not_seen(base: &Path) {
+    let home = base.join("home");
+    let root = home.join("work/root");
+    fs::create_dir_all(&root).unwrap();
+    make(
+        &home,
+        &[
+            (".git-credentials", "old"),
+            (".kube/config", "old"),
+            (".config/x", "x"),
+            (".local/share/x", "x"),
+            ("notes", "mine"),
+            (".gitconfig", "set"),
+        ],
+    );
+    let names = [
+        ".git-credentials",
+        ".kube/config",
+        ".netrc",
+        ".ssh/id",
+        ".config/gh/hosts.yml",
+        ".docker/config.json",
+        ".local/share/keyrings/k",
+        ".npmrc",
+    ];
+    for level in [Level::ReadOnly, Level::Workspace] {
+        for path in names.iter().skip(2) {
+            let _ = fs::remove_file(home.join(path));
+        }
+        let policy = Policy::new(level, [&root]).unwrap();
+        let line = format!(
+            "echo ready; while ! [ -e {0}/go ]; do sleep 0.02; done; cd {1}; cat notes .gitconfig .config/x; cat {2} 2>/dev/null",
+            root.display(),
+            home.display(),
+            names.join(" ")
+        );
+        let said = block_on(async {
+            let command = start(&line, &root, &policy).await;
+            soon("it runs", Duration::from_secs(10), || command.output(0).to_string().contains("ready"));
+            for name in names {
+                // As programs do it: a new file in the place of the old one.
+                make(&home, &[("new", "SECRET")]);
+                fs::create_dir_all(home.join(name).parent().unwrap()).unwrap();
+                fs::rename(home.join("new"), home.join(name)).unwrap();
+            }
+            fs::write(root.join("go"), "").unwrap();
+            command.outcome().await;
+            command.output(0).to_string()
+        });
+        fs::remove_file(root.join("go")).unwrap();
+        assert!(said.contains("mine") && said.contains("set"), "{said}");
+        assert!(!said.contains("SECRET") && !said.contains("old"), "{level}: {said}");
+    }
+}
+
+fn sockets_that_come_later_are_not_reached(base: &Path) {
+    let (root, daemon) = (base.join("root"), base.join("daemon"));
+    fs::create_dir_all(&root).unwrap();
+    fs::create_dir_all(&daemon).unwrap();
+    fs::write(daemon.join("notes"), "mine").unwrap();
+    let mut places = vec![daemon.join("socket")];
+    if is_root() {
+        places.push(PathBuf::from("/run").join(format!("tieline-{}.socket", std::process::id())));
+    }
+    let old = UnixListener::bind(&places[0]).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    let tries: Vec<String> =
+        places.iter().map(|place| format!("{} try unix {}", me().display(), place.display())).collect();
+    let line = format!(
+        "echo ready; while ! [ -e go ]; do sleep 0.02; done; cat {}/notes; {}; true",
+        daemon.display(),
+        tries.join("; ")
+    );
+    block_on(async {
+        let command = start(&line, &root, &policy).await;
+        soon("it runs", Duration::from_secs(10), || command.output(0).to_string().contains("ready"));
+        // The daemon is started again, and another one for the first time.
+        drop(old);
+        let _ = fs::remove_file(&places[0]);
+        let new: Vec<UnixListener> = places.iter().map(|place| UnixListener::bind(place).unwrap()).collect();
+        fs::write(root.join("go"), "").unwrap();
+        command.outcome().await;
+        let said = command.output(0).to_string();
+        assert!(said.contains("mine"), "what is beside it can be read: {said}");
+        for (listener, place) in new.iter().zip(&places) {
+            listener.set_nonblocking(true).unwrap();
+            let reached = listener.accept().is_ok();
+            let _ = fs::remove_file(place);
+            assert!(!reached, "{}: {said}", place.display());
+        }
+    });
+}
+
+fn homes_and_logins_of_others_are_hidden(base: &Path) {
+    let home = base.join("home");
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let names = [
+        ".claude/.credentials.json",
+        ".claude.json",
+        ".codex/auth.json",
+        ".gemini/oauth_creds.json",
+        ".qwen/oauth_creds.json",
+        ".local/share/opencode/auth.json",
+        ".config/goose/secrets.yaml",
+        ".config/cursor/auth.json",
+        ".config/github-copilot/apps.json",
+        ".copilot/config.json",
+        ".local/share/amp/secrets.json",
+        ".factory/auth.json",
+        ".continue/config.json",
+        ".config/containers/auth.json",
+        ".local/share/fish/fish_history",
+        ".config/BraveSoftware/x",
+        ".pulumi/credentials.json",
+        ".databrickscfg",
+    ];
+    make(&home, &names.map(|name| (name, "SECRET")));
+    make(&home, &[(".codex/config.toml", "open")]);
+    let policy = Policy::new(Level::ReadOnly, [&root]).unwrap();
+    let (_, said) = block_on(sh(
+        &format!("cd {}; cat {}; cat .codex/config.toml", home.display(), names.join(" ")),
+        &root,
+        &policy,
+    ));
+    assert!(!said.contains("SECRET") && said.contains("open"), "{said}");
+    // A home that is made while a command runs, where homes are.
+    if is_root() && rustix::process::geteuid().is_root() {
+        let other = tempfile::Builder::new().prefix("tieline-new").tempdir_in("/home").unwrap();
+        let name = other.path().to_owned();
+        drop(other);
+        let line = format!(
+            "echo ready; while ! [ -e {}/go ]; do sleep 0.02; done; cat {}/diary",
+            root.display(),
+            name.display()
+        );
+        let said = block_on(async {
+            let command = start(&line, &root, &policy).await;
+            soon("it runs", Duration::from_secs(10), || command.output(0).to_string().contains("ready"));
+            make(&name, &[("diary", "SECRET")]);
+            fs::write(root.join("go"), "").unwrap();
+            command.outcome().await;
+            command.output(0).to_string()
+        });
+        fs::remove_dir_all(&name).unwrap();
+        assert!(!said.contains("SECRET"), "{said}");
+    }
+}
+
+fn what_is_denied_is_not_read(base: &Path) {
+    let root = base.join("root");
+    let files =
+        [(".env", "SECRET"), ("a/b/.env", "SECRET"), ("keys/one", "SECRET"), ("conf/pw", "SECRET"), ("open", "seen")];
+    make(&root, &files);
+    let denied = |path: &Path| path.ends_with(".env") || path.ends_with("keys") || path.ends_with("conf/pw");
+    for level in [Level::ReadOnly, Level::Workspace] {
+        let policy = Policy::new(level, [&root]).unwrap().deny(1, denied).guard();
+        for line in [
+            "cat .env a/b/.env keys/one conf/pw",
+            "ln .env x; cat x",
+            "ln -s .env y; cat y; cp .env z; cat z; mv .env m; cat m",
+            "mv a/b a/c; cat a/c/.env; mv conf other; cat other/pw; mv keys k2; cat k2/one",
+            // What the command before could move or link is seen by the next one.
+            "cat x m a/c/.env other/pw k2/one",
+            "cat /proc/self/root/$PWD/.env; cat ./a/../.env; tar c . | grep -a SECRET; grep -r SECRET .",
+        ] {
+            let (_, said) = block_on(sh(line, &root, &policy));
+            assert!(!said.contains("SECRET"), "{level} {line}: {said}");
+        }
+        assert_eq!(block_on(sh("cat open", &root, &policy)).1, "seen");
+    }
+    // Another name of the same file, made before it had a name that is denied.
+    make(&root, &[("plain", "SECRET")]);
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, denied);
+    assert!(block_on(sh("ln plain spare", &root, &policy)).0);
+    fs::create_dir(root.join("later")).unwrap();
+    fs::rename(root.join("plain"), root.join("later/.env")).unwrap();
+    let (_, said) = block_on(sh("cat spare later/.env", &root, &policy));
+    assert!(!said.contains("SECRET"), "{said}");
+    // Other rules count at once.
+    let policy = policy.deny(2, |path: &Path| path.ends_with("open"));
+    assert!(!block_on(sh("cat open", &root, &policy)).1.contains("seen"));
+    // Where it can't be had, nothing runs.
+    let policy = policy.without(tieline_host::sandbox::Mechanism::Namespaces);
+    let error = block_on(Request::shell("cat open", &root, &policy).start()).unwrap_err().to_string();
+    assert!(error.contains("must not be read, which needs namespaces"), "{error}");
+}
+
+fn no_file_is_left_that_lends_rights(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    for deed in [
+        "setuid-chmod",
+        "setuid-fchmod",
+        "setuid-open",
+        "setuid-tmpfile",
+        "setuid-openat2",
+        "setuid-mknod",
+        "setuid-creat",
+        "setcap",
+    ] {
+        let _ = fs::remove_file(root.join("file"));
+        fs::write(root.join("file"), "").unwrap();
+        fs::set_permissions(root.join("file"), fs::Permissions::from_mode(0o644)).unwrap();
+        let (did, said) =
+            block_on(sh(&format!("{} try {deed} {}/file", me().display(), root.display()), &root, &policy));
+        for entry in fs::read_dir(&root).unwrap() {
+            let entry = entry.unwrap();
+            let mode = entry.metadata().unwrap().mode();
+            assert_eq!(mode & 0o6000, 0, "{deed} {did}: {} {mode:o} {said}", entry.path().display());
+        }
+        assert!(!did, "{deed}: {said}");
+    }
+    for line in [
+        "chmod u+s file",
+        "chmod g+s file",
+        "chmod 4755 file",
+        "cp -p /usr/bin/su x; stat -c %a x | grep -q '^[4-7]...$'",
+        "install -m 4755 file y; test -u y",
+    ] {
+        let (did, said) = block_on(sh(line, &root, &policy));
+        assert!(!did, "{line}: {said}");
+    }
+    // What has nothing to do with it still works.
+    let (did, said) =
+        block_on(sh("chmod 1777 . && chmod 755 file && mkdir -m 755 d && cp -p file z && touch t", &root, &policy));
+    assert!(did, "{said}");
+}
+
+/// How long a command takes that does nothing, in a folder: for people who compare. The lowest of each row counts.
+pub fn measure(root: &Path) {
+    block_on(async {
+        for (name, policy) in
+            [("workspace", Policy::new(Level::Workspace, [root]).unwrap()), ("workspace, guarded", guarded(root))]
+        {
+            let mut times = Vec::new();
+            for _ in 0..50 {
+                let begin = std::time::Instant::now();
+                let command = Request::words(["/bin/true"], root, &policy).start().await.unwrap();
+                command.outcome().await;
+                times.push(begin.elapsed().as_micros());
+            }
+            times.sort_unstable();
+            println!("{name}: lowest {} µs, median {} µs", times[0], times[25]);
+        }
+    });
+}

@@ -379,19 +379,32 @@ async fn a_missing_file_is_an_empty_one_for_gemini() {
             }
         }
     }
-    for (name, path, expect) in [
-        ("gemini-cli", "/missing", json!({"content": ""})),
-        ("gemini-cli", "/broken", json!(-32603)),
-        ("other", "/missing", json!(-32002)),
+    let info = |name: &str| json!({"agentInfo": {"name": name, "version": "0.61.0"}});
+    let logins = |ids: &[&str]| {
+        let methods: Vec<Value> = ids.iter().map(|id| json!({"id": id, "name": id, "description": null})).collect();
+        json!({"authMethods": methods})
+    };
+    // Up to 0.30 Gemini does not say its name; it is known by the ways to log in.
+    let unnamed = logins(&["oauth-personal", "gemini-api-key", "vertex-ai"]);
+    for (about, path, expect) in [
+        (info("gemini-cli"), "/missing", json!({"content": ""})),
+        (info("gemini-cli"), "/broken", json!(-32603)),
+        (unnamed.clone(), "/missing", json!({"content": ""})),
+        (unnamed, "/broken", json!(-32603)),
+        (info("other"), "/missing", json!(-32002)),
+        (logins(&["oauth-personal", "openai"]), "/missing", json!(-32002)),
+        (json!({}), "/missing", json!(-32002)),
     ] {
         let (mut wire, transport) = wire();
         let client = Client::default().offer(|can| can.fs_read = true).handler(NoFiles);
         let connecting = tokio::spawn(client.protocol(Protocol::Only(Dialect::V1)).connect(transport));
         let (request, _) = wire.request("initialize").await;
-        let info = json!({"name": name, "version": "0.61.0"});
-        wire.reply(&request, json!({"protocolVersion": 1, "agentInfo": info, "agentCapabilities": {}})).await;
+        let mut answer = about.clone();
+        answer["protocolVersion"] = json!(1);
+        answer["agentCapabilities"] = json!({});
+        wire.reply(&request, answer).await;
         let _agent = connecting.await.unwrap().unwrap();
         let answer = wire.call("fs/read_text_file", json!({"sessionId": "s", "path": path})).await;
-        assert_eq!(answer.get("result").unwrap_or(&answer["error"]["code"]), &expect, "{name} {path}");
+        assert_eq!(answer.get("result").unwrap_or(&answer["error"]["code"]), &expect, "{about} {path}");
     }
 }

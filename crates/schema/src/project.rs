@@ -1,6 +1,7 @@
 //! The projector: turns updates of the model into what a peer of a dialect may be told.
 
 use crate::calls::Calls;
+use crate::fit::fit;
 use crate::told::Told;
 use crate::transcript::mode_option;
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
 
 /// What a version 1 client has said it can take. Other dialects have no such gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each gate is open or not")]
 pub struct Gates {
     /// Options that are switches.
     pub boolean_options: bool,
@@ -17,6 +19,29 @@ pub struct Gates {
     pub notices: bool,
     /// Compactions.
     pub compaction: bool,
+    /// Nothing but the kinds of the protocol's first year: clients of then log an error for each that they don't know.
+    pub first_kinds: bool,
+    /// No update that is longer, in bytes of JSON.
+    pub longest: Option<usize>,
+}
+
+impl Gates {
+    /// True if every update passes as it is.
+    fn is_open(self) -> bool {
+        !self.first_kinds && self.longest.is_none()
+    }
+
+    /// Lets through what the client can take, in a form that it can take.
+    fn pass(self, update: Update, emit: &mut dyn FnMut(Update)) {
+        // What has a gate of its own was asked for.
+        let young =
+            matches!(update, Update::ConfigOptions(_) | Update::SessionInfo(_) | Update::Usage(_) | Update::Other(_));
+        match self.longest {
+            _ if self.first_kinds && young => {}
+            Some(longest) => fit(update, longest, emit),
+            None => emit(update),
+        }
+    }
 }
 
 /// Turns updates into what a peer of one dialect may be told about one session. Remembers as little as it can: what was
@@ -111,6 +136,14 @@ impl Projector {
 
     /// Gives `emit` what the peer may be told instead of `update`: nothing, one update, or several.
     pub fn update(&mut self, update: Update, emit: &mut dyn FnMut(Update)) {
+        let gates = self.gates;
+        if gates.is_open() {
+            return self.project(update, emit);
+        }
+        self.project(update, &mut |update| gates.pass(update, emit));
+    }
+
+    fn project(&mut self, update: Update, emit: &mut dyn FnMut(Update)) {
         match update {
             Update::Chunk(chunk) => self.chunk(chunk, emit),
             Update::Message(message) => self.message(message, emit),
@@ -158,7 +191,8 @@ impl Projector {
 
     /// Tells what was held back.
     pub fn flush(&mut self, emit: &mut dyn FnMut(Update)) {
-        self.calls.flush(emit);
+        let gates = self.gates;
+        self.calls.flush(&mut |update| gates.pass(update, emit));
     }
 
     /// True if a version 1 client knows this already: its own prompt.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use tieline_schema::*;
 
-const OPEN: Gates = Gates { boolean_options: true, notices: true, compaction: true };
+const OPEN: Gates = Gates { boolean_options: true, notices: true, compaction: true, first_kinds: false, longest: None };
 
 fn project(projector: &mut Projector, updates: &[Update]) -> Vec<Update> {
     let mut told = Vec::new();

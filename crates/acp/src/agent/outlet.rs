@@ -13,8 +13,8 @@ use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
     AuthMethod, Background, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate,
     ConfigValue, ContentBlock, Dialect, ErrorCode, ErrorData, Gates, Implementation, Items, Message, MessageKind,
-    Notice, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, Severity, State, StateUpdate,
-    TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
+    Notice, PIECE, Patch, Projector, SHORT_LINE, SessionId, SessionInfoUpdate, SessionNotification, Severity, State,
+    StateUpdate, TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -30,7 +30,16 @@ pub(crate) struct Hello {
     pub(crate) auth_methods: Vec<AuthMethod>,
 }
 
+/// Clients of version 1 that are known to read lines of any length.
+const READ_LONG_LINES: [&str; 4] = ["tieline", "zed", "CodeCompanion.nvim", "acpx"];
+
 impl Hello {
+    /// How long an update may be, in bytes of JSON; `None` if that does not matter.
+    pub(crate) fn longest(&self) -> Option<usize> {
+        let knows = |info: &Implementation| READ_LONG_LINES.contains(&info.name.as_str());
+        (self.dialect == Dialect::V1 && !self.info.as_ref().is_some_and(knows)).then_some(SHORT_LINE)
+    }
+
     /// What the client is told of an error. One that asks for a login says how.
     pub(crate) fn to_wire(&self, error: &Error) -> tieline_rpc::Error {
         let mut wire = error.to_wire();
@@ -133,7 +142,8 @@ impl Outlet {
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(Some(turn))?;
-        if inner.history.is_some() || inner.held.is_some() {
+        let long = text.len() > PIECE && self.hello.longest().is_some();
+        if inner.history.is_some() || inner.held.is_some() || long {
             return self.put(&mut inner, Update::text(kind, Some(message_id.to_owned()), text));
         }
         inner.projector.end_run();
@@ -402,7 +412,14 @@ impl Inner {
 
 fn projector(hello: &Hello) -> Projector {
     let can = &hello.capabilities;
-    let gates = Gates { boolean_options: can.boolean_options, notices: can.notices, compaction: can.compaction };
+    let gates = Gates {
+        boolean_options: can.boolean_options,
+        notices: can.notices,
+        compaction: can.compaction,
+        // The first clients did not say who they are.
+        first_kinds: hello.dialect == Dialect::V1 && hello.info.is_none(),
+        longest: hello.longest(),
+    };
     Projector::new(hello.dialect).with_gates(gates).throttled()
 }
 

@@ -4,8 +4,11 @@ use super::turn::Turn;
 use crate::error::{Error, Result};
 use tieline_schema::{
     ClientCall, CommandSubject, PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest,
-    PermissionResponse, PermissionSubject, ToolCallSubject, ToolCallUpdate,
+    PermissionResponse, PermissionSubject, ToolCallSubject, ToolCallUpdate, fit_call,
 };
+
+/// So many bytes of a question are left for what is not the call.
+const AROUND_CALL: usize = 8 << 10;
 
 /// A question to the user.
 #[derive(Debug, Clone)]
@@ -99,11 +102,15 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
         return Ok(Decision::Cancelled);
     }
     let shared = &turn.shared;
+    let mut subject = question.subject;
+    if let (Some(PermissionSubject::ToolCall(subject)), Some(longest)) = (&mut subject, shared.outlet.hello.longest()) {
+        fit_call(&mut subject.tool_call, longest - AROUND_CALL);
+    }
     let request = PermissionRequest {
         session_id: shared.outlet.id.clone(),
         title: question.title.unwrap_or_else(|| "Permission required".into()),
         description: question.description,
-        subject: question.subject,
+        subject,
         options: question.options.clone(),
         meta: None,
     };

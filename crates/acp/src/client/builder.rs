@@ -1,6 +1,6 @@
 //! How a client reaches an agent: start it or take any transport, say hello, settle on a dialect.
 
-use super::desk::{Desk, DeskState};
+use super::desk::{Desk, DeskState, name_of};
 use super::handle::{AgentHandle, Shared};
 use super::handler::{Handler, Refuse};
 use crate::error::{Error, Result};
@@ -276,8 +276,8 @@ impl Hello<'_> {
                 if let Settled::Dialect(dialect) = settled {
                     let _ = desk.dialect.set(dialect);
                 }
-                if let Some(info) = &answer.info {
-                    let _ = desk.agent.set(info.name.clone());
+                if let Some(name) = name_of(&answer) {
+                    let _ = desk.agent.set(name);
                 }
                 Ok((answer, settled))
             })

@@ -16,15 +16,26 @@ use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
-    ElicitResponse, ElicitScope, Encode, PermissionOutcome, PermissionRequest, PermissionResponse, PermissionSubject,
-    ReadTextFileResponse, SessionId, SessionNotification, Update, WaitForTerminalExitResponse, WriteTextFileResponse,
-    is_absolute,
+    ElicitResponse, ElicitScope, Encode, InitializeResponse, PermissionOutcome, PermissionRequest, PermissionResponse,
+    PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification, Update, WaitForTerminalExitResponse,
+    WriteTextFileResponse, is_absolute,
 };
 use tracing::Instrument;
 
-/// Gemini CLI (0.61.0) reads a file before it writes it, and its SDK hides from it what an error says: whatever we answer, it
-/// gives up and cannot make a file. It can if a missing file is an empty one.
+/// Gemini CLI (0.2 to 0.61) reads a file before it writes it, and its SDK hides from it what an error says: whatever we answer,
+/// it gives up and cannot make a file. It can if a missing file is an empty one.
 const MISSING_IS_EMPTY: &str = "gemini-cli";
+/// The ways to log in that it offers. Up to 0.30 it does not say who it is, but it has these.
+const GEMINI_LOGINS: [&str; 2] = ["oauth-personal", "gemini-api-key"];
+
+/// The name of the agent that answered the hello like this, if it is known.
+pub(super) fn name_of(answer: &InitializeResponse) -> Option<String> {
+    let logs_in = |id: &&str| answer.auth_methods.iter().any(|method| method.id() == *id);
+    match &answer.info {
+        Some(info) => Some(info.name.clone()),
+        None => GEMINI_LOGINS.iter().all(logs_in).then(|| MISSING_IS_EMPTY.to_owned()),
+    }
+}
 
 /// The code for a file that is not there.
 const NOT_FOUND: i64 = -32002;

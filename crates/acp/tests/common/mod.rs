@@ -59,7 +59,7 @@ pub fn agent_wire_with<A: Agent>(server: Server<A>) -> Wire {
 pub fn hello(dialect: Dialect) -> Value {
     match dialect {
         Dialect::V1 => {
-            json!({"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true, "elicitation": {"form": {}, "url": {}}, "auth": {"terminal": true}, "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}}}})
+            json!({"protocolVersion": 1, "clientInfo": {"name": "c", "version": "1"}, "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true, "elicitation": {"form": {}, "url": {}}, "auth": {"terminal": true}, "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}}}})
         }
         Dialect::V2Seed => {
             json!({"protocolVersion": 2, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}})

@@ -110,7 +110,7 @@ impl Drop for Client {
 pub fn hello(dialect: &str, capabilities: &Value) -> Value {
     let who = json!({"name": "c", "version": "1"});
     match dialect {
-        "1" => json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
+        "1" => json!({"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": who}),
         "2-seed" => json!({"protocolVersion": 2, "capabilities": capabilities, "clientInfo": who}),
         _ => json!({"protocolVersion": 2, "info": who, "capabilities": capabilities}),
     }

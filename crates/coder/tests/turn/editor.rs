@@ -136,7 +136,7 @@ impl Editor {
             session: String::new(),
             folder,
         };
-        editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": can})).await;
+        editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": can, "clientInfo": {"name": "editor", "version": "1"}})).await;
         let new = editor.call("session/new", json!({"cwd": editor.path(""), "mcpServers": []})).await;
         editor.session = new["result"]["sessionId"].as_str().unwrap().into();
         editor

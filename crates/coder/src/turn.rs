@@ -6,7 +6,7 @@ use crate::history;
 use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolRequest, ToolResult};
 use crate::permission::Verdict;
 use crate::report::{Call, Teller};
-use crate::staged;
+use crate::script_reports;
 use crate::tools::{self, Output, Prepared, Scene, Tool};
 use serde_json::Value;
 use std::sync::Arc;
@@ -243,7 +243,7 @@ impl Work<'_> {
                     }
                 }
                 Some(Ok(Event::Report(report))) => {
-                    self.stop = staged::play(&self.scene, report).await?;
+                    self.stop = script_reports::play(&self.scene, report).await?;
                     if self.stop.is_some() {
                         break Ok(Finish::Done);
                     }

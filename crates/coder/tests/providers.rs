@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tieline_coder::Settings;
 use tieline_coder::http::{Http, Options};
-use tieline_model_server::{Answer, Call, Fault, ModelServer, Script, Stop, Usage};
+use tieline_model_server::{Answer, Call, Fault, Finish, ModelServer, Script, Usage};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
 /// What a turn must come to.
@@ -80,13 +80,13 @@ fn table() -> Vec<Row> {
         row("odd splits", vec![hello().fault(Fault::Split)], "end_turn", said),
         row("one character at a time", vec![hello().chunk(1).fault(Fault::Split)], "end_turn", said),
         row("keep-alive", vec![hello().fault(Fault::KeepAlive)], "end_turn", said),
-        row("length limit", vec![Answer::text("as far as").stop(Stop::Length)], "max_tokens", "as far as"),
+        row("length limit", vec![Answer::text("as far as").finish(Finish::MaxTokens)], "max_tokens", "as far as"),
         Row {
             calls: 1,
-            ..row("length limit in a call", vec![Answer::call(list()).stop(Stop::Length)], "max_tokens", "")
+            ..row("length limit in a call", vec![Answer::call(list()).finish(Finish::MaxTokens)], "max_tokens", "")
         },
-        row("refusal", vec![Answer::text("I won't.").stop(Stop::Refusal)], "refusal", "I won't."),
-        row("filter", vec![Answer::text("so f").stop(Stop::Filter)], "refusal", "so f"),
+        row("refusal", vec![Answer::text("I won't.").finish(Finish::Refusal)], "refusal", "I won't."),
+        row("filter", vec![Answer::text("so f").finish(Finish::Filter)], "refusal", "so f"),
         row("error", vec![Answer::text("x").fault(status(400, None))], "400", ""),
         row("bad key", vec![Answer::text("x").fault(status(401, None))], "tieline agent login", ""),
         // One more, for the names of those that there are.
@@ -305,7 +305,7 @@ async fn levels_of_thought_are_options_and_reach_the_request() {
 #[tokio::test]
 async fn usage_is_told_with_its_cost() {
     for (format, cost) in [("openai-chat", 0.0021), ("openai", 0.0031), ("anthropic", 0.0021), ("gemini", 0.001_925)] {
-        let usage = Usage { input: 1000, output: 100, cached: 200, reasoning: 0 };
+        let usage = Usage { input: 1000, output: 100, cached: 200, reasoning: 0, cost: None };
         let mut client = Client::open(format, Script::new(vec![Answer::text("x").usage(usage)])).await;
         client.prompt("x").await;
         let told = client.of("usage_update").last().copied().cloned().unwrap();

@@ -1,6 +1,7 @@
 //! The scripts that ship inside.
 
-use crate::script::Script;
+use crate::choose::script;
+use tieline_script::Script;
 
 const ALL: [(&str, &str); 10] = [
     ("directives", include_str!("../scripts/directives.toml")),
@@ -23,7 +24,7 @@ pub fn builtins() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// A script that ships inside, by name.
 pub fn builtin(name: &str) -> Option<Script> {
     let (_, text) = ALL.iter().find(|(known, _)| *known == name)?;
-    Script::parse(text).ok()
+    script(name, text).ok()
 }
 
 #[cfg(test)]
@@ -33,7 +34,7 @@ mod tests {
     #[test]
     fn all_of_them_can_be_read() {
         for (name, text) in ALL {
-            assert_eq!(Script::parse(text).map(|_| ()), Ok(()), "{name}");
+            assert_eq!(script(name, text).map(|_| ()), Ok(()), "{name}");
             assert!(text.starts_with("# "), "{name} has no explanation");
         }
         assert!(builtin("nothing").is_none());

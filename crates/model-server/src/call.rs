@@ -3,6 +3,7 @@
 use crate::sample::sample;
 use crate::talk::Tool;
 use serde_json::{Map, Value, json};
+use tieline_script::{Call, Facts, Wish};
 
 /// Names that agents give to tools which write a whole file, the most exact ones first.
 const WRITE: &[&str] = &["write", "write_file", "Write", "create_file", "WriteFile", "write_text_file", "create"];
@@ -33,23 +34,6 @@ const OLDS: &[&str] = &["old_string", "oldString", "old", "old_str", "old_text",
 const NEWS: &[&str] = &["new_string", "newString", "new", "new_str", "new_text", "replace", "after"];
 const COMMANDS: &[&str] = &["command", "cmd", "script", "commands"];
 
-/// A call of a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Call {
-    wish: Wish,
-    huge: usize,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-enum Wish {
-    Named { names: Vec<String>, arguments: Value },
-    Raw { name: String, text: String },
-    Write { path: String, content: String },
-    Edit { path: String, old: String, new: String },
-    Read { path: String },
-    Run { command: String },
-}
-
 /// A call as it goes over the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Made {
@@ -60,96 +44,50 @@ pub(crate) struct Made {
     pub(crate) free: bool,
 }
 
-impl Call {
-    /// Calls this tool with these arguments, whether it is offered or not.
-    pub fn named(name: impl Into<String>, arguments: Value) -> Self {
-        Self::any([name.into()], arguments)
-    }
-
-    /// Calls the first of these tools that is offered; the first of all if none is.
-    pub fn any<T: Into<String>>(names: impl IntoIterator<Item = T>, arguments: Value) -> Self {
-        Self::of(Wish::Named { names: names.into_iter().map(Into::into).collect(), arguments })
-    }
-
-    /// Calls this tool with a text in place of JSON, as broken as you like.
-    pub fn raw(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::of(Wish::Raw { name: name.into(), text: text.into() })
-    }
-
-    /// Writes a file with whatever tool is offered for that, with arguments by its schema.
-    pub fn write(path: impl Into<String>, content: impl Into<String>) -> Self {
-        Self::of(Wish::Write { path: path.into(), content: content.into() })
-    }
-
-    /// Replaces a text in a file with whatever tool is offered for that.
-    pub fn edit(path: impl Into<String>, old: impl Into<String>, new: impl Into<String>) -> Self {
-        Self::of(Wish::Edit { path: path.into(), old: old.into(), new: new.into() })
-    }
-
-    /// Reads a file with whatever tool is offered for that.
-    pub fn read(path: impl Into<String>) -> Self {
-        Self::of(Wish::Read { path: path.into() })
-    }
-
-    /// Runs a command with whatever tool is offered for that.
-    pub fn run(command: impl Into<String>) -> Self {
-        Self::of(Wish::Run { command: command.into() })
-    }
-
-    /// Makes the longest text in the arguments at least so many bytes long, by repeating it.
-    #[must_use]
-    pub fn huge(mut self, bytes: usize) -> Self {
-        self.huge = bytes;
-        self
-    }
-
-    fn of(wish: Wish) -> Self {
-        Self { wish, huge: 0 }
-    }
-
-    /// The call, fitted to what is offered.
-    pub(crate) fn make(&self, tools: &[Tool], folder: Option<&str>) -> Made {
-        let mut made = match &self.wish {
-            Wish::Raw { name, text } => {
-                return Made { name: name.clone(), arguments: text.clone(), free: false };
-            }
-            Wish::Named { names, arguments } => {
-                let tool = names.iter().find_map(|name| tools.iter().find(|tool| &tool.name == name));
-                let name = tool.map(|tool| &tool.name).or(names.first()).cloned().unwrap_or_default();
-                (name, arguments.clone())
-            }
-            Wish::Write { path, content } => {
-                let path = absolute(path, folder);
-                let values = [(PATHS, json!(path)), (CONTENTS, json!(content))];
-                match find(tools, WRITE) {
-                    Some(tool) => (tool.name.clone(), fill(tool, &values)),
-                    None => return patch_or_shell(tools, &new_file(&path, content), &here_document(&path, content)),
-                }
-            }
-            Wish::Edit { path, old, new } => {
-                let path = absolute(path, folder);
-                let values = [(PATHS, json!(path)), (OLDS, json!(old)), (NEWS, json!(new))];
-                match find(tools, EDIT) {
-                    Some(tool) => (tool.name.clone(), fill(tool, &values)),
-                    None => {
-                        return patch_or_shell(tools, &changed_file(&path, old, new), &substitution(&path, old, new));
-                    }
-                }
-            }
-            Wish::Read { path } => {
-                let path = absolute(path, folder);
-                match find(tools, READ) {
-                    Some(tool) => (tool.name.clone(), fill(tool, &[(PATHS, json!(path))])),
-                    None => return run(tools, &format!("cat {}", quoted(&path))),
-                }
-            }
-            Wish::Run { command } => return run(tools, command),
-        };
-        if self.huge > 0 {
-            swell(&mut made.1, self.huge);
+/// The call, fitted to what is offered.
+pub(crate) fn make(call: &Call, tools: &[Tool], folder: Option<&str>, facts: &Facts) -> Made {
+    let (name, mut arguments) = match &call.wish {
+        Wish::Raw { name, text } => {
+            return Made { name: name.clone(), arguments: text.clone(), free: false };
         }
-        Made { name: made.0, arguments: made.1.to_string(), free: false }
-    }
+        // Most agents call the tools of MCP servers so.
+        Wish::Mcp { server, tool, text } => {
+            return Made { name: format!("mcp__{server}__{tool}"), arguments: text.clone(), free: false };
+        }
+        Wish::Named { names, arguments } => {
+            let tool = names.iter().find_map(|name| tools.iter().find(|tool| &tool.name == name));
+            let name = tool.map(|tool| &tool.name).or(names.first()).cloned().unwrap_or_default();
+            (name, facts.fill_json(arguments))
+        }
+        Wish::Write { path, content } => {
+            let path = absolute(path, folder);
+            let values = [(PATHS, json!(path)), (CONTENTS, json!(content))];
+            match find(tools, WRITE) {
+                Some(tool) => (tool.name.clone(), fill(tool, &values)),
+                None => return patch_or_shell(tools, &new_file(&path, content), &here_document(&path, content)),
+            }
+        }
+        Wish::Edit { path, old, new } => {
+            let path = absolute(path, folder);
+            let values = [(PATHS, json!(path)), (OLDS, json!(old)), (NEWS, json!(new))];
+            match find(tools, EDIT) {
+                Some(tool) => (tool.name.clone(), fill(tool, &values)),
+                None => {
+                    return patch_or_shell(tools, &changed_file(&path, old, new), &substitution(&path, old, new));
+                }
+            }
+        }
+        Wish::Read { path } => {
+            let path = absolute(path, folder);
+            match find(tools, READ) {
+                Some(tool) => (tool.name.clone(), fill(tool, &[(PATHS, json!(path))])),
+                None => return run(tools, &format!("cat {}", quoted(&path))),
+            }
+        }
+        Wish::Run { command } => return run(tools, command),
+    };
+    call.swell(&mut arguments);
+    Made { name, arguments: arguments.to_string(), free: false }
 }
 
 fn find<'a>(tools: &'a [Tool], names: &[&str]) -> Option<&'a Tool> {
@@ -248,22 +186,6 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Repeats the longest text until it is long enough.
-fn swell(value: &mut Value, bytes: usize) {
-    fn longest(value: &mut Value) -> Option<&mut String> {
-        match value {
-            Value::String(text) => Some(text),
-            Value::Array(all) => all.iter_mut().filter_map(longest).max_by_key(|text| text.len()),
-            Value::Object(all) => all.values_mut().filter_map(longest).max_by_key(|text| text.len()),
-            _ => None,
-        }
-    }
-    if let Some(text) = longest(value) {
-        let unit = if text.is_empty() { "x".to_owned() } else { text.clone() };
-        *text = unit.repeat(bytes.div_ceil(unit.len()));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +195,7 @@ mod tests {
     }
 
     fn check(call: &Call, tools: &[Tool], name: &str, arguments: &Value) {
-        let made = call.make(tools, Some("/w"));
+        let made = make(call, tools, Some("/w"), &Facts::default());
         assert_eq!(made.name, name);
         assert_eq!(&serde_json::from_str::<Value>(&made.arguments).unwrap(), arguments);
     }
@@ -300,7 +222,7 @@ mod tests {
     #[test]
     fn a_patch_is_made_where_there_is_nothing_else() {
         let patch = [Tool { name: "apply_patch".into(), schema: Value::Null, free: true }];
-        let made = Call::write("/a", "x\ny").make(&patch, None);
+        let made = make(&Call::write("/a", "x\ny"), &patch, None, &Facts::default());
         assert_eq!(made.arguments, "*** Begin Patch\n*** Add File: /a\n+x\n+y\n*** End Patch\n");
         assert!(made.free);
     }
@@ -312,7 +234,7 @@ mod tests {
         let question = json!("May I run this command?");
         let expect = json!({ "cmd": "ls", "sandbox_permissions": "require_escalated", "justification": question });
         check(&Call::run("ls"), &shell, "exec_command", &expect);
-        let made = Call::edit("/a", "x", "y").make(&shell, None);
+        let made = make(&Call::edit("/a", "x", "y"), &shell, None, &Facts::default());
         assert!(
             made.arguments.contains("apply_patch <<") && made.arguments.contains("-x\\n+y\\n"),
             "{}",
@@ -329,7 +251,8 @@ mod tests {
 
     #[test]
     fn arguments_can_be_huge() {
-        let made = Call::named("t", json!({ "a": "x", "b": "long" })).huge(1 << 20).make(&[], None);
+        let made =
+            make(&Call::named("t", json!({ "a": "x", "b": "long" })).huge(1 << 20), &[], None, &Facts::default());
         assert!(made.arguments.len() > 1 << 20);
         assert_eq!(serde_json::from_str::<Value>(&made.arguments).unwrap()["a"], "x");
     }

@@ -115,7 +115,7 @@ fn script(name: &str) -> Result<Script, String> {
     let names = builtins().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
     let text = std::fs::read_to_string(name)
         .map_err(|error| format!("{name}: {error}; give a TOML file or one of: {names}"))?;
-    Script::parse(&text).map_err(|error| format!("{name}: {error}"))
+    tieline_model_server::script(name, &text).map_err(|error| error.to_string())
 }
 
 fn line(recorded: &Recorded) -> serde_json::Value {

@@ -1,12 +1,12 @@
 //! An answer as bytes and pauses: events are written as server-sent events, and the faults are put in.
 
-use crate::fault::{Fault, Late};
 use crate::talk::{Asked, Format};
 use crate::wire::error::Wrong;
 use crate::wire::{Event, figures, messages};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
+use tieline_script::{Fault, Late};
 
 /// The sizes of odd splits, in turn.
 const SPLITS: [usize; 8] = [1, 2, 1, 5, 3, 1, 13, 7];

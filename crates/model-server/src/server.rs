@@ -1,7 +1,6 @@
 //! The server: it listens, keeps its connections, and remembers what it was asked.
 
 use crate::choose::Memory;
-use crate::script::Script;
 use crate::service;
 use crate::talk::Format;
 use hyper::server::conn::http1;
@@ -13,6 +12,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tieline_script::Script;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 

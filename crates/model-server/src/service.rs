@@ -2,7 +2,6 @@
 
 use crate::body::Played;
 use crate::choose::choose;
-use crate::fault::Fault;
 use crate::play::{self, Act};
 use crate::refuse;
 use crate::server::{Recorded, Shared};
@@ -18,6 +17,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tieline_script::Fault;
 
 /// The largest request.
 const MAX_BODY: usize = 64 << 20;

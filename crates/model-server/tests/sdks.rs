@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 use std::process::Stdio;
 use std::time::Duration;
-use tieline_model_server::{Answer, Call, Fault, Format, ModelServer, Script, Stop, Usage};
+use tieline_model_server::{Answer, Call, Fault, Finish, Format, ModelServer, Script, Usage};
 use tokio::process::Command;
 
 /// Node has so long for all its questions, its start included.
@@ -43,14 +43,14 @@ const TEXT: &str = "grüß dich, 世界, 🦀";
 
 fn script() -> Script {
     let call = |path: &str| Call::named("read", json!({ "path": path, "deep": { "list": [1, "ü🦀", null] } }));
-    let usage = Usage { input: 100, output: 30, cached: 40, reasoning: 18 };
+    let usage = Usage { input: 100, output: 30, cached: 40, reasoning: 18, cost: None };
     Script::new(vec![Answer::text("no prompt fits")])
         .when("text", vec![Answer::text(TEXT).usage(usage).chunk(3)])
         .when("thought", vec![Answer::new().think("hm 🤔, so").say(TEXT)])
         .when("tool", vec![Answer::new().say(TEXT).and(call("a"))])
         .when("parallel", vec![Answer::new().think("two").and(call("a")).and(call("b")).chunk(2)])
-        .when("length", vec![Answer::text(TEXT).stop(Stop::Length)])
-        .when("refusal", vec![Answer::text(TEXT).stop(Stop::Refusal)])
+        .when("length", vec![Answer::text(TEXT).finish(Finish::MaxTokens)])
+        .when("refusal", vec![Answer::text(TEXT).finish(Finish::Refusal)])
         .when(
             "split",
             vec![Answer::new().think("ü🦀").say(TEXT).and(call("a")).fault(Fault::Split).fault(Fault::KeepAlive)],

@@ -4,7 +4,7 @@ use crate::language::Case;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tieline_model_server::{ModelServer, Script, builtin};
+use tieline_model_server::{ModelServer, builtin};
 
 /// The model server with a runtime of its own.
 struct Models {
@@ -69,7 +69,7 @@ impl World {
         let script = if script.trim().is_empty() {
             builtin(name).ok_or_else(|| format!("no script `{name}` ships with the model server"))?
         } else {
-            Script::parse(&self.fill(script)).map_err(|error| error.to_string())?
+            tieline_model_server::script(name, &self.fill(script)).map_err(|error| error.to_string())?
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let server = runtime.block_on(ModelServer::start(script)).map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ pub const ROWS: &[Row] = &[
         b.updates("say on");
     }),
     row(&["V1-PROMPT-04"], ALL, |b| {
-        b.updates("say a\nthink b\nplan A; B\nread a.txt\nusage 1 2");
+        b.updates("say a\nthink b\nplan A; B\nread a.txt\ncontext 1 2");
         let kinds = b.client.kinds();
         for start in ["agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "usage_update"] {
             assert!(kinds.iter().any(|kind| kind.starts_with(start)), "{start}: {kinds:?}");
@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         assert_eq!(of(&b.client.updates, "agent_message")[0]["content"][0]["text"], "whole");
     }),
     row(&["V1-PROMPT-13", "V2-PROMPT-10"], ALL, |b| {
-        b.updates("usage 5 10");
+        b.updates("context 5 10");
         let usage = of(&b.client.updates, "usage_update")[0].clone();
         assert_eq!((&usage["used"], &usage["size"]), (&json!(5), &json!(10)));
         let mut client = b.other(json!({}), &["--script", "usage"]);

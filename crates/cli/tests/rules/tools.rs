@@ -179,7 +179,7 @@ pub const ROWS: &[Row] = &[
         assert_eq!((ids.len(), unique.len()), (4, 4));
     }),
     row(&["V1-EXT-01", "V2-EXT-05"], ALL, |b| {
-        b.updates(&format!("say a\nthink b\nplan A\nusage 1 2\ntitle T\ncommands\nmode edit\n{WORK}"));
+        b.updates(&format!("say a\nthink b\nplan A\ncontext 1 2\ntitle T\ncommands\nmode edit\n{WORK}"));
         let keys = "sessionUpdate messageId content toolCallId title kind status locations rawInput rawOutput name \
             capabilities entries plan availableCommands currentModeId configOptions updatedAt used size cost state \
             stopReason background terminalId command cwd output exitStatus data _meta";

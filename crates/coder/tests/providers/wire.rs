@@ -8,7 +8,7 @@ use tieline_coder::Settings;
 use tieline_coder::http::{Http, Options};
 use tieline_coder::model::provider::{Provider, Secret};
 use tieline_coder::model::{Event, Message, Model, Request, ToolSpec};
-use tieline_model_server::{Answer, Call, Fault, Late, Marks, ModelServer, Script, Stop};
+use tieline_model_server::{Answer, Call, Fault, Finish, Late, Marks, ModelServer, Script};
 
 /// The types of the parts of what the model said, in one request.
 fn kinds(format: &str, body: &Value) -> Vec<String> {
@@ -124,7 +124,7 @@ async fn a_call_that_was_cut_is_not_carried_out_and_told_so() {
         // Gemini has no words for half a call.
         let calls = if format == "gemini" { vec![whole] } else { vec![whole, half] };
         let count = calls.len();
-        let cut = calls.into_iter().fold(Answer::new().say("I write."), Answer::and).stop(Stop::Length);
+        let cut = calls.into_iter().fold(Answer::new().say("I write."), Answer::and).finish(Finish::MaxTokens);
         let mut client = Client::open(format, Script::in_order(vec![cut, Answer::text("Smaller, then.")])).await;
         assert_eq!(client.prompt("Write.").await, "max_tokens", "{format}");
         assert!(!client.path("half.txt").exists() && !client.path("whole.txt").exists(), "{format}");

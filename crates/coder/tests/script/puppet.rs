@@ -15,7 +15,7 @@ async fn puppet(prompt: &str) -> Played {
 async fn the_puppet_says_and_calls() {
     let texts = [
         ("say hello", "hello"),
-        ("say a\\nb\\tc\\\\n \\x {prompt}", "a\nb\tc\\n \\x {prompt}"),
+        ("say a\\nb\\tc\\\\n \\x", "a\nb\tc\\n \\x"),
         ("  say one  \n\n say two", "onetwo"),
         ("think so", "so"),
         ("flood 3 4", "1 .\n2 .\n3 .\n"),
@@ -49,7 +49,7 @@ async fn the_puppet_says_and_calls() {
 #[tokio::test(start_paused = true)]
 async fn the_puppet_reports_and_ends() {
     let reports = [
-        ("usage 5 10", Report::Context { used: 5, size: 10 }),
+        ("context 5 10", Report::Context { used: 5, size: 10 }),
         ("title My title", Report::Title("My title".into())),
         ("mode plan", Report::Mode("plan".into())),
     ];
@@ -90,7 +90,7 @@ async fn the_puppet_explains_itself() {
     let wrong =
         ["say", "plan ;;", "read", "write", "run", "mcp a", "wait a bit", "pause soon", "flood 1", "flood 1 -1"];
     for prompt in
-        wrong.into_iter().chain(["flood 1 99999999999", "usage 1", "title", "mode", "stop", "error x y", "error 1"])
+        wrong.into_iter().chain(["flood 1 99999999999", "context 1", "title", "mode", "stop", "error x y", "error 1"])
     {
         let played = puppet(&format!("{prompt}\nsay on")).await;
         let text = played.text();

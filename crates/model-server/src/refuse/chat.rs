@@ -1,10 +1,10 @@
 //! `OpenAI` chat completions: each call is answered directly behind it.
 
 use super::{Checked, Refusal, at_most, empty_list, missing, never_thinks, tool_count, tool_name, unknown, wrong_type};
-use crate::script::Script;
 use crate::talk::{list, string};
 use crate::wire::signature;
 use serde_json::Value;
+use tieline_script::Script;
 
 const FIELDS: &str = "audio frequency_penalty function_call functions logit_bias logprobs max_completion_tokens max_tokens \
                       messages metadata modalities model n parallel_tool_calls prediction presence_penalty prompt_cache_key \

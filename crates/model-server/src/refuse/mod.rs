@@ -7,10 +7,10 @@ mod picture;
 mod responses;
 mod schema;
 
-use crate::script::Script;
 use crate::server::Recorded;
 use crate::talk::{Asked, Format};
 use serde_json::{Map, Value};
+use tieline_script::Script;
 
 /// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

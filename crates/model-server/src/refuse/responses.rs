@@ -1,10 +1,10 @@
 //! `OpenAI` responses: items that belong together come together, and thoughts are as they were.
 
 use super::{Checked, Refusal, at_most, empty_list, missing, never_thinks, tool_count, tool_name, unknown, wrong_type};
-use crate::script::Script;
 use crate::talk::{list, string};
 use crate::wire::responses::encrypted;
 use serde_json::{Value, json};
+use tieline_script::Script;
 
 const FIELDS: &str = "background context_management conversation include input instructions max_output_tokens max_tool_calls \
                       metadata model parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention \

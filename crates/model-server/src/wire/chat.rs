@@ -1,9 +1,9 @@
 //! `OpenAI` chat completions.
 
 use super::{Event, Part, Reply, now, pieces, signature};
-use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
+use tieline_script::{Finish, Marks, Usage};
 
 /// The field in which `OpenRouter` tells thoughts with their signatures.
 pub(crate) const DETAILS: &str = "reasoning_details";
@@ -74,7 +74,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
                 }
             }
             Part::Text(text) => {
-                let field = if reply.stop == Stop::Refusal { "refusal" } else { "content" };
+                let field = if reply.stop == Finish::Refusal { "refusal" } else { "content" };
                 events.extend(pieces(text, reply.chunk).into_iter().map(|text| piece(json!({ field: text }))));
             }
             Part::Call { id, name, arguments, .. } => {
@@ -113,7 +113,7 @@ pub(crate) fn events(reply: &Reply) -> Vec<Event> {
 pub(crate) fn whole(reply: &Reply) -> Value {
     let text = reply.text();
     let (content, refusal) = match reply.stop {
-        Stop::Refusal => (Value::Null, json!(text)),
+        Finish::Refusal => (Value::Null, json!(text)),
         _ if text.is_empty() => (Value::Null, Value::Null),
         _ => (json!(text), Value::Null),
     };
@@ -152,10 +152,10 @@ fn told(reply: &Reply, text: &str, signature: Value) -> Value {
 
 fn finish(reply: &Reply) -> &'static str {
     match reply.stop {
-        Stop::Length => "length",
-        Stop::Filter => "content_filter",
-        Stop::End if reply.calls() => "tool_calls",
-        Stop::End | Stop::Refusal => "stop",
+        Finish::MaxTokens => "length",
+        Finish::Filter => "content_filter",
+        Finish::Done if reply.calls() => "tool_calls",
+        Finish::Done | Finish::Refusal => "stop",
     }
 }
 

@@ -1,9 +1,9 @@
 //! Gemini.
 
 use super::{Event, Part, Reply, pieces, signature};
-use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, words};
 use serde_json::{Value, json};
+use tieline_script::{Finish, Usage};
 
 pub(crate) fn read(body: &Value, model: &str, stream: bool, sse: bool) -> Asked {
     let mut said = Vec::new();
@@ -104,11 +104,11 @@ fn chunk(reply: &Reply, parts: Value, finish: Option<&str>) -> Value {
 fn finish(reply: &Reply) -> &'static str {
     let broken = reply.parts.iter().any(|part| matches!(part, Part::Call { .. }) && call(part, &mut false).is_none());
     match reply.stop {
-        Stop::Length => "MAX_TOKENS",
-        Stop::Refusal => "PROHIBITED_CONTENT",
-        Stop::Filter => "SAFETY",
-        Stop::End if broken => "MALFORMED_FUNCTION_CALL",
-        Stop::End => "STOP",
+        Finish::MaxTokens => "MAX_TOKENS",
+        Finish::Refusal => "PROHIBITED_CONTENT",
+        Finish::Filter => "SAFETY",
+        Finish::Done if broken => "MALFORMED_FUNCTION_CALL",
+        Finish::Done => "STOP",
     }
 }
 

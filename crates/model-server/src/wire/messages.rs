@@ -1,9 +1,9 @@
 //! Anthropic messages.
 
 use super::{Event, Part, Reply, pieces, signature};
-use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
+use tieline_script::{Finish, Usage};
 
 pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
@@ -116,10 +116,10 @@ fn frame(reply: &Reply, content: Value, stop: Value) -> Value {
 
 fn stop(reply: &Reply) -> &'static str {
     match reply.stop {
-        Stop::Length => "max_tokens",
-        Stop::Refusal | Stop::Filter => "refusal",
-        Stop::End if reply.calls() => "tool_use",
-        Stop::End => "end_turn",
+        Finish::MaxTokens => "max_tokens",
+        Finish::Refusal | Finish::Filter => "refusal",
+        Finish::Done if reply.calls() => "tool_use",
+        Finish::Done => "end_turn",
     }
 }
 

@@ -7,10 +7,10 @@ pub(crate) mod lists;
 pub(crate) mod messages;
 pub(crate) mod responses;
 
-use crate::script::{Marks, Stop, Usage};
 use crate::talk::{Asked, Format};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use tieline_script::{Finish, Marks, Usage};
 
 /// An answer, ready to be written in any format.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) struct Reply {
     pub(crate) model: String,
     pub(crate) parts: Vec<Part>,
     pub(crate) usage: Usage,
-    pub(crate) stop: Stop,
+    pub(crate) stop: Finish,
     /// How many characters come at once.
     pub(crate) chunk: usize,
     /// See [`Asked::extra`].

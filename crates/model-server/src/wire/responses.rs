@@ -1,9 +1,9 @@
 //! `OpenAI` responses.
 
 use super::{Event, Part, Reply, now, pieces, signature};
-use crate::script::{Stop, Usage};
 use crate::talk::{Asked, Format, Said, Tool, list, string, texts, words};
 use serde_json::{Value, json};
+use tieline_script::{Finish, Usage};
 
 pub(crate) fn read(body: &Value) -> Asked {
     let mut said = Vec::new();
@@ -134,7 +134,7 @@ fn said(stream: &mut Stream, base: &Value, text: &str, reply: &Reply) {
         data
     };
     stream.push("response.content_part.added", part(""));
-    if reply.stop == Stop::Refusal {
+    if reply.stop == Finish::Refusal {
         stream.text(("response.refusal.delta", "response.refusal.done"), &base, (text, "refusal"), reply.chunk);
     } else {
         let mut base = base.clone();
@@ -182,23 +182,23 @@ pub(crate) fn encrypted(summary: &Value) -> Value {
 
 fn content(reply: &Reply, text: &str) -> Value {
     match reply.stop {
-        Stop::Refusal => json!({ "type": "refusal", "refusal": text }),
+        Finish::Refusal => json!({ "type": "refusal", "refusal": text }),
         _ => json!({ "type": "output_text", "text": text, "annotations": [], "logprobs": [] }),
     }
 }
 
 fn status(reply: &Reply) -> &'static str {
     match reply.stop {
-        Stop::End | Stop::Refusal => "completed",
-        Stop::Length | Stop::Filter => "incomplete",
+        Finish::Done | Finish::Refusal => "completed",
+        Finish::MaxTokens | Finish::Filter => "incomplete",
     }
 }
 
 fn frame(reply: &Reply, status: &str, output: Value) -> Value {
     let (details, usage) = match (status, reply.stop) {
         ("in_progress", _) => (Value::Null, Value::Null),
-        (_, Stop::Length) => (json!({ "reason": "max_output_tokens" }), usage(reply.usage)),
-        (_, Stop::Filter) => (json!({ "reason": "content_filter" }), usage(reply.usage)),
+        (_, Finish::MaxTokens) => (json!({ "reason": "max_output_tokens" }), usage(reply.usage)),
+        (_, Finish::Filter) => (json!({ "reason": "content_filter" }), usage(reply.usage)),
         _ => (Value::Null, usage(reply.usage)),
     };
     json!({

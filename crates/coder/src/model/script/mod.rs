@@ -3,30 +3,24 @@
 //! A scenario is a TOML file of turns; `docs/scenarios.md` describes it. Where a scenario stands is read from the
 //! conversation, not remembered, so a loaded session goes on where it was.
 
-mod error;
 mod pick;
 mod play;
-mod puppet;
-mod scenario;
 mod shipped;
-mod step;
-mod update;
 
-pub use error::ScriptError;
 pub use shipped::{Shipped, scenarios};
+pub use tieline_script::ScriptError;
 
 use crate::model::{Message, Model, Reply, Request};
 use pick::View;
-use play::{Facts, Performance};
-use scenario::Scenario;
+use play::Performance;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use step::{Say, Step};
 use tieline_rpc::sync::Lock;
+use tieline_script::{Script as Scenario, Step, Update, directed};
 
 /// No scenario needs a larger file.
 const MAX_FILE: u64 = 16 << 20;
@@ -46,7 +40,7 @@ pub struct Script {
 /// Where the answers come from.
 #[derive(Debug)]
 enum Plot {
-    Scenario(Scenario),
+    Scenario(Box<Scenario>),
     Puppet,
 }
 
@@ -86,11 +80,16 @@ impl Script {
     }
 
     fn parse(name: &str, source: &str, text: &str) -> Result<Self, ScriptError> {
-        let raw = toml::from_str(text)
-            .map_err(|error| ScriptError::at(source, text, error.span().map(|span| span.start), error.message()))?;
-        let scenario =
-            Scenario::new(raw).map_err(|flaw| ScriptError::at(source, text, Some(flaw.at), &flaw.message))?;
-        Ok(Self::new(name, Plot::Scenario(scenario)))
+        let accepts = |step: &Step| match step {
+            Step::Update(Update::Raw(raw)) => play::update(raw).map(drop),
+            _ => Ok(()),
+        };
+        let scenario = Scenario::parse(source, text, &accepts)?;
+        let wire = |turn: &tieline_script::Turn| turn.answers.iter().any(|answer| !answer.faults.is_empty());
+        if scenario.turns.iter().chain(&scenario.fallback).any(wire) {
+            return Err(ScriptError::new(source, "`faults` are for the model server: a scripted model has no wire"));
+        }
+        Ok(Self::new(name, Plot::Scenario(Box::new(scenario))))
     }
 
     fn new(name: &str, plot: Plot) -> Self {
@@ -104,31 +103,34 @@ impl Script {
     }
 
     /// The steps of the next answer; no steps if the turn has no more answers.
-    fn next(&self, view: &View<'_>) -> Arc<[Step]> {
+    fn next(&self, view: &View) -> Vec<Step> {
         match &self.plot {
             Plot::Scenario(scenario) => self.answer(scenario, view),
             Plot::Puppet => {
-                puppet::answers(view.prompt()).into_iter().nth(view.rounds.len()).unwrap_or_default().into()
+                let answer = directed(view.prompt()).into_iter().nth(view.rounds.len()).unwrap_or_default();
+                if answer.faults.is_empty() {
+                    return answer.steps;
+                }
+                vec![Step::say("Faults of the wire are for the model server: a scripted model has none.\n")]
             }
         }
     }
 
-    fn answer(&self, scenario: &Scenario, view: &View<'_>) -> Arc<[Step]> {
+    fn answer(&self, scenario: &Scenario, view: &View) -> Vec<Step> {
         let Some((number, turn)) = pick::turn(scenario, &view.prompts) else {
-            let text = format!("{} has no turn for this prompt.", self.name);
-            return [Step::Say(Say { text, times: 1, ..Say::default() })].into();
+            return vec![Step::say(format!("{} has no turn for this prompt.", self.name))];
         };
         let round = view.rounds.len();
         let mut retries = self.retries.locked();
         let retry = retries.remove(&number).filter(|(failed, _)| round == *failed || round == failed + 1);
         let place = retry.map(|(_, answer)| answer).or_else(|| pick::answer(&turn.answers, &view.rounds));
         let Some((place, answer)) = place.and_then(|place| Some((place, turn.answers.get(place)?))) else {
-            return Arc::default();
+            return Vec::new();
         };
         if pick::recovers(&turn.answers, place) {
             retries.insert(number, (round, place + 1));
         }
-        Arc::clone(&answer.steps)
+        answer.steps.clone()
     }
 
     /// Takes numbers for the calls of an answer, higher than all before; gives the first.
@@ -164,7 +166,7 @@ impl Model for Script {
         let view = View::of(&request.messages);
         let steps = self.next(&view);
         let first_call = self.number_calls(&request.messages, &steps);
-        let performance = Performance { steps, facts: Facts::of(&view, &request), first_call };
+        let performance = Performance { steps, facts: play::facts(&view, &request), first_call };
         Reply::start(|out| performance.run(out))
     }
 }

@@ -1,19 +1,20 @@
 //! Finds the place in a scenario from the conversation alone, so that a loaded session goes on where it was.
 
-use super::scenario::{Answer, Scenario, Turn, matches};
 use crate::editor_prompts;
 use crate::model::{Message, ToolResult};
+use tieline::ContentBlock;
+use tieline_script::{Answer, Script, Turn};
 
 /// A conversation as far as a script looks at it.
-pub(super) struct View<'a> {
+pub(super) struct View {
     /// What the user said, oldest first.
     pub(super) prompts: Vec<String>,
-    /// What came of each answer since the last prompt.
-    pub(super) rounds: Vec<&'a [ToolResult]>,
+    /// What came of each answer since the last prompt: the results, and whether each is an error.
+    pub(super) rounds: Vec<Vec<(String, bool)>>,
 }
 
-impl<'a> View<'a> {
-    pub(super) fn of(messages: &'a [Message]) -> Self {
+impl View {
+    pub(super) fn of(messages: &[Message]) -> Self {
         let mut view = Self { prompts: Vec::new(), rounds: Vec::new() };
         for message in messages {
             match message {
@@ -21,10 +22,10 @@ impl<'a> View<'a> {
                     view.prompts.push(editor_prompts::words(content));
                     view.rounds.clear();
                 }
-                Message::Assistant { .. } => view.rounds.push(&[]),
+                Message::Assistant { .. } => view.rounds.push(Vec::new()),
                 Message::Results(results) => {
                     if let Some(last) = view.rounds.last_mut() {
-                        *last = results;
+                        *last = results.iter().map(told).collect();
                     }
                 }
             }
@@ -33,8 +34,8 @@ impl<'a> View<'a> {
     }
 
     /// The results that the next answer is about.
-    pub(super) fn results(&self) -> &'a [ToolResult] {
-        self.rounds.last().copied().unwrap_or_default()
+    pub(super) fn results(&self) -> &[(String, bool)] {
+        self.rounds.last().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The prompt of this turn.
@@ -43,13 +44,22 @@ impl<'a> View<'a> {
     }
 }
 
+fn told(result: &ToolResult) -> (String, bool) {
+    (joined(&result.content), result.is_error)
+}
+
+/// All text of some content, a line break between the blocks.
+fn joined(content: &[ContentBlock]) -> String {
+    content.iter().filter_map(|block| block.as_text()).collect::<Vec<_>>().join("\n")
+}
+
 /// The turn for the last prompt and its number; the fallback has none.
-pub(super) fn turn<'s>(scenario: &'s Scenario, prompts: &[String]) -> Option<(Option<usize>, &'s Turn)> {
+pub(super) fn turn<'s>(scenario: &'s Script, prompts: &[String]) -> Option<(Option<usize>, &'s Turn)> {
     let turns = &scenario.turns;
     let mut used = vec![false; turns.len()];
     let mut place = None;
     for prompt in prompts {
-        let fits = |turn: &Turn| turn.prompt.as_ref().is_none_or(|pattern| matches(pattern, prompt));
+        let fits = |turn: &Turn| turn.fits(prompt);
         place = turns.iter().zip(&used).position(|(turn, used)| !used && fits(turn));
         if place.is_none() && scenario.fallback.is_none() {
             place = turns.iter().position(fits);
@@ -69,11 +79,11 @@ pub(super) fn turn<'s>(scenario: &'s Scenario, prompts: &[String]) -> Option<(Op
 }
 
 /// The answer after these rounds; none if the turn has no more.
-pub(super) fn answer(answers: &[Answer], rounds: &[&[ToolResult]]) -> Option<usize> {
+pub(super) fn answer(answers: &[Answer], rounds: &[Vec<(String, bool)>]) -> Option<usize> {
     let mut from = 0;
     let mut chosen = None;
     for round in 0..=rounds.len() {
-        let results = round.checked_sub(1).and_then(|before| rounds.get(before)).copied().unwrap_or_default();
+        let results = round.checked_sub(1).and_then(|before| rounds.get(before)).map(Vec::as_slice).unwrap_or_default();
         let mut place = from + answers.get(from..)?.iter().position(|answer| fits(answer, results))?;
         while round < rounds.len() && recovers(answers, place) {
             // A failed answer is not part of the conversation.
@@ -85,7 +95,7 @@ pub(super) fn answer(answers: &[Answer], rounds: &[&[ToolResult]]) -> Option<usi
     chosen
 }
 
-fn fits(answer: &Answer, results: &[ToolResult]) -> bool {
+fn fits(answer: &Answer, results: &[(String, bool)]) -> bool {
     !answer.when.retry && answer.when.fits(results)
 }
 

@@ -1,13 +1,13 @@
 //! Plays the steps of one answer.
 
 use super::pick::View;
-use super::scenario::text_of;
-use super::step::{Arguments, Flood, Say, Step};
-use crate::model::{Event, Finish, Message, ModelError, Request, ToolRequest};
-use serde_json::Value;
-use std::sync::Arc;
-use tieline::schema::to_json;
-use tieline::{ContentBlock, Dialect};
+use crate::mcp::tool_name;
+use crate::model::{Event, Finish, Message, ModelError, Report, Request, ToolRequest, Usage};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tieline::schema::{CompactionStatus, from_json, to_json};
+use tieline::{ContentBlock, Dialect, PlanEntry, PlanPriority, PlanStatus, Severity};
+use tieline_script::{self as script, Call, Facts, Flood, Say, Step, Update, Wish};
 use tokio::sync::mpsc::{Sender, error::SendError};
 use tokio::time::sleep;
 
@@ -16,7 +16,7 @@ type Sent = Result<(), SendError<Result<Event, ModelError>>>;
 
 /// One answer that is about to be played.
 pub(super) struct Performance {
-    pub(super) steps: Arc<[Step]>,
+    pub(super) steps: Vec<Step>,
     /// What the placeholders stand for.
     pub(super) facts: Facts,
     /// The number of the first call.
@@ -32,29 +32,42 @@ impl Performance {
 
     async fn steps_to(&self, out: &Out) -> Sent {
         let mut number = self.first_call;
-        for step in &*self.steps {
+        for step in &self.steps {
             match step {
                 Step::Say(say) => self.say(say, out).await?,
                 Step::Flood(flood) => pour(*flood, out).await?,
                 Step::Pause(time) => sleep(*time).await,
+                Step::Redacted(text) => out.send(Ok(Event::Thought(text.clone()))).await?,
                 Step::Call(call) => {
                     let id = call.id.clone().unwrap_or_else(|| format!("call_{number}"));
                     number = number.wrapping_add(1);
-                    let arguments = match &call.arguments {
-                        Arguments::Raw(text) => text.clone(),
-                        Arguments::Json(value) => self.facts.fill_json(value).to_string(),
-                    };
-                    out.send(Ok(Event::Call(ToolRequest { id, name: call.name.clone(), arguments }))).await?;
+                    let (name, arguments) = request(call, &self.facts);
+                    out.send(Ok(Event::Call(ToolRequest { id, name, arguments }))).await?;
                 }
-                Step::Usage(usage) => out.send(Ok(Event::Usage(*usage))).await?,
-                Step::Report(report) => out.send(Ok(Event::Report(report.clone()))).await?,
+                Step::Usage(usage) => {
+                    let used = usage.input.saturating_add(usage.output);
+                    out.send(Ok(Event::Usage(Usage { used, cost: usage.cost }))).await?;
+                }
+                Step::Update(step) => match report(step) {
+                    Ok(report) => out.send(Ok(Event::Report(report))).await?,
+                    Err(why) => out.send(Ok(Event::Text(format!("{why}\n")))).await?,
+                },
                 Step::Stall => {
                     out.closed().await;
                     return Ok(());
                 }
                 Step::Cut => return Ok(()),
-                Step::Error(error) => return out.send(Err(error.clone())).await,
-                Step::Finish(finish) => return out.send(Ok(Event::Finish(*finish))).await,
+                Step::Overflow => return out.send(Err(ModelError::Overflow)).await,
+                Step::Error(why) => return out.send(Err(ModelError::Failed(why.clone()))).await,
+                Step::Login(why) => return out.send(Err(ModelError::LoginNeeded(why.clone()))).await,
+                Step::Finish(finish) => {
+                    let finish = match finish {
+                        script::Finish::Done => Finish::Done,
+                        script::Finish::MaxTokens => Finish::MaxTokens,
+                        script::Finish::Refusal | script::Finish::Filter => Finish::Refusal,
+                    };
+                    return out.send(Ok(Event::Finish(finish))).await;
+                }
             }
         }
         out.send(Ok(Event::Finish(Finish::Done))).await
@@ -100,70 +113,85 @@ async fn pour(flood: Flood, out: &Out) -> Sent {
     Ok(())
 }
 
-/// What placeholders stand for.
-#[derive(Default)]
-pub(super) struct Facts {
-    pub(super) prompt: String,
-    /// What the last tools gave back.
-    pub(super) result: String,
-    /// What the model was told: the words before the conversation and its last message.
-    pub(super) told: String,
+/// What the placeholders stand for.
+pub(super) fn facts(view: &View, request: &Request) -> Facts {
+    let result = view.results().iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join("\n");
+    let last: Vec<&ContentBlock> = match request.messages.last() {
+        Some(Message::User(content)) => content.iter().collect(),
+        Some(Message::Results(results)) => results.iter().flat_map(|result| &result.content).collect(),
+        _ => Vec::new(),
+    };
+    let blocks = last.into_iter().map(|block| to_json(block, Dialect::V2));
+    let told = std::iter::once(request.system.clone()).chain(blocks).collect::<Vec<_>>().join("\n");
+    Facts { prompt: view.prompt().to_owned(), result, told }
 }
 
-impl Facts {
-    pub(super) fn of(view: &View<'_>, request: &Request) -> Self {
-        let result = view.results().iter().map(text_of).collect::<Vec<_>>().join("\n");
-        let last: Vec<&ContentBlock> = match request.messages.last() {
-            Some(Message::User(content)) => content.iter().collect(),
-            Some(Message::Results(results)) => results.iter().flat_map(|result| &result.content).collect(),
-            _ => Vec::new(),
-        };
-        let blocks = last.into_iter().map(|block| to_json(block, Dialect::V2));
-        let told = std::iter::once(request.system.clone()).chain(blocks).collect::<Vec<_>>().join("\n");
-        Self { prompt: view.prompt().to_owned(), result, told }
-    }
-
-    /// Fills in `{prompt}`, `{result}`, `{told}` and `{after WORDS}`: the word behind these words in the result.
-    pub(super) fn fill(&self, text: &str) -> String {
-        let mut filled = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, behind)) = rest.split_once('{') {
-            filled.push_str(before);
-            let found = behind.split_once('}').and_then(|(name, behind)| Some((self.value(name)?, behind)));
-            if let Some((value, behind)) = found {
-                filled.push_str(value);
-                rest = behind;
-            } else {
-                filled.push('{');
-                rest = behind;
-            }
+/// A call as our tools take it.
+fn request(call: &Call, facts: &Facts) -> (String, String) {
+    let (name, mut arguments) = match &call.wish {
+        Wish::Raw { name, text } => return (name.clone(), text.clone()),
+        Wish::Mcp { server, tool, text } => return (tool_name(server, tool), text.clone()),
+        Wish::Named { names, arguments } => (names.first().cloned().unwrap_or_default(), facts.fill_json(arguments)),
+        Wish::Read { path } => ("read".into(), json!({ "path": path })),
+        Wish::Write { path, content } => ("write".into(), json!({ "content": content, "path": path })),
+        Wish::Edit { path, old, new } => {
+            ("edit".into(), json!({ "path": path, "edits": [{ "old": old, "new": new }] }))
         }
-        filled.push_str(rest);
-        filled
-    }
+        Wish::Run { command } => ("run".into(), json!({ "command": command })),
+    };
+    call.swell(&mut arguments);
+    (name, arguments.to_string())
+}
 
-    fn value(&self, name: &str) -> Option<&str> {
-        match name {
-            "prompt" => Some(&self.prompt),
-            "result" => Some(&self.result),
-            "told" => Some(&self.told),
-            other => {
-                let behind = self.result.split_once(other.strip_prefix("after ")?).map_or("", |(_, behind)| behind);
-                let part_of_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-                let word = behind.trim_start_matches(|c| !part_of_word(c));
-                Some(word.split(|c| !part_of_word(c)).next().unwrap_or_default())
-            }
-        }
-    }
+/// An update as it is on the wire.
+pub(super) fn update(raw: &Value) -> Result<tieline::Update, String> {
+    from_json(&raw.to_string()).map_err(|error| format!("`update.raw` is no update: {error}"))
+}
 
-    fn fill_json(&self, value: &Value) -> Value {
-        match value {
-            Value::String(text) => Value::String(self.fill(text)),
-            Value::Array(items) => items.iter().map(|item| self.fill_json(item)).collect(),
-            Value::Object(fields) => {
-                Value::Object(fields.iter().map(|(key, value)| (key.clone(), self.fill_json(value))).collect())
-            }
-            other => other.clone(),
+/// What the agent is made to report.
+fn report(step: &Update) -> Result<Report, String> {
+    Ok(match step.clone() {
+        Update::Title(title) => Report::Title(title),
+        Update::Notice { severity, title } => {
+            let severity = match severity {
+                script::Severity::Info => Severity::Info,
+                script::Severity::Warning => Severity::Warning,
+                script::Severity::Error => Severity::Error,
+            };
+            Report::Notice { severity, title }
         }
-    }
+        Update::Commands(offers) => {
+            Report::Commands(offers.into_iter().map(|offer| (offer.name, offer.description)).collect())
+        }
+        Update::Mode(id) => Report::Mode(id),
+        Update::Context { used, size } => Report::Context { used, size },
+        Update::Plan(entries) => Report::Plan(entries.into_iter().map(entry).collect()),
+        Update::Compaction(script::Compaction { id, status, summary, error }) => {
+            let status = match status {
+                script::CompactionStatus::InProgress => CompactionStatus::InProgress,
+                script::CompactionStatus::Completed => CompactionStatus::Completed,
+                script::CompactionStatus::Failed => CompactionStatus::Failed,
+                script::CompactionStatus::Cancelled => CompactionStatus::Cancelled,
+            };
+            Report::Compaction { id, status, summary, error }
+        }
+        Update::Stop(reason) => Report::Stop(reason),
+        Update::Fail { code, message } => Report::Fail { code, message },
+        Update::Raw(raw) => Report::Update(Box::new(update(&raw)?)),
+        Update::Later { after_ms, prompt } => Report::Later { after: Duration::from_millis(after_ms), prompt },
+    })
+}
+
+fn entry(entry: script::PlanEntry) -> PlanEntry {
+    let status = match entry.status {
+        script::Status::Pending => PlanStatus::Pending,
+        script::Status::InProgress => PlanStatus::InProgress,
+        script::Status::Completed => PlanStatus::Completed,
+    };
+    let priority = match entry.priority {
+        script::Priority::Low => PlanPriority::Low,
+        script::Priority::Medium => PlanPriority::Medium,
+        script::Priority::High => PlanPriority::High,
+    };
+    PlanEntry { content: entry.content, status, priority, meta: None }
 }

@@ -15,12 +15,13 @@ pub struct ScriptError {
 }
 
 impl ScriptError {
-    pub(super) fn new(source: impl Into<String>, message: impl Into<String>) -> Self {
+    /// A mistake that has no place.
+    pub fn new(source: impl Into<String>, message: impl Into<String>) -> Self {
         Self { source: source.into(), place: None, key: None, message: message.into() }
     }
 
     /// A mistake at this byte of the text: names line, column and key.
-    pub(super) fn at(source: &str, text: &str, at: Option<usize>, message: &str) -> Self {
+    pub fn at(source: &str, text: &str, at: Option<usize>, message: &str) -> Self {
         let mut told = Self::new(source, message);
         let Some(before) = at.and_then(|at| text.get(..at)) else { return told };
         let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;

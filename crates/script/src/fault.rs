@@ -75,14 +75,16 @@ pub enum Late {
 
 /// A fault and when it happens.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Planned {
-    pub(crate) fault: Fault,
+pub struct Planned {
+    /// What goes wrong.
+    pub fault: Fault,
     /// Only at so many first attempts; `None` is always.
-    pub(crate) first: Option<u32>,
+    pub first: Option<u32>,
 }
 
 impl Planned {
-    pub(crate) fn happens(&self, attempt: u32) -> bool {
+    /// Whether it happens at this attempt, counted from 0.
+    pub fn happens(&self, attempt: u32) -> bool {
         self.first.is_none_or(|first| attempt < first)
     }
 }

@@ -1,48 +1,72 @@
-//! What the server says: scripts, their answers, and the pieces of an answer.
+//! A whole script: turns, their answers, when an answer is chosen, and what a server has to know besides.
 
 use crate::call::Call;
 use crate::fault::{Fault, Planned};
+use crate::fill::fits;
+use crate::step::{Finish, Say, Step, Usage};
+use serde::Deserialize;
 use std::time::Duration;
 
+/// How large a context is if the script does not say, in tokens.
+const CONTEXT: u64 = 200_000;
 /// What a request without tools is answered with, unless the script says otherwise.
 const SIDE: &str = "A short answer.";
-/// What is said when a script has no answer left.
-pub(crate) const NOTHING_LEFT: &str = "Done.";
 
-/// What the server answers, request after request.
-///
-/// The place in the script is read from the request itself: the answer with number *n* goes to a conversation with *n* rounds of
-/// tool calls since the last words of the user. So requests can be repeated, and several conversations can run at once.
-/// Requests that offer no tools (titles, quota checks, summaries) are side requests: they get a short fixed text.
-/// [`Script::in_order`] makes a plain sequence instead.
+/// What a model does, prompt after prompt.
 #[derive(Debug, Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "the keys as they stand in a file")]
 pub struct Script {
-    pub(crate) turns: Vec<Turn>,
-    pub(crate) in_order: bool,
-    pub(crate) directives: bool,
-    pub(crate) side: String,
-    pub(crate) key: Option<String>,
-    pub(crate) models: Option<Vec<String>>,
-    pub(crate) folder: Option<String>,
-    pub(crate) reasoning_field: String,
-    pub(crate) marks: Marks,
-    pub(crate) blind: bool,
-    pub(crate) compatible: bool,
+    /// How many tokens fit into the context; 0 is no limit.
+    pub context: u64,
+    /// What happens after which prompt.
+    pub turns: Vec<Turn>,
+    /// Played if no turn is left for a prompt.
+    pub fallback: Option<Turn>,
+    /// A server: the answers one after the other, whatever is asked.
+    pub in_order: bool,
+    /// A server: whether lines such as `model: say hello` in a prompt are followed.
+    pub directives: bool,
+    /// A server: what requests without tools are answered with.
+    pub side: String,
+    /// A server: only requests with this key are served.
+    pub key: Option<String>,
+    /// A server: only these models exist.
+    pub models: Option<Vec<String>>,
+    /// A server: where relative paths in calls start.
+    pub folder: Option<String>,
+    /// A server: the field of a chat completion that carries thoughts.
+    pub reasoning_field: String,
+    /// A server: how the calls of a chat completion are told apart.
+    pub marks: Marks,
+    /// A server: the models take no pictures.
+    pub blind: bool,
+    /// A server: one of the many that speak a format more loosely than its vendor.
+    pub compatible: bool,
 }
 
-/// The answers to the prompts that fit.
-#[derive(Debug, Clone)]
-pub(crate) struct Turn {
-    pub(crate) when: Option<String>,
-    pub(crate) answers: Vec<Answer>,
+/// What happens after one prompt.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// Which prompts it is for; none means all.
+    pub prompt: Option<String>,
+    /// The answers, in order.
+    pub answers: Vec<Answer>,
+}
+
+impl Turn {
+    /// Whether it is for this prompt.
+    pub fn fits(&self, prompt: &str) -> bool {
+        self.prompt.as_ref().is_none_or(|pattern| fits(pattern, prompt))
+    }
 }
 
 impl Script {
-    /// These answers, by their place in the conversation, after whatever prompt.
+    /// These answers, after whatever prompt.
     pub fn new(answers: Vec<Answer>) -> Self {
         Self {
-            turns: vec![Turn { when: None, answers }],
+            context: CONTEXT,
+            turns: vec![Turn { prompt: None, answers }],
+            fallback: None,
             in_order: false,
             directives: true,
             side: SIDE.into(),
@@ -63,11 +87,11 @@ impl Script {
         Self { in_order: true, directives: false, ..Self::new(answers) }
     }
 
-    /// Other answers after a prompt that contains `text`. The first turn that fits is taken.
+    /// Other answers after a prompt that this pattern fits. The first turn that fits is taken.
     #[must_use]
-    pub fn when(mut self, text: impl Into<String>, answers: Vec<Answer>) -> Self {
-        let place = self.turns.iter().position(|turn| turn.when.is_none()).unwrap_or(self.turns.len());
-        self.turns.insert(place, Turn { when: Some(text.into()), answers });
+    pub fn when(mut self, prompt: impl Into<String>, answers: Vec<Answer>) -> Self {
+        let place = self.turns.iter().position(|turn| turn.prompt.is_none()).unwrap_or(self.turns.len());
+        self.turns.insert(place, Turn { prompt: Some(prompt.into()), answers });
         self
     }
 
@@ -140,12 +164,45 @@ impl Script {
 /// One answer of the model.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    pub(crate) pieces: Vec<Piece>,
-    pub(crate) usage: Usage,
-    pub(crate) stop: Stop,
-    pub(crate) faults: Vec<Planned>,
-    pub(crate) chunk: usize,
-    pub(crate) pace: Duration,
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+    /// When it is chosen.
+    pub when: When,
+    /// Played again and again as long as `when` fits.
+    pub again: bool,
+    /// A server: what goes wrong on the wire.
+    pub faults: Vec<Planned>,
+    /// A server: how many characters come at once; 0 is its default.
+    pub chunk: usize,
+    /// A server: the time before each piece of content.
+    pub pace: Duration,
+}
+
+/// What the last tool results must be for an answer to be chosen. All that is given must hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct When {
+    contains: Option<String>,
+    lacks: Option<String>,
+    error: Option<bool>,
+    /// The answer before it failed, and the agent asks once more.
+    #[serde(default)]
+    pub retry: bool,
+}
+
+impl When {
+    /// Whether these results, each with whether it is an error, are such ones.
+    pub fn fits(&self, results: &[(String, bool)]) -> bool {
+        let has = |pattern: &String| results.iter().any(|(text, _)| fits(pattern, text));
+        self.contains.as_ref().is_none_or(has)
+            && !self.lacks.as_ref().is_some_and(has)
+            && self.error.is_none_or(|error| results.iter().any(|(_, failed)| *failed) == error)
+    }
+
+    /// Whether nothing is demanded.
+    pub fn is_always(&self) -> bool {
+        self.contains.is_none() && self.lacks.is_none() && self.error.is_none() && !self.retry
+    }
 }
 
 impl Answer {
@@ -164,46 +221,49 @@ impl Answer {
         Self::new().and(call)
     }
 
+    fn with(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    fn says(self, text: impl Into<String>, thought: bool) -> Self {
+        self.with(Step::Say(Say { text: text.into(), thought, times: 1, fill: true, ..Say::default() }))
+    }
+
     /// Says something. `{result}` stands for what the last tools gave back, `{prompt}` for the user's last words.
     #[must_use]
-    pub fn say(mut self, text: impl Into<String>) -> Self {
-        self.pieces.push(Piece::Text(text.into()));
-        self
+    pub fn say(self, text: impl Into<String>) -> Self {
+        self.says(text, false)
     }
 
     /// Thinks something, in the way of the vendor.
     #[must_use]
-    pub fn think(mut self, text: impl Into<String>) -> Self {
-        self.pieces.push(Piece::Thought(text.into()));
-        self
+    pub fn think(self, text: impl Into<String>) -> Self {
+        self.says(text, true)
     }
 
     /// Thinks something that nobody can read; in formats other than Anthropic's a thought like others.
     #[must_use]
-    pub fn redacted(mut self, data: impl Into<String>) -> Self {
-        self.pieces.push(Piece::Redacted(data.into()));
-        self
+    pub fn redacted(self, data: impl Into<String>) -> Self {
+        self.with(Step::Redacted(data.into()))
     }
 
     /// Calls a tool. Several calls in an answer are made in parallel.
     #[must_use]
-    pub fn and(mut self, call: Call) -> Self {
-        self.pieces.push(Piece::Call(call));
-        self
+    pub fn and(self, call: Call) -> Self {
+        self.with(Step::Call(call))
     }
 
     /// How many tokens it took.
     #[must_use]
-    pub fn usage(mut self, usage: Usage) -> Self {
-        self.usage = usage;
-        self
+    pub fn usage(self, usage: Usage) -> Self {
+        self.with(Step::Usage(usage))
     }
 
-    /// Why it ends. Calls make [`Stop::End`] a stop for tools.
+    /// Why it ends. Calls make [`Finish::Done`] a stop for tools.
     #[must_use]
-    pub fn stop(mut self, stop: Stop) -> Self {
-        self.stop = stop;
-        self
+    pub fn finish(self, finish: Finish) -> Self {
+        self.with(Step::Finish(finish))
     }
 
     /// What goes wrong, each time.
@@ -234,22 +294,19 @@ impl Answer {
         self
     }
 
-    pub(crate) fn calls(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Call(_)))
+    /// Whether it calls a tool.
+    pub fn calls(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Call(_)))
+    }
+
+    /// True if it ends without being complete.
+    pub fn fails(&self) -> bool {
+        self.steps.last().is_some_and(Step::fails)
     }
 }
 
-/// A part of an answer.
-#[derive(Debug, Clone)]
-pub(crate) enum Piece {
-    Text(String),
-    Thought(String),
-    Redacted(String),
-    Call(Call),
-}
-
 /// What the pieces of a call in a chat completion carry, because not every server carries all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Marks {
     /// An id at first, and the number of the call always.
@@ -263,39 +320,4 @@ pub enum Marks {
     None,
     /// An empty id, and the number 0 for every call.
     Same,
-}
-
-/// How many tokens an answer took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Usage {
-    /// Tokens of the request, all of them.
-    pub input: u64,
-    /// Tokens of the answer, thoughts included.
-    pub output: u64,
-    /// How many of the input came from a cache.
-    pub cached: u64,
-    /// How many of the output were thoughts.
-    pub reasoning: u64,
-}
-
-impl Default for Usage {
-    fn default() -> Self {
-        Self { input: 120, output: 24, cached: 0, reasoning: 0 }
-    }
-}
-
-/// Why an answer ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Stop {
-    /// It is complete.
-    #[default]
-    End,
-    /// The limit of tokens is reached.
-    Length,
-    /// The model refuses. `OpenAI` formats carry the text as a refusal.
-    Refusal,
-    /// A filter of the provider took the rest away.
-    Filter,
 }

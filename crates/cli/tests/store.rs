@@ -229,7 +229,7 @@ fn listed(place: &Place, arguments: &[&str]) -> Vec<String> {
 }
 
 fn snapshots(place: &Place) -> usize {
-    fs::read_dir(place.folder.path().join("state/snapshots")).unwrap().count()
+    fs::read_dir(place.folder.path().join("state/undo")).unwrap().count()
 }
 
 /// As if nobody had used a session for so many days.

@@ -197,9 +197,17 @@ impl Coder {
         }
     }
 
+    /// Where the old contents of a session's files are. Those of the version before had a folder of their own, and are moved.
     fn snapshots(store: &Store, id: &SessionId) -> PathBuf {
-        let folder = store.path().parent().map(|path| path.join("snapshots")).unwrap_or_default();
-        folder.join(&Hash::of(id.as_bytes()).to_string()[..32])
+        let folder = store.undo_folder(id);
+        let old = store.path().with_file_name("snapshots").join(&Hash::of(id.as_bytes()).to_string()[..32]);
+        if old.exists() && !folder.exists() {
+            let _ = folder.parent().map(std::fs::create_dir_all);
+            if let Err(error) = std::fs::rename(&old, &folder) {
+                tracing::warn!(%error, folder = %old.display(), "old contents of files could not be moved");
+            }
+        }
+        folder
     }
 }
 
@@ -222,6 +230,10 @@ impl Agent for Coder {
         (can.close, can.additional_directories, can.image, can.embedded_context) = (true, true, true, true);
         (can.mcp_stdio, can.mcp_http, can.mcp_sse) = (true, true, true);
         about
+    }
+
+    fn new_id(&self) -> SessionId {
+        store::new_id().into()
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tieline::agent::ClientHandle;
 use tieline::{Command, ContentBlock, MessageKind, Result, StopReason};
 use tieline_host::files::{EntryKind, Files, Limits, Window};
-use tieline_host::roots;
+use tieline_host::{roots, snapshot};
 
 /// Where a project keeps its commands.
 const FOLDER: &str = ".tieline/commands";
@@ -216,7 +216,7 @@ fn rules(session: &Conversation, rest: &str) -> String {
 fn last_turn(session: &Conversation) -> std::result::Result<String, String> {
     let snapshots = session.snapshots().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
     let turns = snapshots.turns().into_iter().rev();
-    let mut changing = turns.filter(|turn| !turn.id.contains("~undo") && !snapshots.changed(&turn.id).is_empty());
+    let mut changing = turns.filter(|turn| !snapshot::is_undo(&turn.id) && !snapshots.changed(&turn.id).is_empty());
     changing.next().map(|turn| turn.id).ok_or_else(|| "No turn has changed files that could be restored.".into())
 }
 

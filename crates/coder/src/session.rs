@@ -303,7 +303,7 @@ impl Conversation {
         }
         teller.note(vec![history::user_event(&content, content == prompt && !own)?]).await?;
         state.messages.push(Message::User(content));
-        let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.begin(turn.prompt_id()));
+        let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), recorder);
         let system = prompt::system(&workspace, self.mode()).await + &self.servers.instructions();
         let scene = Arc::new(Scene {

@@ -18,6 +18,7 @@ use crate::{
 use index::{Disk, Entry, Index, Name};
 use std::{
     collections::HashSet,
+    fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -26,7 +27,7 @@ use tieline_rpc::sync::Lock;
 /// How many files are remembered in all; beyond that the oldest turns are forgotten.
 const MAX_ENTRIES: usize = 5_000;
 
-/// The snapshots of one session. Only one process may have them open.
+/// The snapshots of one session. Several processes may have them open: the agent that works, and the client that watches it.
 #[derive(Debug)]
 pub struct Snapshots {
     disk: Disk,
@@ -40,6 +41,39 @@ pub struct Snapshots {
 pub struct Recorder {
     snapshots: Arc<Snapshots>,
     turn: String,
+    /// The turns that there were when it began.
+    known: HashSet<String>,
+}
+
+/// A change of one file, wherever it is now and whether or not its path still leads there.
+#[derive(Debug)]
+pub struct Made<'a> {
+    /// The root, without links.
+    pub root: PathBuf,
+    /// The path below it.
+    pub path: PathBuf,
+    /// What was there.
+    pub before: State,
+    /// The content of that, if it is known.
+    pub content: Option<&'a [u8]>,
+    /// What is there now.
+    pub after: State,
+    /// Directories made for it, relative to the root, outermost first.
+    pub directories: &'a [PathBuf],
+}
+
+impl<'a> Made<'a> {
+    fn of(change: &Change<'a>) -> Self {
+        let root = change.place.root();
+        Self {
+            root: root.real_path().unwrap_or(root.given_path()).to_path_buf(),
+            path: change.place.relative().to_path_buf(),
+            before: change.before,
+            content: change.content,
+            after: change.after,
+            directories: change.directories,
+        }
+    }
 }
 
 /// How a turn changed a file.
@@ -89,7 +123,19 @@ impl Snapshots {
 
     /// Starts to record a turn, or goes on with one.
     pub fn begin(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
-        Arc::new(Recorder { snapshots: self.clone(), turn: turn.into() })
+        let known = self.lock().turns.iter().map(|turn| turn.id.clone()).collect();
+        Arc::new(Recorder { snapshots: self.clone(), turn: turn.into(), known })
+    }
+
+    /// Goes on with the turn that somebody [announced](Self::announce), so that what both record is one turn; without that,
+    /// starts this one.
+    pub fn join(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
+        self.begin(self.disk.announced().unwrap_or_else(|| turn.into()))
+    }
+
+    /// Tells whoever else records here which turn is under way, until the result is dropped.
+    pub fn announce(&self, turn: &str) -> Result<File> {
+        self.disk.announce(turn)
     }
 
     /// The turns that are remembered, oldest first.
@@ -123,24 +169,26 @@ impl Snapshots {
 
     /// Forgets a turn.
     pub fn forget(&self, turn: &str) -> Result<()> {
-        let mut index = self.lock();
-        index.turns.retain(|other| other.id != turn);
-        self.disk.save(&index)?;
-        self.disk.tidy(&index);
-        Ok(())
+        self.change(|index| {
+            index.turns.retain(|other| other.id != turn);
+            Ok(true)
+        })
     }
 
+    /// What is remembered now: another process may have added to it.
     fn lock(&self) -> MutexGuard<'_, Index> {
-        self.index.locked()
+        let mut index = self.index.locked();
+        if let Some(now) = self.disk.load() {
+            *index = now;
+        }
+        index
     }
 
-    /// `ours`: what is there now came about through the turn.
-    fn record(&self, turn: &str, changes: &[Change<'_>], ours: bool) -> Result<()> {
+    /// Changes what is remembered, alone among all processes. The work says whether contents were dropped.
+    fn change(&self, work: impl FnOnce(&mut Index) -> Result<bool>) -> Result<()> {
+        let _alone = self.disk.lock()?;
         let mut index = self.lock();
-        let mut dropped = false;
-        for change in changes {
-            dropped |= self.note(&mut index, turn, change, ours)?;
-        }
+        let dropped = work(&mut index)?;
         self.disk.save(&index)?;
         if dropped {
             self.disk.tidy(&index);
@@ -148,11 +196,14 @@ impl Snapshots {
         Ok(())
     }
 
+    /// `ours`: what is there now came about through the turn.
+    fn record(&self, turn: &str, change: Made<'_>, ours: bool) -> Result<()> {
+        self.change(|index| self.note(index, turn, change, ours))
+    }
+
     /// Adds a change to the index; true if old contents were dropped for it.
-    fn note(&self, index: &mut Index, turn: &str, change: &Change<'_>, ours: bool) -> Result<bool> {
-        let root = change.place.root();
-        let root = Name(root.real_path().unwrap_or(root.given_path()).to_path_buf());
-        let path = Name(change.place.relative().to_path_buf());
+    fn note(&self, index: &mut Index, turn: &str, change: Made<'_>, ours: bool) -> Result<bool> {
+        let path = change.root.join(&change.path);
         let mut dropped = false;
         let count: usize = index.turns.iter().map(|turn| turn.entries.len()).sum();
         if count >= MAX_ENTRIES
@@ -163,7 +214,7 @@ impl Snapshots {
         }
         let at = index.turn(turn);
         let directories = change.directories.iter().cloned().map(Name);
-        if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.root == root && entry.path == path) {
+        if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.full_path() == path) {
             entry.mixed |= !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
             entry.prior = Some(entry.after);
             entry.after = change.after;
@@ -176,16 +227,17 @@ impl Snapshots {
                     let before: HashSet<_> = index.blobs().into_keys().collect();
                     let fits = index.make_room(at, hash, content.len() as u64, self.limit);
                     dropped |= index.blobs().len() < before.len();
-                    if fits {
-                        self.disk.put(hash, content)?;
+                    // Before a change, one that can't be remembered is not made. Afterwards it only can't be undone.
+                    match fits.then(|| self.disk.put(hash, content)) {
+                        Some(Err(error)) if !ours => return Err(error),
+                        put => put.is_some_and(|put| put.is_ok()),
                     }
-                    fits
                 }
                 (State::File { .. }, None) => false,
             };
             index.turns[at].entries.push(Entry {
-                root,
-                path,
+                root: Name(change.root),
+                path: Name(change.path),
                 before: change.before,
                 after: change.after,
                 prior: None,
@@ -201,7 +253,7 @@ impl Snapshots {
 
 impl Journal for Recorder {
     fn changing(&self, change: &Change<'_>) -> Result<()> {
-        self.snapshots.record(&self.turn, std::slice::from_ref(change), false)
+        self.snapshots.record(&self.turn, Made::of(change), false)
     }
 }
 
@@ -211,9 +263,22 @@ impl Recorder {
         &self.turn
     }
 
-    /// Notes changes that something else has made already, all in one step.
-    pub fn made(&self, changes: &[Change<'_>]) -> Result<()> {
-        self.snapshots.record(&self.turn, changes, true)
+    /// Notes changes that something else has made already, all in one step. What an undo put back meanwhile is remembered as
+    /// that undo, and not again.
+    pub fn made(&self, changes: Vec<Made<'_>>) -> Result<()> {
+        self.snapshots.change(|index| {
+            let undos = index.turns.iter().filter(|turn| is_undo(&turn.id) && !self.known.contains(&turn.id));
+            let undone: Vec<(PathBuf, State)> =
+                undos.flat_map(|turn| &turn.entries).map(|entry| (entry.full_path(), entry.after)).collect();
+            let mut dropped = false;
+            for change in changes {
+                let path = change.root.join(&change.path);
+                if !undone.iter().any(|(known, after)| *known == path && after.same_content(&change.after)) {
+                    dropped |= self.snapshots.note(index, &self.turn, change, true)?;
+                }
+            }
+            Ok(dropped)
+        })
     }
 
     /// Notes what a file is before something else than [`Files`] changes it, such as the client or a command.
@@ -231,8 +296,13 @@ impl Recorder {
         let now = Found::state_of(found.as_ref());
         let content = found.as_ref().and_then(|found| found.content.as_deref());
         let change = Change { place, before: now, content, after: now, directories: &[] };
-        self.snapshots.record(&self.turn, &[change], ours)
+        self.snapshots.record(&self.turn, Made::of(&change), ours)
     }
+}
+
+/// Whether a turn of this name is what an undo is remembered as.
+pub fn is_undo(turn: &str) -> bool {
+    turn.contains("~undo")
 }
 
 /// The place an entry is about, if its path still leads there without a link.

@@ -7,6 +7,8 @@ use tieline_host::store::{Holder, Session, State, Time};
 /// A session to begin.
 #[derive(Debug, Clone, Default)]
 pub struct Begin {
+    /// The id that it shall have if it is free; without it a new one. Sessions of the built-in agent have one name in both stores.
+    pub id: Option<String>,
     /// The agent's name; its whole command line if it has none.
     pub agent: String,
     /// The id that the agent gave it.

@@ -21,9 +21,6 @@ pub enum Error {
     /// There are no sessions yet.
     #[error("there are no sessions yet")]
     Empty,
-    /// The system gave no random numbers.
-    #[error("the system gives no random numbers: {0}")]
-    Chance(String),
     /// The file.
     #[error("{}", told(.0))]
     Store(store::Error),

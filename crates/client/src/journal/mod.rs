@@ -7,7 +7,6 @@
 mod entry;
 mod error;
 mod handover;
-mod id;
 mod record;
 mod resume;
 mod story;
@@ -97,14 +96,14 @@ impl Journal {
 
     /// Where the old contents of the files that a session changed are kept.
     pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.store.path().with_file_name("undo").join(id)
+        self.store.undo_folder(&id.into())
     }
 
     /// Begins a session. When this comes back, it is on the disk and ours.
-    pub async fn begin(&self, begin: Begin) -> Result<Recording> {
+    pub async fn begin(&self, mut begin: Begin) -> Result<Recording> {
         loop {
             let new = NewSession {
-                id: Some(id::new()?.into()),
+                id: Some(begin.id.take().unwrap_or_else(store::new_id).into()),
                 agent: begin.agent.clone(),
                 cwd: begin.cwd.clone(),
                 directories: begin.directories.clone(),
@@ -113,7 +112,7 @@ impl Journal {
                 meta: Some(begin.meta()),
             };
             match self.store.create(new).await {
-                // Two of the same second with the same chance: once in a life.
+                // The id is taken: another one will do.
                 Err(store::Error::Exists(_)) => {}
                 Err(error) => return Err(error.into()),
                 Ok(log) => {

@@ -246,6 +246,7 @@ impl<W: Watch> Live<'_, W> {
         (anew, handed_over): (Option<String>, bool),
     ) -> Result<(), Gone> {
         let begin = Begin {
+            id: plan.agent.is_built_in().then(|| session.id().to_string()),
             agent: plan.key.clone(),
             agent_session: Some(session.id().to_string()),
             cwd: plan.cwd.to_string_lossy().into_owned(),

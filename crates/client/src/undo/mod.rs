@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_host::files::Files;
 use tieline_host::roots::{Root, Roots};
-use tieline_host::snapshot::{Contents, Refused, Snapshots};
+use tieline_host::snapshot::{Contents, Refused, Snapshots, is_undo};
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
@@ -74,11 +74,6 @@ pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, ours: &
     }))
 }
 
-/// False for what an undo is remembered as.
-fn is_turn(turn: &str) -> bool {
-    turn.parse::<u64>().is_ok()
-}
-
 fn state(journal: &Journal) -> PathBuf {
     journal.path().parent().map(Path::to_owned).unwrap_or_default()
 }
@@ -123,7 +118,8 @@ impl Undo {
         let written = serde_json::to_vec(&open).map_err(std::io::Error::other);
         let written = written.and_then(|text| std::fs::write(self.marker(), text));
         written.map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
-        Ok(Watch::new(self.clone(), turn, looked))
+        let announced = self.snapshots.announce(&turn.to_string())?;
+        Ok(Watch::new(self.clone(), turn, looked, Some(announced)))
     }
 
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
@@ -147,7 +143,7 @@ impl Undo {
             looked
         });
         let looked = looked.await.map_err(|error| Error(error.to_string()))?;
-        let mut report = Watch::new(self.clone(), open.turn, looked).after().await?;
+        let mut report = Watch::new(self.clone(), open.turn, looked, None).after().await?;
         // Who was asked went with the process.
         report.changed.iter_mut().for_each(|changed| changed.asked = HowAsked::Command);
         Ok(Some((open.turn, report)))
@@ -163,7 +159,7 @@ impl Undo {
     /// given.
     pub fn last_turn(&self, file: Option<&Path>) -> Option<String> {
         let has = |turn: &str| file.is_none_or(|file| self.files(turn).iter().any(|(known, _)| known == file));
-        self.turns().into_iter().rfind(|turn| is_turn(turn) && has(turn))
+        self.turns().into_iter().rfind(|turn| !is_undo(turn) && has(turn))
     }
 
     /// The files of a turn that can still be undone, and how it changed them.
@@ -174,7 +170,7 @@ impl Undo {
     /// What is different now from what it was before the session, file by file, with a diff where there is one to show.
     pub fn now(&self) -> Vec<(PathBuf, Option<String>)> {
         let mut found = BTreeMap::new();
-        for turn in self.turns().iter().filter(|turn| is_turn(turn)) {
+        for turn in self.turns().iter().filter(|turn| !is_undo(turn)) {
             for (path, _) in self.files(turn) {
                 found.entry(path).or_insert_with_key(|path| self.snapshots.contents(&self.files, turn, path));
             }

@@ -4,6 +4,7 @@ use super::base::{Base, Before, Difference};
 use super::{Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked, HowChanged};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::rpc::sync::Lock;
@@ -11,14 +12,14 @@ use tieline::schema::{
     Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolKind, Transcript,
     Update,
 };
-use tieline_host::files::{Change, Hash, State};
-use tieline_host::roots::Place;
-use tieline_host::snapshot::{Kind, Recorder};
+use tieline_host::files::{Hash, State};
+use tieline_host::roots::shown;
+use tieline_host::snapshot::{Kind, Made, Recorder};
 
 /// How many changed files of one turn are kept.
-const MOST: usize = 2000;
+const MAX_CHANGED_FILES: usize = 2000;
 /// How much text the diffs of one turn may have.
-const DIFFS: usize = 4 << 20;
+const MAX_DIFF_BYTES: usize = 4 << 20;
 
 /// What a turn changed.
 #[derive(Debug, Clone, Default)]
@@ -49,6 +50,8 @@ struct Inner {
     bases: Vec<Base>,
     uncovered: Vec<String>,
     told: Mutex<Told>,
+    /// While it is held, the built-in agent records into the same turn.
+    _announced: Option<File>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,7 @@ struct Told {
 }
 
 impl Watch {
-    pub(super) fn new(undo: Undo, turn: u64, looked: Looked) -> Self {
+    pub(super) fn new(undo: Undo, turn: u64, looked: Looked, announced: Option<File>) -> Self {
         let recorder = undo.snapshots.begin(turn.to_string());
         let told = Told {
             calls: Transcript::new(Dialect::V2),
@@ -76,7 +79,9 @@ impl Watch {
             guarded: BTreeSet::new(),
         };
         let Looked { bases, uncovered } = looked;
-        Self { inner: Arc::new(Inner { undo, recorder, bases, uncovered, told: Mutex::new(told) }) }
+        Self {
+            inner: Arc::new(Inner { undo, recorder, bases, uncovered, told: Mutex::new(told), _announced: announced }),
+        }
     }
 
     /// Hears what the agent reports; only tool calls matter.
@@ -217,11 +222,14 @@ impl Inner {
     fn after(&self) -> Result<Report, Error> {
         let mut report = Report { changed: Vec::new(), uncovered: self.uncovered.clone() };
         let asked = self.asked();
-        let mut room = DIFFS;
+        let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
             report.uncovered.extend(base.uncovered.iter().cloned());
             let found = base.differences();
-            let kept = self.remember(base, &found)?;
+            let remembered = self.remember(base, &found);
+            if let Err(error) = &remembered {
+                report.uncovered.push(format!("the way back in {}: {error}", shown(&base.root)));
+            }
             for (at, difference) in found.into_iter().enumerate() {
                 let path = base.root.join(&difference.name);
                 let old = match &difference.before {
@@ -233,7 +241,7 @@ impl Inner {
                     Some((_, content)) => content.map_or(Side::Unknown, Side::Known),
                     None => Side::Missing,
                 };
-                let kept = at < kept && old != Side::Unknown;
+                let kept = remembered.is_ok() && at < MAX_CHANGED_FILES && old != Side::Unknown;
                 report.changed.push(self.changed(&asked, &path, (&old, &new), kept, &mut room));
             }
         }
@@ -243,7 +251,8 @@ impl Inner {
                 continue;
             }
             if let Ok(place) = self.undo.files.roots().resolve_entry(path) {
-                self.recorder.after(&self.undo.files, &place)?;
+                let noted = self.recorder.after(&self.undo.files, &place);
+                report.uncovered.extend(noted.err().map(|error| error.to_string()));
             }
             let known =
                 self.undo.snapshots.changed(self.recorder.turn()).into_iter().find(|changed| changed.path == *path);
@@ -281,27 +290,26 @@ impl Inner {
         asked
     }
 
-    /// Writes down what the files were. Gives how many are remembered.
-    fn remember(&self, base: &Base, found: &[Difference]) -> Result<usize, Error> {
-        struct Kept {
-            place: Place,
-            before: State,
-            content: Option<Vec<u8>>,
-            after: State,
-            folders: Vec<PathBuf>,
-        }
-        let mut all = Vec::new();
-        for difference in found.iter().take(MOST) {
-            let place = self.undo.files.roots().resolve_entry(base.root.join(&difference.name))?;
-            let (before, content) = match &difference.before {
-                Before::Missing => (State::Missing, None),
+    /// Writes down what the files were, each on its own: a path that leads nowhere any more is no reason to lose the others.
+    fn remember(&self, base: &Base, found: &[Difference]) -> Result<(), Error> {
+        let found = &found[..found.len().min(MAX_CHANGED_FILES)];
+        let folders: Vec<Vec<PathBuf>> = found.iter().map(|one| base.new_folders(&one.name)).collect();
+        let contents: Vec<Option<Vec<u8>>> = found
+            .iter()
+            .map(|one| match &one.before {
+                Before::Was(seen) => base.content(seen),
+                _ => None,
+            })
+            .collect();
+        let made = found.iter().zip(&contents).zip(&folders).map(|((difference, content), folders)| {
+            let before = match &difference.before {
+                Before::Missing => State::Missing,
                 Before::Was(seen) => {
                     let hash = seen.kept.map_or_else(|| Hash::of(b""), |(_, hash)| hash);
-                    let state = State::File { hash, size: seen.facts.size, mode: seen.facts.mode };
-                    (state, base.content(seen))
+                    State::File { hash, size: seen.facts.size, mode: seen.facts.mode }
                 }
                 // Never put back: its old content is not there.
-                Before::Unknown => (State::File { hash: Hash::of(b"?"), size: 1, mode: 0o644 }, None),
+                Before::Unknown => State::File { hash: Hash::of(b"?"), size: 1, mode: 0o644 },
             };
             let after = match &difference.after {
                 None => State::Missing,
@@ -310,24 +318,11 @@ impl Inner {
                 }
                 Some((facts, None)) => State::File { hash: Hash::of(b"?"), size: facts.size, mode: facts.mode },
             };
-            let is_new = matches!(difference.before, Before::Missing);
-            let folders = if is_new { base.new_folders(&difference.name) } else { Vec::new() };
-            all.push(Kept { place, before, content, after, folders });
-        }
-        let changes: Vec<Change<'_>> = all
-            .iter()
-            .map(|kept| Change {
-                place: &kept.place,
-                before: kept.before,
-                content: kept.content.as_deref(),
-                after: kept.after,
-                directories: &kept.folders,
-            })
-            .collect();
-        if !changes.is_empty() {
-            self.recorder.made(&changes)?;
-        }
-        Ok(all.len())
+            let directories = if before == State::Missing { &folders[..] } else { &[] };
+            let (root, path) = (base.root.clone(), PathBuf::from(&difference.name));
+            Made { root, path, before, content: content.as_deref(), after, directories }
+        });
+        if found.is_empty() { Ok(()) } else { Ok(self.recorder.made(made.collect())?) }
     }
 
     /// One changed file as it is reported.

@@ -3,20 +3,24 @@
 use crate::{
     files::{Hash, State},
     roots::{Error, Result},
-    whole::write_whole,
+    whole::{self, write_whole},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
     collections::{HashMap, HashSet},
     ffi::OsString,
-    fs::{self, DirBuilder},
-    io,
+    fs::{self, DirBuilder, File},
+    io::{self, Read as _, Write as _},
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
         fs::DirBuilderExt as _,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+/// How long another process may take to change what is remembered.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Index {
@@ -124,6 +128,7 @@ impl Disk {
         let disk = Self { dir };
         let failed = |error| Error::new(&disk.dir, "opening", error);
         DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed)?;
+        let _alone = disk.lock()?;
         let path = disk.index();
         let text = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -142,6 +147,39 @@ impl Disk {
                 Ok((disk, Index { format: 1, turns: Vec::new() }, true))
             }
         }
+    }
+
+    /// Keeps other processes from changing anything.
+    pub(super) fn lock(&self) -> Result<File> {
+        let path = self.dir.join("lock");
+        whole::lock(&path, LOCK_TIMEOUT).map_err(|error| Error::new(&path, "locking", error))
+    }
+
+    /// The index as it is now, if it can be read.
+    pub(super) fn load(&self) -> Option<Index> {
+        let index: Index = serde_json::from_slice(&fs::read(self.index()).ok()?).ok()?;
+        (index.format == 1).then_some(index)
+    }
+
+    /// Says which turn is under way for as long as the file is held.
+    pub(super) fn announce(&self, turn: &str) -> Result<File> {
+        let path = self.dir.join("turn");
+        let announce = || {
+            let mut file = whole::lock(&path, LOCK_TIMEOUT)?;
+            file.set_len(0)?;
+            file.write_all(turn.as_bytes())?;
+            Ok(file)
+        };
+        announce().map_err(|error: io::Error| Error::new(&path, "writing", error))
+    }
+
+    /// The turn that somebody says is under way.
+    pub(super) fn announced(&self) -> Option<String> {
+        let mut file = File::open(self.dir.join("turn")).ok()?;
+        // Only what is held is true: whoever wrote it may be gone.
+        let held = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+        let mut turn = String::new();
+        (held && file.read_to_string(&mut turn).is_ok() && !turn.is_empty()).then_some(turn)
     }
 
     fn index(&self) -> PathBuf {

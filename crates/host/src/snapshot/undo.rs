@@ -147,26 +147,37 @@ impl Snapshots {
         let (mut done, entries) = self.wanted(turn, only);
         let undo = self.undo_turn(turn);
         let recorded = files.clone().with_journal(self.begin(&*undo));
-        for entry in entries.iter().rev() {
-            let path = entry.full_path();
-            match self.restore(&recorded, entry, force) {
-                Ok(()) => {
-                    if let Some(entry) = self.lock().entry(turn, &path) {
-                        entry.undone = true;
-                    }
-                    done.restored.push(path);
+        let mut left: Vec<&Entry> = entries.iter().rev().collect();
+        loop {
+            let before = done.restored.len();
+            let mut refused = Vec::new();
+            for entry in left {
+                match self.restore(&recorded, entry, force) {
+                    Ok(()) => done.restored.push(entry.full_path()),
+                    Err(why) => refused.push((entry, why)),
                 }
-                Err(why) => done.refused.push(Refused { path, why }),
+            }
+            // What stood in the way of one may be gone with another, such as a file where there was a folder.
+            left = refused.iter().map(|(entry, _)| *entry).collect();
+            if left.is_empty() || done.restored.len() == before {
+                let refused = refused.into_iter().map(|(entry, why)| Refused { path: entry.full_path(), why });
+                done.refused.extend(refused);
+                break;
             }
         }
-        let index = self.lock();
-        if !done.restored.is_empty()
-            && let Err(error) = self.disk.save(&index)
-        {
+        let marked = self.change(|index| {
+            for path in &done.restored {
+                if let Some(entry) = index.entry(turn, path) {
+                    entry.undone = true;
+                }
+            }
+            Ok(false)
+        });
+        if let (Err(error), false) = (marked, done.restored.is_empty()) {
             let path = error.path().to_path_buf();
             done.refused.push(Refused { path, why: Why::Failed(error) });
         }
-        done.turn = index.turns.iter().any(|turn| turn.id == undo).then_some(undo);
+        done.turn = self.lock().turns.iter().any(|turn| turn.id == undo).then_some(undo);
         done
     }
 
@@ -251,13 +262,14 @@ impl Snapshots {
             recorded.write(&place, text.as_bytes(), &how(version, mode))?;
         }
         let after = Found::state_of(files.look(&place)?.as_ref());
-        let mut index = self.lock();
-        if let Some(entry) = index.entry(turn, &entry.full_path()) {
-            entry.undone = entry.before.same_content(&after);
-            entry.prior = Some(entry.after);
-            entry.after = after;
-        }
-        Ok(self.disk.save(&index)?)
+        Ok(self.change(|index| {
+            if let Some(entry) = index.entry(turn, &entry.full_path()) {
+                entry.undone = entry.before.same_content(&after);
+                entry.prior = Some(entry.after);
+                entry.after = after;
+            }
+            Ok(false)
+        })?)
     }
 
     /// The text before the turn and the text now; a missing file is an empty text.

@@ -27,6 +27,7 @@
 mod append;
 mod error;
 mod event;
+mod id;
 mod keep;
 mod lease;
 mod list;
@@ -41,6 +42,7 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use event::{Event, Stored};
+pub use id::new_id;
 pub use keep::{Integrity, Retention};
 pub use lease::Holder;
 pub use list::{Hit, ListQuery, Page};
@@ -98,6 +100,17 @@ impl Store {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Where the old contents of the files that a session changed are kept, for whoever records or undoes them.
+    pub fn undo_folder(&self, id: &SessionId) -> PathBuf {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let name = if !id.is_empty() && id.bytes().all(plain) {
+            id.to_string()
+        } else {
+            crate::files::Hash::of(id.as_bytes()).to_string()
+        };
+        self.path().with_file_name("undo").join(name)
     }
 
     /// The events of a session from the first to the last, as far as they are whole. Needs no lease.

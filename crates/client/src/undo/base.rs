@@ -142,9 +142,11 @@ impl Base {
         let now = walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time);
         let mut found = Vec::new();
         for (name, seen) in &self.index.files {
-            // One that the walk does not show any more may only be ignored now.
+            // One that the walk does not show any more may only be ignored now. Behind a link it is another file.
             let path = self.root.join(name);
             let facts = now.files.get(name).copied().or_else(|| {
+                let folder = path.parent()?;
+                folder.canonicalize().ok().filter(|real| real == folder)?;
                 let meta = std::fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
                 Some(Facts::of(&meta))
             });

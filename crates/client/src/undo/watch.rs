@@ -51,7 +51,7 @@ struct Inner {
     uncovered: Vec<String>,
     told: Mutex<Told>,
     /// While it is held, the built-in agent records into the same turn.
-    _announced: Option<File>,
+    announced: Mutex<Option<File>>,
 }
 
 #[derive(Debug)]
@@ -80,7 +80,14 @@ impl Watch {
         };
         let Looked { bases, uncovered } = looked;
         Self {
-            inner: Arc::new(Inner { undo, recorder, bases, uncovered, told: Mutex::new(told), _announced: announced }),
+            inner: Arc::new(Inner {
+                undo,
+                recorder,
+                bases,
+                uncovered,
+                told: Mutex::new(told),
+                announced: Mutex::new(announced),
+            }),
         }
     }
 
@@ -266,6 +273,7 @@ impl Inner {
         report.uncovered.sort();
         report.uncovered.dedup();
         let _ = std::fs::remove_file(self.undo.marker());
+        self.announced.locked().take();
         Ok(report)
     }
 

@@ -240,7 +240,8 @@ async fn undo(session: &Conversation, client: ClientHandle) -> String {
         Ok(wanted) => wanted,
         Err(why) => return why,
     };
-    let workspace = session.workspace(client, None);
+    // What the client writes is remembered as this undo, too.
+    let workspace = session.workspace(client, Some(snapshots.begin(snapshots.undo_turn(&turn))));
     let mut text = String::new();
     for (before, path) in restored {
         let by_client = match &before {

@@ -201,7 +201,9 @@ impl Workspace {
             return Err("it has changes that are not saved".into());
         }
         let name = path.to_str().ok_or("its path is no text")?;
+        self.record(&place, true).await?;
         self.write_by_client(&place, name, text).await?;
+        self.record(&place, false).await?;
         self.saw(&place, text);
         Ok(true)
     }

@@ -303,8 +303,8 @@ impl Snapshots {
         self.lock().entry(turn, path).cloned()
     }
 
-    /// A name that no turn has yet.
-    fn undo_turn(&self, turn: &str) -> String {
+    /// The name under which the next undo of a turn is remembered: one that no turn has yet.
+    pub fn undo_turn(&self, turn: &str) -> String {
         let index = self.lock();
         let mut number = 1;
         loop {

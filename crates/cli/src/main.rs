@@ -11,6 +11,7 @@ mod log;
 mod login;
 mod man;
 mod models;
+mod pager;
 mod sessions;
 mod shared;
 mod undo;

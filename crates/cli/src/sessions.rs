@@ -1,11 +1,13 @@
 //! `tieline sessions`: what was said with every agent, from the journal.
 
+use crate::pager;
 use crate::shared::{
     Failed, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal,
     session_name, table,
 };
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use serde_json::{Value, json};
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::export::{self, export};
@@ -121,7 +123,11 @@ fn limit(text: &str) -> Result<usize, String> {
 
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> ExitCode {
-    finish("sessions", block_on(work(arguments.command)))
+    let read = matches!(arguments.command, Command::Show { format: Export::Markdown, .. });
+    match block_on(work(arguments.command)) {
+        Ok(text) if read && std::io::stdout().is_terminal() => pager::show(&text),
+        done => finish("sessions", done),
+    }
 }
 
 async fn work(command: Command) -> Result<String, Failed> {

@@ -17,7 +17,7 @@ use tieline_client::login::{Chooser, Method};
 use tieline_client::permission::{Answer, Decider, Question};
 use tieline_client::{Future, sanitize};
 use tieline_host::run::Size;
-use tieline_schema::{ElicitValue, PermissionOptionKind, ToolCallContent};
+use tieline_schema::{ElicitValue, PermissionOption, PermissionOptionKind, ToolCallContent};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,8 +29,10 @@ const LONGEST: usize = 64 * 1024;
 const WORDS: usize = 30;
 /// So many bytes of what a tool is given are shown.
 const INPUT: usize = 4096;
-/// A diff is shown up to so many lines before the question.
-const LINES: usize = 120;
+/// So many rows of what is decided on are shown at least, before reasons and options are.
+const ENOUGH_ROWS: usize = 6;
+/// So many rows the line with the keys takes on a narrow screen.
+const KEY_ROWS: usize = 2;
 
 /// How large the terminal is.
 pub fn terminal_size() -> Option<Size> {
@@ -137,53 +139,96 @@ impl Person {
         }
     }
 
-    fn question(&self, question: &Question) -> String {
-        let style = self.style;
-        let mut text = format!("\n{}\n", style.bold("── The agent asks for permission ──"));
-        text += &quoted(&sanitize::exact(&question.title));
-        if let Some(more) = &question.description {
-            text += &quoted(&sanitize::exact(more));
-        }
-        for fact in &question.facts {
-            text += &rows("would: ", fact, columns());
-        }
+    /// What is decided on, whole: what would happen comes first, the agent's own words and the diff behind it.
+    fn matter(&self, question: &Question) -> String {
+        let width = columns();
+        let mut text: String = question.facts.iter().map(|fact| rows("would: ", fact, width)).collect();
         if question.facts.is_empty() {
-            text += "The agent does not say what exactly it would do.\n";
+            text += &rows("", "The agent does not say what exactly it would do.", width);
         }
-        if let Some(input) = input(question) {
-            text += &rows("with: ", &input, columns());
-        }
-        text += &self.diffs(question, LINES);
-        let _ = writeln!(text, "Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
-        if let Some(hint) = &question.hint {
-            text += &rows("Mind: ", hint, columns());
-        }
-        for (at, option) in question.options.iter().enumerate() {
-            let kind = option.kind.as_str().replace('_', " ");
-            let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(&kind));
-            text += &rows(&format!("  {} ", at + 1), &option, columns());
-        }
-        if !question.always.is_empty() {
-            let rules: Vec<String> = question.always.iter().map(|rule| sanitize::exact_line(rule)).collect();
-            text += &rows("always: ", &format!("{}; until this run ends", rules.join(", ")), columns());
-        }
-        if keeps(question) {
-            text += "always: the agent is told so, too, and may keep to it for longer\n";
+        text += &question.hint.iter().map(|hint| rows("Mind: ", hint, width)).collect::<String>();
+        text += &question.description.iter().map(|more| quoted(&sanitize::exact(more))).collect::<String>();
+        text += &input(question).map(|input| rows("with: ", &input, width)).unwrap_or_default();
+        for patch in patches(question) {
+            text += &self.style.diff(&patch, usize::MAX);
+            // Whoever saw it here need not see it again when it is done.
+            self.printer.diff_shown(&patch);
         }
         text
     }
 
-    /// The diffs of a question, up to so many lines each.
-    fn diffs(&self, question: &Question, lines: usize) -> String {
-        let contents = question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter());
-        let diffs = contents.filter_map(|content| match content {
-            ToolCallContent::Diff(diff) => {
-                Some(self.style.diff(&diff.patch().map(|patch| patch.text).unwrap_or_default(), lines))
-            }
-            _ => None,
-        });
-        diffs.collect()
+    /// The question as it fits the screen: its title, what would happen and the choices stay in view. What is cut is said,
+    /// and `d` shows it. With `whole` nothing is cut.
+    fn question(&self, question: &Question, whole: bool) -> (String, bool) {
+        let heading = format!("\n{}\n", self.style.bold("── The agent asks for permission ──"));
+        let title = quoted(&sanitize::exact(&question.title));
+        let (matter, reason, listed) = (self.matter(question), lasting(question), options(question));
+        let height = terminal_size().map_or(24, |size| usize::from(size.rows));
+        let count = |text: &str| text.lines().count();
+        let room = |tail: &str| height.saturating_sub(count(&title) + count(tail) + KEY_ROWS + 2);
+        // On a small screen the reasons and the agent's own options wait behind `?`.
+        let mut tail = format!("{reason}{listed}");
+        if !whole && room(&tail) < count(&matter).min(ENOUGH_ROWS) {
+            tail = if room(&reason) < count(&matter).min(ENOUGH_ROWS) { String::new() } else { reason };
+        }
+        let room = room(&tail).max(2);
+        if whole || count(&matter) <= room {
+            return (format!("{heading}{title}{matter}{tail}"), false);
+        }
+        let shown: String = matter.lines().take(room - 1).fold(String::new(), |all, line| all + line + "\n");
+        let more = self.style.bold(&format!("… {} more lines; d shows all", count(&matter) - (room - 1)));
+        (format!("{heading}{title}{shown}{more}\n{tail}"), true)
     }
+}
+
+/// The diffs of a question.
+fn patches(question: &Question) -> Vec<String> {
+    let contents = question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter());
+    let diffs = contents.filter_map(|content| match content {
+        ToolCallContent::Diff(diff) => Some(diff.patch().map(|patch| patch.text).unwrap_or_default()),
+        _ => None,
+    });
+    diffs.collect()
+}
+
+/// Why it is asked, and what an answer for always would keep.
+fn lasting(question: &Question) -> String {
+    let mut text =
+        rows("", &format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string())), columns());
+    if !question.always.is_empty() {
+        let rules: Vec<String> = question.always.iter().map(|rule| sanitize::exact_line(rule)).collect();
+        text += &rows("always: ", &format!("{}; until this run ends", rules.join(", ")), columns());
+    }
+    if keeps(question) {
+        text += &rows("always: ", "the agent is told so, too, and may keep to it for longer", columns());
+    }
+    text
+}
+
+/// The agent's own options, by number.
+fn options(question: &Question) -> String {
+    let one = |(at, option): (usize, &PermissionOption)| {
+        let kind = option.kind.as_str().replace('_', " ");
+        let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(&kind));
+        rows(&format!("  {} ", at + 1), &option, columns())
+    };
+    question.options.iter().enumerate().map(one).collect()
+}
+
+/// What can be answered, explained.
+fn help(question: &Question) -> String {
+    let mut lines = vec!["y  yes, this once".to_owned()];
+    if !question.always.is_empty() || keeps(question) {
+        lines.push("a  yes, and the same from now on".to_owned());
+        lines.push("never  no, and the same from now on".to_owned());
+    }
+    lines.extend(
+        ["n  no (Ctrl-D too)", "d  all of what is decided on", "Ctrl-C  cancels the question and the turn"]
+            .map(str::to_owned),
+    );
+    let keys: String = lines.iter().map(|line| rows("  ", line, columns())).collect();
+    // The keys last, so that they stay in view.
+    format!("{}{}{keys}", lasting(question), options(question))
 }
 
 /// What came from the terminal.
@@ -208,8 +253,10 @@ enum NoAnswer {
 #[derive(Clone)]
 enum Wish {
     Answer(Answer),
-    /// To see all of the diff.
+    /// To see all that is decided on.
     More,
+    /// To know what can be answered.
+    Help,
 }
 
 /// Whether the agent offers to remember a yes.
@@ -220,26 +267,27 @@ fn keeps(question: &Question) -> bool {
 /// How a question can be answered, in the line that is typed in.
 fn keys(question: &Question, more: bool) -> String {
     let always = if question.always.is_empty() && !keeps(question) { "" } else { ", a always" };
-    let numbers = if question.options.is_empty() { "" } else { ", or a number" };
-    let more = if more { ", d the whole diff" } else { "" };
-    format!("» y once{always}, n no{more}{numbers}: ")
+    let more = if more { ", d all of it" } else { "" };
+    let numbers = if question.options.is_empty() { "" } else { ", a number" };
+    format!("» y once{always}, n no{more}{numbers}, ? help: ")
 }
 
-fn wish(question: &Question, more: bool, line: &str) -> Result<(Wish, bool), String> {
+fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
     let lasting = !question.always.is_empty() || keeps(question);
     let answer = match line.to_ascii_lowercase().as_str() {
         "y" | "yes" => Answer::Allow,
         "a" | "always" if lasting => Answer::AllowAlways,
         "n" | "no" => Answer::Refuse,
         "never" if lasting => Answer::RefuseAlways,
-        "d" if more => return Ok((Wish::More, false)),
+        "d" => return Ok((Wish::More, false)),
+        "?" | "h" | "help" => return Ok((Wish::Help, false)),
         number => {
             let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
             match at.and_then(|at| question.options.get(at)) {
                 Some(option) => {
                     return Ok((Wish::Answer(Answer::Option(option.option_id.clone())), option.kind.allows()));
                 }
-                None => return Err("that is none of the answers".to_owned()),
+                None => return Err("that is none of the answers; ? lists them".to_owned()),
             }
         }
     };
@@ -275,14 +323,13 @@ impl Decider for Person {
     fn decide<'a>(&'a self, question: &'a Question) -> Future<'a, Answer> {
         Box::pin(async move {
             let mut held = self.printer.hold();
-            let mut text = self.question(question);
-            // Whoever decides on a change can see all of it.
-            let more = self.diffs(question, usize::MAX).len() > self.diffs(question, LINES).len();
+            let (mut text, more) = self.question(question, false);
             let keys = keys(question, more);
             loop {
-                match self.ask(&mut held, &text, &keys, |line| wish(question, more, line)).await {
+                match self.ask(&mut held, &text, &keys, |line| wish(question, line)).await {
                     Ok(Wish::Answer(answer)) => return answer,
-                    Ok(Wish::More) => text = self.diffs(question, usize::MAX),
+                    Ok(Wish::More) => text = self.question(question, true).0,
+                    Ok(Wish::Help) => text = help(question),
                     Err(NoAnswer::End) => {
                         held.say("\n· no answer (Ctrl-D): refused\n");
                         return Answer::Refuse;

@@ -1,6 +1,7 @@
 //! Everything that is printed goes through one thread, so that a reader who is slow, or gone, holds up nothing else.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use tieline_client::run::Gone;
@@ -9,6 +10,15 @@ use tokio::sync::Notify;
 
 /// Who adds more than this many unwritten bytes waits.
 const ROOM: usize = 1024 * 1024;
+
+/// So many diffs are remembered as shown.
+const MAX_DIFFS: usize = 1000;
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
 
 /// Where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +61,8 @@ struct State {
     middle: bool,
     /// The cursor was brought to the beginning of a line since somebody asked for this.
     moved: bool,
+    /// Diffs that were shown with a question.
+    diffs: HashSet<u64>,
 }
 
 impl State {
@@ -139,6 +151,19 @@ impl Printer {
     /// Whether the cursor was brought to the beginning of a line since this was asked last, by a question for example.
     pub fn was_moved(&self) -> bool {
         std::mem::take(&mut self.inner.lock().moved)
+    }
+
+    /// A diff was shown with a question.
+    pub fn diff_shown(&self, patch: &str) {
+        let mut state = self.inner.lock();
+        if state.diffs.len() < MAX_DIFFS {
+            state.diffs.insert(hash(patch));
+        }
+    }
+
+    /// Whether this diff was shown with a question.
+    pub fn was_shown(&self, patch: &str) -> bool {
+        self.inner.lock().diffs.contains(&hash(patch))
     }
 
     /// Why standard output could not be written. That its reader went away is no trouble.

@@ -5,12 +5,18 @@ use super::lines::rows;
 use std::io::IsTerminal;
 use tieline_client::sanitize;
 
+/// Whether both streams go into the same file or pipe, as with `2>&1`.
+fn same_file() -> bool {
+    let stat = (rustix::fs::fstat(std::io::stdout()), rustix::fs::fstat(std::io::stderr()));
+    matches!(stat, (Ok(out), Ok(err)) if (out.st_dev, out.st_ino) == (err.st_dev, err.st_ino))
+}
+
 /// What the two streams are.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Style {
     /// Standard error is a terminal.
     pub terminal: bool,
-    /// Standard output is one, too: both end up on the same screen.
+    /// Both end up on the same screen, or in the same file.
     pub same_screen: bool,
     colour: bool,
 }
@@ -23,7 +29,7 @@ impl Style {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             terminal: terminal && !dumb,
-            same_screen: terminal && std::io::stdout().is_terminal(),
+            same_screen: (terminal && std::io::stdout().is_terminal()) || same_file(),
             colour: !set("NO_COLOR") && (set("CLICOLOR_FORCE") || (terminal && !dumb)),
         }
     }
@@ -47,9 +53,17 @@ impl Style {
         self.paint("1", text)
     }
 
-    /// A patch, at most so many lines of it, with every character visible.
+    /// A patch, at most so many lines of it, with every character visible. Names of files are told from the folder that we
+    /// work in.
     pub fn diff(self, patch: &str, limit: usize) -> String {
-        let safe = sanitize::exact(patch);
+        let here = std::env::current_dir().map(|here| format!(" {}/", here.display())).unwrap_or_default();
+        // Only in the head of a file: what changed stands there as it is.
+        let mut head = true;
+        let short = |line: &str| {
+            head = line.starts_with("diff --git ") || (head && !line.starts_with("@@"));
+            if head && !here.is_empty() { line.replace(&here, " ") } else { line.to_owned() }
+        };
+        let safe = sanitize::exact(&patch.split('\n').map(short).collect::<Vec<_>>().join("\n"));
         let mut out = String::new();
         let mut left = 0;
         for (at, line) in safe.lines().enumerate() {

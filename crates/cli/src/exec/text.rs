@@ -307,7 +307,9 @@ impl Text {
                 ToolCallContent::Diff(_) if !self.shows(Show::Diffs) => {}
                 ToolCallContent::Diff(diff) => {
                     let patch = diff.patch().map(|patch| patch.text).unwrap_or_default();
-                    self.err(&self.style.diff(&patch, LINES));
+                    if !self.printer.was_shown(&patch) {
+                        self.err(&self.style.diff(&patch, LINES));
+                    }
                 }
                 ToolCallContent::Other(unknown) => {
                     self.tell_tool(&format!("[{} content is not shown]", sanitize::line(&unknown.tag)));

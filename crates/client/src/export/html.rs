@@ -1,8 +1,9 @@
 //! A session as one HTML file: no script, no request to anywhere, every text escaped.
 
-use super::{Brought, Part, brought, changed_text, parts, text_of, title, who};
+use super::{Brought, Part, brought_once, changed_text, parts, text_of, title, who};
 use crate::journal::{HowAsked, Story};
 use crate::sanitize;
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 use std::fmt::{self, Write as _};
 use tieline::schema::{ContentBlock, ToolCallItem, ToolCallStatus, from_base64};
 
@@ -87,13 +88,13 @@ fn write_part(out: &mut String, story: &Story, part: &Part<'_>) {
             let text = text_of(blocks);
             let _ = writeln!(
                 out,
-                "<details class=\"thought\"><summary>Thought</summary><div class=\"text\">{}</div></details>",
-                Escaped(text.trim())
+                "<details class=\"thought\"><summary>Thought</summary>{}</details>",
+                rendered(text.trim())
             );
         }
         Part::Said { thought: false, blocks } => {
             let text = text_of(blocks);
-            let _ = writeln!(out, "<div class=\"agent\"><div class=\"text\">{}</div>", Escaped(text.trim()));
+            let _ = writeln!(out, "<div class=\"agent\">{}", rendered(text.trim()));
             pictures(out, blocks);
             out.push_str("</div>\n");
         }
@@ -132,7 +133,7 @@ fn tool(out: &mut String, story: &Story, call: &ToolCallItem) {
         ToolCallStatus::Failed => "failed",
         _ => "open",
     };
-    let pieces = brought(story, call);
+    let pieces = brought_once(story, call);
     let open = if pieces.iter().any(|piece| matches!(piece, Brought::Diff(_))) { " open" } else { "" };
     let (name, kind, status) =
         (sanitize::line(name), sanitize::line(&call.kind.to_string()), sanitize::line(&call.status.to_string()));
@@ -152,6 +153,26 @@ fn tool(out: &mut String, story: &Story, call: &ToolCallItem) {
         }
     }
     out.push_str("</details>\n");
+}
+
+/// Markdown as HTML: tags in it are text, and nothing is asked for from elsewhere; a picture is only a link to it.
+fn rendered(markdown: &str) -> String {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    let events = Parser::new_ext(markdown, options).filter_map(|event| match event {
+        Event::Html(tag) | Event::InlineHtml(tag) => Some(Event::Text(tag)),
+        Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => None,
+        Event::Start(Tag::Image { link_type, dest_url, title, id } | Tag::Link { link_type, dest_url, title, id }) => {
+            let web = ["http://", "https://", "mailto:"].iter().any(|start| dest_url.starts_with(start));
+            let dest_url = if web { dest_url } else { CowStr::Borrowed("#") };
+            Some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+        }
+        Event::End(TagEnd::Image) => Some(Event::End(TagEnd::Link)),
+        Event::SoftBreak => Some(Event::HardBreak),
+        event => Some(event),
+    });
+    let mut out = String::new();
+    pulldown_cmark::html::push_html(&mut out, events);
+    out
 }
 
 fn diff(out: &mut String, text: &str) {

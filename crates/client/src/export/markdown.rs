@@ -1,7 +1,7 @@
 //! A session as Markdown. What stands at the margin is ours; words of the user and the agent are quoted, and what tools brought is
 //! fenced, so that no text can pose as another entry.
 
-use super::{Brought, Part, brought, changed_text, parts, text_of, title, who};
+use super::{Brought, Part, brought_once, changed_text, parts, text_of, title, who};
 use crate::journal::Story;
 use crate::sanitize;
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ pub(super) fn write(story: &Story) -> String {
                         sanitize::line(&call.kind.to_string()),
                         sanitize::line(&call.status.to_string())
                     );
-                    for piece in brought(story, call) {
+                    for piece in brought_once(story, call) {
                         match piece {
                             Brought::Text(text) => fenced(&mut out, "", &text),
                             Brought::Diff(text) => fenced(&mut out, "diff", &text),

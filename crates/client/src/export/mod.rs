@@ -197,6 +197,20 @@ fn brought(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
     call.content.iter().filter_map(one).collect()
 }
 
+/// The same without the diffs of files that are shown with the changes of a turn.
+fn brought_once(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
+    let told = |path: &str| {
+        let mut changes = story.turns.iter().flat_map(|turn| &turn.changes);
+        changes.any(|changed| changed.diff.is_some() && changed.path == path)
+    };
+    let is_told = |content: &ToolCallContent| match content {
+        ToolCallContent::Diff(diff) => diff.paths().all(told),
+        _ => false,
+    };
+    let content = call.content.iter().filter(|content| !is_told(content)).cloned().collect();
+    brought(story, &ToolCallItem { content, ..call.clone() })
+}
+
 fn diff_text(diff: &Diff) -> String {
     let unified = diff.texts().and_then(|texts| {
         let name = texts.path.trim_start_matches('/');

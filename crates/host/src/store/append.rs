@@ -91,7 +91,8 @@ pub(super) fn index(db: &Connection, key: i64) -> Result<()> {
     let mut find = db.prepare_cached(
         "SELECT seq, turn, kind, body FROM event WHERE session = ?1 AND seq > ?2 AND (kind IN ('prompt', 'turn_end')
          OR kind = 'update' AND substr(body, 1, 31) IN ('{\"sessionUpdate\":\"agent_message', '{\"sessionUpdate\":\"user_message\"',
-         '{\"sessionUpdate\":\"user_message_')) ORDER BY seq",
+         '{\"sessionUpdate\":\"user_message_', '{\"sessionUpdate\":\"tool_call_upd', '{\"sessionUpdate\":\"tool_call_con',
+         '{\"sessionUpdate\":\"terminal_upda', '{\"sessionUpdate\":\"terminal_outp')) ORDER BY seq",
     )?;
     let mut rows = find.query([key, start])?;
     let (mut text, mut message, mut done) = (String::new(), None, start);

@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::borrow::Cow;
 use tieline_json::{Error as JsonError, Raw, Reader, write_str};
 use tieline_schema::{
-    Chunk, ContentBlock, Decode, Dialect, Encode, Patch, StopReason, TerminalOutputChunk, Update, Writer, from_base64,
-    from_json, to_base64, to_json,
+    Chunk, ContentBlock, Decode, Dialect, Encode, Patch, StopReason, TerminalOutputChunk, ToolCallUpdate, Update,
+    Writer, from_base64, from_json, to_base64, to_json,
 };
 
 use super::Time;
@@ -283,8 +283,29 @@ pub(super) fn said(update: &Update) -> Option<(Option<&str>, Cow<'_, str>)> {
             Patch::Set(items) => Some((Some(&message.message_id), text_of(&items.0).into())),
             _ => None,
         },
+        Update::ToolCall(call) => Some((Some(&call.tool_call_id), done(call).into())),
+        Update::ToolCallContent(chunk) => Some((Some(&chunk.tool_call_id), chunk.content.as_text()?.into())),
+        Update::Terminal(terminal) => {
+            let output = terminal.output.set().and_then(|output| from_base64(&output.data)).unwrap_or_default();
+            let command = terminal.command.set().map(String::as_str).unwrap_or_default();
+            Some((Some(&terminal.terminal_id), format!("{command}\n{}", String::from_utf8_lossy(&output)).into()))
+        }
+        Update::TerminalOutput(chunk) => {
+            let bytes = from_base64(&chunk.data)?;
+            Some((Some(&chunk.terminal_id), String::from_utf8_lossy(&bytes).into_owned().into()))
+        }
         _ => None,
     }
+}
+
+/// What a tool call says of itself: its title, its files, what it was given and what it brought, a line each.
+fn done(call: &ToolCallUpdate) -> String {
+    let title = call.title.set().into_iter().cloned();
+    let files = call.locations.set().into_iter().flat_map(|list| list.iter().map(|location| location.path.clone()));
+    let input = call.raw_input.set().into_iter().map(|input| input.get().to_owned());
+    let content = call.content.set().into_iter().flat_map(|list| list.iter());
+    let content = content.filter_map(|content| content.as_text().map(str::to_owned));
+    title.chain(files).chain(input).chain(content).map(|line| line + "\n").collect()
 }
 
 /// All text of some blocks, a line each.

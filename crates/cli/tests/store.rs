@@ -5,8 +5,12 @@
 
 mod common;
 
+#[path = "../../../scripts/skipped.rs"]
+mod skipped;
+
 use common::{Client, DIALECTS, Place, soon};
 use serde_json::{Value, json};
+use skipped::skipped;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +32,7 @@ impl Small {
         let mount = "mount -t tmpfs -o size=4m none \"$1/state\" && mount -t tmpfs -o size=4m none \"$1/project\"";
         let may = Command::new("unshare").args(["-rm", "sh", "-c", mount, "sh"]).arg(&folder).status();
         if !may.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: this machine lets nobody mount a file system, so no disk can be full");
+            skipped("MOUNT", "this machine lets nobody mount a file system, so no disk can be full");
             return None;
         }
         let mut client = Client::start_as(&place, dialect, &PUPPET, &json!({}), |command| {

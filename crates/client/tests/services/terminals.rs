@@ -1,8 +1,12 @@
 //! `terminal/…`: real commands in real terminals.
 
+#[path = "../../../../scripts/skipped.rs"]
+mod skipped;
+
 use crate::harness::{block_on, processes_with, soon, unique};
 use crate::setup::{Log, Project, Scene, in_session, in_version_1};
 use serde_json::{Value, json};
+use skipped::skipped;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::Dialect;
@@ -365,7 +369,7 @@ fn the_environment_is_a_short_list() {
 fn a_sandbox_holds_where_there_is_one() {
     let probe = Policy::new(Level::Workspace, [std::env::temp_dir()]).unwrap();
     if let Err(refused) = probe.check() {
-        return println!("  SKIPPED: there is no sandbox here: {refused}");
+        return skipped("SANDBOX", &format!("there is no sandbox here: {refused}"));
     }
     let settings = Settings { sandbox: Level::Workspace, ..Settings::default() };
     in_version_1(

@@ -173,7 +173,7 @@ impl History {
         let line = parse(raw)?;
         let message = match line.role {
             Role::User => {
-                mend(&mut self.messages, &mut self.done);
+                mend(&mut self.messages, std::mem::take(&mut self.done));
                 let said = line.content.as_deref().map(read).transpose()?;
                 Message::User(said.unwrap_or_else(|| self.prompt.clone()))
             }
@@ -189,7 +189,7 @@ impl History {
 
     /// The conversation, fit to go on with: each call has its result.
     pub fn end(mut self) -> Vec<Message> {
-        mend(&mut self.messages, &mut self.done);
+        mend(&mut self.messages, self.done);
         self.messages
     }
 }
@@ -206,19 +206,23 @@ fn results(line: Line) -> Result<Vec<ToolResult>, Unusable> {
 }
 
 /// Gives calls that were cut off a result, so that each call has one: what is known of it, or that nothing is.
-pub fn mend<'a>(messages: &'a mut Vec<Message>, done: &mut Vec<ToolResult>) -> Option<&'a Message> {
-    let done = std::mem::take(done);
+pub fn mend(messages: &mut Vec<Message>, mut done: Vec<ToolResult>) -> Option<&Message> {
     let Some(Message::Assistant { calls, .. }) = messages.last() else { return None };
     if calls.is_empty() {
         return None;
     }
     let result = |call: &ToolRequest| {
-        done.iter().find(|result| result.id == call.id).cloned().unwrap_or_else(|| ToolResult {
-            id: call.id.clone(),
-            name: call.name.clone(),
-            content: vec![CUT_OFF.into()],
-            is_error: true,
-        })
+        // An id may come twice, so each result is used once.
+        let known = done.iter().position(|result| result.id == call.id);
+        match known {
+            Some(at) => done.remove(at),
+            None => ToolResult {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                content: vec![CUT_OFF.into()],
+                is_error: true,
+            },
+        }
     };
     let results = calls.iter().map(result).collect();
     messages.push(Message::Results(results));

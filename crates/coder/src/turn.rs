@@ -49,8 +49,8 @@ pub struct Work<'a> {
     pub stop: Option<StopReason>,
     /// The model is asked at most this often.
     pub max_requests: u32,
-    /// What came of the calls that are being carried out, so far.
-    pub done: Vec<ToolResult>,
+    /// What came of the calls that are being carried out, so far, with their places.
+    pub done: Vec<(usize, ToolResult)>,
     /// What the session cost so far, in US dollars.
     pub cost: &'a mut f64,
 }
@@ -131,7 +131,7 @@ impl Work<'_> {
     /// Leaves a conversation that the next turn can go on with, however this one ended.
     pub async fn close(&mut self) -> Result<()> {
         self.keep_answer().await?;
-        if let Some(results) = history::mend(self.messages, &mut self.done) {
+        if let Some(results) = history::mend(self.messages, self.done.drain(..).map(|(_, result)| result).collect()) {
             let event = history::event(results)?;
             self.scene.teller.note(vec![event]).await?;
         }
@@ -280,21 +280,23 @@ impl Work<'_> {
 
     /// Runs the calls of one answer: neighbours that only read side by side, all others in order.
     async fn run(&mut self, calls: Vec<ToolRequest>) -> Result<()> {
+        let mut begun = 0;
         let reads = |call: &ToolRequest| tools::find(&call.name).is_some_and(Tool::reads_only);
         for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
             let mut running = JoinSet::new();
             for call in group.iter().cloned() {
                 let scene = Arc::clone(&self.scene);
-                let work = async move { carry_out(&scene, call).await };
+                let at = begun;
+                begun += 1;
+                let work = async move { carry_out(&scene, call).await.map(|result| (at, result)) };
                 running.spawn(busy::keep(busy::hold(), work));
             }
             while let Some(result) = running.join_next().await {
                 self.done.push(result.map_err(Error::internal)??);
             }
         }
-        let place = |result: &ToolResult| calls.iter().position(|call| call.id == result.id);
-        self.done.sort_by_key(place);
-        let results = std::mem::take(&mut self.done);
+        self.done.sort_by_key(|(at, _)| *at);
+        let results = self.done.drain(..).map(|(_, result)| result).collect();
         self.push(Message::Results(results)).await
     }
 }

@@ -249,7 +249,7 @@ mod tests {
         );
         check(404, r#"{"error":{"message":"model: nope","type":"not_found_error"}}"#, &Trouble::Model);
         check(400, r#"{"error":{"message":"The model `x` does not exist"}}"#, &Trouble::Model);
-        check(400, r#"{"error":"bad tool"}"#, &Trouble::Other("400: bad tool".into()));
+        check(400, r#"{"error":"bad tool"}"#, &Trouble::Refused("400: bad tool".into()));
         check(502, "<html>", &passing("502: <html>"));
     }
 }

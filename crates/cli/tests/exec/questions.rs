@@ -166,7 +166,11 @@ fn keys_are_forgiving_and_ctrl_d_is_a_no() {
         (json!([[ASKS, 600, "Y\n"]]), "\"yes\"", 0),
         (json!([[ASKS, 0, "NO\n"]]), "\"no\"", 5),
         (json!([[ASKS, 0, "\u{4}"]]), "\"no\"", 5),
-        (json!([[ASKS, 0, "what\n"], ["(that is none of the answers)\r\n» y once", 0, "n\n"]]), "\"no\"", 5),
+        (
+            json!([[ASKS, 0, "what\n"], ["(that is none of the answers; ? lists them)\r\n» y once", 0, "n\n"]]),
+            "\"no\"",
+            5,
+        ),
         (json!([[ASKS, 0, "9\n"], ["none of the answers", 0, "\u{4}"]]), "\"no\"", 5),
     ] {
         let (seen, ended) = at_terminal(&Place::new(), &steps, &[], &["ask_once"]);

@@ -10,6 +10,10 @@ pub const ROWS: &[Row] = &[
         let below = b.place.project().join("below");
         b.client.open_in(&below);
         let id = b.client.session.clone();
+        // One that nobody spoke in is not on the list.
+        assert_eq!(b.client.call("session/list", json!({"cwd": below}))["sessions"], json!([]));
+        assert_eq!(b.client.prompt("say here"), "end_turn");
+        b.forget();
         let one = b.client.call("session/list", json!({"cwd": below}))["sessions"].clone();
         let ids: Vec<&Value> = one.as_array().unwrap().iter().map(|session| &session["sessionId"]).collect();
         assert_eq!(ids, [&json!(id)], "{one}");
@@ -28,6 +32,7 @@ pub const ROWS: &[Row] = &[
     }),
     row(&["V1-LIST-08", "V1-LIST-09"], ALL, |b| {
         let id = b.client.session.clone();
+        assert_eq!(b.client.prompt("say here"), "end_turn");
         let listed =
             |list: &Value| list["sessions"].as_array().unwrap().iter().any(|one| one["sessionId"] == json!(id));
         assert!(listed(&b.client.call("session/list", json!({}))));
@@ -51,6 +56,7 @@ pub const ROWS: &[Row] = &[
         let pages = b.place.folder.path().join("pages");
         for _ in 0..55 {
             b.client.open_in(&pages);
+            assert_eq!(b.client.prompt("say here"), "end_turn");
         }
         let (mut count, mut cursor, mut largest) = (0, Value::Null, 0);
         loop {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::Protocol;
 use tieline::agent::Server;
@@ -17,8 +17,10 @@ use tieline_coder::mcp::{Configure, Configured, Own, Usage};
 use tieline_coder::model::choose;
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, scenarios};
-use tieline_coder::{Coder, Keep, Settings, mode_named};
+use tieline_coder::{Coder, ConfigurePermissions, Keep, Settings};
+use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
+use tieline_rpc::sync::Lock as _;
 
 /// A cancelled turn is over when its tools are; that takes milliseconds unless a disk does not answer.
 const CANCEL: Duration = Duration::from_secs(10);
@@ -56,9 +58,10 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME|FILE|list")]
     script: Option<String>,
 
-    /// How freely a new session works: ask, plan (change nothing), edit, or auto
-    #[arg(long, default_value = "ask", value_parser = ["ask", "plan", "edit", "auto"])]
-    mode: String,
+    /// How freely a new session works: ask, plan (change nothing), edit, or auto [default: ask, or `default` of the
+    /// [permissions] in config.toml]
+    #[arg(long, value_parser = mode)]
+    mode: Option<Preset>,
 
     /// Ask the model at most N times in one turn
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -142,7 +145,9 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
         Some(name) => Settings::new(script(name).map_err(|why| (USAGE, why))?),
         None => chosen(&config, arguments.base_url.as_deref())?,
     };
-    settings.mode = mode_named(&arguments.mode).ok_or((2, format!("there is no mode `{}`", arguments.mode)))?;
+    settings.mode = arguments.mode;
+    settings.permissions = Some(permissions(config.permissions.notes));
+    settings.limits = Limits::handed_over().map_err(|why| (USAGE, why))?;
     settings.max_requests = arguments.max_requests;
     settings.sandbox = arguments.sandbox;
     settings.mcp.start = Duration::from_secs(arguments.mcp_timeout);
@@ -189,6 +194,22 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
         Ok(chosen.models.swap_remove(0))
     }));
     Ok(settings)
+}
+
+fn mode(id: &str) -> Result<Preset, String> {
+    let known = Preset::ALL.map(Preset::mode).join(", ");
+    Preset::of_mode(id).ok_or_else(|| format!("there are {known}"))
+}
+
+/// What the configuration says about permission where a session works. The first session tells what was found at the start.
+fn permissions(notes: Vec<String>) -> ConfigurePermissions {
+    let notes = Mutex::new(notes);
+    Arc::new(move |cwd| {
+        let config = Config::load(&Sources::of(cwd), &Flags::default()).map_err(|error| error.to_string())?;
+        let mut settings = config.permissions;
+        settings.notes.splice(..0, std::mem::take(&mut *notes.locked()));
+        Ok(settings)
+    })
 }
 
 /// The MCP servers of the configuration that counts where a session works. What a project says counts once it is trusted.

@@ -1,5 +1,6 @@
 //! `tieline config`: what counts here and where it comes from, where the files are, and which project is trusted.
 
+use crate::permissions;
 use crate::shared::{Failed, bad_config, finish, here, load_config, note};
 use clap::{Args, Subcommand, ValueEnum};
 use std::fmt::Write as _;
@@ -29,6 +30,11 @@ enum Command {
         /// The output of `tieline exec` in this format instead
         #[arg(long, value_name = "FORMAT")]
         output: Option<Output>,
+    },
+    /// The permission rules: which there are, what would happen and why, and how one that was learned is taken back
+    Permissions {
+        #[command(subcommand)]
+        command: permissions::Command,
     },
     /// Let this project's files add commands, MCP servers and allow-rules, until they change
     Trust {
@@ -63,6 +69,7 @@ fn work(command: Command) -> Result<String, Failed> {
         Command::Schema { output: Some(Output::Json) } => Ok(EXEC_JSON.to_owned()),
         Command::Schema { output: Some(Output::StreamJson) } => Ok(EXEC_STREAM.to_owned()),
         Command::Trust { remove } => trust(remove),
+        Command::Permissions { command } => permissions::work(command),
     }
 }
 

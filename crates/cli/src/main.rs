@@ -12,6 +12,7 @@ mod login;
 mod man;
 mod models;
 mod pager;
+mod permissions;
 mod sessions;
 mod shared;
 mod undo;

@@ -3,11 +3,10 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use tieline::client::Client;
-//! use tieline_client::{permission::{Headless, Policy}, services::Services};
+//! use tieline_client::{permission::Headless, services::Services};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let services = Services::builder("/home/me/project", ["/home/me/notes"])?
-//!     .policy(Policy::AllowReads)
 //!     .decider(Arc::new(Headless::default()))
 //!     .build();
 //! let offered = services.clone();

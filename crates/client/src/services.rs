@@ -175,6 +175,7 @@ impl Services {
                 hint: None,
                 wanted: Vec::new(),
                 learned: Vec::new(),
+                kept: None,
                 nobody: false,
                 at: SystemTime::now(),
             })));

@@ -39,8 +39,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn to_refuse_never_allows_and_says_when_it_can_not(options in options(), always: bool) {
-        let chosen = refuse(&options, always);
+    fn to_refuse_never_allows_and_says_when_it_can_not(options in options()) {
+        let chosen = refuse(&options);
         prop_assert!(!chosen.allows);
         let offered = clear(&options, "reject");
         prop_assert_eq!(chosen.outcome == PermissionOutcome::cancelled(), !offered);

@@ -96,7 +96,7 @@ fn mistakes_have_a_line_and_a_hint() {
         ),
         ("agent = \"sh -c evil\"", "`agent` must be the name of an agent"),
         ("[permissions]\nallow = [\"rum x\"]", "config.toml:2: `permissions.allow` has a bad rule \"rum x\""),
-        ("[permissions]\ndefault = \"yolo\"", "use ask, allow-reads, allow-edits, allow-all, deny-all"),
+        ("[permissions]\ndefault = \"yolo\"", "use ask, allow-reads, plan, allow-edits, auto, allow-all, deny-all"),
         ("[mcp.docs]\nurl = \"https://x\"\ncommand = [\"y\"]", "needs a command or a url, and not both"),
         ("[mcp.docs]\nenv = {}", "needs a command or a url, and not both"),
         ("[mcp.docs]\ntools = [\"x\"]\nheaders = { A = \"b\" }", "needs a command or a url, and not both"),

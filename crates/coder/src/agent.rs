@@ -7,6 +7,7 @@ use crate::mcp;
 use crate::model::provider::Provider;
 use crate::model::{Gone, Model};
 use crate::notice;
+use crate::permission::Configure;
 use crate::report::store_failed;
 use crate::session::{Conversation, Past, Place};
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use tieline::agent::{About, Agent, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
 use tieline::{Error, MessageKind, Patch, Result, SessionId, Severity, Update};
 use tieline_host::files::Hash;
-use tieline_host::rules::Mode;
+use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
 use tieline_host::store::{self, Claim, Event, ListQuery, NewSession, Retention, Store};
 use tokio::sync::OnceCell;
@@ -39,8 +40,8 @@ pub enum Keep {
 pub struct Settings {
     /// Who answers; the first one unless the user chooses another. There must be one.
     pub models: Vec<Arc<dyn Model>>,
-    /// The mode of a new session.
-    pub mode: Mode,
+    /// The mode of a new session; otherwise what the configuration says.
+    pub mode: Option<Preset>,
     /// How often a model may be asked in one turn.
     pub max_requests: u32,
     /// How far commands can reach.
@@ -49,8 +50,10 @@ pub struct Settings {
     pub keep: Keep,
     /// For how long they are kept there.
     pub retention: Retention,
-    /// The folder of the user's own rules.
-    pub rules: Option<PathBuf>,
+    /// What the configuration says about permission.
+    pub permissions: Option<Configure>,
+    /// What whoever started the agent adds to hold it back.
+    pub limits: Limits,
     /// The way to the network.
     pub http: Http,
     /// How long MCP servers may take.
@@ -78,12 +81,13 @@ impl Settings {
     pub fn new(model: impl Model) -> Self {
         Self {
             models: vec![Arc::new(model)],
-            mode: Mode::Ask,
+            mode: None,
             max_requests: 50,
             sandbox: Level::Workspace,
             keep: Keep::Default,
             retention: Retention::default(),
-            rules: config_folder(),
+            permissions: None,
+            limits: Limits::default(),
             http: Http::default(),
             mcp: mcp::Limits::default(),
             servers: None,
@@ -138,13 +142,6 @@ impl Settings {
     pub(crate) fn key_files(&self) -> Vec<PathBuf> {
         self.providers().into_iter().filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect()
     }
-}
-
-/// The folder of the user's configuration: `$XDG_CONFIG_HOME/tieline`, or below `~/.config`.
-pub fn config_folder() -> Option<PathBuf> {
-    let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
-    Some(base.join("tieline"))
 }
 
 /// The coding agent.

@@ -22,5 +22,5 @@ pub mod tools;
 mod turn;
 mod workspace;
 
-pub use agent::{Coder, Keep, Settings, config_folder};
-pub use permission::mode_named;
+pub use agent::{Coder, Keep, Settings};
+pub use permission::Configure as ConfigurePermissions;

@@ -1,63 +1,26 @@
-//! Who decides about a tool call: the rules, the mode, and where neither does, the user.
+//! Who decides about a tool call: the one engine, and where it leaves something open, the user through the client.
 
 use crate::report::{Call, one_line};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use tieline::agent::{Ask, Decision as Answer};
 use tieline::schema::{CommandSubject, Items};
 use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Result, ToolCallContent, ToolCallUpdate};
-use tieline_host::files::{Files, Hash, Window};
 use tieline_host::roots::Place;
-use tieline_host::rules::{Action, Config, Decision, Mode, Rule, Rules};
+use tieline_host::rules::{Action, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject};
 use tieline_host::store::Event;
-use tieline_rpc::sync::Lock;
 
-/// The modes: id, name, what they mean.
-pub const MODES: [(&str, &str, &str); 4] = [
-    ("ask", "Ask", "Reads freely; asks before every change and command."),
-    ("plan", "Plan", "Changes nothing; asks before every command; no MCP tools without a rule."),
-    ("edit", "Edit", "Changes files in the workspace freely; asks before commands."),
-    ("auto", "Auto", "Also runs commands that the sandbox holds in the workspace."),
-];
+/// Reads what the configuration says about permission where a session works.
+pub type Configure = Arc<dyn Fn(&Path) -> std::result::Result<Settings, String> + Send + Sync>;
 
-/// The mode of this id.
-pub fn mode_named(id: &str) -> Option<Mode> {
-    Some(match id {
-        "ask" => Mode::Ask,
-        "plan" => Mode::Plan,
-        "edit" => Mode::Edit,
-        "auto" => Mode::Auto,
-        _ => return None,
-    })
-}
-
-/// The id of a mode.
-pub fn mode_id(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Ask => "ask",
-        Mode::Plan => "plan",
-        Mode::Edit => "edit",
-        Mode::Auto => "auto",
-    }
-}
-
-/// The lock on a file of rules is waited for no longer.
-const LOCK_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(500);
-
-/// The rules of a session and its mode.
+/// The engine of a session.
 pub struct Permissions {
     /// Where commands run.
     cwd: PathBuf,
-    mode: Mutex<Mode>,
-    /// Built in, the user's own for every folder, and the project's as far as it holds back.
-    fixed: Config,
-    /// What the user decided for this folder.
-    learned: Mutex<Config>,
-    /// Both together, ready to decide.
-    rules: Mutex<Arc<Rules>>,
-    /// Where that is kept.
-    file: Option<PathBuf>,
+    engine: Engine,
+    /// The modes that the session can be in.
+    modes: Vec<Preset>,
 }
 
 /// What was decided about a call.
@@ -70,81 +33,51 @@ pub enum Verdict {
     Cancelled,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.locked()
-}
-
-/// Reads rules from a file; a file that is not there has none.
-fn load(path: &Path) -> std::result::Result<Config, String> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Config::parse(&text).map_err(|error| format!("{}: {error}", path.display())),
-        Err(error) if tieline_host::config::is_absent(&error) => Ok(Config::default()),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    }
-}
-
-/// Changes rules in a file as they are there now: other sessions add theirs.
-fn rewrite(path: &Path, change: impl Fn(&mut Config)) -> std::result::Result<Config, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let _lock = tieline_host::whole::lock(&path.with_extension("lock"), LOCK_TIMEOUT).map_err(text)?;
-    let mut config = load(path)?;
-    change(&mut config);
-    let new = config.to_toml().map_err(|error| error.to_string())?;
-    tieline_host::whole::write_whole(path, new.as_bytes()).map_err(text)?;
-    Ok(config)
-}
-
-/// The rules of a project. Its file is opened like any other of the project: a link leads nowhere else, nothing waits.
-fn of_project(files: &Files) -> std::result::Result<Config, String> {
-    use tieline_host::roots::Error;
-    let name = ".tieline/rules.toml";
-    let text = files.roots().resolve(name).and_then(|place| files.read_text(&place, &Window::ALL));
-    match text {
-        Ok(text) => Config::parse(&text.text).map_err(|error| format!("{name}: {error}")),
-        // A folder that is not there yet has no rules.
-        Err(Error::NotFound(_) | Error::NotDirectory(_)) => Ok(Config::default()),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
 impl Permissions {
-    /// The rules for a folder. `home` is the user's configuration folder, if there is one.
-    pub fn load(mode: Mode, files: &Files, cwd: &Path, home: Option<&Path>) -> std::result::Result<Self, String> {
-        let mut fixed = Config::protected().and(of_project(files)?.without_allow());
-        let mut learned = Config::default();
-        let mut file = None;
-        if let Some(home) = home {
-            fixed = fixed.and(load(&home.join("rules.toml"))?);
-            let name: String = cwd.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let hash = Hash::of(cwd.as_os_str().as_encoded_bytes()).to_string();
-            let path = home.join("rules").join(format!("{name}-{}.toml", &hash[..12]));
-            learned = load(&path)?;
-            file = Some(path);
+    /// What counts in a folder. Without a mode of its own the session begins as the configuration says.
+    pub fn load(
+        mode: Option<Preset>,
+        settings: &Settings,
+        limits: &Limits,
+        cwd: &Path,
+    ) -> std::result::Result<Self, String> {
+        let preset = mode.or(settings.default).unwrap_or_default();
+        let engine = Engine::load(preset, settings, limits).map_err(|error| error.to_string())?;
+        let mut modes = Preset::MODES.to_vec();
+        if !modes.contains(&preset) {
+            modes.push(preset);
         }
-        let rules = Mutex::new(Arc::new(Rules::new(fixed.clone().and(learned.clone()))));
-        Ok(Self { cwd: cwd.to_owned(), mode: Mutex::new(mode), fixed, learned: Mutex::new(learned), rules, file })
+        Ok(Self { cwd: cwd.to_owned(), engine, modes })
+    }
+
+    /// The modes that the session can be in.
+    pub fn modes(&self) -> &[Preset] {
+        &self.modes
+    }
+
+    /// The mode of this id, if the session can be in it.
+    pub fn mode_named(&self, id: &str) -> Option<Preset> {
+        Preset::of_mode(id).filter(|mode| self.modes.contains(mode))
     }
 
     /// The mode that is on.
-    pub fn mode(&self) -> Mode {
-        *lock(&self.mode)
+    pub fn mode(&self) -> Preset {
+        self.engine.preset()
     }
 
     /// Switches the mode.
-    pub fn set_mode(&self, mode: Mode) {
-        *lock(&self.mode) = mode;
+    pub fn set_mode(&self, mode: Preset) {
+        self.engine.set_preset(mode);
     }
 
-    /// What the rules and the mode say about an action.
+    /// What the engine says about an action.
     pub fn decide(&self, action: &Action) -> tieline_host::rules::Verdict {
-        let rules = Arc::clone(&lock(&self.rules));
-        rules.decide(action, self.mode())
+        self.engine.decide(action)
     }
 
     /// The rules that forbid reading, for those who have to keep commands from it.
     pub fn unread(&self) -> Vec<String> {
-        let rules = Arc::clone(&lock(&self.rules));
-        let deny = rules.config().deny.iter().map(|rule| rule.text().to_owned());
+        let deny = self.engine.denials().into_iter().map(|rule| rule.text().to_owned());
         deny.filter(|text| text.starts_with("read ")).collect()
     }
 
@@ -157,23 +90,21 @@ impl Permissions {
 
     /// Decides about a call, with the user where need be. `note` is shown with the question.
     pub async fn check(&self, call: &Call, actions: &[Action], note: Option<&str>) -> Result<Verdict> {
-        let mut verdict = Decision::Allow;
-        for action in actions {
-            let one = self.decide(action);
-            if one.decision == Decision::Deny {
-                let why =
-                    format!("Not allowed ({}). Do not try it another way; tell the user if it is needed.", one.because);
+        let verdict = self.engine.judge(Subject::of(actions));
+        match verdict.decision {
+            Decision::Allow => return Ok(Verdict::Allowed),
+            Decision::Deny => {
+                let why = format!(
+                    "Not allowed ({}). Do not try it another way; tell the user if it is needed.",
+                    verdict.because
+                );
                 decided(call, "deny", &why).await?;
                 return Ok(Verdict::Refused(why));
             }
-            verdict = verdict.max(one.decision);
+            Decision::Ask => {}
         }
-        if verdict == Decision::Allow {
-            return Ok(Verdict::Allowed);
-        }
-        let rules: Option<Vec<Rule>> = actions.iter().map(Rule::narrowest).collect();
-        let rules = rules.filter(|rules| !rules.is_empty());
-        let options = options(rules.as_deref());
+        let rules = Engine::narrowest(Subject::of(actions));
+        let options = options(&rules);
         let ask = match actions {
             // Where there is a question about commands, that is the clearer one.
             [Action::Execute { command, .. }] if call.teller().turn.dialect() == Dialect::V2 => {
@@ -198,104 +129,104 @@ impl Permissions {
             decided(call, "cancelled", "").await?;
             return Ok(Verdict::Cancelled);
         };
-        if option.option_id.ends_with("_always")
-            && let Some(rules) = rules
-        {
+        if option.option_id.ends_with("_always") {
             let decision = if answer.is_allowed() { Decision::Allow } else { Decision::Deny };
-            self.change(|learned| {
-                for rule in &rules {
-                    learned.add(decision, rule.clone());
-                }
-            });
+            if let Err(error) = self.engine.learn(Keep::Always, decision, &rules) {
+                tracing::warn!(%error, "a rule could not be stored; it holds for this session");
+            }
         }
-        let reason = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok());
-        let reason = reason.and_then(|meta| meta.get("reason")?.as_str().map(str::to_owned));
+        let Said { by, reason } = Said::of(option);
         decided(call, &option.option_id, reason.as_deref().unwrap_or_default()).await?;
         if answer.is_allowed() {
             return Ok(Verdict::Allowed);
         }
-        let why = reason.map_or_else(String::new, |reason| format!(" The user's reason: {reason}"));
-        Ok(Verdict::Refused(format!("The user rejected this call.{why}")))
+        Ok(Verdict::Refused(refusal(by.as_deref(), reason.as_deref())))
     }
 
-    /// Changes the rules of this folder, in the file and in the session; if the file can't be, then only in the session.
-    fn change(&self, change: impl Fn(&mut Config)) {
-        let mut learned = lock(&self.learned);
-        match self.file.as_deref().map(|path| rewrite(path, &change)) {
-            Some(Ok(config)) => *learned = config,
-            failed => {
-                if let Some(Err(error)) = failed {
-                    tracing::warn!(%error, "rules could not be saved");
-                }
-                change(&mut learned);
-            }
-        }
-        *lock(&self.rules) = Arc::new(Rules::new(self.fixed.clone().and(learned.clone())));
-    }
-
-    /// The rules in words; those of this folder have numbers.
+    /// The rules in words; those that were learned in this folder have numbers.
     pub fn describe(&self) -> String {
-        let learned = lock(&self.learned);
-        let mut text = format!("Mode: {}\n\n", mode_id(self.mode()));
-        let rows = numbered(&learned);
-        if rows.is_empty() {
+        let (stored, place) = self.engine.stored();
+        let mut text = format!("Mode: {}\n\n", self.mode().mode());
+        let mut rows = stored.iter().enumerate().peekable();
+        if rows.peek().is_none() {
             text.push_str("No rules are remembered for this folder.\n");
         } else {
             text.push_str("Remembered for this folder (`/rules remove N` removes one):\n\n");
-            for (at, (decision, rule)) in rows.iter().enumerate() {
-                let _ = writeln!(text, "{}. {} `{rule}`", at + 1, word(*decision));
+            for (at, (decision, rule)) in rows {
+                let _ = writeln!(text, "{}. {} `{rule}`", at + 1, decision.word());
             }
         }
-        if let Some(file) = &self.file {
-            let _ = write!(text, "\nThey are kept in `{}`.\n", file.display());
+        if let Some(place) = place {
+            let _ = write!(text, "\nThey are kept in `{}`.\n", place.file().display());
         }
-        let own: Vec<String> = [(Decision::Deny, &self.fixed.deny), (Decision::Allow, &self.fixed.allow)]
-            .into_iter()
-            .flat_map(|(decision, rules)| rules.iter().map(move |rule| format!("- {} `{rule}`", word(decision))))
+        let protected = |rule: &Rule| rule.origin().is_none();
+        let own: Vec<String> = self
+            .engine
+            .rules()
+            .config()
+            .iter()
+            .filter(|(_, rule)| !protected(rule))
+            .map(|(decision, rule)| format!("- {} `{rule}` ({})", decision.word(), rule.origin().unwrap_or_default()))
             .collect();
         if !own.is_empty() {
             let _ = write!(text, "\nFrom configuration files:\n\n{}\n", own.join("\n"));
         }
-        let _ = write!(text, "\n{} rules ask before protected files are changed.\n", self.fixed.ask.len());
+        let count = self.engine.rules().config().ask.iter().filter(|rule| protected(rule)).count();
+        let _ = write!(text, "\n{count} rules ask before protected files are changed.\n");
         text
     }
 
     /// Removes a remembered rule by its number.
     pub fn forget(&self, number: usize) -> std::result::Result<String, String> {
-        let rows = numbered(&lock(&self.learned));
-        let row = number.checked_sub(1).and_then(|at| rows.get(at)).cloned();
+        let (stored, _) = self.engine.stored();
+        let row = number.checked_sub(1).and_then(|at| stored.iter().nth(at));
         let (decision, rule) = row.ok_or_else(|| format!("There is no rule {number}."))?;
-        self.change(|learned| {
-            learned.remove(decision, &rule);
-        });
-        Ok(format!("Removed: {} `{rule}`.", word(decision)))
+        self.engine.forget(decision, rule).map_err(|error| error.to_string())?;
+        Ok(format!("Removed: {} `{rule}`.", decision.word()))
     }
 }
 
-fn word(decision: Decision) -> &'static str {
-    match decision {
-        Decision::Allow => "allow",
-        Decision::Ask => "ask",
-        Decision::Deny => "deny",
+/// What a client adds to its answer.
+#[derive(Default)]
+struct Said {
+    /// Who decided, if it was no person.
+    by: Option<String>,
+    /// A person's reason.
+    reason: Option<String>,
+}
+
+impl Said {
+    fn of(option: &PermissionOption) -> Self {
+        let meta = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok()).unwrap_or_default();
+        let text = |name: &str| meta.get(name).and_then(|value| value.as_str()).map(one_line);
+        Self { by: text("decidedBy"), reason: text("reason") }
     }
 }
 
-fn numbered(config: &Config) -> Vec<(Decision, Rule)> {
-    let lists = [(Decision::Deny, &config.deny), (Decision::Ask, &config.ask), (Decision::Allow, &config.allow)];
-    lists.into_iter().flat_map(|(decision, rules)| rules.iter().map(move |rule| (decision, rule.clone()))).collect()
+/// What the model is told of a no: whose it was, as far as that is known.
+fn refusal(by: Option<&str>, reason: Option<&str>) -> String {
+    let last = "Do not try it another way; tell the user if it is needed.";
+    match (by, reason) {
+        (Some("person"), None) => "The user rejected this call.".to_owned(),
+        (Some("person") | None, Some(reason)) => format!("The user rejected this call. The user's reason: {reason}"),
+        (Some(by), _) => format!("Not allowed ({by}). {last}"),
+        (None, None) => format!("Not allowed (the client said no, for the user or by its settings). {last}"),
+    }
 }
 
 /// The answers to a question; those for always say which rule they make.
-fn options(rules: Option<&[Rule]>) -> Vec<PermissionOption> {
+fn options(rules: &[Rule]) -> Vec<PermissionOption> {
     let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
-    let text = rules.map(|rules| one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; ")));
-    if let Some(text) = &text {
-        options.push(option("allow_always", format!("Always allow: {text}"), PermissionOptionKind::AllowAlways));
+    let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
+    let lasting =
+        |id, word, kind| option(id, format!("{word} in this folder, until `/rules` takes it back: {text}"), kind);
+    if !rules.is_empty() {
+        options.push(lasting("allow_always", "Always allow", PermissionOptionKind::AllowAlways));
     }
     options.push(option("reject", "Reject".into(), PermissionOptionKind::RejectOnce));
-    if let Some(text) = &text {
-        options.push(option("reject_always", format!("Never allow: {text}"), PermissionOptionKind::RejectAlways));
+    if !rules.is_empty() {
+        options.push(lasting("reject_always", "Never allow", PermissionOptionKind::RejectAlways));
     }
     options
 }

@@ -1,22 +1,21 @@
 //! The system prompt: how to work, where, and what the project's own `AGENTS.md` says.
 
-use crate::permission::mode_id;
 use crate::workspace::Workspace;
 use std::fmt::Write as _;
-use tieline_host::rules::Mode;
+use tieline_host::rules::Preset;
 
 const SYSTEM: &str = include_str!("system.md");
 /// As much of `AGENTS.md` as is used, in bytes.
 const GUIDE: usize = 4 * 1024;
 
 /// What the model is told before the conversation.
-pub async fn system(workspace: &Workspace, mode: Mode) -> String {
+pub async fn system(workspace: &Workspace, mode: Preset) -> String {
     let mut text = format!("{SYSTEM}\nWorking directory: {}\n", workspace.cwd().display());
     for root in workspace.roots().list().filter(|root| !root.is_cwd()) {
         let _ = writeln!(text, "Also part of the workspace: {}", root.given_path().display());
     }
-    let _ = write!(text, "Mode: {}", mode_id(mode));
-    if mode == Mode::Plan {
+    let _ = write!(text, "Mode: {}", mode.mode());
+    if mode == Preset::Plan {
         text.push_str(". Change nothing; make a plan, then use `switch_mode` to leave this mode");
     }
     text.push('\n');

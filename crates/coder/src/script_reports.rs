@@ -1,7 +1,6 @@
 //! What a scripted model makes the agent report, so that client authors can see any behaviour.
 
 use crate::model::Report;
-use crate::permission::mode_named;
 use crate::tools::Scene;
 use tieline::schema::{CommandsUpdate, CompactionUpdate, Items, Plan, PlanUpdate, UsageUpdate};
 use tieline::{Command, ConfigValue, Error, MessageKind, Patch, Result, StopReason, Update};
@@ -18,7 +17,7 @@ pub async fn play(scene: &Scene, report: Report) -> Result<Option<StopReason>> {
             teller.turn.update(CommandsUpdate { commands, meta: None }).await?;
         }
         Report::Mode(id) => {
-            if let Some(mode) = mode_named(&id) {
+            if let Some(mode) = scene.permissions.mode_named(&id) {
                 scene.permissions.set_mode(mode);
             }
             session.set_option("mode", ConfigValue::Id(id)).await?;

@@ -9,7 +9,7 @@ use crate::jobs::Jobs;
 use crate::mcp::Servers;
 use crate::model::{Message, Model, ToolRequest};
 use crate::notice::Notices;
-use crate::permission::{self, Permissions, mode_id, mode_named};
+use crate::permission::Permissions;
 use crate::prompt;
 use crate::report::{Teller, one_line, store_failed};
 use crate::tools::{Commands, Scene};
@@ -22,7 +22,7 @@ use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
 use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Result, StopReason};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
-use tieline_host::rules::Mode;
+use tieline_host::rules::{Preset, Settings as Stated};
 use tieline_host::snapshot::{Recorder, Snapshots};
 use tieline_host::store::{Event, SessionLog, Store};
 use tieline_rpc::sync::Lock;
@@ -95,6 +95,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.locked()
 }
 
+/// No session without the rules that may hold it back.
+fn unreadable(why: String) -> Error {
+    Error::wire(-32603, format!("The rules can't be read: {why}"))
+}
+
 impl Conversation {
     /// Sets a session up.
     pub async fn new(
@@ -120,8 +125,16 @@ impl Conversation {
             None => (None, None),
         };
         let files = Files::new(roots);
-        let permissions = Permissions::load(settings.mode, &files, Path::new(&cwd), settings.rules.as_deref())
-            .map_err(|why| Error::wire(-32603, format!("The rules can't be read: {why}")))?;
+        let stated = match settings.permissions.clone() {
+            Some(read) => {
+                let cwd = PathBuf::from(&cwd);
+                let read = tokio::task::spawn_blocking(move || read(&cwd)).await.map_err(Error::internal)?;
+                read.map_err(unreadable)?
+            }
+            None => Stated::default(),
+        };
+        let permissions =
+            Permissions::load(settings.mode, &stated, &settings.limits, Path::new(&cwd)).map_err(unreadable)?;
         let (own, models) = settings.restored(&past.options);
         let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
         let thought_level = Mutex::new(settings.thought_level.clone());
@@ -152,6 +165,9 @@ impl Conversation {
                 cost: 0.0,
             }),
         };
+        for note in stated.notes {
+            session.notices.tell(tieline::Severity::Warning, note, None).await;
+        }
         for id in ["mode", "thought_level"] {
             let _ = session.choose(id, past.options[id].as_str().unwrap_or_default());
         }
@@ -189,7 +205,7 @@ impl Conversation {
     }
 
     /// The mode that is on.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> Preset {
         self.permissions.mode()
     }
 
@@ -207,7 +223,7 @@ impl Conversation {
     /// Changes an option; false if there is no such value.
     fn choose(&self, id: &str, value: &str) -> bool {
         match id {
-            "mode" => mode_named(value).map(|mode| self.permissions.set_mode(mode)).is_some(),
+            "mode" => self.permissions.mode_named(value).map(|mode| self.permissions.set_mode(mode)).is_some(),
             "model" => {
                 let found = self.models.iter().find(|model| model.id() == value);
                 found.map(|model| *lock(&self.model) = Arc::clone(model)).is_some()
@@ -233,8 +249,9 @@ impl Conversation {
             option.category = Some(category);
             option
         };
-        let ways = permission::MODES.iter().map(|(id, name, meaning)| choice(id, name, meaning)).collect();
-        let mode = select("mode", "Mode", mode_id(self.mode()), ways, ConfigCategory::Mode);
+        let ways = self.permissions.modes().iter();
+        let ways = ways.map(|mode| choice(mode.mode(), mode.title(), mode.about())).collect();
+        let mode = select("mode", "Mode", self.mode().mode(), ways, ConfigCategory::Mode);
         let known = self.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
         let model = self.model();
         let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
@@ -250,7 +267,7 @@ impl Conversation {
     async fn save_options(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let mut options = self.settings.chosen(&*self.model());
-        options["mode"] = mode_id(self.mode()).into();
+        options["mode"] = self.mode().mode().into();
         options["thought_level"] = self.thought_level().into();
         store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
     }

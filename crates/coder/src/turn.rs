@@ -352,7 +352,7 @@ async fn not_begun(scene: &Arc<Scene>, request: &ToolRequest, kind: ToolKind, wh
     update.locations = Patch::Set(Items(locations));
     update.raw_input = Patch::Set(input.into());
     let call = scene.teller.call(update, false).await?;
-    finish(&call, request, Output::error(why)).await
+    finish(&call, request, Output::not_done(why)).await
 }
 
 /// A call that is ready to run, with what the client is told about it.
@@ -403,7 +403,7 @@ async fn perform(
     let call = scene.teller.call(update, stoppable).await?;
     match scene.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
         Verdict::Allowed => {}
-        Verdict::Refused(why) => return finish(&call, request, Output::error(why)).await,
+        Verdict::Refused(why) => return finish(&call, request, Output::not_done(why)).await,
         Verdict::Cancelled => return Err(Error::Cancelled),
     }
     call.running().await?;

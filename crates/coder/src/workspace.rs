@@ -12,6 +12,11 @@ use tieline_host::roots::{self, Place, Roots};
 use tieline_host::snapshot::Recorder;
 use tieline_rpc::sync::Lock;
 
+/// The code for a method that is not there.
+const METHOD_NOT_FOUND: i64 = -32601;
+/// The code for what is refused.
+const PERMISSION_DENIED: i64 = -32003;
+
 /// What the model has seen of each file: the hash of its text.
 pub type Seen = Arc<Mutex<HashMap<PathBuf, Hash>>>;
 
@@ -102,8 +107,10 @@ impl Workspace {
                         return Ok(Now { text: None, version: None, from_client: true });
                     }
                 }
-                // An editor that can't show a file may still leave it to us.
-                Err(error) => tracing::debug!(%error, "the client did not read a file"),
+                // A client that turns out not to read files leaves them to us.
+                Err(error) if error.code() == Some(METHOD_NOT_FOUND) || matches!(error, Error::Unsupported(_)) => {}
+                // A no is a no: what the client does not show is not read from the disk.
+                Err(error) => return Err(error.to_string()),
             }
         }
         let (files, place) = (self.files.clone(), place.clone());
@@ -267,8 +274,8 @@ fn expect(version: Option<Version>) -> Expect {
 
 /// True if the client says that there is no such file: by code, or by text as some clients do.
 fn is_missing(error: &Error) -> bool {
-    if error.code() == Some(-32601) {
-        // It is the method that was not found.
+    // It is the method that was not found, or the client refuses, with words of its own about the file.
+    if matches!(error.code(), Some(METHOD_NOT_FOUND | PERMISSION_DENIED)) {
         return false;
     }
     let text = error.to_string().to_lowercase();

@@ -8,10 +8,10 @@ mod editor;
 use editor::{Editor, Listed, calls, text};
 use serde_json::{Value, json};
 use std::time::Duration;
-use tieline_coder::mode_named;
+use tieline_host::rules::{Learned, Preset, Settings};
 
 async fn asking(model: &Listed, can: Value) -> Editor {
-    Editor::open_with(model, None, can, |settings| settings.mode = mode_named("ask").unwrap()).await
+    Editor::open_with(model, None, can, |settings| settings.mode = Some(Preset::AllowReads)).await
 }
 
 fn read(editor: &Editor, name: &str) -> String {
@@ -59,8 +59,10 @@ async fn rules_of_two_sessions_add_up() {
     let model = Listed::new([write("one"), text("done"), write("two"), text("done")]);
     let rules = home.path().to_owned();
     let mut editor = Editor::open_with(&model, None, json!({}), |settings| {
-        settings.mode = mode_named("ask").unwrap();
-        settings.rules = Some(rules);
+        settings.mode = Some(Preset::AllowReads);
+        settings.permissions = Some(std::sync::Arc::new(move |cwd| {
+            Ok(Settings { learned: Some(Learned::new(&rules, cwd)), ..Settings::default() })
+        }));
     })
     .await;
     let first = editor.session.clone();
@@ -70,9 +72,7 @@ async fn rules_of_two_sessions_add_up() {
         editor.answers.push((Box::new(|| {}), "allow_always"));
         editor.prompt("go").await;
     }
-    let files = std::fs::read_dir(home.path().join("rules")).unwrap().map(|entry| entry.unwrap().path());
-    let file = files.into_iter().find(|path| path.extension().is_some_and(|end| end == "toml")).unwrap();
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = std::fs::read_to_string(home.path().join("learned.toml")).unwrap();
     assert!(text.contains("write one") && text.contains("write two"), "{text}");
 }
 

@@ -8,8 +8,11 @@
 mod action;
 mod address;
 mod config;
+mod engine;
 mod glob;
 mod hidden;
+mod learned;
+mod preset;
 mod rule;
 mod runners;
 mod shell;
@@ -17,8 +20,11 @@ mod shell;
 pub use action::{Action, Host, Location};
 pub use address::is_local;
 pub use config::{BadConfig, Config};
+pub use engine::{Engine, Keep, Limits, Settings, Subject};
 pub use hidden::hidden;
-pub use rule::{BadRule, Rule};
+pub use learned::Learned;
+pub use preset::Preset;
+pub use rule::{BadRule, Rule, Topic};
 pub use shell::CommandLine;
 use shell::Word;
 
@@ -35,46 +41,13 @@ pub enum Decision {
     Deny,
 }
 
-/// How freely the agent works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Reads in the workspace; asks for everything else.
-    Ask,
-    /// Changes no file, whatever the rules allow; asks before each command; calls MCP tools only where a rule allows it.
-    Plan,
-    /// Also changes files in the workspace.
-    Edit,
-    /// Also runs commands that a sandbox keeps in the workspace.
-    Auto,
-}
-
-impl Mode {
-    /// What happens where no rule says anything.
-    pub fn default_for(self, action: &Action) -> Decision {
-        let inside = match action {
-            Action::Read(path) | Action::Write(path) | Action::Delete(path) => path.is_inside(),
-            Action::Move { from, to } => from.is_inside() && to.is_inside(),
-            Action::Execute { sandboxed, .. } => *sandboxed,
-            Action::Fetch(_) | Action::Mcp { .. } => false,
-        };
-        let free = match action {
-            Action::Read(_) => true,
-            Action::Execute { .. } => self == Self::Auto,
-            _ => matches!(self, Self::Edit | Self::Auto),
-        };
-        // What a tool of a server does nobody knows, whatever the server says about it.
-        if self == Self::Plan && matches!(action, Action::Mcp { .. }) {
-            return Decision::Deny;
-        }
-        if inside && free { Decision::Allow } else { Decision::Ask }.max(self.at_least(action))
-    }
-
-    /// What no rule can loosen.
-    fn at_least(self, action: &Action) -> Decision {
-        match (self, action) {
-            (Self::Plan, Action::Write(_) | Action::Delete(_) | Action::Move { .. }) => Decision::Deny,
-            (Self::Plan, Action::Execute { .. }) => Decision::Ask,
-            _ => Decision::Allow,
+impl Decision {
+    /// The word for it in configuration files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
         }
     }
 }
@@ -93,10 +66,10 @@ pub struct Verdict {
 pub enum Because {
     /// These rules. Several only where each allows one command of a line.
     Rules(Vec<Rule>),
-    /// No rule; the mode's default.
+    /// No rule.
     Default,
-    /// The mode allows no more than this.
-    Mode,
+    /// No rule, or the preset allows no more than this.
+    Preset(Preset),
     /// There are rules that hold commands back, and this command is not clear enough to tell whether they apply.
     Unclear(&'static str),
 }
@@ -109,7 +82,7 @@ impl fmt::Display for Because {
                 write!(f, "rule: {}", rules.join("; "))
             }
             Self::Default => f.write_str("no rule"),
-            Self::Mode => f.write_str("the mode"),
+            Self::Preset(preset) => write!(f, "preset {preset}"),
             Self::Unclear(why) => write!(f, "the command can't be checked against the rules: {why}"),
         }
     }
@@ -132,17 +105,9 @@ impl Rules {
         &self.config
     }
 
-    /// Decides for a mode: by the rules, otherwise by the mode's default, and never more loosely than the mode allows.
-    pub fn decide(&self, action: &Action, mode: Mode) -> Verdict {
-        let default = mode.default_for(action);
-        let verdict = self.decide_or(action, default);
-        // A rule that asks holds back; only one that allows loosens what the mode refuses.
-        let allow: Vec<&Rule> = self.config.allow.iter().collect();
-        let least = if default == Decision::Deny && !allowed(&allow, action) { default } else { mode.at_least(action) };
-        if verdict.decision < least || (least == Decision::Deny && verdict.because == Because::Default) {
-            return Verdict { decision: least, because: Because::Mode };
-        }
-        verdict
+    /// Whether rules allow it, whatever others say.
+    pub(crate) fn allows(&self, action: &Action) -> bool {
+        allowed(&self.config.allow.iter().collect::<Vec<_>>(), action)
     }
 
     /// Decides by the rules, otherwise by `default`.
@@ -163,7 +128,7 @@ impl Rules {
         if let Action::Execute { command, .. } = action
             && let Some(why) = command.complex()
             && default < Decision::Ask
-            && deny.iter().chain(ask).any(Rule::is_about_commands)
+            && deny.iter().chain(ask).any(|rule| rule.topic() == Topic::Commands)
         {
             return Verdict { decision: Decision::Ask, because: Because::Unclear(why) };
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tieline_host::rules::{
     Action, Because, CommandLine, Config,
     Decision::{self, Allow, Ask, Deny},
-    Host, Location, Mode, Rule, Rules,
+    Engine, Host, Keep, Learned, Limits, Location, Preset, Rule, Rules, Settings, Subject, Topic, Verdict,
 };
 
 fn inside(path: &str) -> Location {
@@ -23,6 +23,11 @@ fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
 
 fn decide(rules: &Rules, action: &Action) -> Decision {
     rules.decide_or(action, Ask).decision
+}
+
+/// What the engine says with these rules and a preset.
+fn decide_in(rules: &Rules, preset: Preset, action: &Action) -> Verdict {
+    Engine::new(preset, rules.config().clone()).decide(action)
 }
 
 /// Whether one rule, alone, allows.
@@ -284,10 +289,10 @@ fn paths() {
     assert!(denies("write a", &Action::Delete(inside("a"))));
     let protected = Rules::new(Config::protected().and(rules(&["write **"], &[], &[]).config().clone()));
     for path in [".git/config", "sub/.git/hooks/pre-commit", ".GIT/config", ".vscode/tasks.json", ".git", ".envrc"] {
-        let verdict = protected.decide(&Action::Write(inside(path)), Mode::Auto);
+        let verdict = decide_in(&protected, Preset::Auto, &Action::Write(inside(path)));
         assert_eq!(verdict.decision, Ask, "{path}");
     }
-    assert_eq!(protected.decide(&Action::Write(inside("src/git")), Mode::Ask).decision, Allow);
+    assert_eq!(decide_in(&protected, Preset::AllowReads, &Action::Write(inside("src/git"))).decision, Allow);
 }
 
 #[test]
@@ -327,8 +332,8 @@ fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
         (run("cargo build"), Allow),
         (run("cargo publish"), Deny),
     ] {
-        assert_eq!(set.decide(&action, Mode::Ask).decision, expect, "{action:?}");
-        let plan = set.decide(&action, Mode::Plan);
+        assert_eq!(decide_in(&set, Preset::AllowReads, &action).decision, expect, "{action:?}");
+        let plan = decide_in(&set, Preset::Plan, &action);
         assert!(plan.decision >= if matches!(action, Action::Write(_)) { Deny } else { Ask }, "{action:?}");
     }
     let none = Rules::default();
@@ -344,7 +349,8 @@ fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
         (Action::Fetch(Host::of_url("https://a.b").unwrap()), [Ask, Ask, Ask, Ask]),
         (Action::Mcp { server: "a".into(), tool: "b".into() }, [Ask, Deny, Ask, Ask]),
     ] {
-        let got = [Mode::Ask, Mode::Plan, Mode::Edit, Mode::Auto].map(|mode| none.decide(&action, mode).decision);
+        let got = [Preset::AllowReads, Preset::Plan, Preset::AllowEdits, Preset::Auto]
+            .map(|mode| decide_in(&none, mode, &action).decision);
         assert_eq!(got, expect, "{action:?}");
     }
     // In plan mode a rule lets an MCP tool through; one that asks does not.
@@ -352,17 +358,16 @@ fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
     for (allow, ask, expect) in
         [(&["mcp a/b"][..], &[][..], Allow), (&[], &["mcp a/b"], Deny), (&["mcp a/*"], &["mcp */b"], Ask)]
     {
-        assert_eq!(rules(allow, ask, &[]).decide(&tool, Mode::Plan).decision, expect);
+        assert_eq!(decide_in(&rules(allow, ask, &[]), Preset::Plan, &tool).decision, expect);
     }
     // What can't be checked against a rule that holds back is asked.
-    let verdict = rules(&[], &[], &["run git push"]).decide(&run("$x push"), Mode::Auto);
+    let verdict = decide_in(&rules(&[], &[], &["run git push"]), Preset::Auto, &run("$x push"));
     assert!(matches!(verdict.because, Because::Unclear(_)) && verdict.decision == Ask);
 }
 
 #[test]
 fn configurations() {
     let config = Config::parse("allow = ['run cargo test *']\ndeny = [\"read **/.env\"]\n").unwrap();
-    assert_eq!(Config::parse(&config.to_toml().unwrap()).unwrap(), config);
     assert!(config.clone().without_allow().allow.is_empty());
     let mut config = config;
     let rule: Rule = "write a".parse().unwrap();
@@ -422,6 +427,102 @@ fn a_forbidden_command_is_found_behind_any_sign() {
     let rules = Rules::new(Config::parse("deny = [\"run rm *\"]").unwrap());
     for line in ["sh -c 'true&&rm'", "sh -c 'true|rm'", "bash -c '(rm)'", "sh -c '`rm`'", "env sh -c 'true;rm'"] {
         let action = Action::Execute { command: CommandLine::parse(line), sandboxed: true };
-        assert_eq!(rules.decide(&action, Mode::Auto).decision, Decision::Deny, "{line}");
+        assert_eq!(decide_in(&rules, Preset::Auto, &action).decision, Decision::Deny, "{line}");
+    }
+}
+
+/// An engine with what was learned kept in a folder.
+fn engine(home: &std::path::Path, preset: Preset, rules: &str, limits: &Limits) -> Engine {
+    let learned = Some(Learned::new(home, std::path::Path::new("/home/me/project")));
+    let settings = Settings { rules: Config::parse(rules).unwrap(), learned, ..Settings::default() };
+    Engine::load(preset, &settings, limits).unwrap()
+}
+
+#[test]
+fn deny_wins_over_presets_learned_allows_and_the_sandbox() {
+    let home = tempfile::tempdir().unwrap();
+    let deny =
+        Limits { deny: vec!["read **/.env".parse().unwrap(), "run make *".parse().unwrap()], ..Limits::default() };
+    for preset in Preset::ALL {
+        for (rules, limits) in [
+            ("deny = ['read **/.env', 'run make *']", Limits::default()),
+            ("allow = ['read **', 'run make *']", deny.clone()),
+        ] {
+            let engine = engine(home.path(), preset, rules, &limits);
+            for action in [Action::Read(inside("sub/.env")), run("make all")] {
+                engine.learn(Keep::Always, Allow, &[Rule::narrowest(&action).unwrap()]).unwrap();
+                engine.learn(Keep::Run, Allow, &[Rule::narrowest(&action).unwrap()]).unwrap();
+                assert_eq!(engine.decide(&action).decision, Deny, "{preset} {action:?}");
+                assert_eq!(engine.judge(Subject::of(&[action])).decision, Deny);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_handed_over_only_holds_back() {
+    let home = tempfile::tempdir().unwrap();
+    let actions = [
+        Action::Read(inside("a")),
+        Action::Read(Location::outside("/etc/passwd".into())),
+        Action::Write(inside("a")),
+        Action::Delete(inside("a")),
+        run("x"),
+        Action::Fetch(Host::of_url("https://a.b").unwrap()),
+        Action::Mcp { server: "a".into(), tool: "b".into() },
+    ];
+    for preset in Preset::ALL {
+        for limit in Preset::ALL {
+            let limits = Limits { presets: vec![limit], ..Limits::default() };
+            let (free, held) =
+                (engine(home.path(), preset, "", &Limits::default()), engine(home.path(), preset, "", &limits));
+            for action in &actions {
+                let (own, both) = (free.decide(action).decision, held.decide(action).decision);
+                assert_eq!(
+                    both,
+                    own.max(engine(home.path(), limit, "", &Limits::default()).decide(action).decision).max(own)
+                );
+                assert!(limit != Preset::DenyAll || both == Deny, "{preset} {action:?}");
+            }
+        }
+    }
+    let text =
+        Limits { presets: vec![Preset::DenyAll], deny: vec!["read x".parse().unwrap()], ask: Vec::new() }.to_json();
+    assert_eq!(text, r#"{"presets":["deny-all"],"deny":["read x"]}"#);
+    assert!(serde_json::from_str::<Limits>(r#"{"allow":["read x"]}"#).is_err());
+}
+
+#[test]
+fn what_is_learned_is_kept_by_folder_and_can_be_taken_back() {
+    let home = tempfile::tempdir().unwrap();
+    let write = Action::Write(inside("a.txt"));
+    let rule = Rule::narrowest(&write).unwrap();
+    let first = engine(home.path(), Preset::AllowReads, "", &Limits::default());
+    first.learn(Keep::Run, Allow, std::slice::from_ref(&rule)).unwrap();
+    assert_eq!(first.decide(&write).decision, Allow);
+    // Only for that run.
+    let second = engine(home.path(), Preset::AllowReads, "", &Limits::default());
+    assert_eq!(second.decide(&write).decision, Ask);
+    second.learn(Keep::Always, Allow, std::slice::from_ref(&rule)).unwrap();
+    let third = engine(home.path(), Preset::AllowReads, "ask = ['write a.txt']", &Limits::default());
+    let verdict = third.decide(&write);
+    let Because::Rules(rules) = &verdict.because else { panic!("{verdict:?}") };
+    assert!(verdict.decision == Allow && rules[0].origin().unwrap().ends_with("learned.toml:4"), "{rules:?}");
+    // Another folder has not learned it, and what is taken back elsewhere counts no more here.
+    let other = Learned::new(home.path(), std::path::Path::new("/home/me/other"));
+    assert_eq!(other.load().unwrap(), Config::default());
+    second.forget(Allow, &rule).unwrap();
+    assert_eq!((second.decide(&write).decision, third.decide(&write).decision), (Ask, Ask));
+    std::fs::write(home.path().join("learned.toml"), "['/home/me/project']\nallow = ['fly']\n").unwrap();
+    let error = Learned::new(home.path(), std::path::Path::new("/home/me/project")).load().unwrap_err().to_string();
+    assert!(error.contains("line 2") && error.contains("verb"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_told_is_asked_where_a_rule_forbids_something_of_its_kind() {
+    for (topic, expect) in [(Some(Topic::Commands), Ask), (None, Ask), (Some(Topic::Files), Allow)] {
+        let engine = Engine::new(Preset::AllowAll, Config::parse("deny = ['run rm *']").unwrap());
+        let subject = Subject { actions: &[], mentioned: &[], unclear: Some(topic) };
+        assert_eq!(engine.judge(subject).decision, expect, "{topic:?}");
     }
 }

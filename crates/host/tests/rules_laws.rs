@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tieline_host::rules::{
     Action, CommandLine, Config,
     Decision::{Allow, Ask, Deny},
-    Host, Location, Mode, Rule, Rules,
+    Engine, Host, Location, Preset, Rule, Rules, Verdict,
 };
 
 fn inside(path: &str) -> Location {
@@ -52,7 +52,12 @@ fn any_config() -> impl Strategy<Value = Config> {
     (list(), list(), list()).prop_map(|(allow, ask, deny)| Config { allow, ask, deny })
 }
 
-const MODES: [Mode; 4] = [Mode::Ask, Mode::Plan, Mode::Edit, Mode::Auto];
+const MODES: [Preset; 7] = Preset::ALL;
+
+/// What the engine says with these rules and a preset.
+fn decide_in(rules: &Rules, preset: Preset, action: &Action) -> Verdict {
+    Engine::new(preset, rules.config().clone()).decide(action)
+}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -64,7 +69,7 @@ proptest! {
             more.add(list, rule.clone());
             let (less, more) = (Rules::new(config.clone()), Rules::new(more));
             for mode in MODES {
-                prop_assert!(more.decide(&action, mode).decision >= less.decide(&action, mode).decision);
+                prop_assert!(decide_in(&more, mode, &action).decision >= decide_in(&less, mode, &action).decision);
             }
         }
     }
@@ -75,7 +80,7 @@ proptest! {
         more.add(Allow, rule);
         for mode in MODES {
             let (less, more) = (Rules::new(config.clone()), Rules::new(more.clone()));
-            prop_assert!(more.decide(&action, mode).decision <= less.decide(&action, mode).decision);
+            prop_assert!(decide_in(&more, mode, &action).decision <= decide_in(&less, mode, &action).decision);
         }
     }
 
@@ -91,7 +96,7 @@ proptest! {
         let other = Config { allow: shuffle(&config.allow), ask: shuffle(&config.ask), deny: shuffle(&config.deny) };
         for mode in MODES {
             let (one, two) = (Rules::new(config.clone()), Rules::new(other.clone()));
-            prop_assert_eq!(one.decide(&action, mode), two.decide(&action, mode));
+            prop_assert_eq!(decide_in(&one, mode, &action), decide_in(&two, mode, &action));
         }
     }
 

@@ -112,6 +112,11 @@ impl DeskState {
         self.lanes().get(id).cloned()
     }
 
+    /// Whether a session is open here, or may be in a moment.
+    fn may_be_open(&self, id: &SessionId) -> bool {
+        self.expecting.load(Ordering::SeqCst) > 0 || self.lanes().contains_key(id)
+    }
+
     /// The lane of the one session that is open; what belongs to a request of ours has to do with it.
     fn only(&self) -> Option<Arc<Lane>> {
         let lanes = self.lanes();
@@ -260,6 +265,20 @@ impl<H: Handler> Desk<H> {
         if !offered {
             return Err(Error::method_not_found(call.wire_name(Dialect::V1).unwrap_or_default()));
         }
+        // Nobody here works in such a session; what is served here is not served there.
+        let session = match call {
+            ClientCall::ReadTextFile(request) => Some(&request.session_id),
+            ClientCall::WriteTextFile(request) => Some(&request.session_id),
+            ClientCall::CreateTerminal(request) => Some(&request.session_id),
+            ClientCall::TerminalOutput(request)
+            | ClientCall::WaitForTerminalExit(request)
+            | ClientCall::KillTerminal(request)
+            | ClientCall::ReleaseTerminal(request) => Some(&request.session_id),
+            _ => None,
+        };
+        if let Some(session) = session.filter(|session| !self.state.may_be_open(session)) {
+            return Err(Error::unknown_session(session.as_str()));
+        }
         match path {
             Some(path) if !is_absolute(path) => Err(Error::invalid_params("the path is not absolute")),
             _ => Ok(()),
@@ -269,7 +288,7 @@ impl<H: Handler> Desk<H> {
     fn permission(&self, mut request: PermissionRequest, responder: Responder, dialect: Dialect) {
         let lane = self.state.find(&request.session_id);
         // Nobody here works in such a session; what is allowed here is not allowed there.
-        if lane.is_none() && self.state.expecting.load(Ordering::SeqCst) == 0 {
+        if !self.state.may_be_open(&request.session_id) {
             return responder.fail_now(&Error::unknown_session(request.session_id.as_str()).to_wire());
         }
         if let (Some(lane), Some(PermissionSubject::ToolCall(_))) = (&lane, &request.subject) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline_client::elicit::{self, Asker, Consent, Field, Filled, Form, Page};
 use tieline_client::login::{Chooser, Method};
-use tieline_client::permission::{Answer, Decider, Question};
+use tieline_client::permission::{Answer, Decider, Keep, Kept, Question};
 use tieline_client::{Future, sanitize};
 use tieline_host::run::Size;
 use tieline_schema::{ElicitValue, PermissionOption, PermissionOptionKind, ToolCallContent};
@@ -191,16 +191,16 @@ fn patches(question: &Question) -> Vec<String> {
     diffs.collect()
 }
 
-/// Why it is asked, and what an answer for always would keep.
+/// Why it is asked, and what an answer that lasts would keep, and where.
 fn lasting(question: &Question) -> String {
     let mut text =
         rows("", &format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string())), columns());
-    if !question.always.is_empty() {
-        let rules: Vec<String> = question.always.iter().map(|rule| sanitize::exact_line(rule)).collect();
-        text += &rows("always: ", &format!("{}; until this run ends", rules.join(", ")), columns());
-    }
-    if keeps(question) {
-        text += &rows("always: ", "the agent is told so, too, and may keep to it for longer", columns());
+    let rules: Vec<String> = question.lasting.iter().map(|rule| sanitize::exact_line(rule)).collect();
+    if !rules.is_empty() {
+        let kept = [("a: ", Some(&Kept::RunEnds)), ("always: ", question.always.as_ref())];
+        for (key, kept) in kept.into_iter().filter_map(|(key, kept)| Some((key, kept?))) {
+            text += &rows(key, &format!("{}; {kept}", rules.join(", ")), columns());
+        }
     }
     text
 }
@@ -208,8 +208,13 @@ fn lasting(question: &Question) -> String {
 /// The agent's own options, by number.
 fn options(question: &Question) -> String {
     let one = |(at, option): (usize, &PermissionOption)| {
-        let kind = option.kind.as_str().replace('_', " ");
-        let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(&kind));
+        let kind = match &option.kind {
+            PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways => "the agent keeps it",
+            PermissionOptionKind::AllowOnce => "once",
+            PermissionOptionKind::RejectOnce => "no",
+            PermissionOptionKind::Other(kind) => kind,
+        };
+        let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(kind));
         rows(&format!("  {} ", at + 1), &option, columns())
     };
     question.options.iter().enumerate().map(one).collect()
@@ -218,9 +223,12 @@ fn options(question: &Question) -> String {
 /// What can be answered, explained.
 fn help(question: &Question) -> String {
     let mut lines = vec!["y  yes, this once".to_owned()];
-    if !question.always.is_empty() || keeps(question) {
-        lines.push("a  yes, and the same from now on".to_owned());
-        lines.push("never  no, and the same from now on".to_owned());
+    if !question.lasting.is_empty() {
+        lines.push("a  yes, and the same until this run ends".to_owned());
+    }
+    if !question.lasting.is_empty() && question.always.is_some() {
+        lines.push("always  yes, and the same in this folder from now on".to_owned());
+        lines.push("never  no, and the same in this folder from now on".to_owned());
     }
     lines.extend(
         ["n  no (Ctrl-D too)", "d  all of what is decided on", "Ctrl-C  cancels the question and the turn"]
@@ -259,26 +267,27 @@ enum Wish {
     Help,
 }
 
-/// Whether the agent offers to remember a yes.
-fn keeps(question: &Question) -> bool {
-    question.options.iter().any(|option| option.kind == PermissionOptionKind::AllowAlways)
-}
-
 /// How a question can be answered, in the line that is typed in.
 fn keys(question: &Question, more: bool) -> String {
-    let always = if question.always.is_empty() && !keeps(question) { "" } else { ", a always" };
+    let lasting = match (&question.lasting[..], &question.always) {
+        ([], _) => "",
+        (_, None) => ", a this run",
+        (_, Some(_)) => ", a this run, always",
+    };
     let more = if more { ", d all of it" } else { "" };
     let numbers = if question.options.is_empty() { "" } else { ", a number" };
-    format!("» y once{always}, n no{more}{numbers}, ? help: ")
+    format!("» y once{lasting}, n no{more}{numbers}, ? help: ")
 }
 
 fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
-    let lasting = !question.always.is_empty() || keeps(question);
+    let lasting = !question.lasting.is_empty();
+    let stored = lasting && question.always.is_some();
     let answer = match line.to_ascii_lowercase().as_str() {
         "y" | "yes" => Answer::Allow,
-        "a" | "always" if lasting => Answer::AllowAlways,
+        "a" if lasting => Answer::AllowFor(Keep::Run),
+        "always" if stored => Answer::AllowFor(Keep::Always),
         "n" | "no" => Answer::Refuse,
-        "never" if lasting => Answer::RefuseAlways,
+        "never" if stored => Answer::RefuseFor(Keep::Always),
         "d" => return Ok((Wish::More, false)),
         "?" | "h" | "help" => return Ok((Wish::Help, false)),
         number => {
@@ -291,7 +300,7 @@ fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
             }
         }
     };
-    let yes = matches!(answer, Answer::Allow | Answer::AllowAlways);
+    let yes = matches!(answer, Answer::Allow | Answer::AllowFor(_));
     Ok((Wish::Answer(answer), yes))
 }
 

@@ -13,12 +13,12 @@ use tieline_client::answer::Schema;
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
-use tieline_client::permission::{self, Headless, Policy};
+use tieline_client::permission::{self, Engine, Headless, Preset};
 use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan, Warnings};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
-use tieline_host::rules::{Decision, Rule};
+use tieline_host::rules::{Decision, Limits, Rule, Settings};
 use tieline_host::store::Claim;
 use tieline_schema::ClientCapabilities;
 
@@ -39,6 +39,12 @@ fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
     Failure::new(Ending::Config, Phase::Find, error.to_string())
 }
 
+/// What the configuration has to say itself.
+fn warn(config: &Config, warnings: &Warnings) {
+    let notes = config.permissions.notes.iter().cloned();
+    config.held_back.iter().map(ToString::to_string).chain(notes).for_each(|note| warnings.push(note));
+}
+
 /// Prepares a run.
 pub async fn prepare(
     arguments: &Arguments,
@@ -48,7 +54,7 @@ pub async fn prepare(
     style: Style,
     warnings: &Warnings,
 ) -> Result<Prepared> {
-    config.held_back.iter().for_each(|held| warnings.push(held.to_string()));
+    warn(config, warnings);
     let teller = format.is_for_people().then(|| printer.clone());
     let Given { prompt, servers } = Given::read(arguments, teller).await?;
     let journal = journal(arguments, warnings)?;
@@ -66,8 +72,7 @@ pub async fn prepare(
         return Err(usage(why).hint("leave the agent out to go on with the session's own"));
     }
     if agent.is_built_in() && journal.is_none() {
-        // Where we find no place to keep something, it would find none either.
-        agent.command.push("--no-store".to_owned());
+        agent.command.push("--no-store".to_owned()); // Where we find no place to keep something, it would find none either.
     }
     model(arguments, config, &mut agent)?;
     let roots = roots(arguments, entry.as_ref())?;
@@ -97,7 +102,8 @@ pub async fn prepare(
     };
     let person = if format.is_for_people() { Person::find(printer.clone(), style) } else { None };
     let notes = Notes::default();
-    let services = services(arguments, config, &cwd, &roots, person.clone(), &notes)?;
+    let permission = Permission::of(arguments, config, &cwd, agent.is_built_in())?;
+    let services = services(arguments, &permission, &cwd, &roots, person.clone(), &notes)?;
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
     let lines = printer.clone();
@@ -105,7 +111,7 @@ pub async fn prepare(
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
         framing: arguments.framing.unwrap_or(agent.framing),
         agent,
-        env: arguments.env.clone(),
+        env: arguments.env.iter().cloned().chain([permission.hand_over()]).collect(),
         on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
             Arc::new(move |line| {
                 lines.line_if_room(&format!("· agent: {}", sanitize::line(line)), style.same_screen);
@@ -327,28 +333,70 @@ fn ours(arguments: &Arguments) -> Vec<PathBuf> {
     streams.chain(files.filter_map(|path| std::path::absolute(path).ok())).collect()
 }
 
+/// What counts in this run: the configuration, what was handed over to us, and the flags.
+struct Permission {
+    preset: Preset,
+    settings: Settings,
+    limits: Limits,
+}
+
+impl Permission {
+    fn of(arguments: &Arguments, config: &Config, cwd: &Path, built_in: bool) -> Result<Self> {
+        let mut settings = config.permissions.clone();
+        settings.learned = settings.learned.map(|learned| learned.elsewhere(cwd));
+        for (texts, decision, flag) in
+            [(&arguments.allow, Decision::Allow, "--allow"), (&arguments.deny, Decision::Deny, "--deny")]
+        {
+            for text in texts {
+                let rule: Rule = text.parse().map_err(|error| usage(format!("{flag} {text}: {error}")))?;
+                settings.rules.add(decision, rule.from(flag));
+            }
+        }
+        let (preset, said) = preset(arguments, config, built_in);
+        let limits = Limits::handed_over().map_err(usage)?.and(&settings.rules, said);
+        Ok(Self { preset, settings, limits })
+    }
+
+    /// The same for the agent that is started. It reads the configuration itself; this can only hold it back.
+    fn hand_over(&self) -> (String, String) {
+        (Limits::VARIABLE.to_owned(), self.limits.to_json())
+    }
+}
+
+/// The preset that counts, and what of it was said and not only usual. A mode of the built-in agent is one, too.
+fn preset(arguments: &Arguments, config: &Config, built_in: bool) -> (Preset, Option<Preset>) {
+    let flags = [
+        (arguments.ask, Preset::Ask),
+        (arguments.allow_reads, Preset::AllowReads),
+        (arguments.allow_edits, Preset::AllowEdits),
+        (arguments.allow_all, Preset::AllowAll),
+        (arguments.deny_all, Preset::DenyAll),
+    ];
+    let configured = config.permissions.default;
+    let by_option = arguments.option.iter().find(|(id, _)| id == "mode").map(|(_, mode)| mode);
+    let mode = arguments.mode.as_ref().or(by_option).filter(|_| built_in).and_then(|mode| Preset::of_mode(mode));
+    match (flags.into_iter().find(|(on, _)| *on), configured, mode) {
+        (Some((_, flag)), ..) => (flag, Some(flag)),
+        (None, Some(Preset::DenyAll), _) => (Preset::DenyAll, Some(Preset::DenyAll)),
+        (None, _, Some(mode)) => (mode, None),
+        (None, configured, None) => (configured.unwrap_or_default(), configured),
+    }
+}
+
 fn services(
     arguments: &Arguments,
-    config: &Config,
+    permission: &Permission,
     cwd: &Path,
     roots: &[PathBuf],
     person: Option<Arc<Person>>,
     notes: &Notes,
 ) -> Result<Services> {
-    let mut rules = config.permissions.rules.clone();
-    for (texts, decision, flag) in
-        [(&arguments.allow, Decision::Allow, "--allow"), (&arguments.deny, Decision::Deny, "--deny")]
-    {
-        for text in texts {
-            let rule: Rule = text.parse().map_err(|error| usage(format!("{flag} {text}: {error}")))?;
-            rules.add(decision, rule);
-        }
-    }
+    let Permission { preset, settings, limits } = permission;
+    let engine = Engine::load(*preset, settings, limits).map_err(|error| config_error(&error))?;
     let builder = Services::builder(cwd, roots).map_err(|error| usage(error.to_string()))?;
     let size = super::ask::terminal_size().unwrap_or_default();
     let mut builder = builder
-        .policy(policy(arguments, config)?)
-        .rules(rules)
+        .engine(engine)
         .files(!arguments.no_fs)
         .terminals(!arguments.no_terminal)
         .terminal_settings(terminal::Settings { size, ..terminal::Settings::default() })
@@ -365,21 +413,4 @@ fn services(
         }
     };
     Ok(builder.build())
-}
-
-fn policy(arguments: &Arguments, config: &Config) -> Result<Policy> {
-    let flags = [
-        (arguments.ask, Policy::Ask),
-        (arguments.allow_reads, Policy::AllowReads),
-        (arguments.allow_edits, Policy::AllowEdits),
-        (arguments.allow_all, Policy::AllowAll),
-        (arguments.deny_all, Policy::DenyAll),
-    ];
-    if let Some((_, policy)) = flags.into_iter().find(|(on, _)| *on) {
-        return Ok(policy);
-    }
-    match &config.permissions.default {
-        Some(name) => name.parse().map_err(|error: String| config_error(&error)),
-        None => Ok(Policy::default()),
-    }
 }

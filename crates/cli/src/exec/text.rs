@@ -62,6 +62,8 @@ pub struct Text {
 struct Shown {
     title: bool,
     end: bool,
+    /// It was refused here, so it did not run.
+    refused: bool,
 }
 
 impl Text {
@@ -295,7 +297,8 @@ impl Text {
         }
         match tool.status {
             ToolCallStatus::Failed if self.shows(Show::Tools) => {
-                self.err(&format!("{}\n", self.style.red(&format!("✗ {title}: failed"))));
+                let how = if shown.refused || never_ran(tool) { "not done" } else { "failed" };
+                self.err(&format!("{}\n", self.style.red(&format!("✗ {title}: {how}"))));
             }
             ToolCallStatus::Cancelled if self.shows(Show::Tools) => {
                 self.err(&format!("{}\n", self.style.dim(&format!("✗ {title}: cancelled"))));
@@ -334,6 +337,9 @@ impl Text {
     }
 
     fn decided(&self, record: &Record) {
+        if let (Ruling::Refused | Ruling::Cancelled, Some(call)) = (record.ruling, &record.call) {
+            self.tools.borrow_mut().entry(call.clone()).or_default().refused = true;
+        }
         let answer = match record.ruling {
             Ruling::Allowed if record.method == "fs/read_text_file" || matches!(record.by, By::Before(_)) => return,
             Ruling::Allowed => "allowed",
@@ -455,6 +461,12 @@ impl Text {
     }
 }
 
+/// Whether the agent says with its result that a call was not even begun.
+fn never_ran(tool: &ToolCallItem) -> bool {
+    let said = || tool.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get("ran")?.as_bool();
+    said() == Some(false)
+}
+
 /// Why something was decided so, and what to type to have it otherwise.
 fn why(record: &Record) -> String {
     let mut why = match &record.by {
@@ -472,7 +484,10 @@ fn why(record: &Record) -> String {
             };
             format!("nobody could be asked; to allow it: {way}")
         }
-        By::Decider(_) if !record.learned.is_empty() => "your answer, until this run ends".to_owned(),
+        By::Decider(_) if record.kept.is_some() => {
+            let kept = record.kept.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("your answer: {}; {kept}", sanitize::exact_line(&record.learned.join(", ")))
+        }
         By::Decider(_) => "your answer".to_owned(),
         by => sanitize::exact_line(&by.to_string()),
     };

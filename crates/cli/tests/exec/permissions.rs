@@ -3,28 +3,34 @@
 use super::harness::{DIALECTS, Place};
 use serde_json::{Value, json};
 
-fn outcome(option: &str) -> Value {
-    json!({"outcome": "selected", "optionId": option})
+/// An answer; a no says who decided.
+fn outcome(option: &str, by: Option<&str>) -> Value {
+    match by {
+        Some(by) => json!({"outcome": "selected", "optionId": option, "_meta": {"decidedBy": by}}),
+        None => json!({"outcome": "selected", "optionId": option}),
+    }
 }
+
+const NOBODY: Option<&str> = Some("nobody could be asked");
 
 #[test]
 fn policies() {
-    for (flags, answer, code) in [
-        (&[][..], "no", 5),
-        (&["--allow-reads"], "no", 5),
-        (&["--allow-edits"], "no", 5),
-        (&["--ask"], "no", 5),
-        (&["--deny-all"], "no", 5),
-        (&["--allow-all"], "yes", 0),
-        (&["--approve-all"], "yes", 0),
-        (&["--allow", "run make *"], "yes", 0),
-        (&["--allow", "run make *", "--deny", "run make all"], "no", 5),
-        (&["--allow-all", "--deny", "run make *"], "no", 5),
-        (&["--allow", "run cargo *"], "no", 5),
+    for (flags, answer, by, code) in [
+        (&[][..], "no", NOBODY, 5),
+        (&["--allow-reads"], "no", NOBODY, 5),
+        (&["--allow-edits"], "no", NOBODY, 5),
+        (&["--ask"], "no", NOBODY, 5),
+        (&["--deny-all"], "no", Some("preset deny-all"), 5),
+        (&["--allow-all"], "yes", None, 0),
+        (&["--approve-all"], "yes", None, 0),
+        (&["--allow", "run make *"], "yes", None, 0),
+        (&["--allow", "run make *", "--deny", "run make all"], "no", Some("rule: deny run make all"), 5),
+        (&["--allow-all", "--deny", "run make *"], "no", Some("rule: deny run make *"), 5),
+        (&["--allow", "run cargo *"], "no", NOBODY, 5),
     ] {
         for dialect in DIALECTS {
             let done = Place::new().agent("ask_once", dialect, flags).run().ends(code);
-            assert_eq!(done.told(), outcome(answer), "{dialect} {flags:?}: {done:#?}");
+            assert_eq!(done.told(), outcome(answer, by), "{dialect} {flags:?}: {done:#?}");
         }
     }
 }
@@ -33,9 +39,9 @@ fn policies() {
 fn options_are_chosen_by_kind_and_never_for_ever() {
     for dialect in DIALECTS {
         let done = Place::new().agent("two_allows", dialect, &["--allow-all"]).run().ends(0);
-        assert_eq!(done.told(), outcome("a"));
+        assert_eq!(done.told(), outcome("a", None));
         let done = Place::new().agent("two_allows", dialect, &[]).run().ends(5);
-        assert_eq!(done.told(), outcome("z"));
+        assert_eq!(done.told(), outcome("z", NOBODY));
     }
 }
 
@@ -45,9 +51,9 @@ fn edits_in_the_project_are_allowed_by_allow_edits_only() {
         let place = Place::new();
         place.write("notes.txt", "old\n");
         let done = place.agent("ask_edit", dialect, &[]).run().ends(5);
-        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("no"), "old\n".to_owned()));
+        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("no", NOBODY), "old\n".to_owned()));
         let done = place.agent("ask_edit", dialect, &["--allow-edits"]).run().ends(0);
-        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("yes"), "new\n".to_owned()));
+        assert_eq!((done.told(), place.read("notes.txt").unwrap()), (outcome("yes", None), "new\n".to_owned()));
     }
 }
 

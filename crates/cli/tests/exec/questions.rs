@@ -105,8 +105,12 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 let place = Place::new();
                 let ask = json!(["permission", {"title": "May I?", "call": call, "options": options}]);
                 let (seen, code) = requests(&place, &json!([[ASKS, 600, typed]]), &[], &json!([ask, ask, ask]));
-                assert!(seen.contains(&format!("always: {rule}; until this run ends")), "{seen}");
-                assert_eq!(seen.contains("may keep to it for longer"), options == &all, "{seen}");
+                assert!(seen.contains(&format!("a: {rule}; until this run ends")), "{seen}");
+                assert!(seen.contains(&format!("always: {rule}; in this folder, kept in ")), "{seen}");
+                assert_eq!(seen.contains("(the agent keeps it)"), options == &all, "{seen}");
+                // Nothing is stored, and the agent is told nothing that lasts unless that very option was chosen.
+                assert!(!place.path("config").join("tieline/learned.toml").exists());
+                assert_eq!(seen.contains("\"ever\""), typed == "2\n", "{seen}");
                 assert_eq!(
                     (seen.matches(ASKS).count(), seen.matches("\"selected\"").count(), code),
                     (1, 3, 0),
@@ -120,7 +124,7 @@ fn always_holds_until_the_run_ends_and_says_so() {
     let ask = json!(["permission", {"title": "May I?", "call": vague, "options": once}]);
     let steps = json!([[ASKS, 600, "a\n"], ["none of the answers", 0, "n\n"]]);
     let (seen, _) = requests(&Place::new(), &steps, &[], &json!([ask]));
-    assert!(!seen.contains("a always"), "{seen}");
+    assert!(!seen.contains("a for this run"), "{seen}");
 }
 
 #[test]

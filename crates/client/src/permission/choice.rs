@@ -40,10 +40,11 @@ fn pick(option: &PermissionOption) -> Chosen {
     }
 }
 
-/// Picks what allows it once; for ever only if the person said `always`. If there is nothing of the kind, it is refused.
+/// Picks what allows it once: what lasts is kept here, not by the agent. If only a lasting permission is offered, it is picked
+/// for a person who said `always`; otherwise it is refused.
 pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {
-    let lasting = always.then(|| first(options, &PermissionOptionKind::AllowAlways)).flatten();
-    match lasting.or_else(|| first(options, &PermissionOptionKind::AllowOnce)) {
+    let lasting = || first(options, &PermissionOptionKind::AllowAlways).filter(|_| always);
+    match first(options, &PermissionOptionKind::AllowOnce).or_else(lasting) {
         Some(option) => pick(option),
         None => {
             let why = if options.iter().any(|option| option.kind == PermissionOptionKind::AllowAlways) {
@@ -51,7 +52,7 @@ pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {
             } else {
                 "no option that allows was offered"
             };
-            let refused = refuse(options, false);
+            let refused = refuse(options);
             let note = refused.note.map_or_else(|| why.to_owned(), |note| format!("{why}; {note}"));
             Chosen { note: Some(note), ..refused }
         }
@@ -59,13 +60,13 @@ pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {
 }
 
 /// Picks what refuses it. `cancelled` only if nothing of the kind is offered, or the agent could take it for a yes; a note says so.
-pub fn refuse(options: &[PermissionOption], always: bool) -> Chosen {
+pub fn refuse(options: &[PermissionOption]) -> Chosen {
     let (once, ever) =
         (first(options, &PermissionOptionKind::RejectOnce), first(options, &PermissionOptionKind::RejectAlways));
     let offered = |option: &PermissionOption| {
         matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways)
     };
-    match if always { ever.or(once) } else { once.or(ever) } {
+    match once.or(ever) {
         Some(option) => pick(option),
         None if options.iter().any(offered) => {
             cancelled("the option that refuses has the id of another option, so the answer was `cancelled`")
@@ -82,7 +83,7 @@ pub(crate) fn exactly(options: &[PermissionOption], id: &str) -> Chosen {
         }
         Some(option) => pick(option),
         None => {
-            let refused = refuse(options, false);
+            let refused = refuse(options);
             Chosen { note: Some("the option that was answered is not offered".into()), ..refused }
         }
     }

@@ -8,7 +8,7 @@ use tieline::schema::{
     Change, FileChange, Operation, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallUpdate, ToolKind,
 };
 use tieline_host::roots::{Roots, shown};
-use tieline_host::rules::{Action, CommandLine, Host, Location, Rule};
+use tieline_host::rules::{Action, CommandLine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
 const MOST: usize = 1000;
@@ -36,6 +36,8 @@ pub struct Facts {
     actions: Vec<Action>,
     mentioned: Vec<Location>,
     understood: bool,
+    /// What it is about, as far as its kind says that.
+    topic: Option<Topic>,
     /// There is more than was looked at.
     partial: bool,
     /// Texts that are put into files: the file, what is replaced, what takes its place.
@@ -49,6 +51,48 @@ impl Facts {
     /// One action that is fully known.
     pub fn one(action: Action) -> Self {
         Self { actions: vec![action], understood: true, ..Self::default() }.in_words()
+    }
+
+    /// What a line such as `run git push` or `read .env` says, as a person types it.
+    pub fn of_line(line: &str, roots: &Roots) -> Result<Self, String> {
+        let (verb, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let rest = rest.trim();
+        let missing =
+            || format!("say what to {verb}, such as: {verb} {}", if verb == "run" { "git push" } else { "src/x" });
+        let place = |path: &str| if path.is_empty() { Err(missing()) } else { Ok(locate(path, roots)) };
+        let mut facts = match verb {
+            "read" => Self::one(Action::Read(place(rest)?)),
+            "write" => Self::one(Action::Write(place(rest)?)),
+            "delete" => Self::one(Action::Delete(place(rest)?)),
+            "move" => {
+                let (from, to) = rest.split_once(" => ").ok_or("say from where to where: move OLD => NEW")?;
+                Self::one(Action::Move { from: place(from.trim())?, to: place(to.trim())? })
+            }
+            "run" if rest.is_empty() => return Err(missing()),
+            "run" => Self::one(Action::Execute { command: shell_line(rest), sandboxed: false }),
+            "fetch" => {
+                let host = Host::of_url(rest).ok_or("say a whole address, such as: fetch https://docs.rs/serde")?;
+                Self::one(Action::Fetch(host))
+            }
+            "mcp" => {
+                let (server, tool) = rest.split_once('/').ok_or("say a server and its tool: mcp SERVER/TOOL")?;
+                Self::one(Action::Mcp { server: server.to_owned(), tool: tool.to_owned() })
+            }
+            _ => return Err(format!("`{verb}` is not known here: use read, write, delete, move, run, fetch or mcp")),
+        };
+        facts.address = (verb == "fetch").then(|| rest.to_owned());
+        Ok(facts.in_words())
+    }
+
+    /// The same, if commands run in a sandbox that keeps them in the workspace.
+    #[must_use]
+    pub fn in_sandbox(mut self) -> Self {
+        for action in &mut self.actions {
+            if let Action::Execute { sandboxed, .. } = action {
+                *sandboxed = true;
+            }
+        }
+        self
     }
 
     /// Says the same in words, and is not sure of what is too long to be said.
@@ -174,6 +218,14 @@ impl Facts {
             },
             _ => self.mentioned = paths,
         }
+        self.topic = match kind {
+            Some(ToolKind::Execute) => Some(Topic::Commands),
+            Some(ToolKind::Fetch) => Some(Topic::Network),
+            Some(ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete | ToolKind::Move) => {
+                Some(Topic::Files)
+            }
+            _ => None,
+        };
         self.understood = match kind {
             Some(ToolKind::Execute) => has(&self.actions, |action| matches!(action, Action::Execute { .. })),
             Some(ToolKind::Fetch) => has(&self.actions, |action| matches!(action, Action::Fetch(_))),
@@ -193,9 +245,10 @@ impl Facts {
         here.map(|(_, old, new)| (old.as_deref(), &**new))
     }
 
-    /// Paths that it has to do with, though it does not say how.
-    pub(super) fn mentioned(&self) -> impl Iterator<Item = Action> {
-        self.mentioned.iter().flat_map(|path| [Action::Read(path.clone()), Action::Write(path.clone())])
+    /// All of it, for the engine.
+    pub fn subject(&self) -> Subject<'_> {
+        let unclear = (!self.is_understood()).then_some(self.topic);
+        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear }
     }
 
     /// Whether it says what it does. If not, only a person can tell.

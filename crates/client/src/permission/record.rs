@@ -1,10 +1,12 @@
 //! What was decided, by whom, when, about what: for the journal.
 
-use super::Policy;
+use super::Preset;
+use crate::sanitize;
 use serde::Serialize;
 use std::fmt;
 use std::time::SystemTime;
 use tieline_host::files::Hash;
+use tieline_host::rules::{Because, Learned, Verdict};
 
 /// Who decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -12,8 +14,9 @@ use tieline_host::files::Hash;
 pub enum By {
     /// A rule, or several that each cover a part; as they are written, with `allow`, `ask` or `deny` before them.
     Rule(String),
-    /// No rule; the policy.
-    Policy(Policy),
+    /// No rule; the preset.
+    #[serde(rename = "policy")]
+    Preset(Preset),
     /// Rules hold commands back, and this one is not clear enough to tell whether they apply.
     Unclear(String),
     /// Nothing was asked: the path is outside the roots.
@@ -26,16 +29,59 @@ pub enum By {
     Cancel,
 }
 
+impl By {
+    /// Who stands behind a verdict of the engine.
+    pub(crate) fn of(verdict: &Verdict) -> Self {
+        match &verdict.because {
+            Because::Rules(rules) => {
+                let word = verdict.decision.word();
+                By::Rule(rules.iter().map(|rule| format!("{word} {rule}")).collect::<Vec<_>>().join("; "))
+            }
+            Because::Unclear(why) => Self::Unclear((*why).to_owned()),
+            Because::Preset(preset) => Self::Preset(*preset),
+            Because::Default => Self::Preset(Preset::default()),
+        }
+    }
+}
+
 impl fmt::Display for By {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule(rule) => write!(f, "rule: {rule}"),
-            Self::Policy(policy) => write!(f, "policy {policy}"),
-            Self::Unclear(why) => write!(f, "the command can't be checked against the rules: {why}"),
+            Self::Preset(preset) => write!(f, "preset {preset}"),
+            Self::Unclear(why) => write!(f, "it can't be checked against the rules: {why}"),
             Self::Roots => f.write_str("outside the workspace"),
             Self::Decider(name) => f.write_str(name),
             Self::Before(title) => write!(f, "allowed with \"{title}\""),
             Self::Cancel => f.write_str("the turn was cancelled"),
+        }
+    }
+}
+
+/// How long an answer holds, where it is kept, and how it is taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "until", content = "file")]
+pub enum Kept {
+    /// Until this run ends; it is stored nowhere.
+    RunEnds,
+    /// Until it is taken back; in this file, for the folder that the session works in.
+    TakenBack(String),
+}
+
+impl Kept {
+    /// What becomes of an answer for always.
+    pub(crate) fn always(place: &Learned) -> Self {
+        Self::TakenBack(sanitize::exact_line(&place.file().to_string_lossy()))
+    }
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RunEnds => f.write_str("until this run ends"),
+            Self::TakenBack(file) => {
+                write!(f, "in this folder, kept in {file}; `tieline config permissions` lists it and takes it back")
+            }
         }
     }
 }
@@ -80,8 +126,10 @@ pub struct Record {
     pub hint: Option<String>,
     /// The rules that would have allowed it; only for what nobody could be asked about.
     pub wanted: Vec<String>,
-    /// Rules that were added because the answer was for always.
+    /// Rules that were added because the answer lasts.
     pub learned: Vec<String>,
+    /// How long they hold.
+    pub kept: Option<Kept>,
     /// Nobody could be asked, and the run should end for it.
     pub nobody: bool,
     /// When.

@@ -4,7 +4,7 @@ use super::grants::Grants;
 use super::{Inner, Observer, Services};
 use crate::elicit::{Asker, Elicitor};
 use crate::files::{Outside, Unsaved};
-use crate::permission::{Decider, Engine, Headless, Policy};
+use crate::permission::{Decider, Engine, Headless, Preset};
 use crate::terminal::{Settings, Terminals};
 use std::sync::{Arc, Mutex};
 use tieline::ClientCapabilities;
@@ -17,8 +17,7 @@ use tieline_host::rules::Config;
 pub struct Builder {
     files: Files,
     offers: ClientCapabilities,
-    policy: Policy,
-    rules: Config,
+    engine: Engine,
     outside: Outside,
     decider: Arc<dyn Decider>,
     asker: Option<Arc<dyn Asker>>,
@@ -38,8 +37,7 @@ impl Builder {
                 notices: true,
                 ..Default::default()
             },
-            policy: Policy::default(),
-            rules: Config::default(),
+            engine: Engine::new(Preset::default(), Config::default()),
             outside: Outside::default(),
             decider: Arc::new(Headless::default()),
             asker: None,
@@ -85,15 +83,9 @@ impl Builder {
         self
     }
 
-    /// What happens where no rule says anything; [`Policy::AllowReads`] unless said.
-    pub fn policy(mut self, policy: Policy) -> Self {
-        self.policy = policy;
-        self
-    }
-
-    /// The rules of the configuration.
-    pub fn rules(mut self, rules: Config) -> Self {
-        self.rules = rules;
+    /// Who decides by rules and presets; [`Preset::AllowReads`] without rules unless said.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
         self
     }
 
@@ -141,7 +133,6 @@ impl Builder {
 
     /// The services.
     pub fn build(self) -> Services {
-        let engine = Engine::new(self.policy, self.rules);
         let asks = self.asker.is_some();
         let offers = ClientCapabilities { elicit_form: asks, elicit_url: asks, ..self.offers };
         Services {
@@ -149,7 +140,7 @@ impl Builder {
                 files: self.files,
                 sessions: Mutex::default(),
                 offers,
-                engine,
+                engine: self.engine,
                 grants: Grants::default(),
                 outside: self.outside,
                 decider: self.decider,

@@ -2,12 +2,12 @@
 
 use super::{Event, Services};
 use crate::permission::{
-    Answer, By, Chosen, Engine, Facts, NOBODY, Question, Record, Ruling, Verdict, allow, exactly, refuse,
+    Answer, By, Chosen, Engine, Facts, Keep, Kept, NOBODY, Question, Record, Ruling, allow, exactly, refuse,
 };
 use crate::sanitize;
 use std::time::{Instant, SystemTime};
-use tieline::PermissionOption;
-use tieline::schema::{PermissionSubject, SessionId, ToolCallUpdate};
+use tieline::schema::{Meta, PermissionSubject, SessionId, ToolCallUpdate};
+use tieline::{PermissionOption, PermissionOutcome};
 use tieline_host::files::Hash;
 use tieline_host::rules::{Decision, Rule};
 
@@ -79,6 +79,7 @@ impl Services {
                 hint: None,
                 wanted: Vec::new(),
                 learned: Vec::new(),
+                kept: None,
                 nobody: false,
                 at: SystemTime::now(),
             }),
@@ -86,46 +87,65 @@ impl Services {
         let (answer, by) = self.answer(&case, facts, show).await;
         let offered = &case.options[..];
         let is_question = case.method == "session/request_permission";
-        let chosen = match &answer {
-            Answer::Allow | Answer::AllowAlways if !is_question => yes(true),
+        let mut chosen = match &answer {
+            Answer::Allow | Answer::AllowFor(_) if !is_question => yes(true),
             _ if !is_question => yes(false),
             Answer::Allow => allow(offered, false),
-            Answer::AllowAlways => allow(offered, true),
-            Answer::Refuse | Answer::Nobody => refuse(offered, false),
-            Answer::RefuseAlways => refuse(offered, true),
+            Answer::AllowFor(keep) => allow(offered, *keep == Keep::Always),
+            Answer::Refuse | Answer::Nobody | Answer::RefuseFor(_) => refuse(offered),
             Answer::Option(id) => exactly(offered, id),
         };
-        // Also if the agent was told so: not every agent remembers.
         let engine = &self.inner.engine;
-        let learned = match &answer {
-            Answer::AllowAlways if chosen.allows => engine.learn(Decision::Allow, facts),
-            Answer::RefuseAlways => engine.learn(Decision::Deny, facts),
-            Answer::Option(_) if lasts(&chosen, offered) => {
-                engine.learn(if chosen.allows { Decision::Allow } else { Decision::Deny }, facts)
-            }
-            _ => Vec::new(),
+        let keep = match &answer {
+            Answer::AllowFor(keep) if chosen.allows => Some(*keep),
+            Answer::RefuseFor(keep) => Some(*keep),
+            // The agent keeps it in its own way; not every agent does.
+            Answer::Option(_) if lasts(&chosen, offered) => Some(Keep::Run),
+            _ => None,
         };
+        let rules = keep.map(|_| Engine::narrowest(facts.subject())).unwrap_or_default();
+        let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         if chosen.allows {
             self.inner.grants.add(&case, facts);
         }
         let why = by.to_string();
+        if !chosen.allows {
+            tell_who(&mut chosen.outcome, &by);
+        }
         if let Some(record) = &mut open.record {
-            let asked = matches!(by, By::Decider(_) | By::Policy(_) | By::Unclear(_));
-            record.hint = engine.wonder(facts).filter(|_| asked && !chosen.allows);
+            let asked = matches!(by, By::Decider(_) | By::Preset(_) | By::Unclear(_));
+            record.hint = hint(engine, facts).filter(|_| asked && !chosen.allows);
             if by == By::Decider(NOBODY.to_owned()) && !chosen.allows {
-                record.wanted = engine.missing(facts).iter().map(Rule::to_string).collect();
+                record.wanted = engine.missing(facts.subject()).iter().map(Rule::to_string).collect();
             }
             record.ruling = if chosen.allows { Ruling::Allowed } else { Ruling::Refused };
             record.by = by;
             record.option = chosen.outcome.chosen(offered).map(|option| option.option_id.clone());
             record.note.clone_from(&chosen.note);
-            record.learned = learned.iter().map(Rule::to_string).collect();
+            record.learned = rules.iter().map(Rule::to_string).collect();
+            record.kept = kept;
             record.nobody = answer == Answer::Nobody;
         }
         if let Some(note) = &chosen.note {
             self.tell(&Event::Notice { session: Some(case.session.clone()), text: sanitize::exact_line(note) });
         }
         Decided { chosen, why }
+    }
+
+    /// Makes an answer last. What can't be stored holds for this run, and that is said.
+    fn learn(&self, case: &Case, keep: Keep, allows: bool, rules: &[Rule]) -> Kept {
+        let engine = &self.inner.engine;
+        let decision = if allows { Decision::Allow } else { Decision::Deny };
+        match (engine.learn(keep, decision, rules), engine.stored().1, keep) {
+            (Ok(()), Some(place), Keep::Always) => Kept::always(place),
+            (Ok(()), ..) => Kept::RunEnds,
+            (Err(error), ..) => {
+                let text =
+                    sanitize::exact_line(&format!("it is not kept for always, only until this run ends: {error}"));
+                self.tell(&Event::Notice { session: Some(case.session.clone()), text });
+                Kept::RunEnds
+            }
+        }
     }
 
     async fn answer(
@@ -156,9 +176,10 @@ impl Services {
             call: show().await,
             subject: case.subject.clone(),
             options: case.options.clone(),
-            always: Engine::narrowest(facts).iter().map(Rule::to_string).collect(),
-            because: engine.judge(facts).by,
-            hint: engine.wonder(facts),
+            lasting: Engine::narrowest(facts.subject()).iter().map(Rule::to_string).collect(),
+            always: engine.stored().1.map(Kept::always),
+            because: By::of(&engine.judge(facts.subject())),
+            hint: hint(engine, facts),
             since,
         };
         let decider = &self.inner.decider;
@@ -168,11 +189,30 @@ impl Services {
 
 /// What needs no question.
 fn settled(engine: &Engine, facts: &Facts) -> Option<(Answer, By)> {
-    let Verdict { decision, by } = engine.judge(facts);
-    match decision {
-        Decision::Allow => Some((Answer::Allow, by)),
-        Decision::Deny => Some((Answer::Refuse, by)),
-        Decision::Ask => None,
+    let verdict = engine.judge(facts.subject());
+    let answer = match verdict.decision {
+        Decision::Allow => Answer::Allow,
+        Decision::Deny => Answer::Refuse,
+        Decision::Ask => return None,
+    };
+    Some((answer, By::of(&verdict)))
+}
+
+/// Why a rule that seems to allow a command does not, in words.
+fn hint(engine: &Engine, facts: &Facts) -> Option<String> {
+    let (rule, why) = engine.wonder(facts.subject())?;
+    Some(sanitize::exact_line(&format!("the rule `allow {rule}` does not count here: {why}")))
+}
+
+/// Adds to a no who said it, so that the agent blames nobody who was not asked.
+fn tell_who(outcome: &mut PermissionOutcome, by: &By) {
+    let who = match by {
+        By::Decider(name) if name == NOBODY => "nobody could be asked".to_owned(),
+        By::Decider(_) => "person".to_owned(),
+        by => by.to_string(),
+    };
+    if let PermissionOutcome::Selected(selected) = outcome {
+        selected.meta = Some(Meta(serde_json::json!({ "decidedBy": who }).into()));
     }
 }
 

@@ -6,9 +6,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 use tieline_client::files::{Outside, Unsaved};
-use tieline_client::permission::{Answer, By, Policy, Ruling};
+use tieline_client::permission::{Answer, By, Engine, Preset, Ruling};
 use tieline_client::services::Event;
 use tieline_host::files::Limits;
+use tieline_host::rules::Config;
 
 pub const ALL: &[(&str, fn())] = &[
     ("v1_fs_03_06_08_lines_are_counted_from_one", v1_fs_03_06_08_lines_are_counted_from_one),
@@ -83,7 +84,7 @@ fn v1_fs_02_unsaved_text_is_what_the_agent_reads() {
 fn v1_fs_04_a_write_creates_file_and_folders() {
     let log = Arc::new(Log::default());
     in_version_1(
-        |services| services.policy(Policy::AllowEdits).observer(log.clone()),
+        |services| services.engine(Engine::new(Preset::AllowEdits, Config::default())).observer(log.clone()),
         async |project, scene| {
             for (name, text) in [("new.txt", "text"), ("a/b/c/deep.txt", "deep\n"), ("new.txt", "other"), ("empty", "")]
             {
@@ -110,7 +111,7 @@ fn v1_fs_04_a_write_creates_file_and_folders() {
 fn v1_fs_05_07_paths_outside_are_refused() {
     let log = Arc::new(Log::default());
     in_version_1(
-        |services| services.policy(Policy::AllowAll).observer(log.clone()),
+        |services| services.engine(Engine::new(Preset::AllowAll, Config::default())).observer(log.clone()),
         async |project, scene| {
             let outside = project.outside.to_str().unwrap();
             symlink(&project.outside, project.root.join("link")).unwrap();
@@ -205,7 +206,7 @@ fn v1_fs_09_what_is_off_is_not_there() {
 fn odd_files_have_clear_errors() {
     let limits = Limits { text: 10, ..Limits::default() };
     in_version_1(
-        |services| services.policy(Policy::AllowEdits).limits(limits),
+        |services| services.engine(Engine::new(Preset::AllowEdits, Config::default())).limits(limits),
         async |project, scene| {
             std::fs::write(project.root.join("bytes"), b"\xff\xfe").unwrap();
             std::fs::create_dir(project.root.join("folder")).unwrap();
@@ -240,6 +241,12 @@ fn sessions_have_their_own_roots() {
             let path = project.file("a.txt", "a");
             let other = project.outside.join("secret.txt");
             let ask = |session: &str, path: &str| json!({"sessionId": session, "path": path});
+            // One that the client never opened is served nothing, neither files nor terminals.
+            assert_eq!(scene.wire.code("fs/read_text_file", ask("t", &path)).await, -32002);
+            let write = json!({"sessionId": "t", "path": path, "content": "x"});
+            assert_eq!(scene.wire.code("fs/write_text_file", write).await, -32002);
+            assert_eq!(scene.wire.code("terminal/create", json!({"sessionId": "t", "command": "true"})).await, -32002);
+            let _open = [scene.open("t", &project.outside).await, scene.open("u", &project.root).await];
             scene.services.add_session("t".into(), &project.outside, [] as [&Path; 0]).unwrap();
             let mine = scene.wire.result("fs/read_text_file", ask("t", other.to_str().unwrap())).await;
             assert_eq!(mine["content"], "secret");
@@ -266,7 +273,7 @@ fn a_question_about_a_write_shows_the_change() {
             scene.result("fs/write_text_file", json!({"path": path, "content": "new\n"})).await;
             let asked = person.asked.lock().unwrap().pop().unwrap();
             assert_eq!(asked.facts, ["write a.txt"]);
-            assert_eq!(asked.always, ["write a.txt"]);
+            assert_eq!(asked.lasting, ["write a.txt"]);
             let call = asked.call.unwrap();
             let tieline::ToolCallContent::Diff(diff) = &call.content.set().unwrap().0[0] else { panic!("{call:?}") };
             let texts = diff.texts().unwrap();

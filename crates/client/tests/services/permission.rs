@@ -5,7 +5,7 @@ use crate::setup::{Log, Person, Project, Scene, in_version_1};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::Dialect;
-use tieline_client::permission::{Answer, By, Decider, Headless, OnAsk, Policy, Question, Ruling};
+use tieline_client::permission::{Answer, By, Decider, Engine, Headless, Keep, OnAsk, Preset, Question, Ruling};
 use tieline_client::services::{Builder, Event};
 use tieline_host::rules::Config;
 
@@ -75,22 +75,28 @@ fn v1_perm_04_v2_perm_03_policies_decide() {
     let shell = |_: &Project| run("cargo test");
     for (policy, expect) in [
         // What is asked is refused here, because nobody can answer: read, edit, outside, command, vague.
-        (Policy::Ask, ["p3", "p3", "p3", "p3", "p3"]),
-        (Policy::AllowReads, ["p2", "p3", "p3", "p3", "p3"]),
-        (Policy::AllowEdits, ["p2", "p2", "p3", "p3", "p3"]),
-        (Policy::AllowAll, ["p2", "p2", "p2", "p2", "p2"]),
-        (Policy::DenyAll, ["p3", "p3", "p3", "p3", "p3"]),
+        (Preset::Ask, ["p3", "p3", "p3", "p3", "p3"]),
+        (Preset::AllowReads, ["p2", "p3", "p3", "p3", "p3"]),
+        (Preset::AllowEdits, ["p2", "p2", "p3", "p3", "p3"]),
+        (Preset::AllowAll, ["p2", "p2", "p2", "p2", "p2"]),
+        (Preset::DenyAll, ["p3", "p3", "p3", "p3", "p3"]),
     ] {
         let calls: [&dyn Fn(&Project) -> Value; 5] = [&read, &edit, &outside, &shell, &vague];
         for (call, expect) in calls.into_iter().zip(expect) {
-            check(|services| services.policy(policy), call, &options(), expect, policy.name());
+            check(
+                |services| services.engine(Engine::new(policy, Config::default())),
+                call,
+                &options(),
+                expect,
+                policy.name(),
+            );
         }
     }
-    assert_eq!(Policy::default(), Policy::AllowReads);
-    for policy in Policy::ALL {
-        assert_eq!(policy.name().parse::<Policy>().unwrap(), policy);
+    assert_eq!(Preset::default(), Preset::AllowReads);
+    for policy in Preset::ALL {
+        assert_eq!(policy.name().parse::<Preset>().unwrap(), policy);
     }
-    assert!("yolo".parse::<Policy>().unwrap_err().contains("allow-reads"));
+    assert!("yolo".parse::<Preset>().unwrap_err().contains("allow-reads"));
 }
 
 fn v1_perm_02_options_are_picked_by_kind() {
@@ -99,18 +105,23 @@ fn v1_perm_02_options_are_picked_by_kind() {
         Value::Array(options.collect())
     };
     let person = |answer: Answer| {
-        move |services: Builder| services.policy(Policy::Ask).decider(Person::who_says(answer.clone()))
+        move |services: Builder| {
+            services.engine(Engine::new(Preset::Ask, Config::default())).decider(Person::who_says(answer.clone()))
+        }
     };
     for (answer, offered, expect) in [
         (Answer::Allow, only(&["allow_always", "allow_once", "reject_once"]), "o-allow_once"),
-        (Answer::AllowAlways, only(&["allow_once", "allow_always"]), "o-allow_always"),
-        (Answer::AllowAlways, only(&["allow_once", "reject_once"]), "o-allow_once"),
+        (Answer::AllowFor(Keep::Always), only(&["allow_once", "allow_always"]), "o-allow_once"),
+        (Answer::AllowFor(Keep::Run), only(&["allow_once", "reject_once"]), "o-allow_once"),
         // A lasting permission is never given for somebody who did not.
         (Answer::Allow, only(&["allow_always", "reject_once"]), "o-reject_once"),
         (Answer::Allow, only(&["allow_always"]), "cancelled"),
         (Answer::Refuse, only(&["allow_once", "reject_always", "reject_once"]), "o-reject_once"),
         (Answer::Refuse, only(&["allow_once", "reject_always"]), "o-reject_always"),
-        (Answer::RefuseAlways, only(&["reject_once", "reject_always"]), "o-reject_always"),
+        (Answer::RefuseFor(Keep::Run), only(&["reject_once", "reject_always"]), "o-reject_once"),
+        // What lasts is kept here; the agent is told so only if it leaves no other way.
+        (Answer::AllowFor(Keep::Always), only(&["allow_always", "reject_once"]), "o-allow_always"),
+        (Answer::AllowFor(Keep::Run), only(&["allow_always", "reject_once"]), "o-reject_once"),
         (Answer::Refuse, only(&["allow_once", "allow_always"]), "cancelled"),
         (Answer::Refuse, json!([]), "cancelled"),
         (Answer::Allow, only(&["_mine", "reject_once"]), "o-reject_once"),
@@ -125,7 +136,7 @@ fn v1_perm_02_options_are_picked_by_kind() {
     let log = Arc::new(Log::default());
     let observer = log.clone();
     check(
-        move |services| services.policy(Policy::DenyAll).observer(observer.clone()),
+        move |services| services.engine(Engine::new(Preset::DenyAll, Config::default())).observer(observer.clone()),
         read,
         &only(&["allow_once"]),
         "cancelled",
@@ -156,7 +167,12 @@ fn v1_perm_03_v2_perm_02_cancelled_when_the_turn_is() {
         for dialect in Dialect::ALL {
             let (project, log) = (Project::new(), Arc::new(Log::default()));
             let person = Arc::new(Undecided(tokio::sync::Notify::new()));
-            let services = project.services().policy(Policy::Ask).decider(person.clone()).observer(log.clone()).build();
+            let services = project
+                .services()
+                .engine(Engine::new(Preset::Ask, Config::default()))
+                .decider(person.clone())
+                .observer(log.clone())
+                .build();
             let mut scene = Scene::new(&project, services, dialect).await;
             let turn = scene.session.prompt("go").await.unwrap();
             scene.wire.request("session/prompt").await;
@@ -183,7 +199,9 @@ fn v2_perm_08_09_commands_and_unknown_subjects() {
     block_on(async {
         let project = Project::new();
         let rules = Config::parse("allow = [\"run cargo test *\"]\ndeny = [\"run git push *\"]").unwrap();
-        let mut scene = Scene::new(&project, project.services().rules(rules).build(), Dialect::V2).await;
+        let mut scene =
+            Scene::new(&project, project.services().engine(Engine::new(Preset::default(), rules)).build(), Dialect::V2)
+                .await;
         let root = project.root.to_str().unwrap();
         for (command, cwd, expect) in [
             ("cargo test --all", root, "p2"),
@@ -255,7 +273,8 @@ fn rules_look_at_facts_not_at_titles() {
             let project = Project::new();
             std::fs::create_dir(project.root.join("src")).unwrap();
             std::os::unix::fs::symlink(&project.outside, project.root.join("src/out")).unwrap();
-            let services = project.services().rules(Config::parse(RULES).unwrap()).build();
+            let services =
+                project.services().engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap())).build();
             let mut scene = Scene::new(&project, services, dialect).await;
             for (at, (what, call, expect)) in facts().into_iter().enumerate() {
                 let call = call.to_string().replace("ROOT", project.root.to_str().unwrap());
@@ -272,7 +291,7 @@ fn rules_look_at_facts_not_at_titles() {
 fn too_much_to_look_at_is_asked() {
     let rules = Config::parse("allow = [\"run echo *\", \"write **\"]").unwrap();
     in_version_1(
-        |services| services.policy(Policy::AllowEdits).rules(rules),
+        |services| services.engine(Engine::new(Preset::AllowEdits, rules)),
         async |project, scene| {
             let path = project.path("a");
             let diff = json!({"type": "diff", "path": path, "oldText": "", "newText": "x"});
@@ -298,7 +317,11 @@ fn v1_perm_07_v2_perm_07_what_was_said_before_counts() {
         for dialect in Dialect::ALL {
             let project = Project::new();
             let person = Person::who_says(Answer::Refuse);
-            let services = project.services().rules(Config::parse(RULES).unwrap()).decider(person.clone()).build();
+            let services = project
+                .services()
+                .engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap()))
+                .decider(person.clone())
+                .build();
             let mut scene = Scene::new(&project, services, dialect).await;
             let mut update = async |call: Value, first: bool| {
                 let mut update = call;
@@ -327,7 +350,7 @@ fn v1_perm_07_v2_perm_07_what_was_said_before_counts() {
 fn one_engine_for_files_and_terminals() {
     let rules = Config::parse("allow = [\"run true\"]\ndeny = [\"read **/.env\", \"write locked/**\"]").unwrap();
     in_version_1(
-        |services| services.policy(Policy::AllowEdits).rules(rules),
+        |services| services.engine(Engine::new(Preset::AllowEdits, rules)),
         async |project, scene| {
             project.file(".env", "KEY=1");
             let denied = async |scene: &mut Scene, method: &str, params: Value, why: &str| {
@@ -363,7 +386,7 @@ fn one_engine_for_files_and_terminals() {
 }
 
 fn always_is_remembered_and_settles_the_next() {
-    let (person, log) = (Person::who_says(Answer::AllowAlways), Arc::new(Log::default()));
+    let (person, log) = (Person::who_says(Answer::AllowFor(Keep::Run)), Arc::new(Log::default()));
     let (decider, observer) = (person.clone(), log.clone());
     in_version_1(
         |services| services.decider(decider).observer(observer),
@@ -384,8 +407,8 @@ fn always_is_remembered_and_settles_the_next() {
             assert_eq!(person.count(), 1);
             scene.permission(run("make install"), once).await;
             assert_eq!(person.count(), 2);
-            // Where the agent offers to remember, it is told so; we remember as well, because not every agent does.
-            assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p1");
+            // Also where the agent offers to remember: it is we who keep it, for just as long as was said.
+            assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p2");
             assert_eq!(log.last().learned, ["run make other"]);
             assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p2");
             assert_eq!(person.count(), 3);
@@ -441,7 +464,7 @@ fn records_tell_who_when_and_what() {
     let rules = Config::parse("deny = [\"run rm *\"]").unwrap();
     let decider = Arc::new(Headless { on_ask: OnAsk::Fail });
     in_version_1(
-        |services| services.rules(rules).decider(decider).observer(observer),
+        |services| services.engine(Engine::new(Preset::default(), rules)).decider(decider).observer(observer),
         async |project, scene| {
             scene.permission(run("rm -rf x"), options()).await;
             let first = log.last();

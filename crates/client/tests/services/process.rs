@@ -7,7 +7,8 @@ use std::time::Duration;
 use tieline::client::Client;
 use tieline::rpc::Spec;
 use tieline::{Dialect, Protocol};
-use tieline_client::permission::Policy;
+use tieline_client::permission::{Engine, Preset};
+use tieline_host::rules::Config;
 
 pub const ALL: &[(&str, fn())] = &[
     ("an_agent_process_works_through_the_services", an_agent_process_works_through_the_services),
@@ -18,7 +19,7 @@ fn an_agent_process_works_through_the_services() {
     block_on(async {
         for dialect in Dialect::ALL {
             let project = Project::new();
-            let services = project.services().policy(Policy::AllowAll).build();
+            let services = project.services().engine(Engine::new(Preset::AllowAll, Config::default())).build();
             let client = Client::new("test", "1").offer(|can| services.offer(can)).handler(services.clone());
             let spec = Spec::new(me()).args(["agent", &dialect.to_string()]);
             let agent = client.protocol(Protocol::Only(dialect)).spawn_spec(&spec).await.unwrap();
@@ -64,7 +65,7 @@ fn an_agent_process_works_through_the_services() {
 fn tr_end_08_terminals_end_with_an_agent_that_is_gone() {
     block_on(async {
         let project = Project::new();
-        let services = project.services().policy(Policy::AllowAll).build();
+        let services = project.services().engine(Engine::new(Preset::AllowAll, Config::default())).build();
         let client = Client::new("test", "1").offer(|can| services.offer(can)).handler(services.clone());
         let spec = Spec::new(me()).args(["agent", "1"]);
         let agent = client.protocol(Protocol::Only(Dialect::V1)).spawn_spec(&spec).await.unwrap();

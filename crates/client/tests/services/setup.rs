@@ -92,7 +92,7 @@ impl Decider for Person {
 pub struct Scene {
     pub wire: Wire,
     /// Keeps the connection.
-    _handle: AgentHandle,
+    handle: AgentHandle,
     pub session: Session,
     pub services: Services,
     pub dialect: Dialect,
@@ -132,7 +132,17 @@ impl Scene {
             wire.reply(&request, json!({"sessionId": "s"})).await;
         };
         let (session, ()) = tokio::join!(handle.open(project.root.to_str().unwrap()), answer);
-        Self { wire, _handle: handle, session: session.unwrap(), services, dialect }
+        Self { wire, handle, session: session.unwrap(), services, dialect }
+    }
+
+    /// Opens one more session.
+    pub async fn open(&mut self, id: &str, cwd: &Path) -> Session {
+        let answer = async {
+            let (request, _) = self.wire.request("session/new").await;
+            self.wire.reply(&request, json!({"sessionId": id})).await;
+        };
+        let (session, ()) = tokio::join!(self.handle.open(cwd.to_str().unwrap()), answer);
+        session.unwrap()
     }
 
     /// The result of a request of the agent in the session.

@@ -38,7 +38,7 @@ pub const ALL: &[(&str, fn())] = &[
 ];
 
 fn all(services: Builder) -> Builder {
-    services.policy(permission::Policy::AllowAll)
+    services.engine(permission::Engine::new(permission::Preset::AllowAll, tieline_host::rules::Config::default()))
 }
 
 async fn create(scene: &mut Scene, params: Value) -> String {

@@ -152,6 +152,13 @@ impl Output {
         Self { content: vec![text.into().into()], ..Self::default() }
     }
 
+    /// It was not even begun: it was refused, or could not be.
+    pub fn not_done(why: impl Into<String>) -> Self {
+        let why = why.into();
+        let raw = serde_json::json!({ "error": why, "ran": false });
+        Self::error(why).raw(raw)
+    }
+
     /// It did not work.
     pub fn error(why: impl Into<String>) -> Self {
         let why = why.into();

@@ -1,14 +1,13 @@
 //! `switch_mode`: the model wants to work in another mode, such as out of planning; the user decides.
 
 use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
-use crate::permission::{MODES, mode_named};
 use crate::report::Call;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::agent::{Ask, Decision};
 use tieline::{ConfigValue, PermissionOptionKind, ToolKind};
-use tieline_host::rules::Mode;
+use tieline_host::rules::Preset;
 
 pub struct SwitchMode;
 
@@ -37,22 +36,21 @@ impl Tool for SwitchMode {
     fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { mode } = arguments(input)?;
-            let wanted = mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
+            let wanted = scene.permissions.mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
             let title = format!("Switch to mode {mode}");
             Ok(Prepared::new(title, move |call| async move { Output::of(switch(&scene, &call, wanted).await) }))
         })
     }
 }
 
-async fn switch(scene: &Scene, call: &Call, wanted: Mode) -> Result<Output, String> {
+async fn switch(scene: &Scene, call: &Call, wanted: Preset) -> Result<Output, String> {
     let now = scene.permissions.mode();
     if now == wanted {
         return Ok(Output::text("That mode is on already."));
     }
-    let id = crate::permission::mode_id(wanted);
-    let meaning = MODES.iter().find(|(mode, ..)| *mode == id).map_or("", |(_, _, meaning)| meaning);
-    let mut ask = Ask::about(call.announced().clone()).description(meaning);
-    if now == Mode::Plan && wanted != Mode::Ask {
+    let id = wanted.mode();
+    let mut ask = Ask::about(call.announced().clone()).description(wanted.about());
+    if now == Preset::Plan && wanted != Preset::AllowReads {
         ask = ask
             .option(id, &format!("Yes, go on in mode {id}"), PermissionOptionKind::AllowAlways)
             .option("ask", "Yes, but ask before each change", PermissionOptionKind::AllowOnce)
@@ -66,7 +64,7 @@ async fn switch(scene: &Scene, call: &Call, wanted: Mode) -> Result<Output, Stri
     }
     let answer = call.teller().turn.ask(ask).await.map_err(|error| error.to_string())?;
     let Decision::Chosen(option) = &answer else { return Err("The question was withdrawn.".into()) };
-    match mode_named(&option.option_id).filter(|_| answer.is_allowed()) {
+    match scene.permissions.mode_named(&option.option_id).filter(|_| answer.is_allowed()) {
         Some(mode) => {
             scene.permissions.set_mode(mode);
             let value = ConfigValue::Id(option.option_id.clone());

@@ -291,7 +291,11 @@ async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Du
         output_byte_limit: Some(1 << 20),
         ..CreateTerminalRequest::default()
     };
-    let terminal = scene.teller.turn.client().terminal(request).await.map_err(|error| error.to_string())?;
+    let terminal = match scene.teller.turn.client().terminal(request).await {
+        Ok(terminal) => terminal,
+        // It was refused or could not be started, so nothing ran; and nothing is tried elsewhere.
+        Err(error) => return Ok(Output::not_done(error.to_string())),
+    };
     let content = vec![terminal.as_content()];
     call.show(content.clone()).await.map_err(|error| error.to_string())?;
     let done = tokio::select! {

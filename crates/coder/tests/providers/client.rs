@@ -10,8 +10,9 @@ use tieline::Transport;
 use tieline::agent::Server;
 use tieline_coder::http::{Http, Options};
 use tieline_coder::model::provider::{Keys, Patience, Provider, Secret};
-use tieline_coder::{Coder, Keep, Settings, mode_named};
+use tieline_coder::{Coder, Keep, Settings};
 use tieline_host::config::Config;
+use tieline_host::rules::Preset;
 use tieline_host::sandbox::Level;
 use tieline_model_server::{ModelServer, Script};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -72,10 +73,9 @@ impl Client {
     pub async fn with(mut settings: Settings, server: ModelServer) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("p")).unwrap();
-        settings.mode = mode_named("auto").unwrap();
+        settings.mode = Some(Preset::Auto);
         settings.sandbox = Level::Off;
         settings.keep = Keep::At(folder.path().join("state/store.db"));
-        settings.rules = None;
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(Server::new(Coder::new(settings)).serve(Transport::stream(far).detect_framing()));
         let (read, write) = tokio::io::split(near);

@@ -9,7 +9,8 @@ use std::time::Duration;
 use tieline::Transport;
 use tieline::agent::Server;
 use tieline_coder::model::{Event, Finish, Message, Model, ModelError, Reply, Request, ToolRequest};
-use tieline_coder::{Coder, Keep, Settings, mode_named};
+use tieline_coder::{Coder, Keep, Settings};
+use tieline_host::rules::Preset;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 
 pub type Said = Vec<Result<Event, ModelError>>;
@@ -116,9 +117,8 @@ impl Editor {
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = Settings::new(model.clone());
-        settings.mode = mode_named("edit").unwrap();
+        settings.mode = Some(Preset::AllowEdits);
         settings.keep = Keep::At(folder.path().join("state/store.db"));
-        settings.rules = None;
         change(&mut settings);
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(Server::new(Coder::new(settings)).serve(Transport::stream(far).detect_framing()));

@@ -71,7 +71,7 @@ async fn a_name_does_not_hide_an_address() {
             "evil.example is at 127.0.0.1, this machine or its own network",
         ),
         ("http://evil.example:PORT/", named, "allow", 1, 1, "inside"),
-        ("http://127.0.0.1:PORT/", named, "reject", 1, 0, "rejected"),
+        ("http://127.0.0.1:PORT/", named, "reject", 1, 0, "the client said no"),
         ("http://localhost:PORT/", named, "allow", 1, 1, "inside"),
         // A rule against an address holds for each way to it.
         ("http://evil.example:PORT/", denied, "allow", 0, 0, "Not allowed (rule: fetch 127.0.0.1)"),

@@ -2,7 +2,9 @@
 
 use super::editor::{Editor, Listed, calls, text};
 use serde_json::{Value, json};
-use tieline_coder::{Settings, mode_named};
+use std::sync::Arc;
+use tieline_coder::Settings;
+use tieline_host::rules::{Config, Preset, Settings as Stated};
 
 /// An editor with rules of the user.
 async fn ruled(model: &Listed, mode: &str, rules: &str) -> Editor {
@@ -11,18 +13,13 @@ async fn ruled(model: &Listed, mode: &str, rules: &str) -> Editor {
 
 /// The same with other settings.
 pub async fn ruled_with(model: &Listed, mode: &str, rules: &str, extra: impl FnOnce(&mut Settings)) -> Editor {
-    // What the session learns is kept there, too.
-    let home = tempfile::tempdir().unwrap().keep();
-    std::fs::write(home.join("rules.toml"), rules).unwrap();
+    let rules = Config::parse(rules).unwrap();
     let change = |settings: &mut Settings| {
-        settings.mode = mode_named(mode).unwrap();
-        settings.rules = Some(home.clone());
+        settings.mode = Preset::of_mode(mode);
+        settings.permissions = Some(Arc::new(move |_| Ok(Stated { rules: rules.clone(), ..Stated::default() })));
         extra(settings);
     };
-    let editor = Editor::open_with(model, None, json!({}), change).await;
-    std::fs::remove_file(home.join("rules.toml")).unwrap();
-    std::fs::remove_dir(&home).unwrap();
-    editor
+    Editor::open_with(model, None, json!({}), change).await
 }
 
 /// All that could be tried on a file: the tool and its arguments.
@@ -93,9 +90,9 @@ async fn what_is_asked_for_is_not_looked_at_before() {
     let results = model.results();
     assert_eq!(editor.asked.len(), 4, "{results:?}");
     assert!(!serde_json::to_string(&editor.asked).unwrap().contains("old text"));
-    assert!(results[0].1 && results[0].0.contains("rejected"), "{results:?}");
+    assert!(results[0].1 && results[0].0.starts_with("Not allowed (the client said no"), "{results:?}");
     assert_eq!(results[1], ("Written: a.txt.".into(), false));
-    assert!(results[2].1 && results[2].0.contains("rejected"), "{results:?}");
+    assert!(results[2].1 && results[2].0.starts_with("Not allowed (the client said no"), "{results:?}");
     assert!(results[3].1 && results[3].0.contains("`old` is not there"), "{results:?}");
     assert_eq!(std::fs::read_to_string(editor.path("a.txt")).unwrap(), "new text");
     let shown = editor.updates.iter().find(|update| update["status"] == "completed").unwrap();
@@ -116,7 +113,7 @@ async fn a_rejected_call_decides_nothing_about_the_others() {
     assert_eq!(editor.prompt("go").await["result"]["stopReason"], "end_turn");
     let results = model.results();
     assert_eq!(editor.asked.len(), 2, "{results:?}");
-    assert_eq!(results[0], ("The user rejected this call.".into(), true));
+    assert!(results[0].1 && results[0].0.starts_with("Not allowed (the client said no"), "{results:?}");
     assert_eq!(results[1], ("Written: b.".into(), false));
     assert!(!results[2].1 && results[2].0.contains("read me"), "{results:?}");
     assert!(results[3].1 && results[3].0.starts_with("Not allowed (rule: write d)"), "{results:?}");

@@ -16,6 +16,8 @@ pub(super) struct Leaf {
     pub(super) value: Value,
     pub(super) key: &'static Key,
     pub(super) origin: Origin,
+    /// The line of each part of a list.
+    pub(super) lines: Vec<usize>,
 }
 
 /// The largest file that is read, in bytes.
@@ -103,7 +105,9 @@ impl FileReader<'_> {
             Known::Key(key) => {
                 let value = value(item, key.kind).map_err(|why| wrong(format!("`{shown}` {why}")))?;
                 let origin = Origin::File(self.path.to_owned(), line.unwrap_or(0));
-                leaves.push(Leaf { path: path.clone(), value, key, origin });
+                let parts = item.as_array().into_iter().flatten();
+                let lines = parts.map(|part| (self.line_of)(part.span()).or(line).unwrap_or(0)).collect();
+                leaves.push(Leaf { path: path.clone(), value, key, origin, lines });
                 Ok(())
             }
         }

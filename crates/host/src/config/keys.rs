@@ -82,7 +82,7 @@ pub const TRIES: u64 = 3;
 /// The formats of `exec`.
 const FORMATS: &[&str] = &["text", "json", "stream-json", "acp", "quiet"];
 /// What happens where no rule says anything.
-const POLICIES: &[&str] = &["ask", "allow-reads", "allow-edits", "allow-all", "deny-all"];
+const PRESETS: &[&str] = &crate::rules::Preset::NAMES;
 /// The versions of the protocol.
 const PROTOCOLS: &[&str] = &["auto", "1", "2", "2-seed"];
 /// The ways to frame messages.
@@ -105,7 +105,7 @@ pub(super) const KEYS: &[Key] = &[
     key("agents.*.cwd", Kind::Path, "The folder in which the program is started."),
     key("agents.*.protocol", Kind::OneOf(PROTOCOLS), "The version of the protocol to ask for."),
     key("agents.*.framing", Kind::OneOf(FRAMINGS), "How messages are framed."),
-    key("permissions.default", Kind::OneOf(POLICIES), "What happens where no rule says anything.").text("allow-reads"),
+    key("permissions.default", Kind::OneOf(PRESETS), "What happens where no rule says anything.").text("allow-reads"),
     key("permissions.allow", Kind::Rules, "What may happen at once."),
     key("permissions.ask", Kind::Rules, "What is asked, even if a rule allows it.").free(),
     key("permissions.deny", Kind::Rules, "What never happens.").free(),

@@ -4,7 +4,7 @@ use super::file::{self, Leaf, dotted};
 use super::keys::{BuiltIn, KEYS, Kind, Known, look_up};
 use super::sources::VARIABLES;
 use super::trust::Trusted;
-use super::{Config, Error, Flags, HeldBack, Origin, Sources, is_agent_name};
+use super::{Config, Error, Flags, HeldBack, Origin, Sources, is_agent_name, permissions};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,6 +13,9 @@ use std::path::Path;
 type Leaves = BTreeMap<Vec<String>, Vec<Leaf>>;
 
 pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
+    let (old_rules, notes) = permissions::move_old(sources)?;
+    // A project may have got its first file just now.
+    let sources = &sources.again();
     let mut leaves = Leaves::new();
     let mut held_back = Vec::new();
     if let Some(path) = &sources.user {
@@ -57,7 +60,12 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
             lay(&mut leaves, [single(path, text, Origin::Flag)?]);
         }
     }
-    build(leaves, held_back)
+    let mut config = build(leaves, held_back)?;
+    let settings = &mut config.permissions;
+    settings.rules = std::mem::take(&mut settings.rules).and(old_rules);
+    settings.notes = notes;
+    permissions::learned(sources, settings, &mut config.shown)?;
+    Ok(config)
 }
 
 /// The configuration of one text alone.
@@ -72,7 +80,7 @@ fn single(key: &str, text: &str, origin: Origin) -> Result<Leaf, Error> {
     let path: Vec<String> = key.split('.').map(str::to_owned).collect();
     let Known::Key(known) = look_up(&path) else { return Err(Error::new(format!("unknown key `{key}`"))) };
     let value = file::word(known.kind, text).map_err(|why| Error::new(format!("{origin}: `{key}` {why}")))?;
-    Ok(Leaf { path, value, key: known, origin })
+    Ok(Leaf { path, value, key: known, origin, lines: Vec::new() })
 }
 
 fn lay(leaves: &mut Leaves, layer: impl IntoIterator<Item = Leaf>) {
@@ -103,8 +111,10 @@ fn anchor(leaf: &mut Leaf, project: &Path) {
 fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
     let mut shown = Vec::new();
     let mut root = Value::Object(Map::new());
+    let mut origins = permissions::Origins::default();
     for (path, layers) in leaves {
         for leaf in layers {
+            origins.add(&leaf);
             shown.push((dotted(&path), written(&leaf.value, leaf.key.kind), leaf.origin));
             let place = path.iter().fold(&mut root, |table, name| &mut table[name.as_str()]);
             match (place, leaf.value) {
@@ -116,6 +126,7 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
     // The table has checked every value, so this fails only if a type above does not fit the table.
     let mut config: Config =
         serde_json::from_value(root).map_err(|error| Error::new(format!("the configuration: {error}")))?;
+    origins.put(&mut config.permissions.rules);
     for key in KEYS {
         if let Some(built_in) = key.built_in
             && shown.iter().all(|(known, ..)| known != key.path)

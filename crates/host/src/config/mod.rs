@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod keys;
 mod layers;
+mod permissions;
 mod schema;
 mod sources;
 mod trust;
@@ -81,7 +82,7 @@ pub struct Config {
     /// The agents by name.
     pub agents: BTreeMap<String, AgentEntry>,
     /// What may happen.
-    pub permissions: Permissions,
+    pub permissions: rules::Settings,
     /// The MCP servers by name.
     pub mcp: BTreeMap<String, McpEntry>,
     /// Which models the built-in agent uses.
@@ -121,16 +122,6 @@ pub struct AgentEntry {
     /// Where its command comes from.
     #[serde(skip)]
     pub origin: Option<Origin>,
-}
-
-/// What may happen.
-#[derive(Debug, Clone, Default, Deserialize)]
-pub struct Permissions {
-    /// Where no rule says anything: `ask`, `allow-reads`, `allow-edits`, `allow-all` or `deny-all`.
-    pub default: Option<String>,
-    /// The rules.
-    #[serde(flatten)]
-    pub rules: rules::Config,
 }
 
 /// Which models the built-in agent uses.

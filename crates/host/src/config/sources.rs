@@ -11,6 +11,12 @@ const FOLDER: &str = ".tieline";
 /// The places to look.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
+    /// The working directory; empty if there is none.
+    pub cwd: PathBuf,
+    /// The home folder, which is no project.
+    pub home: Option<PathBuf>,
+    /// The folder of the user's own files.
+    pub folder: Option<PathBuf>,
     /// The user's file. `None` if there is no place for one: neither `XDG_CONFIG_HOME` nor `HOME` is set.
     pub user: Option<PathBuf>,
     /// The user's file was named with `TIELINE_CONFIG`, so it has to be there.
@@ -51,17 +57,30 @@ impl Sources {
         let absolute = |name: &str| env(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let below_home =
             |name: &str, rest: &str| absolute(name).or_else(|| absolute("HOME").map(|home| home.join(rest)));
-        let config = below_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("tieline/config.toml"));
+        let folder = below_home("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("tieline"));
+        let config = folder.as_ref().map(|folder| folder.join("config.toml"));
         let state = below_home("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("tieline/trusted.json"));
         let given = env("TIELINE_CONFIG").filter(|path| !path.is_empty()).map(|path| cwd.join(path));
         let text = |name| env(name).and_then(|value| value.into_string().ok()).filter(|value| !value.is_empty());
         Self {
+            cwd: cwd.to_owned(),
+            home: absolute("HOME"),
+            folder,
             named: given.is_some(),
             user: given.or(config),
             project: project(cwd, absolute("HOME").as_deref()),
             trusted: state,
             variables: VARIABLES.iter().filter_map(|(name, _)| Some((*name, text(name)?))).collect(),
         }
+    }
+
+    /// The same, with the project looked for again.
+    pub(super) fn again(&self) -> Self {
+        let mut again = self.clone();
+        if again.project.is_none() && !self.cwd.as_os_str().is_empty() {
+            again.project = project(&self.cwd, self.home.as_deref());
+        }
+        again
     }
 
     /// The files of the project, the later one on top. They need not be there.

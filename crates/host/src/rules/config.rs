@@ -31,6 +31,12 @@ pub struct Config {
 #[error("{0}")]
 pub struct BadConfig(String);
 
+impl BadConfig {
+    pub(super) fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
 impl Config {
     /// Reads TOML.
     pub fn parse(text: &str) -> Result<Self, BadConfig> {
@@ -40,11 +46,6 @@ impl Config {
                 error.span().map_or(0, |span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
             BadConfig(format!("line {line}: {}", error.message()))
         })
-    }
-
-    /// Writes TOML.
-    pub fn to_toml(&self) -> Result<String, BadConfig> {
-        toml::to_string_pretty(self).map_err(|error| BadConfig(error.to_string()))
     }
 
     /// Rules that ask before changing what runs by itself later: version control, editor and shell settings, hooks.
@@ -87,6 +88,12 @@ impl Config {
         let before = list.len();
         list.retain(|other| other != rule);
         list.len() < before
+    }
+
+    /// All rules with what they say, the strictest first.
+    pub fn iter(&self) -> impl Iterator<Item = (Decision, &Rule)> {
+        let lists = [(Decision::Deny, &self.deny), (Decision::Ask, &self.ask), (Decision::Allow, &self.allow)];
+        lists.into_iter().flat_map(|(decision, rules)| rules.iter().map(move |rule| (decision, rule)))
     }
 
     fn list(&mut self, decision: Decision) -> &mut Vec<Rule> {

@@ -16,13 +16,28 @@ use super::{
     shell::{CommandLine, Word},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 /// A rule, without saying whether it allows or forbids.
 #[derive(Clone, Debug)]
 pub struct Rule {
     text: String,
     pattern: Pattern,
+    /// Where it was written.
+    origin: Option<Arc<str>>,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Files and folders.
+    Files,
+    /// Commands.
+    Commands,
+    /// Addresses.
+    Network,
+    /// Tools of MCP servers.
+    Tools,
 }
 
 #[derive(Clone, Debug)]
@@ -82,7 +97,7 @@ impl FromStr for Rule {
             }
             _ => return Err(bad("unknown verb; known: read write delete move run run-exactly fetch mcp")),
         };
-        Ok(Self { text: text.to_owned(), pattern })
+        Ok(Self { text: text.to_owned(), pattern, origin: None })
     }
 }
 
@@ -127,6 +142,27 @@ impl Rule {
     /// The rule as it is written, for people and for the configuration.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The same rule, written there.
+    #[must_use]
+    pub fn from(self, origin: impl Into<Arc<str>>) -> Self {
+        Self { origin: Some(origin.into()), ..self }
+    }
+
+    /// Where it was written, if that is known.
+    pub fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
+    }
+
+    /// What it is about.
+    pub fn topic(&self) -> Topic {
+        match self.pattern {
+            Pattern::Path(..) | Pattern::Moving(..) => Topic::Files,
+            Pattern::Run { .. } | Pattern::RunExactly(_) => Topic::Commands,
+            Pattern::Fetch { .. } => Topic::Network,
+            Pattern::Mcp { .. } => Topic::Tools,
+        }
     }
 
     /// The rule that allows this action again and as little else as possible. `None` if no rule can say it.
@@ -199,11 +235,6 @@ impl Rule {
             (Pattern::Mcp { .. }, Action::Mcp { server, tool }) => self.calls(server, tool, str::eq_ignore_ascii_case),
             _ => false,
         }
-    }
-
-    /// Whether it is about commands.
-    pub(super) fn is_about_commands(&self) -> bool {
-        matches!(self.pattern, Pattern::Run { .. } | Pattern::RunExactly(_))
     }
 
     fn fetches(&self, host: &Host, any_port: bool) -> bool {

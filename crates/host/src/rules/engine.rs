@@ -1,0 +1,369 @@
+//! The one engine that decides: presets, rules, what was learned, and what a client handed over to hold back.
+
+use super::{Action, BadConfig, Because, Config, Decision, Learned, Location, Preset, Rule, Rules, Topic, Verdict};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use tieline_rpc::sync::Lock as _;
+
+/// The rules that are built in. They take a while to make, so they are made once.
+static PROTECTED: LazyLock<Config> = LazyLock::new(Config::protected);
+
+/// What the configuration says about permission.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Settings {
+    /// What happens where no rule says anything.
+    pub default: Option<Preset>,
+    /// The rules, each with its origin.
+    #[serde(flatten)]
+    pub rules: Config,
+    /// What was decided for always.
+    #[serde(skip)]
+    pub learned: Option<Learned>,
+    /// What the person should know: a file that was moved, say.
+    #[serde(skip)]
+    pub notes: Vec<String>,
+}
+
+/// What whoever starts an agent adds to hold it back. There is no word in it that allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// It works no more freely than any of these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub presets: Vec<Preset>,
+    /// What is asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<Rule>,
+    /// What never happens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deny: Vec<Rule>,
+}
+
+impl Limits {
+    /// The variable in which they are handed over, as JSON.
+    pub const VARIABLE: &str = "TIELINE_LIMITS";
+
+    /// What was handed over to this process. What can't be read is an error: it was meant to hold something back.
+    pub fn handed_over() -> Result<Self, String> {
+        match std::env::var(Self::VARIABLE) {
+            Ok(text) if text.is_empty() => Ok(Self::default()),
+            Ok(text) => {
+                let mut limits: Self = serde_json::from_str(&text)
+                    .map_err(|error| format!("{} can't be read: {error}", Self::VARIABLE))?;
+                for rule in limits.ask.iter_mut().chain(&mut limits.deny) {
+                    *rule = rule.clone().from("the client");
+                }
+                Ok(limits)
+            }
+            Err(std::env::VarError::NotPresent) => Ok(Self::default()),
+            Err(error) => Err(format!("{} can't be read: {error}", Self::VARIABLE)),
+        }
+    }
+
+    /// With what holds back of these rules, and a preset.
+    #[must_use]
+    pub fn and(mut self, rules: &Config, preset: Option<Preset>) -> Self {
+        self.presets.extend(preset);
+        self.ask.extend(rules.ask.iter().cloned());
+        self.deny.extend(rules.deny.iter().cloned());
+        self
+    }
+
+    /// As it is handed over.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What is about to happen, as far as it is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What happens.
+    pub actions: &'a [Action],
+    /// Paths that it has to do with, though it does not say how.
+    pub mentioned: &'a [Location],
+    /// Whether that is all of it. If not: what the rest is about, if at least that is known.
+    pub unclear: Option<Option<Topic>>,
+}
+
+impl<'a> Subject<'a> {
+    /// Actions that are fully known.
+    pub fn of(actions: &'a [Action]) -> Self {
+        Self { actions, mentioned: &[], unclear: None }
+    }
+}
+
+/// How long a decision holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// As long as the engine: until the run or the session ends.
+    Run,
+    /// For always: it is stored.
+    Always,
+}
+
+/// Decides by rules, presets and what was learned. Deny wins over everything, a learned allow wins over a rule that asks.
+#[derive(Debug)]
+pub struct Engine {
+    /// Built in, of the configuration, and handed over.
+    rules: Arc<Rules>,
+    limits: Vec<Preset>,
+    store: Option<Learned>,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    preset: Preset,
+    /// Decided for this run.
+    run: Config,
+    /// Decided for always.
+    stored: Config,
+    mark: super::learned::Mark,
+    /// Both together, ready to decide.
+    learned: Rules,
+}
+
+impl Now {
+    fn ready(&mut self) {
+        self.learned = Rules::new(self.run.clone().and(self.stored.clone()));
+    }
+}
+
+impl Engine {
+    /// A preset and the rules of the configuration. Unless everything is allowed, the rules that protect what runs by
+    /// itself later (version control, editor and shell settings) come on top.
+    pub fn new(preset: Preset, rules: Config) -> Self {
+        let rules = if preset == Preset::AllowAll { rules } else { rules.and(PROTECTED.clone()) };
+        let now = Now { preset, ..Now::default() };
+        Self { rules: Arc::new(Rules::new(rules)), limits: Vec::new(), store: None, now: Mutex::new(now) }
+    }
+
+    /// The engine for what the configuration says, held back by what was handed over.
+    pub fn load(preset: Preset, settings: &Settings, limits: &Limits) -> Result<Self, BadConfig> {
+        let held = Config { allow: Vec::new(), ask: limits.ask.clone(), deny: limits.deny.clone() };
+        let mut engine = Self::new(preset, settings.rules.clone().and(held));
+        engine.limits.clone_from(&limits.presets);
+        if let Some(store) = &settings.learned {
+            let mut now = engine.now();
+            now.mark = store.mark();
+            now.stored = store.load()?;
+            now.ready();
+        }
+        engine.store.clone_from(&settings.learned);
+        Ok(engine)
+    }
+
+    /// As it is now. What was taken back elsewhere counts no more.
+    fn now(&self) -> MutexGuard<'_, Now> {
+        let mut now = self.now.locked();
+        if let Some(store) = &self.store {
+            let mark = store.mark();
+            if mark != now.mark {
+                now.mark = mark;
+                // What can't be read any more allows nothing any more.
+                now.stored = store.load().unwrap_or_else(|_| std::mem::take(&mut now.stored).without_allow());
+                now.ready();
+            }
+        }
+        now
+    }
+
+    /// The preset that is on.
+    pub fn preset(&self) -> Preset {
+        self.now().preset
+    }
+
+    /// Switches the preset. What was handed over still holds.
+    pub fn set_preset(&self, preset: Preset) {
+        self.now().preset = preset;
+    }
+
+    /// The rules, but for those that were learned.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// All rules that forbid, also those that were learned.
+    pub fn denials(&self) -> Vec<Rule> {
+        let now = self.now();
+        self.rules.config().deny.iter().chain(&now.learned.config().deny).cloned().collect()
+    }
+
+    /// What was decided for always, and where that is kept.
+    pub fn stored(&self) -> (Config, Option<&Learned>) {
+        (self.now().stored.clone(), self.store.as_ref())
+    }
+
+    /// The presets that count, the strictest for an action first.
+    fn strictest(&self, preset: Preset, of: impl Fn(Preset) -> Decision) -> (Decision, Preset) {
+        let own = (of(preset), preset);
+        let all = self.limits.iter().map(|limit| (of(*limit), *limit));
+        all.fold(own, |strictest, one| if one.0 > strictest.0 { one } else { strictest })
+    }
+
+    /// Decides about one action.
+    pub fn decide(&self, action: &Action) -> Verdict {
+        let now = self.now();
+        self.decide_now(action, &now)
+    }
+
+    fn decide_now(&self, action: &Action, now: &Now) -> Verdict {
+        let (default, by_default) = self.strictest(now.preset, |preset| preset.default_for(action));
+        let by_preset = |decision, preset| Verdict { decision, because: Because::Preset(preset) };
+        let mut verdict = self.rules.decide_or(action, default);
+        if verdict.because == Because::Default {
+            verdict.because = Because::Preset(by_default);
+        }
+        let said = now.learned.decide_or(action, verdict.decision);
+        let counts = match said.decision {
+            Decision::Deny => verdict.decision < Decision::Deny,
+            // Whoever said `always` is not asked again, and has loosened what a preset refuses unless a rule allows it.
+            Decision::Allow => verdict.decision == Decision::Ask || matches!(verdict.because, Because::Preset(_)),
+            Decision::Ask => false,
+        };
+        if counts && matches!(said.because, Because::Rules(_)) {
+            verdict = said;
+        }
+        let (least, preset) = self.strictest(now.preset, |preset| preset.at_least(action));
+        if verdict.decision < least || (least == Decision::Deny && !matches!(verdict.because, Because::Rules(_))) {
+            return by_preset(least, preset);
+        }
+        // A rule that asks holds back; only one that allows loosens what the preset refuses.
+        if default == Decision::Deny && verdict.decision == Decision::Ask && !self.rules.allows(action) {
+            return by_preset(default, by_default);
+        }
+        verdict
+    }
+
+    /// Judges what is about to happen: the strictest of what its parts get.
+    pub fn judge(&self, subject: Subject<'_>) -> Verdict {
+        let now = self.now();
+        let mut verdict = Verdict { decision: Decision::Allow, because: Because::Preset(now.preset) };
+        let mut stricter = |one: Verdict| {
+            let says_more = one.decision == verdict.decision && matches!(verdict.because, Because::Preset(_));
+            if one.decision > verdict.decision || says_more {
+                verdict = one;
+            }
+        };
+        for action in subject.actions {
+            stricter(self.decide_now(action, &now));
+        }
+        for path in subject.mentioned {
+            // Only told in passing: rules can hold it back, but nothing follows from it otherwise.
+            for action in [Action::Read(path.clone()), Action::Write(path.clone())] {
+                let one = self.rules.decide_or(&action, Decision::Allow);
+                if one.decision > Decision::Allow {
+                    stricter(one);
+                }
+            }
+        }
+        // Whoever said `always` is not asked again, even if something is mentioned that a rule asks about.
+        let always = |action: &Action| now.learned.decide_or(action, Decision::Ask);
+        if verdict.decision == Decision::Ask
+            && !subject.actions.is_empty()
+            && subject.actions.iter().all(|action| {
+                let free = self.decide_now(action, &now).decision == Decision::Allow;
+                free && always(action).decision == Decision::Allow
+            })
+        {
+            verdict = always(&subject.actions[0]);
+        }
+        if let Some(topic) = subject.unclear {
+            let (otherwise, preset) = self.strictest(now.preset, Preset::otherwise);
+            // What can't be told may be just what a rule forbids.
+            let held = self.rules.config().deny.iter().find(|rule| topic.is_none_or(|topic| topic == rule.topic()));
+            let (least, because) = match held {
+                Some(_) if otherwise < Decision::Ask => {
+                    (Decision::Ask, Because::Unclear("it does not say what exactly it would do"))
+                }
+                _ => (otherwise, Because::Preset(preset)),
+            };
+            if least > verdict.decision {
+                verdict = Verdict { decision: least, because };
+            }
+        }
+        if let (Decision::Deny, preset) = self.strictest(now.preset, Preset::otherwise)
+            && verdict.decision < Decision::Deny
+        {
+            verdict = Verdict { decision: Decision::Deny, because: Because::Preset(preset) };
+        }
+        verdict
+    }
+
+    /// The rules that say what is about to happen and as little else as possible; none if no rules can.
+    pub fn narrowest(subject: Subject<'_>) -> Vec<Rule> {
+        let rules: Option<Vec<Rule>> = subject.actions.iter().map(Rule::narrowest).collect();
+        rules.filter(|_| subject.unclear.is_none()).unwrap_or_default()
+    }
+
+    /// Makes a decision last. What can't be stored holds for the run at least, and the error says why.
+    pub fn learn(&self, keep: Keep, decision: Decision, rules: &[Rule]) -> Result<(), BadConfig> {
+        let add = |config: &mut Config| {
+            for rule in rules {
+                config.add(decision, rule.clone());
+            }
+        };
+        let stored = match (&self.store, keep) {
+            (Some(store), Keep::Always) => store.change(add).map(Some),
+            (None, Keep::Always) => Err(BadConfig::new("there is no place to keep it: no configuration folder")),
+            (_, Keep::Run) => Ok(None),
+        };
+        let mut now = self.now();
+        let done = match stored {
+            Ok(Some(config)) => {
+                now.stored = config;
+                now.mark = self.store.as_ref().and_then(Learned::mark);
+                Ok(())
+            }
+            Ok(None) => {
+                add(&mut now.run);
+                Ok(())
+            }
+            Err(error) => {
+                add(&mut now.run);
+                Err(error)
+            }
+        };
+        now.ready();
+        done
+    }
+
+    /// Takes back what was decided for always.
+    pub fn forget(&self, decision: Decision, rule: &Rule) -> Result<(), BadConfig> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let stored = store.change(|config| {
+            config.remove(decision, rule);
+        })?;
+        let mut now = self.now();
+        now.stored = stored;
+        now.ready();
+        Ok(())
+    }
+
+    /// The rules that would allow it if they were in the configuration; none if that takes more than rules.
+    pub fn missing(&self, subject: Subject<'_>) -> Vec<Rule> {
+        // Nobody types more of them.
+        if subject.actions.len() > 10 {
+            return Vec::new();
+        }
+        let rules = Self::narrowest(subject);
+        let mut config = self.rules.config().clone();
+        for rule in &rules {
+            config.add(Decision::Allow, rule.clone());
+        }
+        let now = Now { preset: self.preset(), ..Now::default() };
+        let with = Self {
+            rules: Arc::new(Rules::new(config)),
+            limits: self.limits.clone(),
+            store: None,
+            now: Mutex::new(now),
+        };
+        if with.judge(subject).decision == Decision::Allow { rules } else { Vec::new() }
+    }
+
+    /// Why a rule that seems to allow a command does not: that rule, and the reason.
+    pub fn wonder(&self, subject: Subject<'_>) -> Option<(&Rule, String)> {
+        subject.actions.iter().find_map(|action| self.rules.seems_allowed(action))
+    }
+}

@@ -27,6 +27,7 @@ pub mod elicit;
 pub mod export;
 pub mod files;
 pub mod journal;
+pub mod live;
 pub mod login;
 pub mod permission;
 pub mod run;

@@ -8,6 +8,7 @@ use tieline::schema::{
     ToolCallUpdate, ToolKind, Update,
 };
 use tieline_client::journal::{Begin, Changed, HowAsked, HowChanged, Journal, Recording};
+use tieline_client::live::Conversation;
 use tieline_client::undo::{Limits, Report, Undo, Watch, scan};
 
 struct World {
@@ -17,6 +18,7 @@ struct World {
     recording: Recording,
     undo: Undo,
     limits: Limits,
+    conversation: Conversation,
 }
 
 impl World {
@@ -29,7 +31,15 @@ impl World {
         let begin = Begin { agent: "a".into(), cwd: root.to_string_lossy().into_owned(), ..Begin::default() };
         let recording = journal.begin(begin).await.unwrap();
         let undo = Undo::open(&journal, recording.entry()).unwrap();
-        Self { _folder: folder, root, journal, recording, undo, limits: Limits::default() }
+        Self {
+            _folder: folder,
+            root,
+            journal,
+            recording,
+            undo,
+            limits: Limits::default(),
+            conversation: Conversation::default(),
+        }
     }
 
     fn put(&self, name: &str, text: &str) {
@@ -43,7 +53,10 @@ impl World {
     }
 
     async fn watch(&self, turn: u64) -> Watch {
-        self.undo.watch(turn, scan(&self.journal, [self.root.clone()], &[], self.limits)).await.unwrap()
+        self.undo
+            .watch(turn, scan(&self.journal, [self.root.clone()], &[], self.limits), &self.conversation)
+            .await
+            .unwrap()
     }
 
     fn names(&self, report: &Report) -> Vec<(String, HowChanged, HowAsked, bool)> {
@@ -149,12 +162,12 @@ async fn who_was_asked_is_told_apart() {
     }
     let watch = world.watch(1).await;
     // One was asked about and allowed, one was only announced, one came without a word, one went through us.
-    watch.update(&Update::ToolCall(Box::new(edit("t1", &world.root.join("asked")))));
+    world.conversation.apply(&Update::ToolCall(Box::new(edit("t1", &world.root.join("asked")))));
     watch.allowed(&request(ToolCallUpdate::new("t1"))).await;
     let diff = Diff::of(world.root.join("said").to_string_lossy(), Some("before\n".into()), "after\n");
-    watch.update(&Update::ToolCall(Box::new(ToolCallUpdate::new("t2").title("Quietly"))));
+    world.conversation.apply(&Update::ToolCall(Box::new(ToolCallUpdate::new("t2").title("Quietly"))));
     let content = ToolCallContentChunk { tool_call_id: "t2".into(), content: ToolCallContent::Diff(diff), meta: None };
-    watch.update(&Update::ToolCallContent(Box::new(content)));
+    world.conversation.apply(&Update::ToolCallContent(Box::new(content)));
     watch.writing(&world.root.join("ours")).await;
     for name in ["asked", "said", "secret", "ours"] {
         world.put(name, "after\n");
@@ -186,7 +199,7 @@ async fn what_is_not_covered_is_said_and_what_is_named_is_covered_all_the_same()
     world.put("target/out", "before\n");
     world.put("large", &"x".repeat(200));
     let watch = world.watch(1).await;
-    watch.update(&Update::ToolCall(Box::new(edit("t", &world.root.join("ignored")))));
+    world.conversation.apply(&Update::ToolCall(Box::new(edit("t", &world.root.join("ignored")))));
     watch.allowed(&request(ToolCallUpdate::new("t"))).await;
     world.put("ignored", "after\n");
     world.put("target/out", "after\n");
@@ -263,7 +276,11 @@ async fn scan_again(world: &World) {
     let begin = Begin { agent: "b".into(), cwd: world.root.to_string_lossy().into_owned(), ..Begin::default() };
     let other = world.journal.begin(begin).await.unwrap();
     let undo = Undo::open(&world.journal, other.entry()).unwrap();
-    drop(undo.watch(1, scan(&world.journal, [world.root.clone()], &[], world.limits)).await.unwrap());
+    drop(
+        undo.watch(1, scan(&world.journal, [world.root.clone()], &[], world.limits), &world.conversation)
+            .await
+            .unwrap(),
+    );
 }
 
 #[tokio::test]

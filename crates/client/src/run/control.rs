@@ -1,14 +1,14 @@
 //! Runs the steps, and watches over them: signals, deadlines, the ladder from a polite cancel to a kill, and the end.
 
-use super::attend::Calls;
 use super::drive::Broken;
-use super::keep::Keep;
-use super::limits::{Meter, Signs};
+use super::journal_writer::JournalWriter;
+use super::limits::{IdleTimer, Meter};
 use super::record::Record;
 use super::{
     Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Reached, Said, Stop, Watch, When,
 };
 use crate::answer::{self, Schema};
+use crate::live::Conversation;
 use crate::login::Launch;
 use crate::undo;
 use std::cell::RefCell;
@@ -41,13 +41,13 @@ pub(super) struct Live<'w, W> {
     pub(super) watch: &'w W,
     pub(super) clock: RefCell<PhaseClock>,
     pub(super) record: Mutex<Record>,
-    pub(super) keep: Arc<Mutex<Keep>>,
+    pub(super) writer: Arc<Mutex<JournalWriter>>,
     pub(super) launch: RefCell<Option<Launch>>,
     pub(super) child: RefCell<Option<Rc<ChildProcess>>>,
     pub(super) agent: RefCell<Option<AgentHandle>>,
     pub(super) session: RefCell<Option<Rc<Session>>>,
-    pub(super) calls: Calls,
-    pub(super) signs: Signs,
+    pub(super) conversation: Conversation,
+    pub(super) idle: IdleTimer,
     pub(super) meter: RefCell<Meter>,
     /// The limit that was reached first.
     reached: RefCell<Option<Reached>>,
@@ -101,17 +101,23 @@ pub async fn run<H: Handler + Clone, W: Watch>(
     let roots = || std::iter::once(&plan.cwd).chain(&plan.roots).cloned();
     let scanning =
         plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), &plan.ours, undo::Limits::default()));
+    let conversation = Conversation::default();
     let live = Live {
         watch,
         clock: RefCell::default(),
         record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
-        keep: Arc::new(Mutex::new(Keep::new(plan.recording.take(), parts.warnings.clone(), scanning))),
+        writer: Arc::new(Mutex::new(JournalWriter::new(
+            plan.recording.take(),
+            parts.warnings.clone(),
+            scanning,
+            conversation.clone(),
+        ))),
         launch: RefCell::default(),
         child: RefCell::default(),
         agent: RefCell::default(),
         session: RefCell::default(),
-        calls: Calls::default(),
-        signs: Signs::default(),
+        conversation,
+        idle: IdleTimer::default(),
         meter: RefCell::new(Meter::new(plan.budget)),
         reached: RefCell::default(),
         over_budget: Notify::new(),
@@ -175,7 +181,7 @@ impl<W: Watch> Live<'_, W> {
                 },
                 () = sleep_until(patience) => self.out_of_time(Reached::time("timeout", plan.limit.unwrap_or_default())),
                 () = self.over_budget.notified(), if stopping.is_none() => Ending::Budget,
-                () = self.signs.silent(idle), if stopping.is_none() && self.phase() == Phase::Turn => {
+                () = self.idle.silent(idle), if stopping.is_none() && self.phase() == Phase::Turn => {
                     self.out_of_time(Reached::time("idle-timeout", idle))
                 }
                 _ = tick.tick() => {
@@ -432,15 +438,15 @@ impl<W: Watch> Live<'_, W> {
         // What we demand of a turn that ended is no part of its story.
         let turn = failure.as_ref().filter(|failure| !matches!(failure.ending, Ending::Misfit | Ending::Violation));
         let told = turn.map(|failure| (failure.phase.name(), &*failure.message));
-        let mut keep = self.keep.lock().await;
+        let mut writer = self.writer.lock().await;
         // Questions that were dropped are decided, too.
-        keep.decisions(&parts.notes).await;
-        let changed = match keep.changes().await {
+        writer.decisions(&parts.notes).await;
+        let changed = match writer.changes().await {
             Some(changed) => changed,
             None => record.changed(),
         };
-        keep.end(ending, stop.as_ref(), told).await;
-        let usage = record.usage().cloned();
+        writer.end(ending, stop.as_ref(), told).await;
+        let usage = self.conversation.now().usage().cloned();
         Outcome {
             ending,
             stop,

@@ -1,7 +1,7 @@
 //! The steps of a run, one after the other, up to the end of the turn.
 
-use super::attend::Attending;
 use super::control::Live;
+use super::handler_hooks::Hooks;
 use super::launch::{facts, find, greet, last_lines, launch, start};
 use super::session::{Got, Opened, login_needed, open, set_up, wants_login};
 use super::{Ending, Event, Failure, Gone, OnLost, Parts, Phase, Plan, Reached, Watch, When};
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session, Turn};
 use tieline::rpc::Status;
-use tieline::schema::{ContentBlock, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
+use tieline::schema::{ContentBlock, Item, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// An agent's process mostly ends a moment after its output does.
-const MOMENT: Duration = Duration::from_millis(500);
+const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// An agent that tells an old session again has done so when it is silent for this long.
-const TOLD: Duration = Duration::from_millis(150);
+const REPLAY_SILENCE: Duration = Duration::from_millis(150);
 
 /// An agent that never is silent then is not waited for.
-const TOLD_ALL: Duration = Duration::from_secs(5);
+const REPLAY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a run did not get to the end of its turn.
 pub(super) enum Broken {
@@ -77,16 +77,16 @@ impl<W: Watch> Live<'_, W> {
             // What an old session is told of again is not part of the answer.
             self.cost_before(parts).await;
             let told = async {
-                while let Ok(Some(update)) = timeout(TOLD, session.next()).await {
+                while let Ok(Some(update)) = timeout(REPLAY_SILENCE, session.next()).await {
                     self.count(&update, When::Before);
                 }
             };
-            let _ = timeout(TOLD_ALL, told).await;
+            let _ = timeout(REPLAY_TIMEOUT, told).await;
         }
         while let Some(update) = session.try_next().filter(|_| !resumed) {
             self.take(&update, When::Before).await?;
         }
-        self.keep.lock().await.prompt(&prompt).await;
+        self.writer.lock().await.prompt(&prompt).await;
         // The journal keeps what the user said; the record is made of it.
         prompt.splice(0..0, record.map(ContentBlock::from));
         let sent = timeout_at(deadline, session.prompt(prompt)).await;
@@ -96,7 +96,7 @@ impl<W: Watch> Live<'_, W> {
             Err(_) => return Err(self.too_slow(plan).into()),
         };
         self.enter(Phase::Turn);
-        self.signs.seen();
+        self.idle.seen();
         self.turn(turn, parts).await
     }
 
@@ -109,8 +109,8 @@ impl<W: Watch> Live<'_, W> {
     }
 
     async fn record_of_before(&self, plan: &Plan) -> (String, Option<String>) {
-        let keep = self.keep.lock().await;
-        let Some(recording) = keep.recording().filter(|_| plan.on_lost == OnLost::HandOver) else {
+        let writer = self.writer.lock().await;
+        let Some(recording) = writer.recording().filter(|_| plan.on_lost == OnLost::HandOver) else {
             return ("without what was said before".to_owned(), None);
         };
         let record = match recording.journal().story(recording.id()).await {
@@ -129,8 +129,8 @@ impl<W: Watch> Live<'_, W> {
     /// What an old session had cost, so that the turn is not charged for it.
     async fn cost_before<H>(&self, parts: &Parts<H>) {
         let minds = self.meter.borrow().minds_cost();
-        let keep = self.keep.lock().await;
-        let Some(recording) = keep.recording().filter(|_| minds) else { return };
+        let writer = self.writer.lock().await;
+        let Some(recording) = writer.recording().filter(|_| minds) else { return };
         match recording.journal().story(recording.id()).await {
             Ok(story) => {
                 let cost = story.transcript.usage().and_then(|usage| usage.cost.as_ref());
@@ -155,14 +155,14 @@ impl<W: Watch> Live<'_, W> {
         self.launch.replace(plan.terminal_login.then_some(launch));
         *self.child.borrow_mut() = Some(Rc::new(child));
         self.enter(Phase::Initialize);
-        let attending = Attending {
-            watching: self.keep.lock().await.watching(),
-            calls: self.calls.clone(),
-            keep: Arc::clone(&self.keep),
+        let hooks = Hooks {
+            watching: self.writer.lock().await.watching(),
+            conversation: self.conversation.clone(),
+            writer: Arc::clone(&self.writer),
             notes: parts.notes.clone(),
-            signs: self.signs.clone(),
+            idle: self.idle.clone(),
         };
-        let hello = timeout_at(deadline, greet(plan, parts, attending, transport)).await;
+        let hello = timeout_at(deadline, greet(plan, parts, hooks, transport)).await;
         let agent = match hello {
             Ok(Ok(agent)) => agent,
             Ok(Err(error)) => return Err(self.failed(error).await.into()),
@@ -171,8 +171,7 @@ impl<W: Watch> Live<'_, W> {
         let about = facts(&plan.agent.name, &agent);
         {
             let mut record = self.record.lock().await;
-            record.speaks(agent.dialect());
-            self.calls.speaks(agent.dialect());
+            self.conversation.speaks(agent.dialect());
             parts.frames.speaks(agent.dialect());
             record.agent = about.clone();
         }
@@ -196,7 +195,7 @@ impl<W: Watch> Live<'_, W> {
     ) -> Result<Got, Box<Failure>> {
         self.enter(Phase::Session);
         // Not held on to: the agent may ask for something before the session is there.
-        let entry = self.keep.lock().await.recording().map(|recording| recording.entry().clone());
+        let entry = self.writer.lock().await.recording().map(|recording| recording.entry().clone());
         for attempt in 0..2 {
             let error = match timeout_at(*deadline, open(plan, agent, entry.as_ref())).await {
                 Ok(Ok(opened)) => return opened.map(Got::Session),
@@ -255,12 +254,12 @@ impl<W: Watch> Live<'_, W> {
             protocol: Some(agent.dialect()),
             command: if plan.by_command { plan.agent.command.clone() } else { Vec::new() },
         };
-        let mut keep = self.keep.lock().await;
-        keep.begin(plan.journal.as_ref(), begin, handed_over).await;
+        let mut writer = self.writer.lock().await;
+        writer.begin(plan.journal.as_ref(), begin, handed_over).await;
         let facts = {
             let mut record = self.record.lock().await;
             record.session.agent_id = Some(session.id().to_string());
-            record.session.id = keep.id();
+            record.session.id = writer.id();
             record.session.resumed = resumed;
             record.session.handed_over = handed_over;
             record.session.anew = anew;
@@ -305,7 +304,7 @@ impl<W: Watch> Live<'_, W> {
 
     /// The turn is being cancelled: what is unfinished is told as cancelled at once. The agent may know better later.
     async fn cancel_calls(&self) -> Result<(), Gone> {
-        let unfinished = self.record.lock().await.unfinished();
+        let unfinished = self.conversation.unfinished();
         for tool_call_id in unfinished {
             let status = Patch::Set(ToolCallStatus::Cancelled);
             let call = ToolCallUpdate { tool_call_id, status, ..ToolCallUpdate::default() };
@@ -317,13 +316,17 @@ impl<W: Watch> Live<'_, W> {
     /// Takes in an update: written down, then shown.
     pub(super) async fn take(&self, update: &Update, when: When) -> Result<(), Gone> {
         // A reader of ours that is slow is not the silence of the agent.
-        let _waits = self.signs.waits();
+        let _waits = self.idle.waits();
         self.count(update, when);
-        self.keep.lock().await.update(update).await;
-        self.calls.hear(update);
+        self.writer.lock().await.update(update).await;
+        let (transcript, at) = self.conversation.apply(update);
+        let tool = at.and_then(|at| match &transcript.items()[at] {
+            Item::ToolCall(call) => Some(&**call),
+            _ => None,
+        });
         let mut record = self.record.lock().await;
         let mut events = Vec::new();
-        record.take(update, when, &mut events);
+        record.take(update, tool, when, &mut events);
         for event in events {
             self.watch.see(event).await?;
         }
@@ -331,7 +334,7 @@ impl<W: Watch> Live<'_, W> {
     }
 
     pub(super) async fn note(&self, note: &services::Event) -> Result<(), Gone> {
-        let _waits = self.signs.waits();
+        let _waits = self.idle.waits();
         self.record.lock().await.note(note);
         self.watch.see(Event::Note(note)).await
     }
@@ -363,7 +366,7 @@ impl<W: Watch> Live<'_, W> {
         failure.rpc_code = error.code();
         match (&error, self.child()) {
             (tieline::Error::Closed(_), Some(child)) => {
-                if let Ok(reason) = timeout(MOMENT, child.exit()).await {
+                if let Ok(reason) = timeout(EXIT_GRACE, child.exit()).await {
                     failure.message = format!("the agent {}", reason.status);
                     failure.exit = Some(reason.status.to_string());
                     failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };

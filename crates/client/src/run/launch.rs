@@ -1,6 +1,6 @@
 //! From a command to an agent that has answered the hello.
 
-use super::attend::{Attended, Attending};
+use super::handler_hooks::{Hooked, Hooks};
 use super::{AgentFacts, Ending, Failure, Parts, Phase, Plan};
 use crate::agents::{AgentSpec, find_program};
 use crate::login::Launch;
@@ -61,13 +61,13 @@ pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, Ch
 pub(super) async fn greet<H: Handler + Clone>(
     plan: &Plan,
     parts: &Parts<H>,
-    attending: Attending,
+    hooks: Hooks,
     transport: Transport,
 ) -> tieline::Result<AgentHandle> {
     let (offer, frames) = (plan.offer.clone(), Arc::clone(&parts.frames));
-    let heard = attending.signs.clone();
+    let heard = hooks.idle.clone();
     Client::new("tieline", env!("CARGO_PKG_VERSION"))
-        .handler(Attended { inner: parts.handler.clone(), attending })
+        .handler(Hooked { inner: parts.handler.clone(), hooks })
         .offer(|capabilities| *capabilities = offer)
         .protocol(plan.protocol)
         .framing(plan.framing)

@@ -142,7 +142,7 @@ impl Meter {
 
 /// When the agent last gave a sign. Clones are the same.
 #[derive(Debug, Clone)]
-pub(super) struct Signs(Arc<Mutex<Signed>>);
+pub(super) struct IdleTimer(Arc<Mutex<Signed>>);
 
 #[derive(Debug)]
 struct Signed {
@@ -151,13 +151,13 @@ struct Signed {
     waits: u32,
 }
 
-impl Default for Signs {
+impl Default for IdleTimer {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Signed { last: Instant::now(), waits: 0 })))
     }
 }
 
-impl Signs {
+impl IdleTimer {
     fn lock(&self) -> MutexGuard<'_, Signed> {
         self.0.locked()
     }
@@ -189,8 +189,8 @@ impl Signs {
     }
 }
 
-/// See [`Signs::waits`].
-pub(super) struct Waits(Signs);
+/// See [`IdleTimer::waits`].
+pub(super) struct Waits(IdleTimer);
 
 impl Drop for Waits {
     fn drop(&mut self) {

@@ -3,12 +3,12 @@
 //!
 //! Nothing is printed here. A [`Watch`] sees what comes, in order; it decides what people and programs are shown.
 
-mod attend;
 mod control;
 mod drive;
 mod frames;
+mod handler_hooks;
+mod journal_writer;
 mod judge;
-mod keep;
 mod launch;
 mod limits;
 mod notes;

@@ -4,11 +4,11 @@ use super::{AgentFacts, Changed, Event, Said, SessionFacts, When};
 use crate::services;
 use std::collections::BTreeSet;
 use tieline::schema::{
-    ContentBlock, Dialect, Item, MessageKind, Patch, StopReason, ToolCallContent, ToolCallStatus, Transcript, Update,
+    ContentBlock, MessageKind, Patch, StopReason, ToolCallContent, ToolCallItem, ToolCallStatus, Update,
 };
 
 /// So many changed files are listed.
-const FILES: usize = 1000;
+const MAX_CHANGED_FILES: usize = 1000;
 
 /// What a run has gathered so far.
 #[derive(Debug)]
@@ -19,8 +19,6 @@ pub(super) struct Record {
     thought: Said,
     /// The text of a message of several parts.
     joined: String,
-    /// Everything but messages, which may be huge.
-    transcript: Transcript,
     changed: BTreeSet<String>,
     /// Nothing came that a person could see.
     silent: bool,
@@ -35,20 +33,20 @@ impl Record {
             said: Said::default(),
             thought: Said::default(),
             joined: String::new(),
-            transcript: Transcript::new(Dialect::V1),
             changed: BTreeSet::new(),
             silent: true,
             stop: None,
         }
     }
 
-    /// The dialect is known now.
-    pub(super) fn speaks(&mut self, dialect: Dialect) {
-        self.transcript = Transcript::new(dialect);
-    }
-
-    /// Takes in an update and gives the events that it makes.
-    pub(super) fn take<'e>(&'e mut self, update: &'e Update, when: When, events: &mut Vec<Event<'e>>) {
+    /// Takes in an update, with the tool call that it is about, and gives the events that it makes.
+    pub(super) fn take<'e>(
+        &'e mut self,
+        update: &'e Update,
+        tool: Option<&'e ToolCallItem>,
+        when: When,
+        events: &mut Vec<Event<'e>>,
+    ) {
         self.silent &= match update {
             Update::Chunk(chunk) => chunk.kind != MessageKind::Agent || chunk.content.as_text() == Some(""),
             Update::Message(message) => message.kind != MessageKind::Agent,
@@ -97,17 +95,12 @@ impl Record {
                     self.said.interrupt();
                     self.thought.interrupt();
                 }
-                let at = self.transcript.apply(update);
-                let tool = at.and_then(|at| match &self.transcript.items()[at] {
-                    Item::ToolCall(call) => Some(&**call),
-                    _ => None,
-                });
                 if let Some(call) = tool
                     && call.status == ToolCallStatus::Completed
                 {
                     for content in &call.content {
                         if let ToolCallContent::Diff(diff) = content {
-                            let room = FILES.saturating_sub(self.changed.len());
+                            let room = MAX_CHANGED_FILES.saturating_sub(self.changed.len());
                             self.changed.extend(diff.paths().take(room).map(str::to_owned));
                         }
                     }
@@ -120,7 +113,7 @@ impl Record {
     /// Takes in what was done for the agent.
     pub(super) fn note(&mut self, note: &services::Event) {
         if let services::Event::Wrote { path, .. } = note
-            && self.changed.len() < FILES
+            && self.changed.len() < MAX_CHANGED_FILES
         {
             self.changed.insert(path.display().to_string());
         }
@@ -129,19 +122,6 @@ impl Record {
     /// True if the agent did nothing that a person could see.
     pub(super) fn is_silent(&self) -> bool {
         self.silent && self.changed.is_empty()
-    }
-
-    /// The tool calls that are not over.
-    pub(super) fn unfinished(&self) -> Vec<String> {
-        let calls = self.transcript.items().iter().filter_map(|item| match item {
-            Item::ToolCall(call) if !call.status.is_final() => Some(call.id.clone()),
-            _ => None,
-        });
-        calls.collect()
-    }
-
-    pub(super) fn usage(&self) -> Option<&tieline::schema::Usage> {
-        self.transcript.usage()
     }
 
     pub(super) fn changed(&self) -> Vec<Changed> {

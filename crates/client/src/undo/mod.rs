@@ -15,6 +15,7 @@ pub use walk::Limits;
 pub use watch::{Report, Watch};
 
 use crate::journal::{Entry, HowAsked, Journal};
+use crate::live::Conversation;
 use base::Base;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ impl Undo {
     }
 
     /// Watches a turn; to be called before the prompt is sent.
-    pub async fn watch(&self, turn: u64, scanning: Scanning) -> Result<Watch, Error> {
+    pub async fn watch(&self, turn: u64, scanning: Scanning, conversation: &Conversation) -> Result<Watch, Error> {
         let looked = scanning.0.await.map_err(|error| Error(error.to_string()))?;
         let root = |base: &Base| (base.root.to_string_lossy().into_owned(), base.generation());
         let open = Open { turn, roots: looked.bases.iter().map(root).collect() };
@@ -119,7 +120,7 @@ impl Undo {
         let written = written.and_then(|text| std::fs::write(self.marker(), text));
         written.map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
         let announced = self.snapshots.announce(&turn.to_string())?;
-        Ok(Watch::new(self.clone(), turn, looked, Some(announced)))
+        Ok(Watch::new(self.clone(), turn, looked, conversation.clone(), Some(announced)))
     }
 
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
@@ -143,7 +144,7 @@ impl Undo {
             looked
         });
         let looked = looked.await.map_err(|error| Error(error.to_string()))?;
-        let mut report = Watch::new(self.clone(), open.turn, looked, None).after().await?;
+        let mut report = Watch::new(self.clone(), open.turn, looked, Conversation::default(), None).after().await?;
         // Who was asked went with the process.
         report.changed.iter_mut().for_each(|changed| changed.asked = HowAsked::Command);
         Ok(Some((open.turn, report)))

@@ -3,6 +3,7 @@
 use super::base::{Base, Before, Difference};
 use super::{Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked, HowChanged};
+use crate::live::Conversation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ impl Report {
     }
 }
 
-/// A turn that is watched. Tell it of updates, questions and writes; [`Watch::after`] says what changed.
+/// A turn that is watched. It borrows the conversation; tell it of questions and writes, and [`Watch::after`] says what changed.
 #[derive(Debug)]
 pub struct Watch {
     inner: Arc<Inner>,
@@ -49,6 +50,7 @@ struct Inner {
     recorder: Arc<Recorder>,
     bases: Vec<Base>,
     uncovered: Vec<String>,
+    conversation: Conversation,
     told: Mutex<Told>,
     /// While it is held, the built-in agent records into the same turn.
     announced: Mutex<Option<File>>,
@@ -56,8 +58,6 @@ struct Inner {
 
 #[derive(Debug)]
 struct Told {
-    /// Only the tool calls.
-    calls: Transcript,
     /// The calls that were allowed.
     allowed: BTreeSet<String>,
     /// Paths that were allowed, or written through us.
@@ -69,15 +69,15 @@ struct Told {
 }
 
 impl Watch {
-    pub(super) fn new(undo: Undo, turn: u64, looked: Looked, announced: Option<File>) -> Self {
+    pub(super) fn new(
+        undo: Undo,
+        turn: u64,
+        looked: Looked,
+        conversation: Conversation,
+        announced: Option<File>,
+    ) -> Self {
         let recorder = undo.snapshots.begin(turn.to_string());
-        let told = Told {
-            calls: Transcript::new(Dialect::V2),
-            allowed: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            command: false,
-            guarded: BTreeSet::new(),
-        };
+        let told = Told { allowed: BTreeSet::new(), asked: BTreeSet::new(), command: false, guarded: BTreeSet::new() };
         let Looked { bases, uncovered } = looked;
         Self {
             inner: Arc::new(Inner {
@@ -85,42 +85,36 @@ impl Watch {
                 recorder,
                 bases,
                 uncovered,
+                conversation,
                 told: Mutex::new(told),
                 announced: Mutex::new(announced),
             }),
         }
     }
 
-    /// Hears what the agent reports; only tool calls matter.
-    pub fn update(&self, update: &Update) {
-        if matches!(update, Update::ToolCall(_) | Update::ToolCallContent(_)) {
-            self.inner.told().calls.apply(update);
-        }
-    }
-
     /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
     pub async fn allowed(&self, request: &PermissionRequest) {
         let mut paths = Vec::new();
-        {
-            let mut told = self.inner.told();
-            match &request.subject {
-                Some(PermissionSubject::ToolCall(subject)) => {
-                    let id = subject.tool_call.tool_call_id.clone();
-                    told.calls.apply(&Update::ToolCall(Box::new(subject.tool_call.clone())));
-                    let call = told.calls.items().iter().find_map(|item| match item {
-                        Item::ToolCall(call) if call.id == id => Some(call),
-                        _ => None,
-                    });
-                    let runs = call.is_some_and(|call| {
-                        matches!(call.kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_))
-                    });
-                    paths.extend(call.map(|call| paths_of(call)).unwrap_or_default());
-                    told.command |= runs;
-                    told.allowed.insert(id);
-                }
-                Some(PermissionSubject::Command(_)) => told.command = true,
-                _ => {}
+        match &request.subject {
+            Some(PermissionSubject::ToolCall(subject)) => {
+                let (asked, id) = (&subject.tool_call, &subject.tool_call.tool_call_id);
+                let now = self.inner.conversation.now();
+                let known = now.tool_call(id);
+                let kind = asked.kind.set().or(known.map(|call| &call.kind));
+                let runs = kind
+                    .is_none_or(|kind| matches!(kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_)));
+                paths.extend(known.map(paths_of).unwrap_or_default());
+                // What the question names itself may not be part of the conversation yet.
+                let mut question = Transcript::new(Dialect::V2);
+                question.apply(&Update::ToolCall(Box::new(asked.clone())));
+                paths.extend(question.tool_call(id).map(paths_of).unwrap_or_default());
+                let mut told = self.inner.told();
+                told.command |= runs;
+                told.asked.extend(paths.iter().cloned());
+                told.allowed.insert(id.clone());
             }
+            Some(PermissionSubject::Command(_)) => self.command(),
+            _ => {}
         }
         self.guard(paths).await;
     }
@@ -281,7 +275,7 @@ impl Inner {
     fn asked(&self) -> BTreeMap<PathBuf, (Option<String>, bool)> {
         let told = self.told();
         let mut asked: BTreeMap<PathBuf, (Option<String>, bool)> = BTreeMap::new();
-        for item in told.calls.items() {
+        for item in self.conversation.now().items() {
             let Item::ToolCall(call) = item else { continue };
             let allowed = told.allowed.contains(&call.id);
             for path in paths_of(call) {

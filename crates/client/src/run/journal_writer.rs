@@ -1,18 +1,19 @@
 //! The run as it is written into the journal, and what its turn did to files. A journal that fails is told of once and does
 //! not stop the run.
 
-use super::attend::Watching;
+use super::handler_hooks::Watching;
 use super::{Changed, Ending, Notes, Warnings};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
+use crate::live::Conversation;
 use crate::permission::{By, NOBODY, Record, Ruling};
 use crate::undo::{Scanning, Undo};
 use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
 
 /// A longer piece of text is written in parts, so that it is not held several times.
-const PIECE: usize = 64 * 1024;
+const MAX_PIECE_BYTES: usize = 64 * 1024;
 
 /// Writes a run down, or does not.
-pub(super) struct Keep {
+pub(super) struct JournalWriter {
     recording: Option<Recording>,
     warnings: Warnings,
     /// A turn is open.
@@ -20,11 +21,17 @@ pub(super) struct Keep {
     /// A look at the files that is under way.
     scanning: Option<Scanning>,
     watching: Watching,
+    conversation: Conversation,
 }
 
-impl Keep {
-    pub(super) fn new(recording: Option<Recording>, warnings: Warnings, scanning: Option<Scanning>) -> Self {
-        Self { recording, warnings, turn: false, scanning, watching: Watching::default() }
+impl JournalWriter {
+    pub(super) fn new(
+        recording: Option<Recording>,
+        warnings: Warnings,
+        scanning: Option<Scanning>,
+        conversation: Conversation,
+    ) -> Self {
+        Self { recording, warnings, turn: false, scanning, watching: Watching::default(), conversation }
     }
 
     /// Where the watch over the turn is.
@@ -70,7 +77,7 @@ impl Keep {
                 if let Some((_, report)) = undo.settle().await? {
                     let _ = recording.changes(&report.changed).await;
                 }
-                undo.watch(turn, scanning).await
+                undo.watch(turn, scanning, &self.conversation).await
             };
             match watched.await {
                 Ok(watch) => self.watching.set(Some(watch)),
@@ -80,18 +87,15 @@ impl Keep {
     }
 
     pub(super) async fn update(&mut self, update: &Update) {
-        if let Some(watch) = self.watching.get() {
-            watch.update(update);
-        }
         let Some(recording) = &self.recording else { return };
         let done = match update {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
-                if text.text.len() > PIECE =>
+                if text.text.len() > MAX_PIECE_BYTES =>
             {
                 let mut rest = &*text.text;
                 let mut done = Ok(());
                 while done.is_ok() && !rest.is_empty() {
-                    let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+                    let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_PIECE_BYTES));
                     done = recording.update(&Update::text(*kind, message_id.clone(), piece)).await;
                     rest = after;
                 }

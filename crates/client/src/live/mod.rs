@@ -1,0 +1,5 @@
+//! A live session: what its agent and everybody who looks at it share. A run stands on it; a screen or a server can, too.
+
+mod conversation;
+
+pub use conversation::Conversation;

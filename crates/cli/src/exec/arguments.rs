@@ -103,7 +103,7 @@ pub struct Arguments {
     pub model: Option<String>,
 
     /// Reaches the provider of the built-in agent's model at this address instead
-    #[arg(long, value_name = "URL", help_heading = "Prompt")]
+    #[arg(long, value_name = "URL", hide_short_help = true, help_heading = "Prompt")]
     pub base_url: Option<String>,
 
     /// Sets an option of the session first; can be given again

@@ -194,7 +194,9 @@ impl Tool for Run {
             let time = time.min(LONGEST);
             let line = CommandLine::parse(&input.command);
             let guard = !input.unprotected && !keeps_versions(&line);
-            let theirs = scene.teller.turn.client().capabilities().terminal && !input.background;
+            // What must not be read is hidden by our sandbox only; a terminal of the client has none.
+            let hides = !scene.permissions.unread().is_empty();
+            let theirs = scene.teller.turn.client().capabilities().terminal && !input.background && !hides;
             let mut sandboxed = false;
             let (note, policy) = if theirs {
                 ("no sandbox: it runs in the client's terminal".to_owned(), None)

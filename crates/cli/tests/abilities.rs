@@ -356,3 +356,21 @@ fn what_must_not_be_read_is_hidden_from_commands() {
     }
     assert_eq!(place.read(".env"), "SECRET\n");
 }
+
+/// What was allowed for good with the guard around it is asked about again without it.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_always_for_a_guarded_command_is_for_that() {
+    let place = Place::new();
+    place.write(".git/config", "mine\n");
+    let mut client = puppet(&place, (DIALECTS[0], Framing::Lines), &json!({}), "ask");
+    client.choose = "allow_always";
+    client.prompt("run cp new.txt .git/config\nresult");
+    assert_eq!(client.asked.len(), 1, "{}", client.said());
+    client.prompt("run cp new.txt .git/config\nresult");
+    assert_eq!(client.asked.len(), 1, "the same again: {}", client.said());
+    client.choose = "reject_once";
+    client.prompt(&format!("call run {}", json!({"command": "cp new.txt .git/config", "unprotected": true})));
+    assert_eq!(client.asked.len(), 2, "{}", client.said());
+    assert_eq!(place.read(".git/config"), "mine\n");
+}

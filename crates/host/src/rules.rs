@@ -149,7 +149,11 @@ impl Rules {
         if let Some(why) = command.complex() {
             return Some((rule, why.to_owned()));
         }
-        let other = command.words().iter().find(|words| !rules.iter().any(|rule| rule.allows_command(words)))?;
+        if !rule.reaches(action) {
+            return Some((rule, "it was given for the sandbox, and this runs outside it".to_owned()));
+        }
+        let allows = |words: &[Word]| rules.iter().any(|rule| rule.reaches(action) && rule.allows_command(words));
+        let other = command.words().iter().find(|words| !allows(words))?;
         let words: Vec<String> = other.iter().map(Word::quoted).collect();
         Some((rule, format!("no rule allows its part `{}`", words.join(" "))))
     }
@@ -166,7 +170,7 @@ fn allowing<'a>(rules: &[&'a Rule], action: &Action) -> Option<Vec<&'a Rule>> {
     }
     let mut found: Vec<&Rule> = Vec::new();
     for words in command.words() {
-        let rule = *rules.iter().find(|rule| rule.allows_command(words))?;
+        let rule = *rules.iter().find(|rule| rule.reaches(action) && rule.allows_command(words))?;
         if !found.contains(&rule) {
             found.push(rule);
         }

@@ -174,7 +174,7 @@ fn what_is_not_plain_is_complex() {
         }
         if !line.trim().is_empty() {
             let exact = Rule::narrowest(&action).unwrap();
-            assert_eq!(exact.text(), format!("run-exactly {}", line.trim()));
+            assert_eq!(exact.text(), format!("run-exactly@sandbox {}", line.trim()));
             assert!(allows(exact.text(), &action), "{line:?}");
         }
     }
@@ -400,10 +400,10 @@ fn narrowest_rules_are_shown_as_they_are() {
         (Action::Read(inside("!{a,b}-^")), "read ![{]a,b[}]-^"),
         (Action::Delete(Location::outside("/tmp/x".into())), "delete /tmp/x"),
         (Action::Move { from: inside("a"), to: inside("b") }, "move a => b"),
-        (run("cargo   test --all"), "run cargo test --all"),
-        (run("echo 'a b' c"), "run echo 'a b' c"),
-        (run("a && b"), "run-exactly a && b"),
-        (run("a '*'"), "run a '*'"),
+        (run("cargo   test --all"), "run@sandbox cargo test --all"),
+        (run("echo 'a b' c"), "run@sandbox echo 'a b' c"),
+        (run("a && b"), "run-exactly@sandbox a && b"),
+        (run("a '*'"), "run@sandbox a '*'"),
         (Action::Fetch(Host::of_url("https://Docs.rs/x").unwrap()), "fetch https://docs.rs"),
         (Action::Mcp { server: "s".into(), tool: "t".into() }, "mcp s/t"),
     ] {
@@ -524,5 +524,30 @@ fn what_cannot_be_told_is_asked_where_a_rule_forbids_something_of_its_kind() {
         let engine = Engine::new(Preset::AllowAll, Config::parse("deny = ['run rm *']").unwrap());
         let subject = Subject { actions: &[], mentioned: &[], unclear: Some(topic) };
         assert_eq!(engine.judge(subject).decision, expect, "{topic:?}");
+    }
+}
+
+/// What a person allowed for good with the sandbox around it does not run without it.
+#[test]
+fn an_always_covers_what_was_shown() {
+    let action = |line: &str, sandboxed| Action::Execute { command: CommandLine::parse(line), sandboxed };
+    for line in ["cargo test", "cargo test && ls", "echo $HOME > x", "make 2> /dev/null"] {
+        let learned = Rule::narrowest(&action(line, true)).unwrap();
+        assert!(learned.text().contains("@sandbox "), "{learned:?}");
+        let decide =
+            |config: Config, sandboxed| Rules::new(config).decide_or(&action(line, sandboxed), Decision::Ask).decision;
+        let allow = || Config { allow: vec![learned.clone()], ..Config::default() };
+        assert_eq!((decide(allow(), true), decide(allow(), false)), (Decision::Allow, Decision::Ask), "{line}");
+        // A no counts everywhere.
+        let deny = || Config { deny: vec![learned.clone()], ..Config::default() };
+        assert_eq!((decide(deny(), true), decide(deny(), false)), (Decision::Deny, Decision::Deny), "{line}");
+        // Given without the sandbox, or written by hand, it covers both.
+        let free = Rule::narrowest(&action(line, false)).unwrap();
+        assert!(!free.text().contains("@sandbox"), "{free:?}");
+        let allow = || Config { allow: vec![free.clone()], ..Config::default() };
+        assert_eq!((decide(allow(), true), decide(allow(), false)), (Decision::Allow, Decision::Allow), "{line}");
+    }
+    for text in ["read@sandbox x", "fetch@sandbox x", "run@sandbox", "run@other x"] {
+        assert!(text.parse::<Rule>().is_err(), "{text}");
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! read PATH        write PATH        delete PATH        move PATH        move FROM => TO
-//! run WORDS        run WORDS *       run-exactly LINE
+//! run WORDS        run WORDS *       run-exactly LINE     run@sandbox WORDS     run-exactly@sandbox LINE
 //! fetch HOST       mcp SERVER/TOOL
 //! ```
 //!
 //! A `PATH` is a glob: relative ones are below the working directory, those with a leading `/` are whole paths. `run WORDS`
-//! is one command with just these words, `run WORDS *` with any words after them. `HOST` is `name`, `*.name`, `*`, with
+//! is one command with just these words, `run WORDS *` with any words after them. With `@sandbox` such a rule allows only what runs
+//! in a sandbox that keeps it in the workspace and from what runs by itself later; to hold back, it counts everywhere. `HOST` is `name`, `*.name`, `*`, with
 //! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
 
 use super::{
@@ -23,6 +24,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 pub struct Rule {
     text: String,
     pattern: Pattern,
+    /// It allows a command only in the sandbox.
+    sandboxed: bool,
     /// Where it was written.
     origin: Option<Arc<str>>,
 }
@@ -79,7 +82,8 @@ impl FromStr for Rule {
         }
         let glob = |text: &str| PathGlob::new(text).map_err(|why| bad(&why));
         let path = |verb| Ok(Pattern::Path(verb, glob(rest)?));
-        let pattern = match verb {
+        let plain = verb.strip_suffix("@sandbox").filter(|verb| verb.starts_with("run"));
+        let pattern = match plain.unwrap_or(verb) {
             "read" => path(Verb::Read)?,
             "write" => path(Verb::Write)?,
             "delete" => path(Verb::Delete)?,
@@ -95,9 +99,13 @@ impl FromStr for Rule {
                 let name = |name: &str| (name != "*").then(|| name.to_owned());
                 Pattern::Mcp { server: name(server), tool: name(tool) }
             }
-            _ => return Err(bad("unknown verb; known: read write delete move run run-exactly fetch mcp")),
+            _ => {
+                return Err(bad(
+                    "unknown verb; known: read write delete move run run-exactly fetch mcp, and run@sandbox run-exactly@sandbox",
+                ));
+            }
         };
-        Ok(Self { text: text.to_owned(), pattern, origin: None })
+        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), origin: None })
     }
 }
 
@@ -172,12 +180,14 @@ impl Rule {
             Action::Write(path) => format!("write {}", PathGlob::exactly(path)?),
             Action::Delete(path) => format!("delete {}", PathGlob::exactly(path)?),
             Action::Move { from, to } => format!("move {} => {}", PathGlob::exactly(from)?, PathGlob::exactly(to)?),
-            Action::Execute { command, .. } => match command.words() {
-                [words] if command.complex().is_none() => {
+            // What was asked about with the sandbox around it is not allowed without.
+            Action::Execute { command, sandboxed } => match (command.words(), if *sandboxed { "@sandbox" } else { "" })
+            {
+                ([words], at) if command.complex().is_none() => {
                     let words: Vec<String> = words.iter().map(Word::quoted).collect();
-                    format!("run {}", words.join(" "))
+                    format!("run{at} {}", words.join(" "))
                 }
-                _ => format!("run-exactly {}", command.text()),
+                (_, at) => format!("run-exactly{at} {}", command.text()),
             },
             Action::Fetch(host) => {
                 let scheme = if host.secure { "https" } else { "http" };
@@ -199,6 +209,9 @@ impl Rule {
     /// Whether it matches the whole action as a rule that allows; for a line of several commands see
     /// [`Rule::allows_command`].
     pub(super) fn allows(&self, action: &Action) -> bool {
+        if !self.reaches(action) {
+            return false;
+        }
         match (&self.pattern, action) {
             (Pattern::Path(Verb::Read, glob), Action::Read(path))
             | (Pattern::Path(Verb::Write, glob), Action::Write(path))
@@ -210,6 +223,11 @@ impl Rule {
             (Pattern::Mcp { .. }, Action::Mcp { server, tool }) => self.calls(server, tool, str::eq),
             _ => false,
         }
+    }
+
+    /// Whether an action is not freer than what this rule was given for.
+    pub(super) fn reaches(&self, action: &Action) -> bool {
+        !self.sandboxed || !matches!(action, Action::Execute { sandboxed: false, .. })
     }
 
     /// Whether it allows one simple command.

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{SOON, Wire, wire};
+use common::{SOON, Wire, open, wire};
 use serde_json::{Value, json};
 use tieline::client::{AgentHandle, Client, Refuse};
 use tieline::{Dialect, Error, Protocol, StopReason, Update};
@@ -32,16 +32,6 @@ fn update(session: &str, update: Value) -> Value {
 
 fn chunk(text: &str) -> Value {
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
-}
-
-async fn open(wire: &mut Wire, agent: &AgentHandle) -> tieline::client::Session {
-    let opening = {
-        let agent = agent.clone();
-        tokio::spawn(async move { agent.open("/tmp").await })
-    };
-    let (request, _) = wire.request("session/new").await;
-    wire.reply(&request, json!({"sessionId": "s", "models": {"currentModelId": "m"}})).await;
-    opening.await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -403,7 +393,8 @@ async fn a_missing_file_is_an_empty_one_for_gemini() {
         answer["protocolVersion"] = json!(1);
         answer["agentCapabilities"] = json!({});
         wire.reply(&request, answer).await;
-        let _agent = connecting.await.unwrap().unwrap();
+        let agent = connecting.await.unwrap().unwrap();
+        let _session = open(&mut wire, &agent).await;
         let answer = wire.call("fs/read_text_file", json!({"sessionId": "s", "path": path})).await;
         assert_eq!(answer.get("result").unwrap_or(&answer["error"]["code"]), &expect, "{about} {path}");
     }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{SOON, agent_wire, hello, in_every_dialect, pair, said, updates, wire};
+use common::{SOON, agent_wire, hello, in_every_dialect, open, pair, said, updates, wire};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -283,7 +283,8 @@ async fn v1_err_05_v1_cancel_10_12_v2_cancel_10_withdrawn_requests_are_answered_
     );
     let (request, _) = wire.request("initialize").await;
     wire.reply(&request, json!({"protocolVersion": 1})).await;
-    let _agent = connecting.await.unwrap().unwrap();
+    let agent = connecting.await.unwrap().unwrap();
+    let _session = open(&mut wire, &agent).await;
     let id = wire.ask("fs/read_text_file", json!({"sessionId": "s", "path": "/x"})).await;
     wire.notify("$/cancel_request", json!({"requestId": id})).await;
     let (answer, _) = wire.answer(id).await;
@@ -313,7 +314,8 @@ async fn v1_fs_08_v1_term_12_v1_elic_11_what_reaches_a_handler() {
     let connecting = tokio::spawn(client.protocol(Protocol::Only(Dialect::V1)).connect(transport));
     let (request, _) = wire.request("initialize").await;
     wire.reply(&request, json!({"protocolVersion": 1})).await;
-    let _agent = connecting.await.unwrap().unwrap();
+    let agent = connecting.await.unwrap().unwrap();
+    let _session = open(&mut wire, &agent).await;
     assert_eq!(wire.code("fs/read_text_file", json!({"sessionId": "s", "path": "/x", "line": 0})).await, -32602);
     assert_eq!(
         wire.result("fs/read_text_file", json!({"sessionId": "s", "path": "/x", "limit": 0})).await["content"],

@@ -109,7 +109,7 @@ fn rejections_reach_the_model_and_change_nothing() {
         assert_eq!(client.asked.len(), 1);
         assert_eq!(client.asked[0]["options"].as_array().unwrap().len(), 4, "{}", client.asked[0]);
         let shown = Value::from(client.updates.clone()).to_string();
-        assert!(shown.contains("The user rejected this call."), "{dialect}");
+        assert!(shown.contains("Not allowed (the client said no"), "{dialect}");
     }
 }
 
@@ -121,7 +121,7 @@ fn always_is_remembered_for_this_folder_and_can_be_removed() {
     client.prompt("write a.txt one");
     client.prompt("write a.txt two");
     assert_eq!(client.asked.len(), 1, "the second time nobody is asked");
-    assert!(client.asked[0].to_string().contains("Always allow: write a.txt"));
+    assert!(client.asked[0].to_string().contains("(`/rules` takes it back): write a.txt"));
     client.prompt("write b.txt one");
     assert_eq!(client.asked.len(), 2, "the rule is no broader than shown");
     drop(client);

@@ -253,7 +253,7 @@ async fn nothing_in_an_export_drives_a_terminal_or_a_browser() {
         assert!(!html.contains(part), "{part}");
     }
     assert!(html.contains("default-src 'none'"));
-    assert!(html.contains("<span class=\"new\">+new ```"), "{html}");
+    assert!(html.contains("<span class=\"new\">+&lt;script&gt;"), "{html}");
     let markdown = export(&story, Format::Markdown);
     assert!(markdown.contains("````diff"), "{markdown}");
     let json: serde_json::Value = serde_json::from_str(&export(&story, Format::Json)).unwrap();

@@ -219,8 +219,7 @@ fn options(rules: &[Rule]) -> Vec<PermissionOption> {
     let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
     let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
-    let lasting =
-        |id, word, kind| option(id, format!("{word} in this folder, until `/rules` takes it back: {text}"), kind);
+    let lasting = |id, word, kind| option(id, format!("{word} in this folder (`/rules` takes it back): {text}"), kind);
     if !rules.is_empty() {
         options.push(lasting("allow_always", "Always allow", PermissionOptionKind::AllowAlways));
     }

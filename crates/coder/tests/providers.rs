@@ -92,7 +92,7 @@ fn table() -> Vec<Row> {
         // One more, for the names of those that there are.
         Row {
             requests: 2,
-            ..row("unknown model", vec![Answer::text("x").fault(status(404, None))], "Type `tieline models", "")
+            ..row("unknown model", vec![Answer::text("x").fault(status(404, None))], "`; `tieline models ", "")
         },
         row("no access", vec![Answer::text("x").fault(status(403, None))], "(403)", ""),
         retried("429", status(429, Some(0))),

@@ -69,9 +69,8 @@ pub(crate) fn make(call: &Call, tools: &[Tool], folder: Option<&str>, facts: &Fa
         }
         Wish::Edit { path, old, new } => {
             let path = absolute(path, folder);
-            let values = [(PATHS, json!(path)), (OLDS, json!(old)), (NEWS, json!(new))];
             match find(tools, EDIT) {
-                Some(tool) => (tool.name.clone(), fill(tool, &values)),
+                Some(tool) => (tool.name.clone(), replacement(tool, &path, old, new)),
                 None => {
                     return patch_or_shell(tools, &changed_file(&path, old, new), &substitution(&path, old, new));
                 }
@@ -152,6 +151,23 @@ fn fill(tool: &Tool, values: &[(&[&str], Value)]) -> Value {
     Value::Object(arguments)
 }
 
+/// The arguments of a tool that replaces one text by another, or each text of a list.
+fn replacement(tool: &Tool, path: &str, old: &str, new: &str) -> Value {
+    let known =
+        |properties: &Value, names: &[&'static str]| names.iter().copied().find(|name| properties.get(name).is_some());
+    let properties = tool.schema.get("properties").and_then(Value::as_object);
+    let list = properties.into_iter().flatten().find_map(|(name, property)| {
+        let item = property.pointer("/items/properties")?;
+        Some((name, known(item, OLDS)?, known(item, NEWS)?))
+    });
+    let Some((list, old_name, new_name)) = list else {
+        return fill(tool, &[(PATHS, json!(path)), (OLDS, json!(old)), (NEWS, json!(new))]);
+    };
+    let mut arguments = fill(tool, &[(PATHS, json!(path))]);
+    arguments[list] = json!([{ old_name: old, new_name: new }]);
+    arguments
+}
+
 fn absolute(path: &str, folder: Option<&str>) -> String {
     match folder {
         Some(folder) if !path.starts_with('/') => format!("{}/{path}", folder.trim_end_matches('/')),
@@ -210,6 +226,10 @@ mod tests {
             "write_file",
             &json!({ "file_path": "/w/a", "content": "b" }),
         );
+        let item = json!({ "properties": { "old": string, "new": string } });
+        let edit = [tool("edit", &json!({ "path": string, "edits": { "type": "array", "items": item } }), &json!([]))];
+        let edits = json!([{ "old": "x", "new": "y" }]);
+        check(&Call::edit("a", "x", "y"), &edit, "edit", &json!({ "path": "/w/a", "edits": edits }));
         let shell =
             tool("bash", &json!({ "command": string, "description": string }), &json!(["command", "description"]));
         let tools = [write, shell];

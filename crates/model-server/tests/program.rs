@@ -34,9 +34,11 @@ fn it_prints_its_address_and_logs_without_keys() {
     let mut stream =
         TcpStream::connect(url.strip_prefix("http://127.0.0.1:").map(|port| format!("127.0.0.1:{port}")).unwrap())
             .unwrap();
-    let body = r#"{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"function":{"name":"t"}}]}"#;
+    let tools = r#"[{"type":"function","function":{"name":"t"}}]"#;
+    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"tools":{tools}}}"#);
     let head = format!("authorization: Bearer s3cret\r\nconnection: close\r\ncontent-length: {}", body.len());
-    write!(stream, "POST /chat/completions?key=s3cret HTTP/1.1\r\nhost: x\r\n{head}\r\n\r\n{body}").unwrap();
+    let head = format!("host: x\r\ncontent-type: application/json\r\n{head}");
+    write!(stream, "POST /chat/completions?key=s3cret HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.contains("from a file"), "{answer}");

@@ -222,3 +222,14 @@ pub fn updates<'m>(messages: &'m [Value], kind: &str) -> Vec<&'m Value> {
 pub fn said(messages: &[Value]) -> String {
     updates(messages, "agent_message_chunk").iter().filter_map(|update| update["content"]["text"].as_str()).collect()
 }
+
+/// Opens the session `s` of a client whose agent we play.
+pub async fn open(wire: &mut Wire, agent: &AgentHandle) -> tieline::client::Session {
+    let opening = {
+        let agent = agent.clone();
+        tokio::spawn(async move { agent.open("/tmp").await })
+    };
+    let (request, _) = wire.request("session/new").await;
+    wire.reply(&request, json!({"sessionId": "s", "models": {"currentModelId": "m"}})).await;
+    opening.await.unwrap().unwrap()
+}

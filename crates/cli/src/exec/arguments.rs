@@ -17,7 +17,7 @@ const EXAMPLES: &str = "Examples:
 Exit codes:
   0 done   1 agent or protocol error   2 usage   3 time-out   4 no such session
   5 every permission refused   6 login needed   7 agent not started   8 context lost
-  9 budget used up   10 the model refused   11 token or turn limit   12 answer does not fit
+  9 budget used up   10 the agent refused   11 token or turn limit   12 answer does not fit
   13 protocol violation   14 configuration   130 interrupted   141 output unread   143 terminated";
 
 /// One turn with an agent, for scripts: ask, read the answer, exit

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 use tieline_client::agents::join_line;
+use tieline_client::live::never_ran;
 use tieline_client::permission::{By, NOBODY, Record, Ruling};
 use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Progress, SessionFacts, Watch, When};
 use tieline_client::sanitize::{self, Sanitizer};
@@ -428,7 +429,7 @@ impl Text {
                 let _ = writeln!(text, "  try: --allow-edits, --allow-all, or one --allow RULE per thing");
             }
             (None, Ending::Refused) => {
-                let _ = writeln!(text, "{name} the model refused");
+                let _ = writeln!(text, "{name} the agent refused");
             }
             (None, Ending::Limit) => {
                 let why = outcome.stop.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -459,12 +460,6 @@ impl Text {
         }
         text
     }
-}
-
-/// Whether the agent says with its result that a call was not even begun.
-fn never_ran(tool: &ToolCallItem) -> bool {
-    let said = || tool.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get("ran")?.as_bool();
-    said() == Some(false)
 }
 
 /// Why something was decided so, and what to type to have it otherwise.

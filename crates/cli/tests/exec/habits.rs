@@ -68,6 +68,11 @@ fn alone(habit: &str, dialect: &str, flags: &[&str]) -> Done {
     turn(&Place::new(), habit, dialect, flags, &[]).run()
 }
 
+/// The same where it is said who decided.
+fn refused(option: &str) -> Value {
+    json!({"outcome": "selected", "optionId": option, "_meta": {"decidedBy": "nobody could be asked"}})
+}
+
 fn outcome(option: &str) -> Value {
     json!({"outcome": "selected", "optionId": option})
 }
@@ -117,7 +122,7 @@ fn calls_that_nobody_announced(dialect: &str) {
     assert_eq!(done.told()["7"], outcome("yes"));
     done.err_has("A call out of nowhere").err_has("Heard of late").err_has("An endless one");
     let done = alone("7", dialect, &[]).ends(5);
-    assert_eq!(done.told()["7"], outcome("no"), "nothing is known of it, so it is not allowed");
+    assert_eq!(done.told()["7"], refused("no"), "nothing is known of it, so it is not allowed");
 }
 
 fn a_history_behind_the_answer(dialect: &str) {
@@ -163,7 +168,7 @@ fn odd_shapes_and_long_lists(dialect: &str) {
 
 fn options_of_one_kind(dialect: &str) {
     assert_eq!(alone("12", dialect, &["--allow-all"]).ends(0).told()["12"], outcome("cancel"), "by kind, not by id");
-    assert_eq!(alone("12", dialect, &[]).ends(5).told()["12"], outcome("proceed_once"));
+    assert_eq!(alone("12", dialect, &[]).ends(5).told()["12"], refused("proceed_once"));
 }
 
 fn requests_outside_the_protocol(dialect: &str) {
@@ -213,7 +218,7 @@ fn a_model_that_failed(dialect: &str) {
     let object = turn(&place, "17", dialect, &["-F", "json"], &["nothing"]).run().ends(0).object();
     assert!(object["warnings"].to_string().contains("without a word"), "{object}");
     ends(&["text", "max_tokens"], 11);
-    ends(&["rejected"], 5).err_has("Do it: failed");
+    ends(&["rejected"], 5).err_has("Do it: not done");
     // Older Codex calls that cancelled.
     ends(&["rejected", "cancelled"], 5);
 }
@@ -331,9 +336,9 @@ fn questions_about_anything(dialect: &str) {
     let told = alone("subject", dialect, &["--allow-all"]).ends(0).told();
     assert_eq!(told, json!({"command": outcome("yes"), "subject": outcome("yes")}));
     let told = alone("subject", dialect, &["--allow", "run make *"]).ends(0).told();
-    assert_eq!(told, json!({"command": outcome("yes"), "subject": outcome("no")}));
+    assert_eq!(told, json!({"command": outcome("yes"), "subject": refused("no")}));
     let told = alone("subject", dialect, &[]).ends(5).told();
-    assert_eq!(told, json!({"command": outcome("no"), "subject": outcome("no")}));
+    assert_eq!(told, json!({"command": refused("no"), "subject": refused("no")}));
 }
 
 fn options_by_id_only(dialect: &str) {

@@ -202,7 +202,8 @@ fn permission_is_answered(dialect: &str) {
         })
         .collect();
     assert_eq!(answers[0], json!({"outcome": {"outcome": "selected", "optionId": "yes"}}));
-    assert_eq!(answers[1], json!({"outcome": {"outcome": "selected", "optionId": "no"}}));
+    let by = json!({"decidedBy": "preset deny-all"});
+    assert_eq!(answers[1], json!({"outcome": {"outcome": "selected", "optionId": "no", "_meta": by}}));
 }
 
 fn the_call_in_the_question_counts(dialect: &str) {
@@ -347,7 +348,7 @@ fn a_cancel_with_unfinished_calls(dialect: &str) {
 
 fn a_refusal(dialect: &str) {
     let done = turn("refusal", dialect, &[], &[]).ends(10);
-    done.err_has("the model refused").err_has("no part of the conversation any more");
+    done.err_has("the agent refused").err_has("no part of the conversation any more");
 }
 
 fn a_cancel_with_an_open_question(dialect: &str) {

@@ -31,7 +31,7 @@ fn permission_is_asked_with_the_exact_command() {
             let steps = json!([[ASKS, 600, typed]]);
             let (seen, code_seen) = at_terminal(&place, &steps, &["--protocol", dialect], &["ask_once", dialect]);
             assert!(seen.contains("would:") && seen.contains("run make all"), "{seen}");
-            assert!(seen.contains("policy allow-reads") && seen.contains(answer), "{seen}");
+            assert!(seen.contains("preset allow-reads") && seen.contains(answer), "{seen}");
             assert_eq!(code_seen, code, "{seen}");
         }
     }

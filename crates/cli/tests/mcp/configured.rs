@@ -127,19 +127,11 @@ fn a_projects_servers_count_once_it_is_trusted() {
 }
 
 #[test]
-fn what_is_wrong_with_the_configuration_costs_a_notice() {
-    for (text, words) in [
-        (
-            "[mcp.x]\nurl = \"http://127.0.0.1:1/\"\nheaders = { A = { env = \"NOT_SET_AT_ALL\" } }\n",
-            "NOT_SET_AT_ALL is not set",
-        ),
-        ("[mcp.x]\ncomand = [\"y\"]\n", "did you mean `command`?"),
-    ] {
-        let place = Place::new();
-        configure(&place, text);
-        let mut client = start(&place, "1");
-        client.new_session(&place, &json!([]));
-        assert_eq!(client.prompt("say on"), "end_turn");
-        assert!(client.said().contains(words) && client.said().contains("on"), "{}", client.said());
-    }
+fn a_variable_that_is_not_set_costs_a_notice() {
+    let place = Place::new();
+    configure(&place, "[mcp.x]\nurl = \"http://127.0.0.1:1/\"\nheaders = { A = { env = \"NOT_SET_AT_ALL\" } }\n");
+    let mut client = start(&place, "1");
+    client.new_session(&place, &json!([]));
+    assert_eq!(client.prompt("say on"), "end_turn");
+    assert!(client.said().contains("NOT_SET_AT_ALL is not set") && client.said().contains("on"), "{}", client.said());
 }

@@ -84,7 +84,7 @@ pub const ROWS: &[Row] = &[
         b.client.choose = "reject_once";
         b.updates("write b.txt x");
         let pieces = of(&b.client.updates, "tool_call_content_chunk");
-        assert!(pieces.iter().any(|piece| piece.to_string().contains("rejected")), "{pieces:?}");
+        assert!(pieces.iter().any(|piece| piece.to_string().contains("the client said no")), "{pieces:?}");
     }),
     row(&["V2-TOOL-09", "V2-EXT-01"], V2, |b| {
         b.updates(WORK);

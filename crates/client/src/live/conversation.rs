@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::rpc::sync::{Lock, when};
 use tieline::schema::{
-    Dialect, Item, Items, Patch, PermissionRequest, PermissionSubject, ToolCallUpdate, Transcript, Update,
+    Dialect, Item, Items, Patch, PermissionRequest, PermissionSubject, ToolCallItem, ToolCallUpdate, Transcript, Update,
 };
 use tokio::sync::Notify;
 
@@ -116,4 +116,10 @@ impl Conversation {
             call.raw_input = Patch::Set(input.clone());
         }
     }
+}
+
+/// True if the agent says that a call was not done because it was not allowed; nothing of it ran then.
+pub fn never_ran(call: &ToolCallItem) -> bool {
+    let said = || call.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get("ran")?.as_bool();
+    said() == Some(false)
 }

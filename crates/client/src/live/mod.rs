@@ -2,4 +2,4 @@
 
 mod conversation;
 
-pub use conversation::Conversation;
+pub use conversation::{Conversation, never_ran};

@@ -79,8 +79,8 @@ impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RunEnds => f.write_str("until this run ends"),
-            Self::TakenBack(file) => {
-                write!(f, "in this folder, kept in {file}; `tieline config permissions` lists it and takes it back")
+            Self::TakenBack(_) => {
+                f.write_str("in this folder; `tieline config permissions` shows where, and takes it back")
             }
         }
     }

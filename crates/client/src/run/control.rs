@@ -8,7 +8,7 @@ use super::{
     Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Reached, Said, Stop, Watch, When,
 };
 use crate::answer::{self, Schema};
-use crate::live::Conversation;
+use crate::live::{Conversation, never_ran};
 use crate::login::Launch;
 use crate::undo;
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session};
 use tieline::rpc::ChildProcess;
-use tieline::schema::StopReason;
+use tieline::schema::{Item, StopReason};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -396,8 +396,12 @@ impl<W: Watch> Live<'_, W> {
             (Some(stop), None) => Ending::of(stop),
             (None, None) => Ending::Done,
         };
-        // An agent that was refused everything may refuse in turn; what stood in its way says more.
-        if matches!(ending, Ending::Done | Ending::Refused) && permissions.denied > 0 && permissions.allowed == 0 {
+        // An agent that was refused everything may refuse in turn; what stood in its way says more. Our own agent refuses by our
+        // rules without a question.
+        let conversation = self.conversation.now();
+        let held = conversation.items().iter().any(|item| matches!(item, Item::ToolCall(call) if never_ran(call)));
+        let denied = permissions.denied > 0 || (ending == Ending::Refused && held);
+        if matches!(ending, Ending::Done | Ending::Refused) && denied && permissions.allowed == 0 {
             ending = Ending::Denied;
         }
         let unwanted = stop.as_ref().filter(|_| failure.is_none());
@@ -423,7 +427,7 @@ impl<W: Watch> Live<'_, W> {
             Some(StopReason::Other(name)) => {
                 remarks.push(format!("the agent stopped for a reason that is not known here: {name}"));
             }
-            Some(StopReason::Refusal) => {
+            Some(StopReason::Refusal) if ending == Ending::Refused => {
                 remarks.push("what was said in this turn is no part of the conversation any more".to_owned());
             }
             Some(StopReason::Cancelled) if failure.is_none() => {

@@ -83,7 +83,10 @@ impl Client {
         let read = BufReader::new(read);
         let mut client = Self { read, write, next: 0, server, updates, asked, session, folder, options: Value::Null };
         let can = json!({"session": {"notices": {}, "compaction": {}}});
-        client.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": can})).await;
+        // A client without a name is one of the first, which is told less.
+        let info = json!({"name": "test", "version": "1"});
+        let hello = json!({"protocolVersion": 1, "clientCapabilities": can, "clientInfo": info});
+        client.call("initialize", hello).await;
         let new = client.call("session/new", json!({"cwd": client.path(""), "mcpServers": []})).await;
         client.session = new["result"]["sessionId"].as_str().unwrap_or_default().into();
         client.options = new["result"]["configOptions"].clone();

@@ -16,6 +16,7 @@ async fn the_puppet_says_and_calls() {
     let texts = [
         ("say hello", "hello"),
         ("say a\\nb\\tc\\\\n \\x", "a\nb\tc\\n \\x"),
+        ("say I heard: {prompt} {odd}", "I heard: say I heard: {prompt} {odd} {odd}"),
         ("  say one  \n\n say two", "onetwo"),
         ("think so", "so"),
         ("flood 3 4", "1 .\n2 .\n3 .\n"),

@@ -119,7 +119,8 @@ fn permission() {
     assert_eq!(acpx.place.read("yes.txt").as_deref(), Some("made\n"));
     let said = acpx.run(&["--deny-all", "exec", "write no.txt made\\n"]);
     assert_eq!((said.code, acpx.place.read("no.txt")), (Some(5), None), "{said:?}");
-    assert!(said.out.contains("The user rejected this call."), "{said:?}");
+    // It refuses to tell what is there already, and that is final.
+    assert!(said.out.contains("Permission denied for fs/read_text_file"), "{said:?}");
     // Its policies go by what the question itself says about the call. They say nothing about its own files.
     let policy = r#"{"autoApprove": ["edit"], "defaultAction": "deny"}"#;
     let said =

@@ -4,6 +4,9 @@ use serde_json::{Value, json};
 use tieline_interop::coder::{Place, is_running};
 use tieline_interop::{Outcome, RUN_DEADLINE, python, run, ts_coder};
 
+/// What the model hears of a no of a client that does not say who decided.
+const NOT_ALLOWED: &str = "Not allowed (the client said no, for the user or by its settings). Do not try it another way; tell the user if it is needed.";
+
 /// Plays all turns, looks at what does not depend on the version, and gives back the rest.
 #[track_caller]
 fn play(client: &[String], version: u16) -> Outcome {
@@ -75,10 +78,10 @@ fn permission(outcome: &Outcome, place: &Place) {
             assert_eq!(&question["diffs"], shown, "{name}: {outcome}");
         }
         if name.ends_with("_rejected") {
-            assert_eq!(call["content"], "The user rejected this call.", "{name}: {outcome}");
+            assert_eq!(call["content"], NOT_ALLOWED, "{name}: {outcome}");
         }
     }
-    assert_eq!(step(outcome, "edit_rejected")["text"], "The user rejected this call.", "{outcome}");
+    assert_eq!(step(outcome, "edit_rejected")["text"], NOT_ALLOWED, "{outcome}");
     assert_eq!(step(outcome, "run")["text"], "out\nerr\n(the command exited with status 3)", "{outcome}");
     assert_eq!(place.read("a.txt").as_deref(), Some("new text\n"));
     assert_eq!(place.read("made.txt").as_deref(), Some("made\n"));

@@ -6,7 +6,8 @@ use crate::talk::{list, string};
 use crate::wire::signature;
 use serde_json::{Value, json};
 
-const VERSION: &str = "2023-06-01";
+/// The versions that the vendor has named, the newest by its own library of November 2026.
+const VERSIONS: [&str; 3] = ["2023-01-01", "2023-06-01", "2026-10-21"];
 const FIELDS: &str = "cache_control max_tokens messages metadata model output_config service_tier stop_sequences stream system \
                       temperature thinking tool_choice tools top_k top_p";
 /// What a block of each kind can have.
@@ -29,7 +30,7 @@ pub(super) fn headers(request: &Recorded) -> Checked {
     }
     match request.header("anthropic-version") {
         None => Err("anthropic-version: header is required".into()),
-        Some(VERSION | "2023-01-01") => Ok(()),
+        Some(version) if VERSIONS.contains(&version) => Ok(()),
         Some(other) => Err(Refusal::from(format!("anthropic-version: \"{other}\" is not a valid version"))),
     }
 }

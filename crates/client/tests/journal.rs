@@ -219,7 +219,7 @@ async fn hostile(journal: &Journal) -> String {
         asked: HowAsked::Never,
         tool: Some(evil.into()),
         kept: true,
-        diff: Some(format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+{evil}\n")),
+        diff: Some(format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+{evil}\n+new ```\n")),
     };
     recording.changes(&[changed]).await.unwrap();
     recording.end(&Outcome::Failed { phase: evil.into(), message: evil.into() }).await.unwrap();
@@ -253,7 +253,7 @@ async fn nothing_in_an_export_drives_a_terminal_or_a_browser() {
         assert!(!html.contains(part), "{part}");
     }
     assert!(html.contains("default-src 'none'"));
-    assert!(html.contains("<span class=\"new\">+&lt;script&gt;"), "{html}");
+    assert!(html.contains("<span class=\"new\">+new ```"), "{html}");
     let markdown = export(&story, Format::Markdown);
     assert!(markdown.contains("````diff"), "{markdown}");
     let json: serde_json::Value = serde_json::from_str(&export(&story, Format::Json)).unwrap();

@@ -72,7 +72,7 @@ pub(super) fn check(body: &Value, beta: bool) -> Checked {
             "A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided. Found {found}."
         )));
     }
-    let messages = joined(list(body, "messages"))?;
+    let messages = joined(list(body, "messages"), beta)?;
     if messages.is_empty() {
         return Err("messages: at least one message is required".into());
     }
@@ -110,13 +110,17 @@ fn marks(value: &Value) -> usize {
 }
 
 /// The roles with their blocks. Two messages of a side in a row are one, for the vendor, too.
-fn joined(messages: &[Value]) -> Result<Vec<(&str, Vec<Value>)>, Refusal> {
+fn joined(messages: &[Value], beta: bool) -> Result<Vec<(&str, Vec<Value>)>, Refusal> {
     let mut all: Vec<(&str, Vec<Value>)> = Vec::new();
     for (m, message) in messages.iter().enumerate() {
         if let Some(field) = unknown(message, "content role") {
             return Err(extra(&format!("messages.{m}.{field}")));
         }
         let role = message["role"].as_str().unwrap_or_default();
+        // Tried out: a word of the system in the middle of a conversation, as Claude's own agent sends it.
+        if beta && role == "system" {
+            continue;
+        }
         if !matches!(role, "user" | "assistant") {
             return Err(Refusal::from(format!(
                 "messages: Unexpected role \"{role}\". The Messages API accepts a top-level `system` parameter, not \"system\" \

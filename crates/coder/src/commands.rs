@@ -6,7 +6,7 @@ use crate::editor_prompts;
 use crate::history;
 use crate::mcp::tool_name;
 use crate::model::{Message, offline, ways};
-use crate::report::{Teller, one_line};
+use crate::report::{Reporter, one_line};
 use crate::session::Conversation;
 use crate::turn::compact;
 use crate::workspace::blocking;
@@ -162,23 +162,23 @@ fn word(text: &str) -> Option<(&str, &str)> {
 /// Carries one of our commands out.
 pub async fn carry_out(
     session: &Conversation,
-    teller: &Arc<Teller>,
+    reporter: &Arc<Reporter>,
     messages: &mut Vec<Message>,
     (name, rest): (String, String),
 ) -> Result<StopReason> {
     let text = match name.as_str() {
-        "undo" => undo(session, teller.turn.client()).await,
+        "undo" => undo(session, reporter.turn.client()).await,
         "diff" => diff(session).await,
         "rules" => rules(session, &rest),
         "mcp" if rest.is_empty() => session.servers().describe(),
         "mcp" => "Type `/mcp` for a list, or `/mcp SERVER TOOL {json}` to call a tool.".into(),
-        "compact" if compact(teller, messages, history::Cut::Nothing).await? => {
+        "compact" if compact(reporter, messages, history::Cut::Nothing).await? => {
             "The conversation was shortened to a summary.".into()
         }
         "compact" => "The conversation is short already.".into(),
         _ => help(session).await,
     };
-    teller.say(MessageKind::Agent, text).await?;
+    reporter.say(MessageKind::Agent, text).await?;
     Ok(StopReason::EndTurn)
 }
 

@@ -3,7 +3,7 @@
 pub mod agent;
 mod busy;
 mod commands;
-mod digest;
+mod compaction;
 mod editor_files;
 mod editor_prompts;
 mod history;

@@ -1,7 +1,7 @@
 //! Tells the user what is no part of the conversation, so that every client shows it: as a notice where it knows such,
 //! elsewhere as a message of its own, at once in a turn and otherwise at the start of the next one.
 
-use crate::report::Teller;
+use crate::report::Reporter;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use tieline::agent::{ClientHandle, SessionHandle};
@@ -21,7 +21,7 @@ pub struct Notices {
 
 #[derive(Default)]
 struct Now {
-    turn: Weak<Teller>,
+    turn: Weak<Reporter>,
     waiting: VecDeque<String>,
 }
 
@@ -41,13 +41,13 @@ impl Notices {
     }
 
     /// A turn begins: what waits is said, and what comes is said in it.
-    pub async fn begin(&self, teller: &Arc<Teller>) -> Result<()> {
+    pub async fn begin(&self, reporter: &Arc<Reporter>) -> Result<()> {
         let mut now = self.now.lock().await;
         while let Some(text) = now.waiting.front() {
-            teller.remark(text).await?;
+            reporter.remark(text).await?;
             now.waiting.pop_front();
         }
-        now.turn = Arc::downgrade(teller);
+        now.turn = Arc::downgrade(reporter);
         Ok(())
     }
 
@@ -70,8 +70,8 @@ impl Notices {
             None => title,
         };
         let mut now = self.now.lock().await;
-        if let Some(teller) = now.turn.upgrade()
-            && teller.remark(&text).await.is_ok()
+        if let Some(reporter) = now.turn.upgrade()
+            && reporter.remark(&text).await.is_ok()
         {
             return;
         }

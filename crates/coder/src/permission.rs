@@ -107,7 +107,7 @@ impl Permissions {
         let options = options(&rules);
         let ask = match actions {
             // Where there is a question about commands, that is the clearer one.
-            [Action::Execute { command, .. }] if call.teller().turn.dialect() == Dialect::V2 => {
+            [Action::Execute { command, .. }] if call.reporter().turn.dialect() == Dialect::V2 => {
                 Ask::command(CommandSubject {
                     command: command.text().to_owned(),
                     cwd: self.cwd.to_string_lossy().into_owned(),
@@ -124,7 +124,7 @@ impl Permissions {
             None => ask,
         };
         call.was_asked();
-        let answer = call.teller().turn.ask(ask).await?;
+        let answer = call.reporter().turn.ask(ask).await?;
         let Answer::Chosen(option) = &answer else {
             decided(call, "cancelled", "").await?;
             return Ok(Verdict::Cancelled);
@@ -254,5 +254,5 @@ fn with_note(call: &Call, note: Option<&str>) -> ToolCallUpdate {
 /// Writes a decision down before anything follows from it.
 async fn decided(call: &Call, decision: &str, reason: &str) -> Result<()> {
     let decision: Raw = serde_json::json!({ "decision": decision, "reason": reason }).into();
-    call.teller().note(vec![Event::Permission { tool_call_id: call.id().to_owned(), decision }]).await
+    call.reporter().note(vec![Event::Permission { tool_call_id: call.id().to_owned(), decision }]).await
 }

@@ -15,7 +15,7 @@ use tieline_rpc::sync::Lock;
 const TITLE: usize = 5 * 1024;
 
 /// The reports of one turn.
-pub struct Teller {
+pub struct Reporter {
     /// The turn itself.
     pub turn: Turn,
     log: Option<Arc<SessionLog>>,
@@ -58,7 +58,7 @@ pub fn one_line(text: &str) -> String {
     out
 }
 
-impl Teller {
+impl Reporter {
     /// Reports a turn, and writes it to the log if there is one.
     pub fn new(turn: Turn, log: Option<Arc<SessionLog>>) -> Arc<Self> {
         Arc::new(Self { turn, log, now: Mutex::default() })
@@ -165,7 +165,7 @@ impl Teller {
         }
         let builder = if stoppable { builder.stoppable() } else { builder };
         let tool = builder.start().await?;
-        Ok(Arc::new(Call { teller: Arc::clone(self), tool, id, announced: update, asked: AtomicBool::new(false) }))
+        Ok(Arc::new(Call { reporter: Arc::clone(self), tool, id, announced: update, asked: AtomicBool::new(false) }))
     }
 
     /// What has to be written down for the calls that a cancel cut off. The client is told by the engine.
@@ -177,7 +177,7 @@ impl Teller {
 
 /// A tool call that was reported.
 pub struct Call {
-    teller: Arc<Teller>,
+    reporter: Arc<Reporter>,
     tool: ToolCall,
     id: String,
     announced: ToolCallUpdate,
@@ -211,17 +211,17 @@ impl Call {
     }
 
     /// The reports of the turn.
-    pub fn teller(&self) -> &Arc<Teller> {
-        &self.teller
+    pub fn reporter(&self) -> &Arc<Reporter> {
+        &self.reporter
     }
 
     /// Changes something about it.
     pub async fn update(&self, mut change: ToolCallUpdate) -> Result<()> {
-        self.teller.end_message();
+        self.reporter.end_message();
         change.tool_call_id.clone_from(&self.id);
-        self.teller.note(vec![Event::Update(change.clone().into())]).await?;
+        self.reporter.note(vec![Event::Update(change.clone().into())]).await?;
         if change.status.set().is_some_and(ToolCallStatus::is_final) {
-            self.teller.now().open.remove(&self.id);
+            self.reporter.now().open.remove(&self.id);
         }
         self.tool.update(change).await
     }
@@ -239,7 +239,7 @@ impl Call {
     /// Adds a piece of content.
     pub async fn append(&self, content: impl Into<ToolCallContent>) -> Result<()> {
         let chunk = ToolCallContentChunk { tool_call_id: self.id.clone(), content: content.into(), meta: None };
-        self.teller.update(chunk).await
+        self.reporter.update(chunk).await
     }
 
     /// Its final status, with what it brought. Content that is `None` stays as it is.

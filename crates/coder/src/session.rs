@@ -11,9 +11,9 @@ use crate::model::{Message, Model, ToolRequest};
 use crate::notice::Notices;
 use crate::permission::Permissions;
 use crate::prompt;
-use crate::report::{Teller, one_line, store_failed};
-use crate::tools::{Commands, Scene};
-use crate::turn::{Answer, Work};
+use crate::report::{Reporter, one_line, store_failed};
+use crate::tools::{Commands, ToolContext};
+use crate::turn::{Answer, TurnLoop};
 use crate::workspace::{Seen, Workspace};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -286,9 +286,9 @@ impl Conversation {
         self.handle.title(title).await
     }
 
-    async fn work(&self, teller: &Arc<Teller>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
-        let turn = &teller.turn;
-        self.notices.begin(teller).await?;
+    async fn work(&self, reporter: &Arc<Reporter>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
+        let turn = &reporter.turn;
+        self.notices.begin(reporter).await?;
         turn.unless_cancelled(self.servers.settle()).await?;
         // What the agent itself starts with is for the model; nobody typed it.
         let own = turn.is_own();
@@ -304,27 +304,27 @@ impl Conversation {
         }
         match typed {
             Typed::Ours(command) => {
-                let done = commands::carry_out(self, teller, &mut state.messages, command);
+                let done = commands::carry_out(self, reporter, &mut state.messages, command);
                 return turn.unless_cancelled(done).await?;
             }
             Typed::Project(at, text) => content[at] = text.into(),
             Typed::Useless(why) => {
-                teller.say(MessageKind::Agent, why).await?;
+                reporter.say(MessageKind::Agent, why).await?;
                 return Ok(StopReason::EndTurn);
             }
             Typed::Call(name, arguments) => {
-                let id = teller.new_id("typed");
+                let id = reporter.new_id("typed");
                 typed_call = Some(ToolRequest { id, name, arguments });
             }
             Typed::Not => {}
         }
-        teller.note(vec![history::user_event(&content, content == prompt && !own)?]).await?;
+        reporter.note(vec![history::user_event(&content, content == prompt && !own)?]).await?;
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), recorder);
         let system = prompt::system(&workspace, self.mode()).await + &self.servers.instructions();
-        let scene = Arc::new(Scene {
-            teller: Arc::clone(teller),
+        let ctx = Arc::new(ToolContext {
+            reporter: Arc::clone(reporter),
             workspace,
             permissions: Arc::clone(&self.permissions),
             commands: Arc::clone(&self.commands),
@@ -332,8 +332,8 @@ impl Conversation {
             servers: Arc::clone(&self.servers),
             notices: Arc::clone(&self.notices),
         });
-        let mut work = Work {
-            scene,
+        let mut work = TurnLoop {
+            ctx,
             model: self.model(),
             thought_level: self.thought_level(),
             system,
@@ -366,30 +366,30 @@ impl Session for Conversation {
 
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         let log = lock(&self.log).clone();
-        let teller = Teller::new(turn, log);
+        let reporter = Reporter::new(turn, log);
         let mode = self.mode();
-        if teller.turn.is_own() {
+        if reporter.turn.is_own() {
             // There is no prompt to write down, so the turn begins here.
-            teller.note(vec![Event::TurnBegin]).await?;
+            reporter.note(vec![Event::TurnBegin]).await?;
         }
         let mut state = self.state.lock().await;
         let busy = Busy::new();
-        let result = Box::pin(busy.during(self.work(&teller, &mut state, prompt))).await;
+        let result = Box::pin(busy.during(self.work(&reporter, &mut state, prompt))).await;
         // A cancel cuts tools off, but what they were about to do may still happen. Nothing does once the turn is over.
         busy.rest().await;
         self.notices.end().await;
         let stop = match &result {
             Ok(stop) => stop.clone(),
             Err(Error::Cancelled) => StopReason::Cancelled,
-            Err(_) if teller.turn.is_cancelled() => StopReason::Cancelled,
+            Err(_) if reporter.turn.is_cancelled() => StopReason::Cancelled,
             Err(_) => StopReason::Error,
         };
         if stop != StopReason::Cancelled {
             state.cancelled.clear();
         }
-        let mut events = teller.cut_off();
+        let mut events = reporter.cut_off();
         events.push(Event::TurnEnd { stop: stop.clone(), interrupted: false });
-        teller.note(events).await?;
+        reporter.note(events).await?;
         if mode != self.mode() {
             self.save_options().await?;
         }

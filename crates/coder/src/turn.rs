@@ -1,13 +1,13 @@
 //! The turn loop: ask the model, run the tools it wants, tell it what came of them, and again until it is done.
 
 use crate::busy;
-use crate::digest::digest;
+use crate::compaction::summarize;
 use crate::history;
 use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolRequest, ToolResult};
 use crate::permission::Verdict;
-use crate::report::{Call, Teller};
+use crate::report::{Call, Reporter};
 use crate::script_reports;
-use crate::tools::{self, Output, Prepared, Scene, Tool};
+use crate::tools::{self, Output, Prepared, Tool, ToolContext};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,9 +32,9 @@ const ARGUMENTS: usize = 16 << 20;
 const RATE_LIMITED: i64 = -32001;
 
 /// One turn at work. What it knows stays when it is dropped halfway, so that a cancel loses nothing that was said.
-pub struct Work<'a> {
+pub struct TurnLoop<'a> {
     /// What the tools work with.
-    pub scene: Arc<Scene>,
+    pub ctx: Arc<ToolContext>,
     /// Who answers.
     pub model: Arc<dyn Model>,
     /// How hard it should think.
@@ -81,12 +81,12 @@ impl Answer {
     }
 }
 
-impl Work<'_> {
-    fn teller(&self) -> &Arc<Teller> {
-        &self.scene.teller
+impl TurnLoop<'_> {
+    fn reporter(&self) -> &Arc<Reporter> {
+        &self.ctx.reporter
     }
 
-    /// Works until the model is done or may not go on. To cancel it, drop it, then call [`Work::close`].
+    /// Works until the model is done or may not go on. To cancel it, drop it, then call [`TurnLoop::close`].
     pub async fn go(&mut self) -> Result<StopReason> {
         for _ in 0..self.max_requests {
             self.shorten().await?;
@@ -121,8 +121,8 @@ impl Work<'_> {
         let Some(Message::Results(results)) = self.messages.last() else { return Ok(StopReason::EndTurn) };
         let said: Vec<&str> = results.iter().flat_map(|result| &result.content).map(history::text_of).collect();
         let said = said.join("\n");
-        self.teller().say(MessageKind::Agent, said.clone()).await?;
-        self.teller().end_message();
+        self.reporter().say(MessageKind::Agent, said.clone()).await?;
+        self.reporter().end_message();
         self.answer.text = said;
         self.keep_answer().await?;
         Ok(StopReason::EndTurn)
@@ -133,7 +133,7 @@ impl Work<'_> {
         self.keep_answer().await?;
         if let Some(results) = history::mend(self.messages, self.done.drain(..).map(|(_, result)| result).collect()) {
             let event = history::event(results)?;
-            self.scene.teller.note(vec![event]).await?;
+            self.ctx.reporter.note(vec![event]).await?;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Work<'_> {
     async fn push(&mut self, message: Message) -> Result<()> {
         let event = history::event(&message)?;
         self.messages.push(message);
-        self.teller().note(vec![event]).await
+        self.reporter().note(vec![event]).await
     }
 
     async fn keep_answer(&mut self) -> Result<()> {
@@ -165,7 +165,7 @@ impl Work<'_> {
                 self.answer = Answer::default();
                 let mut room = false;
                 while let (false, Some(cut)) = (room, cuts.next()) {
-                    room = compact(&self.scene.teller, self.messages, cut).await?;
+                    room = compact(&self.ctx.reporter, self.messages, cut).await?;
                 }
                 if room {
                     continue;
@@ -175,7 +175,7 @@ impl Work<'_> {
             if let ModelError::Refused(_) = &error
                 && let Some(event) = history::take_back(self.messages)
             {
-                self.teller().note(vec![event]).await?;
+                self.reporter().note(vec![event]).await?;
             }
             return Err(match error {
                 ModelError::RateLimited { why, after } => self.limited(why, after),
@@ -188,7 +188,7 @@ impl Work<'_> {
     fn limited(&self, why: String, after: Option<Duration>) -> Error {
         let retry_after = after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0));
         let mut error = WireError::new(RATE_LIMITED, why);
-        error.data = ErrorData::RateLimited { retry_after, scope: None }.to_raw(self.teller().turn.dialect());
+        error.data = ErrorData::RateLimited { retry_after, scope: None }.to_raw(self.reporter().turn.dialect());
         Error::Wire(error)
     }
 
@@ -196,7 +196,7 @@ impl Work<'_> {
         let request = Request {
             system: self.system.clone(),
             messages: self.messages.clone(),
-            tools: [tools::specs(), self.scene.servers.offer().await].concat(),
+            tools: [tools::specs(), self.ctx.servers.offer().await].concat(),
             thought_level: self.thought_level.clone(),
             ..Request::default()
         };
@@ -206,14 +206,14 @@ impl Work<'_> {
             match reply.next().await {
                 Some(Ok(Event::Text(text))) => {
                     self.answer.text.push_str(&text);
-                    self.teller().say(MessageKind::Agent, text).await?;
+                    self.reporter().say(MessageKind::Agent, text).await?;
                     if let Some(error) = self.answer.excess() {
                         break Err(error);
                     }
                 }
                 Some(Ok(Event::Thought(text))) => {
                     self.answer.thought.push_str(&text);
-                    self.teller().say(MessageKind::Thought, text).await?;
+                    self.reporter().say(MessageKind::Thought, text).await?;
                     if let Some(error) = self.answer.excess() {
                         break Err(error);
                     }
@@ -234,16 +234,16 @@ impl Work<'_> {
                     let paid = (sum > 0.0).then(|| Cost { amount: sum, currency: "USD".into(), meta: None });
                     let size = self.model.context_size();
                     // The size must be there. That 0 says nothing is understood by our own client; others would divide.
-                    let client = self.teller().turn.client();
+                    let client = self.reporter().turn.client();
                     if size > 0 || client.info().is_some_and(|info| info.name == "tieline") {
                         let cost = paid.map_or(Patch::Keep, Patch::Set);
                         let size = if size > 0 { size.max(usage.used) } else { 0 };
                         let update = tieline::schema::UsageUpdate { used: usage.used, size, cost, meta: None };
-                        self.teller().update(update).await?;
+                        self.reporter().update(update).await?;
                     }
                 }
                 Some(Ok(Event::Report(report))) => {
-                    self.stop = script_reports::play(&self.scene, report).await?;
+                    self.stop = script_reports::play(&self.ctx, report).await?;
                     if self.stop.is_some() {
                         break Ok(Finish::Done);
                     }
@@ -254,15 +254,15 @@ impl Work<'_> {
             }
         };
         *self.cost += cost;
-        self.teller().end_message();
+        self.reporter().end_message();
         Ok(done)
     }
 
-    /// Puts a digest in place of the older part of the conversation when it grows too long.
+    /// Puts a summary in place of the older part of the conversation when it grows too long.
     async fn shorten(&mut self) -> Result<()> {
         let size = self.model.context_size();
         if size > 0 && history::tokens(self.messages) > size / 5 * 4 {
-            compact(&self.scene.teller, self.messages, history::Cut::Nothing).await?;
+            compact(&self.ctx.reporter, self.messages, history::Cut::Nothing).await?;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl Work<'_> {
         let mut results = Vec::new();
         for call in calls {
             let kind = tools::find(&call.name).map_or(ToolKind::Unspecified, Tool::kind);
-            let output = not_begun(&self.scene, &call, kind, why.to_owned()).await?;
+            let output = not_begun(&self.ctx, &call, kind, why.to_owned()).await?;
             results.push(ToolResult { id: call.id, name: call.name, content: output.content, is_error: true });
         }
         if results.is_empty() { Ok(()) } else { self.push(Message::Results(results)).await }
@@ -285,10 +285,10 @@ impl Work<'_> {
         for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
             let mut running = JoinSet::new();
             for call in group.iter().cloned() {
-                let scene = Arc::clone(&self.scene);
+                let ctx = Arc::clone(&self.ctx);
                 let at = begun;
                 begun += 1;
-                let work = async move { carry_out(&scene, call).await.map(|result| (at, result)) };
+                let work = async move { carry_out(&ctx, call).await.map(|result| (at, result)) };
                 running.spawn(busy::keep(busy::hold(), work));
             }
             while let Some(result) = running.join_next().await {
@@ -302,24 +302,24 @@ impl Work<'_> {
 }
 
 /// Shortens a conversation and says so. False if there is nothing to make shorter.
-pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, cut: history::Cut) -> Result<bool> {
+pub async fn compact(reporter: &Arc<Reporter>, messages: &mut Vec<Message>, cut: history::Cut) -> Result<bool> {
     use tieline::schema::{CompactionStatus, CompactionUpdate};
-    // When everything is cut, there is a digest already.
-    let digest = if cut == history::Cut::Everything { None } else { digest(messages) };
+    // When everything is cut, there is a summary already.
+    let summary = if cut == history::Cut::Everything { None } else { summarize(messages) };
     let cut = if history::trim(messages, cut) { cut } else { history::Cut::Nothing };
-    if digest.is_none() && cut == history::Cut::Nothing {
+    if summary.is_none() && cut == history::Cut::Nothing {
         return Ok(false);
     }
-    let compaction_id = teller.new_id("compaction");
+    let compaction_id = reporter.new_id("compaction");
     let update = |status, summary| CompactionUpdate {
         compaction_id: compaction_id.clone(),
         status,
         summary,
         ..CompactionUpdate::default()
     };
-    teller.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
-    let (summary, kept) = digest.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
-    teller.note(vec![history::compaction_event(summary.as_deref(), kept, cut)]).await?;
+    reporter.update(tieline::Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
+    let (summary, kept) = summary.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
+    reporter.note(vec![history::compaction_event(summary.as_deref(), kept, cut)]).await?;
     let told = match summary {
         Some(summary) => {
             history::replace(messages, &summary, kept);
@@ -329,29 +329,29 @@ pub async fn compact(teller: &Arc<Teller>, messages: &mut Vec<Message>, cut: his
         None => "Long results of tools were cut.".into(),
     };
     let told = Patch::Set(Items(vec![told.into()]));
-    teller.update(tieline::Update::Compaction(update(CompactionStatus::Completed, told))).await?;
+    reporter.update(tieline::Update::Compaction(update(CompactionStatus::Completed, told))).await?;
     Ok(true)
 }
 
 /// One call from the model's words to the result it is told.
-async fn carry_out(scene: &Arc<Scene>, request: ToolRequest) -> Result<ToolResult> {
-    let output = match prepare(scene, &request).await {
-        Ok(ready) => perform(scene, &request, ready).await?,
-        Err((kind, why)) => not_begun(scene, &request, kind, why).await?,
+async fn carry_out(ctx: &Arc<ToolContext>, request: ToolRequest) -> Result<ToolResult> {
+    let output = match prepare(ctx, &request).await {
+        Ok(ready) => perform(ctx, &request, ready).await?,
+        Err((kind, why)) => not_begun(ctx, &request, kind, why).await?,
     };
     Ok(ToolResult { id: request.id, name: request.name, content: output.content, is_error: output.failed })
 }
 
 /// Reports a call that can't even begin, so that the user sees what the model tried.
-async fn not_begun(scene: &Arc<Scene>, request: &ToolRequest, kind: ToolKind, why: String) -> Result<Output> {
+async fn not_begun(ctx: &Arc<ToolContext>, request: &ToolRequest, kind: ToolKind, why: String) -> Result<Output> {
     // What is no JSON that everybody can read is shown as text.
     let input = serde_json::from_str(&request.arguments).unwrap_or_else(|_| Value::from(&*request.arguments));
-    let (title, locations) = tools::attempted(&request.name, &input, &scene.workspace);
-    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(title).kind(kind);
+    let (title, locations) = tools::attempted(&request.name, &input, &ctx.workspace);
+    let mut update = ToolCallUpdate::new(ctx.reporter.new_id("c")).title(title).kind(kind);
     update.name = Patch::Set(request.name.clone());
     update.locations = Patch::Set(Items(locations));
     update.raw_input = Patch::Set(input.into());
-    let call = scene.teller.call(update, false).await?;
+    let call = ctx.reporter.call(update, false).await?;
     finish(&call, request, Output::not_done(why)).await
 }
 
@@ -363,7 +363,7 @@ struct Ready {
     prepared: Prepared,
 }
 
-async fn prepare(scene: &Arc<Scene>, request: &ToolRequest) -> std::result::Result<Ready, (ToolKind, String)> {
+async fn prepare(ctx: &Arc<ToolContext>, request: &ToolRequest) -> std::result::Result<Ready, (ToolKind, String)> {
     let own = tools::find(&request.name);
     let (kind, stoppable) = own.map_or((ToolKind::Unspecified, true), |tool| (tool.kind(), tool.stoppable()));
     let text = if request.arguments.trim().is_empty() { "{}" } else { &request.arguments };
@@ -371,12 +371,12 @@ async fn prepare(scene: &Arc<Scene>, request: &ToolRequest) -> std::result::Resu
         .map_err(|error| format!("The arguments of `{}` are no JSON: {error}", request.name));
     let prepared = match (own, input) {
         (Some(_), Err(why)) => Err(why),
-        (Some(tool), Ok(input)) => tool.prepare(input.clone(), Arc::clone(scene)).await.map(|ready| (input, ready)),
-        (None, input) => match scene.servers.find(&request.name) {
+        (Some(tool), Ok(input)) => tool.prepare(input.clone(), Arc::clone(ctx)).await.map(|ready| (input, ready)),
+        (None, input) => match ctx.servers.find(&request.name) {
             Some(tool) => input.and_then(|input| Ok((input.clone(), tool.prepare(input)?))),
             None => {
                 let own = tools::specs().into_iter().map(|tool| tool.name);
-                let known: Vec<String> = own.chain(scene.servers.names()).collect();
+                let known: Vec<String> = own.chain(ctx.servers.names()).collect();
                 Err(format!("There is no tool `{}`. There are: {}.", request.name, known.join(", ")))
             }
         },
@@ -389,19 +389,19 @@ async fn prepare(scene: &Arc<Scene>, request: &ToolRequest) -> std::result::Resu
 
 /// Reports a call, asks for permission, does it, and reports what came of it.
 async fn perform(
-    scene: &Arc<Scene>,
+    ctx: &Arc<ToolContext>,
     request: &ToolRequest,
     Ready { kind, stoppable, input, prepared }: Ready,
 ) -> Result<Output> {
-    let mut update = ToolCallUpdate::new(scene.teller.new_id("c")).title(prepared.title).kind(kind);
+    let mut update = ToolCallUpdate::new(ctx.reporter.new_id("c")).title(prepared.title).kind(kind);
     update.name = Patch::Set(request.name.clone());
     update.locations = Patch::Set(Items(prepared.locations));
     update.raw_input = Patch::Set(input.into());
     if !prepared.content.is_empty() {
         update = update.content(prepared.content);
     }
-    let call = scene.teller.call(update, stoppable).await?;
-    match scene.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
+    let call = ctx.reporter.call(update, stoppable).await?;
+    match ctx.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
         Verdict::Allowed => {}
         Verdict::Refused(why) => return finish(&call, request, Output::not_done(why)).await,
         Verdict::Cancelled => return Err(Error::Cancelled),
@@ -419,7 +419,7 @@ async fn finish(call: &Call, request: &ToolRequest, output: Output) -> Result<Ou
         content: output.content.clone(),
         is_error: output.failed,
     };
-    call.teller().note(vec![history::result_event(call.id(), result)?]).await?;
+    call.reporter().note(vec![history::result_event(call.id(), result)?]).await?;
     let status = match (output.stopped, output.failed) {
         (true, _) => ToolCallStatus::Cancelled,
         (false, true) => ToolCallStatus::Failed,

@@ -111,7 +111,7 @@ async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report:
             ..Output::default()
         },
         Err(Failure::NeedsPages(data, link)) => {
-            let client = report.teller().turn.client();
+            let client = report.reporter().turn.client();
             Output::error(elicit::visit(&client, &server.entry.name, &link.pages, data).await)
         }
         Err(Failure::Said(why)) => {

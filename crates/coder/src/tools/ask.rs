@@ -1,6 +1,6 @@
 //! `ask`: a question to the user, where the client can show one.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
 use crate::secret;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -42,10 +42,10 @@ impl Tool for Ask {
         ToolKind::Unspecified
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { question, options } = arguments(input)?;
-            if !scene.teller.turn.client().capabilities().elicit_form {
+            if !ctx.reporter.turn.client().capabilities().elicit_form {
                 return Err("The user can't be asked in this client. Say your question as your answer instead.".into());
             }
             let choices = (!options.is_empty()).then(|| options.clone());
@@ -61,7 +61,7 @@ impl Tool for Ask {
             }
             let title = format!("Ask: {}", crate::history::cut(&question, 80));
             Ok(Prepared::new(title, move |_| async move {
-                match scene.teller.turn.client().elicit(question, ElicitMode::Form(form)).await {
+                match ctx.reporter.turn.client().elicit(question, ElicitMode::Form(form)).await {
                     Ok(answer) => match answer.action {
                         ElicitAction::Accept(values) => match values.get("answer") {
                             // Clients may send what was not to choose.

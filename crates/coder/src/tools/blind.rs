@@ -1,6 +1,6 @@
 //! A change of files that nobody may look at yet: the rules come first, so that no error tells about what they hide.
 
-use super::{Output, Prepared, Scene};
+use super::{Output, Prepared, ToolContext};
 use tieline_host::roots::Place;
 use tieline_host::rules::Action;
 
@@ -8,11 +8,11 @@ use tieline_host::rules::Action;
 pub struct Blind(Prepared);
 
 /// `None` if all files may be looked at right away. Each comes with whether it is to be deleted.
-pub fn look_first(title: String, scene: &Scene, files: &[(Place, bool)]) -> Option<Blind> {
+pub fn look_first(title: String, ctx: &ToolContext, files: &[(Place, bool)]) -> Option<Blind> {
     let deed = |place: &Place, delete: bool| {
         if delete { Action::Delete(place.location()) } else { Action::Write(place.location()) }
     };
-    if files.iter().all(|(place, delete)| scene.permissions.lets_look(place, &deed(place, *delete))) {
+    if files.iter().all(|(place, delete)| ctx.permissions.lets_look(place, &deed(place, *delete))) {
         return None;
     }
     let mut prepared = Prepared::new(title, |_| async { Output::default() });

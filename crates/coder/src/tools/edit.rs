@@ -2,7 +2,7 @@
 
 use super::blind::look_first;
 use super::write::change;
-use super::{Boxed, Prepared, Scene, Tool, arguments, object, shown};
+use super::{Boxed, Prepared, Tool, ToolContext, arguments, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -58,24 +58,24 @@ impl Tool for Edit {
         ToolKind::Edit
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(&input.path)?;
-            Ok(match look_first(format!("Edit {}", shown(&place)), &scene, &[(place.clone(), false)]) {
-                Some(blind) => blind.then(move || prepare(place, input.edits, scene)),
-                None => prepare(place, input.edits, scene).await?,
+            let place = ctx.workspace.place(&input.path)?;
+            Ok(match look_first(format!("Edit {}", shown(&place)), &ctx, &[(place.clone(), false)]) {
+                Some(blind) => blind.then(move || prepare(place, input.edits, ctx)),
+                None => prepare(place, input.edits, ctx).await?,
             })
         })
     }
 }
 
-async fn prepare(place: Place, edits: Vec<Replace>, scene: Arc<Scene>) -> Result<Prepared, String> {
-    let now = scene.workspace.now(&place).await?;
-    scene.workspace.check_fresh(&place, &now)?;
+async fn prepare(place: Place, edits: Vec<Replace>, ctx: Arc<ToolContext>) -> Result<Prepared, String> {
+    let now = ctx.workspace.now(&place).await?;
+    ctx.workspace.check_fresh(&place, &now)?;
     let Some(text) = &now.text else { return Err(format!("There is no file {}.", shown(&place))) };
     let text = apply(text, &edits).map_err(|why| format!("{}: {why}", shown(&place)))?;
-    Ok(change(format!("Edit {}", shown(&place)), scene, vec![(place, now, text)]))
+    Ok(change(format!("Edit {}", shown(&place)), ctx, vec![(place, now, text)]))
 }
 
 fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {

@@ -1,6 +1,6 @@
 //! `fetch`: a page or file from the web, up to a size.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, html, object};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, html, object};
 use crate::http::http::header::{CONTENT_TYPE, LOCATION};
 use crate::http::{Bytes, Http, Request};
 use crate::permission::Verdict;
@@ -45,13 +45,12 @@ impl Tool for Fetch {
         ToolKind::Fetch
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { url } = arguments(input)?;
             let host = host_of(&url)?;
             let title = format!("Fetch {url}");
-            let mut prepared =
-                Prepared::new(title, move |call| async move { Output::of(get(&scene, &call, url).await) });
+            let mut prepared = Prepared::new(title, move |call| async move { Output::of(get(&ctx, &call, url).await) });
             prepared.actions.push(Action::Fetch(host));
             Ok(prepared)
         })
@@ -63,9 +62,9 @@ fn host_of(url: &str) -> Result<Host, String> {
 }
 
 /// Gets an address and where it leads to. Another server is another question for the rules.
-async fn get(scene: &Scene, call: &Call, mut url: String) -> Result<Output, String> {
+async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, String> {
     for _ in 0..=HOPS {
-        let http = way(scene, call, &url).await?;
+        let http = way(ctx, call, &url).await?;
         // The user may take longer to answer a question than a server to answer us.
         let step = tokio::time::timeout(TIME, one(&http, &url)).await;
         match step.map_err(|_| format!("It took more than {} s.", TIME.as_secs()))?? {
@@ -73,7 +72,7 @@ async fn get(scene: &Scene, call: &Call, mut url: String) -> Result<Output, Stri
             Step::On(next) => {
                 let host = host_of(&next)?;
                 if host != host_of(&url)? {
-                    allow(scene, call, host, &format!("{url} leads to {next}")).await?;
+                    allow(ctx, call, host, &format!("{url} leads to {next}")).await?;
                 }
                 url = next;
             }
@@ -83,8 +82,8 @@ async fn get(scene: &Scene, call: &Call, mut url: String) -> Result<Output, Stri
 }
 
 /// Asks the rules, and where they say so the user, about one more server.
-async fn allow(scene: &Scene, call: &Call, host: Host, note: &str) -> Result<(), String> {
-    match scene.permissions.check(call, &[Action::Fetch(host)], Some(note)).await {
+async fn allow(ctx: &ToolContext, call: &Call, host: Host, note: &str) -> Result<(), String> {
+    match ctx.permissions.check(call, &[Action::Fetch(host)], Some(note)).await {
         Ok(Verdict::Allowed) => Ok(()),
         Ok(Verdict::Refused(why)) => Err(format!("{note}. {why}")),
         Ok(Verdict::Cancelled) | Err(_) => Err(format!("{note}. That was not allowed.")),
@@ -93,11 +92,11 @@ async fn allow(scene: &Scene, call: &Call, host: Host, note: &str) -> Result<(),
 
 /// The way to a server. A name can lead anywhere, so the rules are asked about the addresses that it has, and exactly these
 /// are used. What a proxy finds, it does not tell us.
-async fn way(scene: &Scene, call: &Call, url: &str) -> Result<Http, String> {
+async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, String> {
     let uri = url.split('#').next().unwrap_or_default();
     let uri = uri.parse().map_err(|error| format!("The address is not right: {error}"))?;
-    let Some(found) = scene.http.find(&uri).await.map_err(|error| error.to_string())? else {
-        return Ok(scene.http.clone());
+    let Some(found) = ctx.http.find(&uri).await.map_err(|error| error.to_string())? else {
+        return Ok(ctx.http.clone());
     };
     let host = host_of(url)?;
     // Everybody knows where this is.
@@ -109,15 +108,15 @@ async fn way(scene: &Scene, call: &Call, url: &str) -> Result<Http, String> {
             continue;
         }
         seen.push(there.clone());
-        let verdict = scene.permissions.decide(&Action::Fetch(there.clone()));
+        let verdict = ctx.permissions.decide(&Action::Fetch(there.clone()));
         let named = matches!(verdict.because, Because::Rules(_)) && verdict.decision != Decision::Allow;
         let near = is_local(address);
         if named || (near && !is_here) {
             let nearby = if near { ", this machine or its own network" } else { "" };
-            allow(scene, call, there, &format!("{} is at {address}{nearby}", host.name())).await?;
+            allow(ctx, call, there, &format!("{} is at {address}{nearby}", host.name())).await?;
         }
     }
-    Ok(scene.http.at(&found))
+    Ok(ctx.http.at(&found))
 }
 
 enum Step {

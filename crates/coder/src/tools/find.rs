@@ -1,7 +1,7 @@
 //! `glob`: files by the pattern of their names.
 
 use super::walk::{Stop, walk};
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object, shown};
 use crate::workspace::blocking;
 use globset::{GlobBuilder, GlobMatcher};
 use serde::Deserialize;
@@ -52,17 +52,17 @@ impl Tool for Glob {
         true
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(input.path.as_deref().unwrap_or("."))?;
+            let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
             let glob = matcher(&input.pattern)?;
             let (action, target) = (Action::Read(place.location()), place.clone());
-            let cwd = scene.workspace.cwd();
+            let cwd = ctx.workspace.cwd();
             let work = async move {
                 let stop = Stop::default();
                 let flag = Arc::clone(&stop.0);
-                let files = scene.workspace.files().clone();
+                let files = ctx.workspace.files().clone();
                 let found = blocking(move || Ok(walk(&files, &target, Some(&glob), &flag))).await?;
                 let paths = found.iter().take(MOST).map(tieline_host::roots::Place::real_path);
                 let lines: Vec<String> =

@@ -2,7 +2,7 @@
 
 use super::find::matcher;
 use super::walk::{Stop, walk};
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object, shown};
 use crate::workspace::blocking;
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder, sinks};
@@ -57,10 +57,10 @@ impl Tool for Grep {
         true
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(input.path.as_deref().unwrap_or("."))?;
+            let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
             let glob = input.glob.as_deref().map(matcher).transpose()?;
             let regex = RegexMatcherBuilder::new().case_insensitive(input.ignore_case).build(&input.pattern);
             let regex = regex.map_err(|error| format!("The pattern can't be read: {error}"))?;
@@ -69,19 +69,19 @@ impl Tool for Grep {
                 let stop = Stop::default();
                 let flag = Arc::clone(&stop.0);
                 blocking(move || {
-                    let cwd = scene.workspace.cwd();
+                    let cwd = ctx.workspace.cwd();
                     let (mut text, mut count, mut files) = (String::new(), 0, 0);
                     let mut searcher =
                         SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
-                    for file in walk(scene.workspace.files(), &target, glob.as_ref(), &flag) {
+                    for file in walk(ctx.workspace.files(), &target, glob.as_ref(), &flag) {
                         if count >= MOST || flag.load(Ordering::Relaxed) {
                             break;
                         }
                         // Rules may hide a file.
-                        if scene.permissions.decide(&Action::Read(file.location())).decision != Decision::Allow {
+                        if ctx.permissions.decide(&Action::Read(file.location())).decision != Decision::Allow {
                             continue;
                         }
-                        let Ok(bytes) = scene.workspace.files().read_bytes(&file) else { continue };
+                        let Ok(bytes) = ctx.workspace.files().read_bytes(&file) else { continue };
                         let path = file.real_path();
                         let name = roots::shown(path.strip_prefix(&cwd).unwrap_or(&path));
                         let before = count;

@@ -1,6 +1,6 @@
 //! `list`: what is in a folder.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -42,13 +42,13 @@ impl Tool for List {
         true
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(input.path.as_deref().unwrap_or("."))?;
+            let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
             let (action, target) = (Action::Read(place.location()), place.clone());
             let work = async move {
-                let listing = scene.workspace.list(&target).await?;
+                let listing = ctx.workspace.list(&target).await?;
                 let mut text = String::new();
                 for entry in listing.entries.iter().take(MOST) {
                     let name = roots::shown(Path::new(&entry.name));

@@ -1,7 +1,7 @@
 //! `move` and `delete`: files as a whole.
 
 use super::blind::look_first;
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, full, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -40,15 +40,15 @@ impl Tool for Move {
         ToolKind::Move
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: MoveInput = arguments(input)?;
-            let (from, to) = (scene.workspace.entry(&input.from)?, scene.workspace.entry(&input.to)?);
+            let (from, to) = (ctx.workspace.entry(&input.from)?, ctx.workspace.entry(&input.to)?);
             let title = format!("Move {} to {}", shown(&from), shown(&to));
             let action = Action::Move { from: from.location(), to: to.location() };
             let (source, target) = (from.clone(), to.clone());
             let mut prepared = Prepared::new(title, move |_| async move {
-                match scene.workspace.rename(&source, &target).await {
+                match ctx.workspace.rename(&source, &target).await {
                     Ok(()) => Output::quiet(format!("Moved {} to {}.", shown(&source), shown(&target)))
                         .raw(json!({ "from": full(&source), "to": full(&target) })),
                     Err(why) => Output::error(why),
@@ -78,26 +78,26 @@ impl Tool for Delete {
         ToolKind::Delete
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: DeleteInput = arguments(input)?;
-            let place = scene.workspace.entry(&input.path)?;
-            Ok(match look_first(format!("Delete {}", shown(&place)), &scene, &[(place.clone(), true)]) {
-                Some(blind) => blind.then(move || prepare(place, scene)),
-                None => prepare(place, scene).await?,
+            let place = ctx.workspace.entry(&input.path)?;
+            Ok(match look_first(format!("Delete {}", shown(&place)), &ctx, &[(place.clone(), true)]) {
+                Some(blind) => blind.then(move || prepare(place, ctx)),
+                None => prepare(place, ctx).await?,
             })
         })
     }
 }
 
-async fn prepare(place: Place, scene: Arc<Scene>) -> Result<Prepared, String> {
-    let version = scene.workspace.version(&place).await?;
+async fn prepare(place: Place, ctx: Arc<ToolContext>) -> Result<Prepared, String> {
+    let version = ctx.workspace.version(&place).await?;
     // What is no text is deleted without a diff.
-    let old = scene.workspace.now(&place).await.ok().and_then(|now| now.text);
+    let old = ctx.workspace.now(&place).await.ok().and_then(|now| now.text);
     let action = Action::Delete(place.location());
     let target = place.clone();
     let mut prepared = Prepared::new(format!("Delete {}", shown(&place)), move |_| async move {
-        match scene.workspace.delete(&target, version).await {
+        match ctx.workspace.delete(&target, version).await {
             Ok(()) => Output::quiet(format!("Deleted {}.", shown(&target))).raw(json!({ "deleted": full(&target) })),
             Err(why) => Output::error(why),
         }

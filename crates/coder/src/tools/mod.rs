@@ -24,7 +24,7 @@ use crate::mcp::Servers;
 use crate::model::ToolSpec;
 use crate::notice::Notices;
 use crate::permission::Permissions;
-use crate::report::{Call, Teller};
+use crate::report::{Call, Reporter};
 use crate::workspace::Workspace;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -65,13 +65,13 @@ pub trait Tool: Send + Sync {
     }
 
     /// Looks at the arguments and says what would be done. Changes nothing yet.
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>>;
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>>;
 }
 
 /// What tools work with during a turn.
-pub struct Scene {
+pub struct ToolContext {
     /// The reports of the turn.
-    pub(crate) teller: Arc<Teller>,
+    pub(crate) reporter: Arc<Reporter>,
     /// The files.
     pub(crate) workspace: Workspace,
     /// Who decides.

@@ -1,6 +1,6 @@
 //! `switch_mode`: the model wants to work in another mode, such as out of planning; the user decides.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
 use crate::report::Call;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -33,18 +33,18 @@ impl Tool for SwitchMode {
         ToolKind::SwitchMode
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { mode } = arguments(input)?;
-            let wanted = scene.permissions.mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
+            let wanted = ctx.permissions.mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
             let title = format!("Switch to mode {mode}");
-            Ok(Prepared::new(title, move |call| async move { Output::of(switch(&scene, &call, wanted).await) }))
+            Ok(Prepared::new(title, move |call| async move { Output::of(switch(&ctx, &call, wanted).await) }))
         })
     }
 }
 
-async fn switch(scene: &Scene, call: &Call, wanted: Preset) -> Result<Output, String> {
-    let now = scene.permissions.mode();
+async fn switch(ctx: &ToolContext, call: &Call, wanted: Preset) -> Result<Output, String> {
+    let now = ctx.permissions.mode();
     if now == wanted {
         return Ok(Output::text("That mode is on already."));
     }
@@ -62,13 +62,13 @@ async fn switch(scene: &Scene, call: &Call, wanted: Preset) -> Result<Output, St
             PermissionOptionKind::RejectOnce,
         );
     }
-    let answer = call.teller().turn.ask(ask).await.map_err(|error| error.to_string())?;
+    let answer = call.reporter().turn.ask(ask).await.map_err(|error| error.to_string())?;
     let Decision::Chosen(option) = &answer else { return Err("The question was withdrawn.".into()) };
-    match scene.permissions.mode_named(&option.option_id).filter(|_| answer.is_allowed()) {
+    match ctx.permissions.mode_named(&option.option_id).filter(|_| answer.is_allowed()) {
         Some(mode) => {
-            scene.permissions.set_mode(mode);
+            ctx.permissions.set_mode(mode);
             let value = ConfigValue::Id(option.option_id.clone());
-            let session = call.teller().turn.session();
+            let session = call.reporter().turn.session();
             session.set_option("mode", value).await.map_err(|error| error.to_string())?;
             Ok(Output::text(format!("The mode is now {}.", option.option_id)).raw(json!({ "mode": option.option_id })))
         }

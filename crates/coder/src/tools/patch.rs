@@ -2,7 +2,7 @@
 
 use super::blind::look_first;
 use super::write::change;
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown, unified};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, full, object, shown, unified};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Tool for Patch {
         ToolKind::Edit
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
             let mut sections = Vec::new();
@@ -43,26 +43,26 @@ impl Tool for Patch {
                 if section.old.is_some() && section.new.is_some() && section.old != section.new {
                     return Err(format!("{path}: a patch that moves a file; use `move` first"));
                 }
-                let place = scene.workspace.place(path)?;
+                let place = ctx.workspace.place(path)?;
                 sections.push((section, place));
             }
             let places: Vec<_> =
                 sections.iter().map(|(section, place)| (place.clone(), section.new.is_none())).collect();
             let names: Vec<String> = places.iter().map(|(place, _)| shown(place)).collect();
-            Ok(match look_first(format!("Patch {}", names.join(", ")), &scene, &places) {
-                Some(blind) => blind.then(move || prepare(sections, scene)),
-                None => prepare(sections, scene).await?,
+            Ok(match look_first(format!("Patch {}", names.join(", ")), &ctx, &places) {
+                Some(blind) => blind.then(move || prepare(sections, ctx)),
+                None => prepare(sections, ctx).await?,
             })
         })
     }
 }
 
-async fn prepare(sections: Vec<(unified::Section, Place)>, scene: Arc<Scene>) -> Result<Prepared, String> {
+async fn prepare(sections: Vec<(unified::Section, Place)>, ctx: Arc<ToolContext>) -> Result<Prepared, String> {
     let (mut written, mut removed) = (Vec::new(), Vec::new());
     for (section, place) in sections {
         let path = shown(&place);
-        let now = scene.workspace.now(&place).await?;
-        scene.workspace.check_fresh(&place, &now)?;
+        let now = ctx.workspace.now(&place).await?;
+        ctx.workspace.check_fresh(&place, &now)?;
         let text = match (&now.text, &section.old) {
             (Some(_), None) => return Err(format!("{path} exists already; nothing was changed")),
             (None, Some(_)) => return Err(format!("There is no file {path}; nothing was changed")),
@@ -81,7 +81,7 @@ async fn prepare(sections: Vec<(unified::Section, Place)>, scene: Arc<Scene>) ->
         written.iter().map(|(place, ..)| shown(place)).chain(removed.iter().map(|(place, ..)| shown(place))).collect();
     let title = format!("Patch {}", names.join(", "));
     let gone: Vec<_> = removed.iter().map(|(place, _, version)| (place.clone(), *version)).collect();
-    let mut prepared = change(title, Arc::clone(&scene), written);
+    let mut prepared = change(title, Arc::clone(&ctx), written);
     for (place, text, _) in removed {
         prepared.content.push(ToolCallContent::Diff(Diff::deleted(full(&place), text)));
         let action = Action::Delete(place.location());
@@ -95,7 +95,7 @@ async fn prepare(sections: Vec<(unified::Section, Place)>, scene: Arc<Scene>) ->
                 return output;
             }
             for (place, version) in gone {
-                if let Err(why) = scene.workspace.delete(&place, version).await {
+                if let Err(why) = ctx.workspace.delete(&place, version).await {
                     return Output::error(format!("{}: {why}", shown(&place)));
                 }
             }

@@ -1,6 +1,6 @@
 //! `read`: the text of a file, or a window of it; images as pictures.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, full, object, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -44,17 +44,17 @@ impl Tool for Read {
         true
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(&input.path)?;
+            let place = ctx.workspace.place(&input.path)?;
             let line = u32::try_from(input.line.unwrap_or(0)).unwrap_or(0);
             let action = Action::Read(place.location());
             let target = place.clone();
             let work = async move {
                 match image_type(&input.path) {
                     Some(mime) => {
-                        let bytes = scene.workspace.bytes(&target).await?;
+                        let bytes = ctx.workspace.bytes(&target).await?;
                         let data = to_base64(&bytes.bytes);
                         let image = Image { data, mime_type: mime.into(), uri: None, ..Image::default() };
                         let image = ContentBlock::Image(image);
@@ -66,9 +66,9 @@ impl Tool for Read {
                         })
                     }
                     None => {
-                        let now = scene.workspace.now(&target).await?;
+                        let now = ctx.workspace.now(&target).await?;
                         let text = now.text.ok_or_else(|| format!("There is no file {}.", full(&target)))?;
-                        scene.workspace.saw(&target, &text);
+                        ctx.workspace.saw(&target, &text);
                         Ok(window(&text, input.line.unwrap_or(1).max(1), input.limit.unwrap_or(LINES)))
                     }
                 }

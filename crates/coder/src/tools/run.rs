@@ -1,7 +1,7 @@
 //! `run`, `output` and `stop`: commands, in the client's terminal or in our sandbox.
 
 use super::guard::{Watch, keeps_versions};
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
 use crate::busy;
 use crate::history::cut;
 use crate::jobs::Jobs;
@@ -181,7 +181,7 @@ impl Tool for Run {
         true
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
             if input.command.trim().is_empty() {
@@ -195,13 +195,13 @@ impl Tool for Run {
             let line = CommandLine::parse(&input.command);
             let guard = !input.unprotected && !keeps_versions(&line);
             // What must not be read is hidden by our sandbox only; a terminal of the client has none.
-            let hides = !scene.permissions.unread().is_empty();
-            let theirs = scene.teller.turn.client().capabilities().terminal && !input.background && !hides;
+            let hides = !ctx.permissions.unread().is_empty();
+            let theirs = ctx.reporter.turn.client().capabilities().terminal && !input.background && !hides;
             let mut sandboxed = false;
             let (note, policy) = if theirs {
                 ("no sandbox: it runs in the client's terminal".to_owned(), None)
             } else {
-                let (commands, permissions) = (Arc::clone(&scene.commands), Arc::clone(&scene.permissions));
+                let (commands, permissions) = (Arc::clone(&ctx.commands), Arc::clone(&ctx.permissions));
                 let all = blocking(move || guarded(commands.policy(guard, &permissions)?, guard));
                 let (note, policy, whole) = all.await?;
                 sandboxed = whole;
@@ -212,24 +212,21 @@ impl Tool for Run {
             let command = input.command;
             let mut prepared = Prepared::new(title, move |call| async move {
                 let done = match policy {
-                    None => in_their_terminal(&scene, &call, command, time).await,
+                    None => in_their_terminal(&ctx, &call, command, time).await,
                     Some(policy) => {
                         // A command works by names, so a name that means another folder by now is refused.
-                        if let Some(root) = scene
-                            .workspace
-                            .roots()
-                            .list()
-                            .find(|root| root.real_path().is_some() && !root.still_there())
+                        if let Some(root) =
+                            ctx.workspace.roots().list().find(|root| root.real_path().is_some() && !root.still_there())
                         {
                             let path = roots::shown(root.given_path());
                             return Output::error(format!("{path} is gone or was replaced; nothing was run"));
                         }
-                        let request = Request::shell(command, scene.workspace.cwd(), &policy);
-                        let watch = Watch::begin(policy, scene.workspace.cwd()).await;
+                        let request = Request::shell(command, ctx.workspace.cwd(), &policy);
+                        let watch = Watch::begin(policy, ctx.workspace.cwd()).await;
                         if input.background {
-                            in_background(&scene, &call, request, watch).await
+                            in_background(&ctx, &call, request, watch).await
                         } else {
-                            here(&scene, &call, request.timeout(time), watch).await
+                            here(&ctx, &call, request.timeout(time), watch).await
                         }
                     }
                 };
@@ -285,15 +282,15 @@ fn visible(command: &str) -> String {
     if rest.is_empty() { line } else { format!("{line}… [{} more bytes]", rest.len()) }
 }
 
-async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Duration) -> Result<Output, String> {
+async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time: Duration) -> Result<Output, String> {
     let request = CreateTerminalRequest {
         command: "/bin/sh".into(),
         args: vec!["-c".into(), command],
-        cwd: Some(scene.workspace.cwd().to_string_lossy().into_owned()),
+        cwd: Some(ctx.workspace.cwd().to_string_lossy().into_owned()),
         output_byte_limit: Some(1 << 20),
         ..CreateTerminalRequest::default()
     };
-    let terminal = match scene.teller.turn.client().terminal(request).await {
+    let terminal = match ctx.reporter.turn.client().terminal(request).await {
         Ok(terminal) => terminal,
         // It was refused or could not be started, so nothing ran; and nothing is tried elsewhere.
         Err(error) => return Ok(Output::not_done(error.to_string())),
@@ -318,9 +315,14 @@ async fn in_their_terminal(scene: &Scene, call: &Call, command: String, time: Du
     Ok(output.raw(json!({ "exitCode": code, "signal": signal, "timedOut": done.timed_out })))
 }
 
-async fn in_background(scene: &Scene, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
+async fn in_background(
+    ctx: &ToolContext,
+    call: &Call,
+    request: Request,
+    watch: Option<Watch>,
+) -> Result<Output, String> {
     let line = request.line();
-    let commands = &scene.commands;
+    let commands = &ctx.commands;
     let id = start_in_background(Arc::clone(commands), request).await?;
     if let Some(watch) = watch {
         let mut before = commands.before();
@@ -329,7 +331,7 @@ async fn in_background(scene: &Scene, call: &Call, request: Request, watch: Opti
     }
     let text = format!("Started in the background with id {id}: `{}`.", cut(&line, 120));
     let mut output = Output::text(text.clone()).raw(json!({ "id": id }));
-    let screen = Screen::open(call, &line, scene.workspace.cwd()).await.map_err(|error| error.to_string())?;
+    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await.map_err(|error| error.to_string())?;
     if let (Screen(Some(terminal)), Some(command)) = (&screen, commands.background.get(id)) {
         commands.jobs.add(terminal.clone(), command).await;
         output.shown = Some([screen.content("", ""), vec![text.into()]].concat());
@@ -371,10 +373,10 @@ async fn start_in_background(commands: Arc<Commands>, request: Request) -> Resul
 }
 
 /// Runs a command here and shows its output as it comes.
-async fn here(scene: &Scene, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
+async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
     let line = request.line();
     let running = start(request).await?;
-    let screen = Screen::open(call, &line, scene.workspace.cwd()).await.map_err(|error| error.to_string())?;
+    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await.map_err(|error| error.to_string())?;
     let (mut seen, mut stop) = (0, false);
     loop {
         tokio::select! {
@@ -421,17 +423,17 @@ struct Screen(Option<String>);
 
 impl Screen {
     async fn open(call: &Call, line: &str, cwd: PathBuf) -> tieline::Result<Self> {
-        if call.teller().turn.dialect() != Dialect::V2 {
+        if call.reporter().turn.dialect() != Dialect::V2 {
             return Ok(Self(None));
         }
-        let terminal_id = call.teller().new_id("t");
+        let terminal_id = call.reporter().new_id("t");
         let update = TerminalUpdate {
             terminal_id: terminal_id.clone(),
             command: Patch::Set(line.to_owned()),
             cwd: Patch::Set(cwd.to_string_lossy().into_owned()),
             ..TerminalUpdate::default()
         };
-        call.teller().update(Update::Terminal(Box::new(update))).await?;
+        call.reporter().update(Update::Terminal(Box::new(update))).await?;
         let screen = Self(Some(terminal_id));
         call.update(tieline::ToolCallUpdate::default().content(screen.content("", ""))).await?;
         Ok(screen)
@@ -449,7 +451,7 @@ impl Screen {
             Some(id) => {
                 let data = to_base64(news.as_bytes());
                 let chunk = TerminalOutputChunk { terminal_id: id.clone(), data, meta: None };
-                call.teller().stream(Update::TerminalOutput(chunk)).await
+                call.reporter().stream(Update::TerminalOutput(chunk)).await
             }
             None => {
                 let output = running.output(0).text;
@@ -464,7 +466,7 @@ impl Screen {
         if let Some(id) = &self.0 {
             let exit_status = Patch::Set(exit_status(outcome));
             let update = TerminalUpdate { terminal_id: id.clone(), exit_status, ..TerminalUpdate::default() };
-            call.teller().update(Update::Terminal(Box::new(update))).await?;
+            call.reporter().update(Update::Terminal(Box::new(update))).await?;
         }
         Ok(self.content(&middle_out(output), &format!("\nThe command {outcome}.")))
     }
@@ -511,15 +513,15 @@ impl Tool for OutputOf {
         ToolKind::Read
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Id { id } = arguments(input)?;
             Ok(Prepared::new(format!("Output of command {id}"), move |_| async move {
-                let Some((output, outcome)) = scene.commands.background.poll(id, 0) else {
+                let Some((output, outcome)) = ctx.commands.background.poll(id, 0) else {
                     return Output::error(format!("There is no command {id}."));
                 };
                 let how = outcome.map_or("still runs".to_owned(), |outcome| outcome.to_string());
-                let news = scene.commands.news(id).await;
+                let news = ctx.commands.news(id).await;
                 let text = format!("{}\n(the command {how}){news}", middle_out(&output.to_string()));
                 Output::text(text).raw(json!({ "id": id, "running": outcome.is_none() }))
             }))
@@ -544,13 +546,13 @@ impl Tool for Stop {
         ToolKind::Execute
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Id { id } = arguments(input)?;
             Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
-                match scene.commands.background.stop(id).await {
+                match ctx.commands.background.stop(id).await {
                     Some(outcome) => {
-                        let news = scene.commands.news(id).await;
+                        let news = ctx.commands.news(id).await;
                         Output::text(format!("Command {id} {outcome}.{news}")).raw(json!({ "id": id }))
                     }
                     None => Output::error(format!("There is no command {id}.")),

@@ -1,6 +1,6 @@
 //! `todo`: the plan of the work, shown to the user.
 
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, object};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -43,13 +43,13 @@ impl Tool for Todo {
         ToolKind::Think
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let Input { entries } = arguments(input)?;
             let entries: Vec<PlanEntry> = entries.into_iter().map(entry).collect::<Result<_, _>>()?;
             let open = entries.iter().filter(|entry| entry.status != PlanStatus::Completed).count();
             Ok(Prepared::new("Update the plan", move |_| async move {
-                match scene.teller.update(PlanUpdate::from(Plan::main(entries))).await {
+                match ctx.reporter.update(PlanUpdate::from(Plan::main(entries))).await {
                     Ok(()) => Output::text(format!("The plan is shown; {open} entries are open."))
                         .raw(json!({ "open": open })),
                     Err(error) => Output::error(error.to_string()),

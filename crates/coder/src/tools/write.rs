@@ -1,7 +1,7 @@
 //! `write`: a whole file, new or in place of the old one.
 
 use super::blind::look_first;
-use super::{Boxed, Output, Prepared, Scene, Tool, arguments, full, object, shown};
+use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, full, object, shown};
 use crate::workspace::Now;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,28 +36,28 @@ impl Tool for Write {
         ToolKind::Edit
     }
 
-    fn prepare(&self, input: Value, scene: Arc<Scene>) -> Boxed<Result<Prepared, String>> {
+    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
         Box::pin(async move {
             let input: Input = arguments(input)?;
-            let place = scene.workspace.place(&input.path)?;
+            let place = ctx.workspace.place(&input.path)?;
             let title = format!("Write {}", shown(&place));
-            Ok(match look_first(title, &scene, &[(place.clone(), false)]) {
-                Some(blind) => blind.then(move || prepare(place, input.content, scene)),
-                None => prepare(place, input.content, scene).await?,
+            Ok(match look_first(title, &ctx, &[(place.clone(), false)]) {
+                Some(blind) => blind.then(move || prepare(place, input.content, ctx)),
+                None => prepare(place, input.content, ctx).await?,
             })
         })
     }
 }
 
-async fn prepare(place: Place, content: String, scene: Arc<Scene>) -> Result<Prepared, String> {
-    let now = scene.workspace.now(&place).await?;
-    scene.workspace.check_fresh(&place, &now)?;
+async fn prepare(place: Place, content: String, ctx: Arc<ToolContext>) -> Result<Prepared, String> {
+    let now = ctx.workspace.now(&place).await?;
+    ctx.workspace.check_fresh(&place, &now)?;
     let title = format!("{} {}", if now.text.is_some() { "Write" } else { "Create" }, shown(&place));
-    Ok(change(title, scene, vec![(place, now, content)]))
+    Ok(change(title, ctx, vec![(place, now, content)]))
 }
 
 /// A call that gives files a new text, with the diffs shown beforehand.
-pub fn change(title: String, scene: Arc<Scene>, files: Vec<(Place, Now, String)>) -> Prepared {
+pub fn change(title: String, ctx: Arc<ToolContext>, files: Vec<(Place, Now, String)>) -> Prepared {
     let mut content = Vec::new();
     let mut places = Vec::new();
     for (place, now, text) in &files {
@@ -69,7 +69,7 @@ pub fn change(title: String, scene: Arc<Scene>, files: Vec<(Place, Now, String)>
         let mut done = Vec::new();
         let mut changed = String::new();
         for (place, now, text) in files {
-            match scene.workspace.write(&place, &now, &text, call.is_asked()).await {
+            match ctx.workspace.write(&place, &now, &text, call.is_asked()).await {
                 Ok(true) => {}
                 Ok(false) => {
                     let words = " The editor changed it while saving; read it before you edit it again:";

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// So many messages at the end stay as they are.
 const KEPT: usize = 6;
-/// No digest is longer, in bytes. What matters least goes first, the oldest of it before the rest.
+/// No summary is longer, in bytes. What matters least goes first, the oldest of it before the rest.
 const LONGEST: usize = 24 << 10;
 /// No list of changed files is longer, in bytes.
 const LIST: usize = 6 << 10;
@@ -30,15 +30,15 @@ const KINDS: [&str; 6] = [
 ];
 
 #[derive(Default)]
-struct Digest {
+struct Summary {
     lines: Vec<String>,
     files: Vec<String>,
     plan: Option<String>,
     left_out: bool,
 }
 
-/// A digest of what a shortened conversation leaves out, and how many messages stay. `None` if it is short enough.
-pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
+/// A summary of what a shortened conversation leaves out, and how many messages stay. `None` if it is short enough.
+pub fn summarize(messages: &[Message]) -> Option<(String, usize)> {
     // A kept part must not begin with results whose calls are gone.
     let start = (messages.len().saturating_sub(KEPT)..messages.len())
         .find(|&at| !matches!(messages[at], Message::Results(_)))
@@ -46,40 +46,40 @@ pub fn digest(messages: &[Message]) -> Option<(String, usize)> {
     if start < 2 {
         return None;
     }
-    let mut digest = Digest::default();
+    let mut summary = Summary::default();
     let mut calls: &[ToolRequest] = &[];
     for message in &messages[..start] {
         match message {
             Message::User(content) => {
                 let said = content.iter().map(text_of).collect::<Vec<_>>().join(" ");
                 match said.strip_prefix(HEAD) {
-                    Some(earlier) => digest.take_up(earlier),
-                    None => digest.add(0, &ends(&said, 600)),
+                    Some(earlier) => summary.take_up(earlier),
+                    None => summary.add(0, &ends(&said, 600)),
                 }
             }
             Message::Assistant { text, calls: wanted, .. } => {
                 if !text.trim().is_empty() && text != "Noted." {
-                    digest.add(3, &ends(text, 500));
+                    summary.add(3, &ends(text, 500));
                 }
                 calls = wanted;
             }
             Message::Results(results) => {
                 // They come in the order of the calls.
                 for (call, result) in calls.iter().zip(results) {
-                    digest.done(call, result);
+                    summary.done(call, result);
                 }
             }
         }
     }
-    Some((digest.written(), messages.len() - start))
+    Some((summary.written(), messages.len() - start))
 }
 
-impl Digest {
+impl Summary {
     fn add(&mut self, kind: usize, text: &str) {
         self.lines.push(format!("{}{text}", KINDS[kind]));
     }
 
-    /// Goes on from an earlier digest, so that a second one does not lose the first.
+    /// Goes on from an earlier summary, so that a second one does not lose the first.
     fn take_up(&mut self, earlier: &str) {
         for line in earlier.lines() {
             if let Some(files) = line.strip_prefix(FILES) {
@@ -256,25 +256,25 @@ mod tests {
 
     #[test]
     fn what_was_decided_and_changed_stays() {
-        let (text, kept) = digest(&talk()).unwrap();
+        let (text, kept) = summarize(&talk()).unwrap();
         assert_eq!(kept, KEPT);
         for expect in EXPECT {
             assert!(text.contains(expect), "{expect}: {text}");
         }
         assert!(!text.contains("never.txt;") && !text.contains("secret of the file"), "{text}");
-        assert!(digest(&talk()[..5]).is_none());
+        assert!(summarize(&talk()[..5]).is_none());
     }
 
     #[test]
-    fn a_second_digest_keeps_the_first() {
+    fn a_second_summary_keeps_the_first() {
         let mut messages = talk();
         for _ in 0..5 {
-            let (text, kept) = digest(&messages).unwrap();
+            let (text, kept) = summarize(&messages).unwrap();
             replace(&mut messages, &text, kept);
             messages.extend(step("write", &json!({"path": "b.txt", "content": ""}), "Written", false));
             messages.extend((0..KEPT).map(|at| if at % 2 == 0 { user("more") } else { said("fine", Vec::new()) }));
         }
-        let (text, _) = digest(&messages).unwrap();
+        let (text, _) = summarize(&messages).unwrap();
         for expect in EXPECT.iter().filter(|expect| !expect.starts_with("Files")) {
             assert!(text.contains(expect), "{expect}: {text}");
         }
@@ -297,7 +297,7 @@ mod tests {
             ));
         }
         messages.extend(tail);
-        let (text, _) = digest(&messages).unwrap();
+        let (text, _) = summarize(&messages).unwrap();
         assert!(text.len() <= LONGEST, "{}", text.len());
         assert!(text.contains("Make it blue.") && text.contains("wish 2999\n") && text.contains(LEFT_OUT), "{text}");
         assert!(text.contains("y2999\n") && !text.contains("You used"), "{text}");

@@ -44,8 +44,8 @@ enum Command {
     },
 }
 
-const EXEC_JSON: &str = include_str!("../../../docs/schema/exec-json.schema.json");
-const EXEC_STREAM: &str = include_str!("../../../docs/schema/exec-stream-json.schema.json");
+const EXEC_JSON: &str = include_str!("../schema/exec-json.schema.json");
+const EXEC_STREAM: &str = include_str!("../schema/exec-stream-json.schema.json");
 
 /// A format for programs.
 #[derive(Clone, Copy, ValueEnum)]

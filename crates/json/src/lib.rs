@@ -26,4 +26,4 @@ mod write;
 pub use error::Error;
 pub use raw::Raw;
 pub use reader::{Deviation, Kind, MAX_DEPTH, Mark, Names, Reader, Sequence, Watch};
-pub use write::{write_f64, write_i64, write_raw, write_str, write_u64};
+pub use write::{char_floor, write_f64, write_i64, write_raw, write_str, write_u64};

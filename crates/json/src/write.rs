@@ -87,3 +87,9 @@ pub fn write_raw(out: &mut Vec<u8>, json: &str) {
         }
     }
 }
+
+/// The largest position of a character's start in `text` that is not behind `at`: where a text can be cut.
+/// The standard library has this from Rust 1.91 on.
+pub fn char_floor(text: &str, at: usize) -> usize {
+    if at >= text.len() { text.len() } else { (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0) }
+}

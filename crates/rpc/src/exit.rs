@@ -93,7 +93,7 @@ fn last_lines(text: &str) -> Vec<String> {
         if line.len() > room {
             // The first line that does not fit is shown as far as it goes, unless that is next to nothing.
             if lines.is_empty() {
-                lines.push(format!("{}…", &line[..line.floor_char_boundary(room)]));
+                lines.push(format!("{}…", &line[..tieline_json::char_floor(line, room)]));
             }
             break;
         }

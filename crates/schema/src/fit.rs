@@ -5,7 +5,7 @@ use crate::{
     ToolCallUpdate, Update, to_json,
 };
 use std::fmt::Write as _;
-use tieline_json::{Raw, write_str};
+use tieline_json::{Raw, char_floor, write_str};
 
 /// The longest update, in bytes of JSON, that clients of 2025 can read: the line around it must stay below 64 KiB, where
 /// asyncio's reader gives up and with it every client in Python up to version 0.9 of its library.
@@ -25,7 +25,7 @@ const LOCATIONS: usize = 16;
 pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let (piece, more) = rest.split_at(rest.floor_char_boundary(PIECE));
+        let (piece, more) = rest.split_at(char_floor(rest, PIECE));
         rest = more;
         (!piece.is_empty()).then_some(piece)
     })
@@ -133,7 +133,7 @@ fn left_out(what: &str, base64: usize) -> ContentBlock {
 fn shorten_text(text: &mut String, most: usize) {
     if text.len() > most {
         let all = text.len();
-        text.truncate(text.floor_char_boundary(most));
+        text.truncate(char_floor(text, most));
         let shown = text.len();
         let _ = write!(text, "\n… (cut to fit: {shown} of {all} bytes)");
     }

@@ -81,7 +81,7 @@ impl Client<Refuse> {
             budget: BUDGET,
             deadlines: Deadlines {
                 hello: Duration::from_secs(30),
-                set_up: Duration::from_mins(2),
+                set_up: Duration::from_secs(2 * 60),
                 quick: Duration::from_secs(30),
             },
         }

@@ -6,12 +6,14 @@ mod common;
 
 use common::{SOON, Wire, agent_wire, agent_wire_with, hello, in_every_dialect, said, updates};
 use serde_json::{Value, json};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
-use tieline::agent::{Agent, Ask, Server, Turn, from_fn};
+use tieline::agent::{Agent, Ask, Recorder, Server, Turn, from_fn};
 use tieline::schema::{CommandSubject, Items, ToolCallContentChunk};
 use tieline::{
-    ContentBlock, Cost, Dialect, Diff, Error, Patch, PermissionOptionKind, PlanEntry, PlanStatus, Raw, Result,
-    StopReason, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind,
+    ContentBlock, Cost, Dialect, Diff, Error, MessageKind, Patch, PermissionOptionKind, PlanEntry, PlanStatus, Raw,
+    Result, StopReason, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind, Update,
 };
 
 /// An agent that does what the prompt says.
@@ -61,6 +63,10 @@ async fn act(turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
             );
             let decision = turn.ask(ask).await?;
             turn.say(format!("{} {:?}", decision.is_allowed(), decision.option_id())).await?;
+        }
+        "question" => {
+            let decision = turn.ask(Ask::new("Really?").description("It is late.")).await?;
+            turn.say(format!("{:?}", decision.option_id())).await?;
         }
         "unfinished" => drop(turn.tool("Left open").id("open-1").start().await?),
         "wait" => {
@@ -264,6 +270,117 @@ async fn v2_perm_05_06_08_a_command_in_question() {
         }
         wire.reply(&ask, json!({"outcome": {"outcome": "selected", "optionId": "n"}})).await;
         assert_eq!(said(&wire.turn_end(dialect, id).await.1), "false Some(\"n\")");
+    })
+    .await;
+}
+
+/// A question about no tool call is one where the dialect has no other words; it ends like every call.
+#[tokio::test]
+async fn a_question_about_nothing_in_particular_leaves_nothing_open() {
+    in_every_dialect(|dialect| async move {
+        let (mut wire, session) = open(dialect).await;
+        let mut asked = Vec::new();
+        for (answer, status) in [("allow", "completed"), ("reject", "failed"), ("", "failed")] {
+            let id = wire.prompt(&session, "question").await;
+            let (ask, mut seen) = wire.request("session/request_permission").await;
+            if answer.is_empty() {
+                wire.notify("session/cancel", json!({"sessionId": session})).await;
+            } else {
+                wire.reply(&ask, json!({"outcome": {"outcome": "selected", "optionId": answer}})).await;
+            }
+            seen.extend(wire.turn_end(dialect, id).await.1);
+            let calls: Vec<&Value> = seen
+                .iter()
+                .map(|message| &message["params"]["update"])
+                .filter(|update| update.get("toolCallId").is_some())
+                .collect();
+            if dialect == Dialect::V2 {
+                assert!(calls.is_empty() && ask["params"].get("toolCall").is_none(), "{calls:?} {ask}");
+                continue;
+            }
+            let call = &ask["params"]["toolCall"]["toolCallId"];
+            assert!(calls.iter().all(|update| update["toolCallId"] == *call), "{calls:?}");
+            assert_eq!(
+                calls.last().map(|update| &update["status"]),
+                Some(&json!(status)),
+                "{dialect} {answer}: {calls:?}"
+            );
+            assert!(!asked.contains(call), "each question is a call of its own");
+            asked.push(call.clone());
+        }
+    })
+    .await;
+}
+
+struct Notes(std::sync::Mutex<Vec<String>>);
+
+impl Recorder for Notes {
+    fn record<'r>(&'r self, update: &'r Update) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'r>> {
+        let note = match update {
+            Update::Chunk(chunk) => format!("{:?} {}", chunk.kind, chunk.content.as_text().unwrap_or_default()),
+            Update::ToolCall(call) => format!("{} {:?}", call.tool_call_id, call.status.set()),
+            Update::SessionInfo(info) => format!("title {:?}", info.title.set()),
+            Update::Usage(_) => return Box::pin(async { Err(Error::internal("the disk is full")) }),
+            other => format!("{other:?}"),
+        };
+        self.0.lock().unwrap().push(note);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// What a session tells is seen by its recorder first, and what can't be recorded is not told.
+#[tokio::test]
+async fn everything_that_is_told_can_be_recorded() {
+    in_every_dialect(|dialect| async move {
+        let notes = Arc::new(Notes(Vec::new().into()));
+        let recorder = Arc::clone(&notes);
+        let agent = from_fn("recorded", move |turn: Turn, _| {
+            let recorder = Arc::clone(&recorder);
+            async move {
+                turn.session().record_to(recorder);
+                turn.think("hm").await?;
+                turn.say("yes").await?;
+                turn.update_unrecorded(Update::text(MessageKind::Agent, None, "passing")).await?;
+                turn.session().title("Title").await?;
+                drop(turn.tool("Left open").id("open-1").start().await?);
+                turn.end_calls(ToolCallStatus::Cancelled).await?;
+                assert!(turn.usage(1, 2, None).await.is_err());
+                Ok(StopReason::EndTurn)
+            }
+        });
+        let mut wire = agent_wire(agent);
+        let session = wire.open(dialect).await;
+        let (_, seen) = wire.turn(dialect, &session, "go").await;
+        assert_eq!(said(&seen), "yespassing");
+        assert!(updates(&seen, "usage_update").is_empty(), "{seen:?}");
+        let expect =
+            ["Thought hm", "Agent yes", "title Some(\"Title\")", "open-1 Some(Pending)", "open-1 Some(Cancelled)"];
+        assert_eq!(*notes.0.lock().unwrap(), expect, "{dialect}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_turn_that_is_over_asks_nothing() {
+    in_every_dialect(|dialect| async move {
+        let (tell, mut told) = tokio::sync::mpsc::channel(1);
+        let late = from_fn("late", move |turn: Turn, _| {
+            let tell = tell.clone();
+            async move {
+                tokio::spawn(async move {
+                    while turn.say("on").await.is_ok() {
+                        tokio::task::yield_now().await;
+                    }
+                    let _ = tell.send(turn.ask(Ask::new("Really?")).await).await;
+                });
+                Ok(StopReason::EndTurn)
+            }
+        });
+        let mut wire = agent_wire(late);
+        let session = wire.open(dialect).await;
+        wire.turn(dialect, &session, "go").await;
+        let answer = tokio::time::timeout(SOON, told.recv()).await.expect("no question is left open");
+        assert_eq!(answer, Some(Err(Error::TurnOver)), "{dialect}");
     })
     .await;
 }

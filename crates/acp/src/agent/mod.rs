@@ -20,7 +20,7 @@ mod turn;
 pub use client::ClientHandle;
 pub(crate) use client::extension;
 pub use function::{FnAgent, from_fn};
-pub use outlet::SessionHandle;
+pub use outlet::{Recorder, SessionHandle};
 pub use permission::{Ask, Decision};
 pub use server::{Server, serve, serve_stdio};
 pub use terminal::{Finished, Terminal};

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tieline_rpc::sync::Lock;
@@ -58,11 +59,19 @@ impl Hello {
     }
 }
 
+/// Sees everything that a session tells, so that it can be stored: [`SessionHandle::record_to`].
+pub trait Recorder: Send + Sync {
+    /// Takes an update. The client is told it when this is done, and not at all if it fails.
+    fn record<'r>(&'r self, update: &'r Update) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'r>>;
+}
+
 pub(crate) struct Outlet {
     pub(crate) id: SessionId,
     pub(crate) peer: Peer,
     pub(crate) hello: Arc<Hello>,
     inner: Mutex<Inner>,
+    /// Who sees what is told before the client does.
+    recorder: OnceLock<Arc<dyn Recorder>>,
     /// Its turns, once it is open.
     pub(super) slot: OnceLock<Weak<Slot>>,
     me: Weak<Self>,
@@ -117,8 +126,8 @@ impl Outlet {
             title: None,
             closed: false,
         };
-        let (inner, slot) = (Mutex::new(inner), OnceLock::new());
-        Arc::new_cyclic(|me| Self { id, peer, hello, inner, slot, me: me.clone() })
+        let (inner, recorder, slot) = (Mutex::new(inner), OnceLock::new(), OnceLock::new());
+        Arc::new_cyclic(|me| Self { id, peer, hello, inner, recorder, slot, me: me.clone() })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -129,16 +138,29 @@ impl Outlet {
         self.inner.locked()
     }
 
-    /// Sends an update when there is room; `turn` if it belongs to one.
+    /// Has an update recorded, then sends it when there is room; `turn` if it belongs to one.
     pub(crate) async fn send(&self, turn: Option<u64>, update: Update) -> Result<()> {
+        if let Some(recorder) = self.recorder.get() {
+            self.lock().admit(turn)?;
+            recorder.record(&update).await?;
+        }
+        self.send_unrecorded(turn, update).await
+    }
+
+    /// Sends an update when there is room.
+    pub(crate) async fn send_unrecorded(&self, turn: Option<u64>, update: Update) -> Result<()> {
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(turn)?;
         self.put(&mut inner, update)
     }
 
-    /// Sends a piece of text. The hot path: nothing is built, the text goes straight into the buffer.
+    /// Sends a piece of text. The hot path: unless it is recorded, nothing is built, the text goes straight into the buffer.
     pub(crate) async fn send_text(&self, turn: u64, kind: MessageKind, message_id: &str, text: &str) -> Result<()> {
+        if let Some(recorder) = self.recorder.get() {
+            self.lock().admit(Some(turn))?;
+            recorder.record(&Update::text(kind, Some(message_id.to_owned()), text)).await?;
+        }
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(Some(turn))?;
@@ -326,7 +348,7 @@ impl Outlet {
         };
         let mut result = Ok(());
         for update in updates {
-            result = self.send(None, update).await;
+            result = self.send_unrecorded(None, update).await;
             if result.is_err() {
                 break;
             }
@@ -366,6 +388,17 @@ impl Outlet {
         self.send(None, ConfigOptionsUpdate { options, meta: None }.into()).await
     }
 
+    /// Ends the tool calls that have no final status yet. Each is recorded, also if the client is gone.
+    pub(crate) async fn end_calls(&self, turn: u64, status: ToolCallStatus) -> Result<()> {
+        let open = std::mem::take(&mut self.lock().open_calls);
+        let mut result = Ok(());
+        for call in open {
+            let update = ToolCallUpdate::new(call).status(status.clone());
+            result = result.and(self.send(Some(turn), update.into()).await);
+        }
+        result
+    }
+
     pub(crate) fn track_call(&self, id: &str) {
         self.lock().open_calls.push(id.to_owned());
     }
@@ -387,7 +420,7 @@ impl Outlet {
 }
 
 impl Inner {
-    fn admit(&self, turn: Option<u64>) -> Result<()> {
+    pub(super) fn admit(&self, turn: Option<u64>) -> Result<()> {
         if self.closed {
             return Err(Error::Closed("the session is closed".into()));
         }
@@ -449,6 +482,13 @@ impl SessionHandle {
     /// The client itself.
     pub fn client(&self) -> ClientHandle {
         ClientHandle::new(self.outlet.peer.clone(), Arc::clone(&self.outlet.hello), Some(self.outlet.id.clone()))
+    }
+
+    /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the
+    /// prompt, states, answers) is not, nor is what goes out by [`super::Turn::update_unrecorded`]. A turn that ends by itself has
+    /// its open calls recorded by [`super::Turn::end_calls`].
+    pub fn record_to(&self, recorder: Arc<dyn Recorder>) {
+        let _ = self.outlet.recorder.set(recorder);
     }
 
     /// Sends any update. What the client's dialect can't say is said as near as possible, or left out.

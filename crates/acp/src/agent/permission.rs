@@ -1,10 +1,12 @@
 //! Asking the user before something is done.
 
+use super::tool::ToolCallBuilder;
 use super::turn::Turn;
 use crate::error::{Error, Result};
+use crate::wire::new_id;
 use tieline_schema::{
-    ClientCall, CommandSubject, PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest,
-    PermissionResponse, PermissionSubject, ToolCallSubject, ToolCallUpdate, fit_call,
+    ClientCall, CommandSubject, Dialect, PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest,
+    PermissionResponse, PermissionSubject, ToolCallStatus, ToolCallSubject, ToolCallUpdate, fit_call,
 };
 
 /// So many bytes of a question are left for what is not the call.
@@ -98,22 +100,36 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
     } else {
         question
     };
+    let shared = &turn.shared;
+    shared.outlet.lock().admit(Some(shared.number))?;
     if turn.is_cancelled() {
         return Ok(Decision::Cancelled);
     }
-    let shared = &turn.shared;
-    let mut subject = question.subject;
-    if let (Some(PermissionSubject::ToolCall(subject)), Some(longest)) = (&mut subject, shared.outlet.hello.longest()) {
-        fit_call(&mut subject.tool_call, longest - AROUND_CALL);
-    }
-    let request = PermissionRequest {
+    let mut request = PermissionRequest {
         session_id: shared.outlet.id.clone(),
         title: question.title.unwrap_or_else(|| "Permission required".into()),
         description: question.description,
-        subject,
+        subject: question.subject,
         options: question.options.clone(),
         meta: None,
     };
+    let made_up = match &request.subject {
+        Some(PermissionSubject::ToolCall(_)) => false,
+        Some(PermissionSubject::Command(command)) => command.tool_call_id.is_none(),
+        _ => true,
+    };
+    // Elsewhere there are only questions about tool calls, so it is one: it begins here, and ends with the answer.
+    let mut own_call = None;
+    if made_up && turn.dialect() != Dialect::V2 {
+        let tool_call = ToolCallUpdate { tool_call_id: new_id("call"), ..request.tool_call() };
+        own_call = Some(ToolCallBuilder::of(turn.clone(), tool_call.clone()).start().await?);
+        request.subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call, meta: None }));
+    }
+    if let (Some(PermissionSubject::ToolCall(subject)), Some(longest)) =
+        (&mut request.subject, shared.outlet.hello.longest())
+    {
+        fit_call(&mut subject.tool_call, longest - AROUND_CALL);
+    }
     let client = turn.client();
     let asking = Asking::new(turn);
     // Cancelled while the user thinks: stop waiting. That drops the call, which withdraws the question.
@@ -123,12 +139,21 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
         answer = client.ask::<PermissionResponse>(ClientCall::Permission(request), None) => answer.map(Some),
     };
     drop(asking);
-    match answer {
-        Ok(Some(answer)) => Ok(decide(&answer.outcome, question.options)),
+    let decision = match answer {
+        Ok(Some(answer)) => decide(&answer.outcome, question.options),
         // Nobody is left to decide.
-        Ok(None) | Err(Error::Closed(_)) => Ok(Decision::Cancelled),
-        Err(error) => Err(error),
+        Ok(None) | Err(Error::Closed(_)) => return Ok(Decision::Cancelled),
+        Err(error) => return Err(error),
+    };
+    if let Some(call) = own_call {
+        let status = match &decision {
+            Decision::Cancelled => ToolCallStatus::Cancelled,
+            decision if decision.is_allowed() => ToolCallStatus::Completed,
+            Decision::Chosen(_) => ToolCallStatus::Failed,
+        };
+        call.update(ToolCallUpdate::default().status(status)).await?;
     }
+    Ok(decision)
 }
 
 /// While this lives, the client is told that the turn waits for the user.

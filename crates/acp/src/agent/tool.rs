@@ -22,8 +22,11 @@ pub struct ToolCallBuilder {
 
 impl ToolCallBuilder {
     pub(crate) fn new(turn: Turn, title: String) -> Self {
-        let call = ToolCallUpdate::new(new_id("call")).title(title).status(ToolCallStatus::Pending);
-        Self { turn, call, stoppable: false }
+        Self::of(turn, ToolCallUpdate::new(new_id("call")).title(title))
+    }
+
+    pub(crate) fn of(turn: Turn, call: ToolCallUpdate) -> Self {
+        Self { turn, call: call.status(ToolCallStatus::Pending), stoppable: false }
     }
 
     /// Uses this id instead of a new one. It must be unique in the session.
@@ -100,6 +103,11 @@ impl ToolCall {
     /// Its id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// The turn that it belongs to.
+    pub fn turn(&self) -> &Turn {
+        &self.turn
     }
 
     /// Changes anything about it. The id is filled in.

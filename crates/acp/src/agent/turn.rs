@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::Lock;
 use tieline_schema::{
-    Chunk, ContentBlock, Cost, Dialect, MessageKind, Patch, Plan, PlanEntry, PlanUpdate, SessionId, Update, UsageUpdate,
+    Chunk, ContentBlock, Cost, Dialect, MessageKind, Patch, Plan, PlanEntry, PlanUpdate, SessionId, ToolCallStatus,
+    ToolCallUpdate, Update, UsageUpdate,
 };
 
 /// One prompt at work. Clones are the same turn.
@@ -153,6 +154,11 @@ impl Turn {
         ToolCallBuilder::new(self.clone(), title.into())
     }
 
+    /// The same with all that is known of it already. Its id must be unique in the session.
+    pub fn tool_from(&self, call: ToolCallUpdate) -> ToolCallBuilder {
+        ToolCallBuilder::of(self.clone(), call)
+    }
+
     /// Asks the user for permission and waits for the decision. A cancelled turn is a decision too.
     pub async fn ask(&self, question: Ask) -> Result<Decision> {
         // Boxed, like everything large that is rare: a handler's future has room for all that it may ever await.
@@ -177,6 +183,17 @@ impl Turn {
             self.end_message();
         }
         self.shared.outlet.send(Some(self.shared.number), update).await
+    }
+
+    /// The same for what passes, such as how far something is: a [`super::Recorder`] does not see it.
+    pub async fn update_unrecorded(&self, update: impl Into<Update>) -> Result<()> {
+        self.shared.outlet.send_unrecorded(Some(self.shared.number), update.into()).await
+    }
+
+    /// Gives all tool calls of the turn that have no final status this one. The engine does so when the turn ends; who has the
+    /// session recorded does it before, so that this is recorded too.
+    pub async fn end_calls(&self, status: ToolCallStatus) -> Result<()> {
+        self.shared.outlet.end_calls(self.shared.number, status).await
     }
 
     /// True once the client does not want the turn any more.

@@ -1,18 +1,20 @@
 //! `tieline agents`: the agents that are known here, and how they come and go.
 
 use crate::shared::{
-    CONFIG, Failed, USAGE, WRONG, bad_config, finish, load_config, load_or_make_config, note, pair, table,
+    CONFIG, Failed, ListFormat, USAGE, WRONG, bad_config, finish, load_config, load_or_make_config, note, pair, table,
 };
 use clap::{Args, Subcommand, ValueHint};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline::Protocol;
-use tieline_client::agents::{self, AgentSpec, BUILT_IN, KNOWN, NewAgent, find_program, resolve};
+use tieline_client::agents::{self, BUILT_IN, KNOWN, NewAgent, find_program, resolve};
 use tieline_client::config::{Config, Sources, Value};
 use tieline_client::sanitize;
+use tieline_host::roots::shown;
 
 /// Agents by name: list, add, remove, find, import
 #[derive(Args)]
@@ -24,7 +26,10 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Those of your configuration, the built-in one, and well-known ones
-    List,
+    List {
+        #[command(flatten)]
+        format: ListFormat,
+    },
     /// Give an agent a name: tieline agents add mine -- my-agent --acp
     Add {
         /// Its name
@@ -57,6 +62,8 @@ enum Command {
     Which {
         /// Its name
         name: String,
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Add agents from the ACP registry's JSON, from Zed's settings or from acpx's configuration
     Import {
@@ -84,7 +91,7 @@ fn work(command: Command) -> Result<String, Failed> {
     let makes = matches!(command, Command::Add { .. } | Command::Import { .. });
     let (sources, config) = if makes { load_or_make_config()? } else { load_config()? };
     match command {
-        Command::List => Ok(list(&config)),
+        Command::List { format } => Ok(list(&config, format)),
         Command::Add { name, env, env_from, cwd, protocol, replace, command } => {
             let plain = env.into_iter().map(|(name, value)| (name, Value::Plain(value)));
             let taken = env_from.into_iter().map(|(name, from)| (name, Value::Env(from)));
@@ -105,70 +112,110 @@ fn work(command: Command) -> Result<String, Failed> {
             note(format_args!("removed {name} from {}", path.display()));
             Ok(String::new())
         }
-        Command::Which { name } => which(&config, &name),
+        Command::Which { name, format } => which(&config, &name, format),
         Command::Import { file, only, replace, dry_run } => import(&sources, &config, &file, &only, replace, dry_run),
     }
 }
 
-fn words(spec: &AgentSpec) -> String {
-    agents::join_line(&spec.command)
+/// An agent of the list. For one that is well known but not there, `install` says how it comes.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    command: Vec<String>,
+    origin: String,
+    installed: bool,
+    install: Option<&'static str>,
 }
 
-fn list(config: &Config) -> String {
-    let mut rows = vec![["NAME", "COMMAND", "FROM"].map(str::to_owned).to_vec()];
-    rows.push(vec![BUILT_IN.into(), "tieline agent".into(), "built in".into()]);
-    for name in config.agents.keys() {
-        if let Ok(spec) = resolve(config, name) {
-            rows.push(vec![name.clone(), words(&spec), spec.origin.to_string()]);
-        }
+fn list(config: &Config, format: ListFormat) -> String {
+    let is_there = |program: &str, cwd: Option<&Path>| find_program(OsStr::new(program), cwd).is_some();
+    let mut listed = vec![Listed {
+        name: BUILT_IN.into(),
+        command: vec!["tieline".into(), "agent".into()],
+        origin: "built in".into(),
+        installed: true,
+        install: None,
+    }];
+    for spec in config.agents.keys().filter_map(|name| resolve(config, name).ok()) {
+        let installed = is_there(&spec.command[0], spec.cwd.as_deref());
+        let (name, command, origin) = (spec.name, spec.command, spec.origin.to_string());
+        listed.push(Listed { name, command, origin, installed, install: None });
     }
     for known in KNOWN.iter().filter(|known| !config.agents.contains_key(known.name)) {
-        let there = find_program(OsStr::new(known.command[0]), None).is_some();
-        let from = if there { "on PATH".to_owned() } else { format!("not installed: {}", known.install) };
-        rows.push(vec![known.name.into(), known.command.join(" "), from]);
+        let installed = is_there(known.command[0], None);
+        listed.push(Listed {
+            name: known.name.into(),
+            command: known.command.iter().map(ToString::to_string).collect(),
+            origin: if installed { "on PATH".to_owned() } else { format!("not installed: {}", known.install) },
+            installed,
+            install: (!installed).then_some(known.install),
+        });
     }
-    let mut text = table(&rows);
-    if let Some(agent) = &config.agent {
-        let _ = writeln!(text, "\nUsed unless another is named: {agent}");
-    }
-    text
+    format.print(&listed, |listed| {
+        let head = ["NAME", "COMMAND", "FROM"].map(str::to_owned).to_vec();
+        let row = |one: &Listed| vec![one.name.clone(), agents::join_line(&one.command), one.origin.clone()];
+        let mut text = table(&std::iter::once(head).chain(listed.iter().map(row)).collect::<Vec<_>>());
+        if let Some(agent) = &config.agent {
+            let _ = writeln!(text, "\nUsed unless another is named: {agent}");
+        }
+        text
+    })
 }
 
-fn which(config: &Config, name: &str) -> Result<String, Failed> {
+/// What a name starts. No secret is among the variables.
+#[derive(Serialize)]
+struct Found {
+    name: String,
+    program: String,
+    command: Vec<String>,
+    origin: String,
+    protocol: String,
+    cwd: Option<String>,
+    env: BTreeMap<String, String>,
+}
+
+fn which(config: &Config, name: &str, format: ListFormat) -> Result<String, Failed> {
     let spec = resolve(config, name).map_err(|error| (WRONG, error.to_string()))?;
-    let program = find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref());
-    let mut rows = vec![
-        vec!["command".to_owned(), words(&spec)],
-        vec!["from".into(), spec.origin.to_string()],
-        vec!["protocol".into(), spec.protocol_or_default().to_string()],
-    ];
-    rows.extend(spec.cwd.as_ref().map(|cwd| vec!["folder".to_owned(), tieline_host::roots::shown(cwd)]));
-    rows.extend(
-        spec.env
-            .iter()
-            .map(|(name, value)| vec!["variable".to_owned(), sanitize::exact_line(&format!("{name} = {value}"))]),
-    );
-    match program {
-        Some(path) => rows.insert(0, vec!["program".into(), tieline_host::roots::shown(&path)]),
-        None => {
-            return Err((
-                7,
-                format!("`{}` can't be found; type: tieline doctor {name}", sanitize::exact_line(&spec.command[0])),
-            ));
-        }
+    let Some(program) = find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()) else {
+        let program = sanitize::exact_line(&spec.command[0]);
+        return Err((7, format!("`{program}` can't be found; type: tieline doctor {name}")));
+    };
+    let found = Found {
+        program: shown(&program),
+        origin: spec.origin.to_string(),
+        protocol: spec.protocol_or_default().to_string(),
+        cwd: spec.cwd.as_deref().map(shown),
+        env: spec.env.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
+        name: spec.name,
+        command: spec.command,
+    };
+    Ok(format.print(&[found], |found| found.iter().map(Found::table).collect()))
+}
+
+impl Found {
+    fn table(&self) -> String {
+        let mut rows = vec![
+            ("program", self.program.clone()),
+            ("command", agents::join_line(&self.command)),
+            ("from", self.origin.clone()),
+            ("protocol", self.protocol.clone()),
+        ];
+        rows.extend(self.cwd.clone().map(|cwd| ("folder", cwd)));
+        let variable = |(name, value): (&String, &String)| sanitize::exact_line(&format!("{name} = {value}"));
+        rows.extend(self.env.iter().map(|one| ("variable", variable(one))));
+        table(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
     }
-    Ok(table(&rows))
 }
 
 fn import(
     sources: &Sources,
     config: &Config,
-    file: &std::path::Path,
+    file: &Path,
     only: &[String],
     replace: bool,
     dry_run: bool,
 ) -> Result<String, Failed> {
-    let shown = file.display();
+    let shown = shown(file);
     let text = std::fs::read_to_string(file).map_err(|error| (USAGE, format!("{shown}: {error}")))?;
     let mut found = agents::import(&text).map_err(|error| (CONFIG, format!("{shown}: {error}")))?;
     if !only.is_empty() {

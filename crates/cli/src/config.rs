@@ -1,11 +1,11 @@
 //! `tieline config`: what counts here and where it comes from, where the files are, and which project is trusted.
 
 use crate::permissions;
-use crate::shared::{Failed, bad_config, finish, here, load_config, note};
+use crate::shared::{Failed, ListFormat, bad_config, finish, here, load_config, note};
 use clap::{Args, Subcommand, ValueEnum};
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use tieline_client::config::{Origin, Sources, schema};
+use tieline_client::config::{Origin, Shown, Sources, schema};
 use tieline_client::{export, sanitize};
 
 /// The configuration: what counts here, where it comes from, and which project is trusted
@@ -22,6 +22,8 @@ enum Command {
         /// Also where each comes from
         #[arg(long)]
         origin: bool,
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// The files that are looked at, in their order
     Path,
@@ -63,7 +65,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 fn work(command: Command) -> Result<String, Failed> {
     match command {
-        Command::Show { origin } => show(origin),
+        Command::Show { origin, format } => show(origin, format),
         Command::Path => paths(),
         Command::Schema { output: None } => Ok(export::json_text(&schema()) + "\n"),
         Command::Schema { output: Some(Output::Json) } => Ok(EXEC_JSON.to_owned()),
@@ -73,17 +75,16 @@ fn work(command: Command) -> Result<String, Failed> {
     }
 }
 
-fn show(origin: bool) -> Result<String, Failed> {
+fn show(origin: bool, format: ListFormat) -> Result<String, Failed> {
     let (_, config) = load_config()?;
-    let mut out = String::new();
-    for (key, value, from) in config.shown() {
-        let from = if origin { format!("  # {from}") } else { String::new() };
-        let _ = writeln!(out, "{}", sanitize::exact_line(&format!("{key} = {value}{from}")));
-    }
-    if config.shown().iter().all(|(.., from)| *from == Origin::BuiltIn) {
+    if config.shown().iter().all(|one| one.origin == Origin::BuiltIn) {
         note("nothing is configured here; `tieline config path` says where the files would be");
     }
-    Ok(out)
+    let line = |one: &Shown| {
+        let from = if origin { format!("  # {}", one.origin) } else { String::new() };
+        sanitize::exact_line(&format!("{one}{from}")) + "\n"
+    };
+    Ok(format.print(config.shown(), |all| all.iter().map(line).collect()))
 }
 
 fn paths() -> Result<String, Failed> {

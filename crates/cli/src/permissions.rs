@@ -1,7 +1,8 @@
 //! `tieline config permissions`: what would happen and why, which rules there are, and how one that was learned is taken back.
 
-use crate::shared::{Failed, USAGE, bad_config, here, note};
+use crate::shared::{Failed, ListFormat, USAGE, bad_config, here, note};
 use clap::Subcommand;
+use serde::Serialize;
 use std::fmt::Write as _;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::permission::{Facts, Preset};
@@ -13,7 +14,10 @@ use tieline_host::rules::{Because, Decision, Engine, Learned, Limits, Rule, Verd
 #[derive(Subcommand)]
 pub enum Command {
     /// Every rule that counts here and where it was written; those that were learned come with a number
-    List,
+    List {
+        #[command(flatten)]
+        format: ListFormat,
+    },
     /// What would happen here, by which rule or preset, from which file and line
     #[command(
         after_help = "Examples:\n  tieline config permissions test 'run git push'\n  tieline config permissions test \
@@ -26,6 +30,8 @@ pub enum Command {
         /// With this preset instead of that of the configuration: ask, allow-reads, plan, allow-edits, auto, allow-all or deny-all
         #[arg(long)]
         preset: Option<Preset>,
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Take back what was decided for always in this folder
     Remove {
@@ -41,8 +47,11 @@ pub fn work(command: Command) -> Result<String, Failed> {
     let config = Config::load(&sources, &Flags::default()).map_err(bad_config)?;
     config.permissions.notes.iter().for_each(|text| note(exact_line(text)));
     match command {
-        Command::List => list(&config),
-        Command::Test { what, preset } => test(&config, &sources, &what.join(" "), preset),
+        Command::List { format } => list(&config, format),
+        Command::Test { what, preset, format } => {
+            let tested = test(&config, &sources, &what.join(" "), preset)?;
+            Ok(format.print(&tested, |tested| tested.iter().map(Tested::text).collect()))
+        }
         Command::Remove { which } => remove(config.permissions.learned.as_ref(), &which.join(" ")),
     }
 }
@@ -55,61 +64,93 @@ fn preset_of(config: &Config) -> Preset {
     config.permissions.default.unwrap_or_default()
 }
 
-fn list(config: &Config) -> Result<String, Failed> {
-    let preset = preset_of(config);
-    let mut out = format!("preset {preset}: {}\n", preset.about());
-    let mut row = |number: &str, decision: Decision, rule: &Rule, from: &str| {
-        let line = format!("{} {rule}", decision.word());
-        let _ = writeln!(out, "{number:>3}  {}  # {}", exact_line(&line), exact_line(from));
+/// A rule of the list. One that was learned has a number, by which it is taken back.
+#[derive(Serialize)]
+struct Listed {
+    number: Option<usize>,
+    decision: &'static str,
+    rule: String,
+    origin: String,
+}
+
+fn list(config: &Config, format: ListFormat) -> Result<String, Failed> {
+    let row = |number: Option<usize>, decision: Decision, rule: &Rule| Listed {
+        number,
+        decision: decision.word(),
+        rule: rule.to_string(),
+        origin: rule.origin().unwrap_or("built in").to_owned(),
     };
-    for (decision, rule) in config.permissions.rules.iter() {
-        row("", decision, rule, rule.origin().unwrap_or("built in"));
-    }
+    let mut rows: Vec<Listed> =
+        config.permissions.rules.iter().map(|(decision, rule)| row(None, decision, rule)).collect();
     if let Some(learned) = &config.permissions.learned {
         let rules = learned.load().map_err(|error| wrong(error.to_string()))?;
-        for (at, (decision, rule)) in rules.iter().enumerate() {
-            row(&(at + 1).to_string(), decision, rule, &format!("learned: {}", rule.origin().unwrap_or_default()));
+        rows.extend(rules.iter().enumerate().map(|(at, (decision, rule))| row(Some(at + 1), decision, rule)));
+    }
+    Ok(format.print(&rows, |rows| {
+        let preset = preset_of(config);
+        let mut out = format!("preset {preset}: {}\n", preset.about());
+        for Listed { number, decision, rule, origin } in rows {
+            let (number, learned) =
+                number.map_or_else(Default::default, |number| (number.to_string(), "learned: "));
+            let line = exact_line(&format!("{decision} {rule}  # {learned}{origin}"));
+            let _ = writeln!(out, "{number:>3}  {line}");
         }
-        if rules.iter().next().is_some() {
+        if rows.iter().any(|row| row.number.is_some()) {
             note(
                 "a rule with a number was decided for always in this folder; to take it back: tieline config permissions remove NUMBER",
             );
         }
-    }
-    Ok(out)
+        out
+    }))
 }
 
-fn test(config: &Config, sources: &Sources, what: &str, preset: Option<Preset>) -> Result<String, Failed> {
+/// What would happen, and why.
+#[derive(Serialize)]
+struct Tested {
+    action: String,
+    /// Whether it would happen in the sandbox.
+    sandboxed: bool,
+    outcome: &'static str,
+    reasons: Vec<String>,
+}
+
+impl Tested {
+    fn new(action: &str, sandboxed: bool, verdict: &Verdict) -> Self {
+        Self { action: action.to_owned(), sandboxed, outcome: outcome(verdict.decision), reasons: reasons(verdict) }
+    }
+
+    fn text(&self) -> String {
+        let Self { action, outcome, reasons, .. } = self;
+        let place = if self.sandboxed { " (in the sandbox)" } else { "" };
+        let nobody = if *outcome == "asked" { " (refused where nobody can be asked)" } else { "" };
+        let head = format!("{action}{place}: {outcome}{nobody}\n");
+        reasons.iter().fold(head, |text, reason| text + "  " + &exact_line(reason) + "\n")
+    }
+}
+
+fn test(config: &Config, sources: &Sources, what: &str, preset: Option<Preset>) -> Result<Vec<Tested>, Failed> {
     let roots = Roots::new(&sources.cwd, [] as [&std::path::Path; 0]).map_err(|error| wrong(error.to_string()))?;
     let facts = Facts::of_line(what, &roots).map_err(wrong)?;
     let limits = Limits::handed_over().map_err(wrong)?;
     let engine = Engine::load(preset.unwrap_or(preset_of(config)), &config.permissions, &limits)
         .map_err(|error| wrong(error.to_string()))?;
-    let mut out = String::new();
-    let plain = engine.judge(facts.subject());
-    let mut say = |line: &str, verdict: &Verdict| {
-        let _ = writeln!(out, "{line}: {}", outcome(verdict.decision));
-        for reason in reasons(verdict) {
-            let _ = writeln!(out, "  {}", exact_line(&reason));
-        }
-    };
     let line = facts.lines().first().cloned().unwrap_or_default();
-    say(&line, &plain);
-    let inside = facts.clone().in_sandbox();
-    let sandboxed = engine.judge(inside.subject());
+    let plain = engine.judge(facts.subject());
+    let mut tested = vec![Tested::new(&line, false, &plain)];
+    let sandboxed = engine.judge(facts.clone().in_sandbox().subject());
     if sandboxed.decision != plain.decision {
-        say(&format!("{line} (in the sandbox)"), &sandboxed);
+        tested.push(Tested::new(&line, true, &sandboxed));
     }
-    if let Some((rule, why)) = engine.wonder(facts.subject()) {
-        let _ = writeln!(out, "  {}", exact_line(&format!("the rule `allow {rule}` does not count here: {why}")));
+    if let (Some((rule, why)), Some(last)) = (engine.wonder(facts.subject()), tested.last_mut()) {
+        last.reasons.push(format!("the rule `allow {rule}` does not count here: {why}"));
     }
-    Ok(out)
+    Ok(tested)
 }
 
 fn outcome(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allowed",
-        Decision::Ask => "asked (refused where nobody can be asked)",
+        Decision::Ask => "asked",
         Decision::Deny => "refused",
     }
 }

@@ -1,11 +1,14 @@
-//! What the sub-commands share: printing to a pipe that may close, failing with a code, the runtime, the journal.
+//! What the sub-commands share: printing lists, to a pipe that may close, failing with a code, the runtime, the journal.
 
+use clap::{Args, ValueEnum};
+use serde::Serialize;
 use std::fmt::Display;
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::config::{self, Config, Flags, Sources};
+use tieline_client::export::json_text;
 use tieline_client::journal::{self, Entry, Journal};
 use tieline_coder::model::choose;
 pub use tieline_host::text::cut;
@@ -142,6 +145,30 @@ pub fn colours() -> bool {
     std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The flag that every list has.
+#[derive(Args, Clone, Copy)]
+pub struct ListFormat {
+    /// How to print: for people, or an array of objects for programs
+    #[arg(long, short = 'F', value_enum, default_value = "table")]
+    format: ListForm,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ListForm {
+    Table,
+    Json,
+}
+
+impl ListFormat {
+    /// A list as it was asked for: JSON, or what `people` makes of its rows. Keys are in `snake_case`; docs/lists.md names them.
+    pub fn print<T: Serialize>(self, rows: &[T], people: impl FnOnce(&[T]) -> String) -> String {
+        match self.format {
+            ListForm::Table => people(rows),
+            ListForm::Json => json_text(&serde_json::to_value(rows).unwrap_or_default()) + "\n",
+        }
+    }
 }
 
 /// Rows in columns; the last column is as long as it is.

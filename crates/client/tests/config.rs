@@ -62,8 +62,8 @@ fn later_layers_win_and_say_where_they_come_from() {
     // What holds back adds up: nobody can take it away.
     assert_eq!(config.permissions.rules.deny.len(), 2);
     let origin = |config: &Config, key: &str| {
-        let found = config.shown().iter().rfind(|(name, ..)| name == key).unwrap();
-        found.2.to_string()
+        let found = config.shown().iter().rfind(|one| one.key == *key).unwrap();
+        found.origin.to_string()
     };
     assert!(origin(&config, "agent").ends_with("repo/.tieline/config.local.toml:1"), "{}", origin(&config, "agent"));
     assert!(origin(&config, "format").ends_with("config.toml:2"));
@@ -140,7 +140,7 @@ fn models_and_providers_are_read_like_anything_else() {
     let mine = &config.providers["mine"];
     assert_eq!((mine.format.as_deref(), mine.context, mine.insecure), (Some("openai-chat"), Some(9), true));
     assert_eq!((config.models.default.as_deref(), config.network.tries()), (Some("mine/x"), 0));
-    let shown: Vec<String> = config.shown().iter().map(|(key, value, _)| format!("{key} = {value}")).collect();
+    let shown: Vec<String> = config.shown().iter().map(ToString::to_string).collect();
     for expect in [
         "models.default = \"mine/x\"",
         "models.choices = [\"openai/y\"]",

@@ -4,7 +4,7 @@ use super::file::{self, Leaf, dotted};
 use super::keys::{BuiltIn, KEYS, Kind, Known, look_up};
 use super::sources::VARIABLES;
 use super::trust::Trusted;
-use super::{Config, Error, Flags, HeldBack, Origin, Sources, is_agent_name, permissions};
+use super::{Config, Error, Flags, HeldBack, Origin, Shown, Sources, is_agent_name, permissions};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -115,7 +115,11 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
     for (path, layers) in leaves {
         for leaf in layers {
             origins.add(&leaf);
-            shown.push((dotted(&path), written(&leaf.value, leaf.key.kind), leaf.origin));
+            shown.push(Shown {
+                key: dotted(&path),
+                value: without_secrets(&leaf.value, leaf.key.kind),
+                origin: leaf.origin,
+            });
             let place = path.iter().fold(&mut root, |table, name| &mut table[name.as_str()]);
             match (place, leaf.value) {
                 (Value::Array(all), Value::Array(mut more)) => all.append(&mut more),
@@ -129,16 +133,16 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
     origins.put(&mut config.permissions.rules);
     for key in KEYS {
         if let Some(built_in) = key.built_in
-            && shown.iter().all(|(known, ..)| known != key.path)
+            && shown.iter().all(|one: &Shown| one.key != key.path)
         {
             let value = match built_in {
-                BuiltIn::Text(text) => format!("{text:?}"),
-                BuiltIn::Number(number) => number.to_string(),
+                BuiltIn::Text(text) => text.into(),
+                BuiltIn::Number(number) => number.into(),
             };
-            shown.push((key.path.to_owned(), value, Origin::BuiltIn));
+            shown.push(Shown { key: key.path.to_owned(), value, origin: Origin::BuiltIn });
         }
     }
-    shown.sort_by(|(a, ..), (b, ..)| a.cmp(b));
+    shown.sort_by(|a, b| a.key.cmp(&b.key));
     config.retention = config.sessions.retention();
     (config.held_back, config.shown) = (held_back, shown);
     check(&config)?;
@@ -175,29 +179,33 @@ fn check(config: &Config) -> Result<(), Error> {
     Ok(())
 }
 
-/// A value as it would be written in a file, without secrets.
-fn written(value: &Value, kind: Kind) -> String {
-    let secret = |value: &Value| match (&value["env"], &value["command"]) {
-        (Value::String(name), _) => format!("{{ env = {name:?} }}"),
-        (_, words @ Value::Array(_)) => format!("{{ command = {} }}", written(words, Kind::Words)),
-        _ => "\"…\"".to_owned(),
-    };
+/// A value as it would be written in a file.
+pub(super) fn written(value: &Value) -> String {
     match value {
-        Value::String(text) if kind == Kind::Address => format!("{:?}", without_secrets(text)),
         Value::String(text) => format!("{text:?}"),
-        Value::Array(all) => {
-            format!("[{}]", all.iter().map(|one| written(one, kind)).collect::<Vec<_>>().join(", "))
-        }
+        Value::Array(all) => format!("[{}]", all.iter().map(written).collect::<Vec<_>>().join(", ")),
         Value::Object(values) => {
-            let values: Vec<String> = values.iter().map(|(name, one)| format!("{name} = {}", secret(one))).collect();
+            let values: Vec<String> = values.iter().map(|(name, one)| format!("{name} = {}", written(one))).collect();
             format!("{{ {} }}", values.join(", "))
         }
         other => other.to_string(),
     }
 }
 
+/// A value without what may be secret in it. Where a secret is taken from is none.
+fn without_secrets(value: &Value, kind: Kind) -> Value {
+    match value {
+        Value::String(text) if kind == Kind::Address => public_part(text).into(),
+        Value::Object(values) => {
+            let hide = |one: &Value| if one.is_string() { "…".into() } else { one.clone() };
+            values.iter().map(|(name, one)| (name.clone(), hide(one))).collect::<Map<_, _>>().into()
+        }
+        other => other.clone(),
+    }
+}
+
 /// An address without what may be secret in it: a login, and what follows a `?`.
-fn without_secrets(address: &str) -> String {
+fn public_part(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let authority = authority.rsplit_once('@').map_or(authority.to_owned(), |(_, host)| format!("…@{host}"));

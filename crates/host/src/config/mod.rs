@@ -24,7 +24,7 @@ pub use value::{Value, resolve_all};
 
 use crate::rules;
 use crate::store::Retention;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,29 @@ impl fmt::Display for Origin {
             Self::Variable(name) => write!(f, "${name}"),
             Self::Flag => f.write_str("flag"),
         }
+    }
+}
+
+impl Serialize for Origin {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A value that counts, as it may be shown: what may be secret is `…`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Shown {
+    /// The key as it is written in a file.
+    pub key: String,
+    /// The value.
+    pub value: serde_json::Value,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {}", self.key, layers::written(&self.value))
     }
 }
 
@@ -100,7 +123,7 @@ pub struct Config {
     pub held_back: Vec<HeldBack>,
     /// Every value with its origin, in the order of the keys.
     #[serde(skip)]
-    shown: Vec<(String, String, Origin)>,
+    shown: Vec<Shown>,
 }
 
 /// An agent as the configuration has it.
@@ -293,23 +316,23 @@ impl Config {
 
     /// Where the value of a key comes from, if somebody said it.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
-        self.shown.iter().find(|(known, ..)| known == key).map(|(.., origin)| origin)
+        self.shown.iter().find(|one| one.key == key).map(|one| &one.origin)
     }
 
     /// A mistake at a key, or at the first of a table, with the place where somebody said it.
     pub fn mistake(&self, key: &str, why: impl Into<String>) -> Error {
         let is_at = |known: &str| known.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let said = |origin: &Origin| *origin != Origin::BuiltIn;
-        let found = self.shown.iter().find(|(known, _, origin)| is_at(known) && said(origin));
-        match found.map(|(.., origin)| origin) {
+        let found = self.shown.iter().find(|one| is_at(&one.key) && said(&one.origin));
+        match found.map(|one| &one.origin) {
             Some(Origin::File(path, line)) => Error::at(path, *line, why),
             Some(Origin::Variable(name)) => Error::new(format!("${name}: {}", why.into())),
             _ => Error::new(why),
         }
     }
 
-    /// Every value with its origin: key, value, origin. Secrets are not among the values.
-    pub fn shown(&self) -> &[(String, String, Origin)] {
+    /// Every value with its origin, in the order of the keys.
+    pub fn shown(&self) -> &[Shown] {
         &self.shown
     }
 

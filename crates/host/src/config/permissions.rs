@@ -2,7 +2,7 @@
 
 use super::file::{self, Leaf};
 use super::trust::Trusted;
-use super::{Error, Origin, Sources};
+use super::{Error, Origin, Shown, Sources};
 use crate::files::{Expect, Files, Hash, Window, Write};
 use crate::roots::{self, Roots, shown};
 use crate::rules::{Config, Learned, Rule, Settings};
@@ -15,17 +15,14 @@ use toml_edit::{Array, DocumentMut, Item, Table, Value};
 const OLD: &str = "rules.toml";
 
 /// Adds what was learned in this folder; shown like any other value.
-pub(super) fn learned(
-    sources: &Sources,
-    settings: &mut Settings,
-    shown: &mut Vec<(String, String, Origin)>,
-) -> Result<(), Error> {
+pub(super) fn learned(sources: &Sources, settings: &mut Settings, shown: &mut Vec<Shown>) -> Result<(), Error> {
     let Some(place) = sources.learned() else { return Ok(()) };
     let all = place.load().map_err(|error| Error::new(error.to_string()))?;
     for (decision, rule) in all.iter() {
         let line = rule.origin().and_then(|origin| origin.rsplit_once(':')?.1.parse().ok()).unwrap_or(0);
         let key = format!("permissions.learned.{}", decision.word());
-        shown.push((key, format!("[{:?}]", rule.text()), Origin::File(place.file().to_owned(), line)));
+        let origin = Origin::File(place.file().to_owned(), line);
+        shown.push(Shown { key, value: vec![rule.text()].into(), origin });
     }
     settings.learned = Some(place);
     Ok(())

@@ -1,6 +1,7 @@
 //! What can go wrong, told for people; and how it is told to the peer.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use tieline_rpc::{CallError, Closed};
 use tieline_schema::Raw;
@@ -12,7 +13,10 @@ pub use tieline_rpc::Error as WireError;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something did not work.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// What an implementation meets itself (`io::Error`, `serde_json::Error`, any boxed error, with the feature `anyhow` also those) becomes one
+/// with `?`: [`Error::Internal`], which keeps its cause as [`source`](std::error::Error::source).
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// An error answer: what the peer said, or what a handler wants the peer to be told.
@@ -42,6 +46,26 @@ pub enum Error {
     Version(String),
     /// A program could not be started.
     Start(String),
+    /// Something failed inside an implementation. The peer is told no more than that; the cause is logged and kept.
+    Internal(Cause),
+}
+
+/// What lies behind an [`Error::Internal`]. Two are equal if their words are.
+#[derive(Clone)]
+pub struct Cause(Arc<Boxed>);
+
+type Boxed = Box<dyn std::error::Error + Send + Sync>;
+
+impl PartialEq for Cause {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl Error {
@@ -85,10 +109,11 @@ impl Error {
         })
     }
 
-    /// An error from inside an implementation. The cause goes to the log, not to the peer.
-    pub fn internal(cause: impl fmt::Display) -> Self {
+    /// An error from inside an implementation, or a few words about one. The cause goes to the log, not to the peer.
+    pub fn internal(cause: impl Into<Boxed>) -> Self {
+        let cause = cause.into();
         tracing::error!(%cause, "internal error");
-        Self::Wire(WireError::internal())
+        Self::Internal(Cause(Arc::new(cause)))
     }
 
     /// What the peer is told.
@@ -98,6 +123,7 @@ impl Error {
             Self::AuthRequired => WireError::new(-32000, "Authentication required").with("reason", "auth_required"),
             Self::Cancelled => WireError::cancelled(),
             Self::Invalid(why) => WireError::invalid_params(why),
+            Self::Internal(_) => WireError::internal(),
             other => WireError::internal().with("reason", &other.to_string()),
         }
     }
@@ -117,6 +143,7 @@ impl Error {
         match self {
             Self::Wire(error) => Some(error.code),
             Self::AuthRequired => Some(-32000),
+            Self::Internal(_) => Some(-32603),
             _ => None,
         }
     }
@@ -142,11 +169,36 @@ impl fmt::Display for Error {
             Self::TimedOut { what, after } => write!(f, "{what}: no answer after {} s", after.as_secs_f32()),
             Self::Cancelled => f.write_str("cancelled"),
             Self::TurnOver => f.write_str("the turn is over"),
+            Self::Internal(Cause(cause)) => cause.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Error {}
+/// For people, too: it is what a `main` that returns an error prints. The words, then the causes behind them.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)?;
+        // The first cause of an internal error is the words already.
+        let mut cause = match self {
+            Self::Internal(Cause(cause)) => cause.source(),
+            _ => None,
+        };
+        while let Some(error) = cause {
+            write!(f, "\ncaused by: {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Internal(Cause(cause)) => Some(&***cause),
+            _ => None,
+        }
+    }
+}
 
 impl From<WireError> for Error {
     fn from(error: WireError) -> Self {
@@ -155,13 +207,32 @@ impl From<WireError> for Error {
 }
 
 impl From<Closed> for Error {
-    fn from(_: Closed) -> Self {
-        Self::Closed("the connection is closed".into())
+    fn from(closed: Closed) -> Self {
+        Self::Closed(closed.to_string())
     }
 }
 
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<serde_json::Error> for Error {
+    fn from(error: serde_json::Error) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<Boxed> for Error {
+    fn from(error: Boxed) -> Self {
+        Self::internal(error)
+    }
+}
+
+#[cfg(feature = "anyhow")]
+impl From<anyhow::Error> for Error {
+    fn from(error: anyhow::Error) -> Self {
         Self::internal(error)
     }
 }

@@ -2,6 +2,18 @@
 
 use tieline_schema::{ConfigKind, ConfigOption, ConfigValue};
 
+/// The value as the option takes it: one that is on or off may be shown as a list in version 1, and the other way round.
+pub(crate) fn fitted(options: &[ConfigOption], id: &str, value: ConfigValue) -> ConfigValue {
+    let kind = options.iter().find(|option| option.config_id == id).map(|option| &option.kind);
+    match (kind, value) {
+        (Some(ConfigKind::Select(_)), ConfigValue::Bool(on)) => ConfigValue::Id(on.to_string()),
+        (Some(ConfigKind::Boolean(_)), ConfigValue::Id(text)) => {
+            text.parse().map_or(ConfigValue::Id(text), ConfigValue::Bool)
+        }
+        (_, value) => value,
+    }
+}
+
 /// Changes the value of an option; false if there is no such option or value.
 pub(crate) fn set_value(options: &mut [ConfigOption], id: &str, value: &ConfigValue) -> bool {
     let Some(option) = options.iter_mut().find(|option| option.config_id == id) else { return false };
@@ -17,14 +29,6 @@ pub(crate) fn set_value(options: &mut [ConfigOption], id: &str, value: &ConfigVa
             *on = *value;
             true
         }
-        // A client of version 1 that was shown a list instead.
-        (ConfigKind::Boolean(on), ConfigValue::Id(value)) => match value.parse() {
-            Ok(value) => {
-                *on = value;
-                true
-            }
-            Err(_) => false,
-        },
         _ => false,
     }
 }

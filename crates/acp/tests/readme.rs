@@ -113,15 +113,19 @@ fn where_is_leads_somewhere() {
     }
 }
 
-/// The oldest compiler is stated in one place, and the README and the notes for contributors say the same.
+/// The oldest compilers, of the libraries and of the rest, are those that the README and the notes for contributors name.
 #[test]
-fn the_oldest_compiler_is_the_stated_one() {
-    let manifest = read("Cargo.toml");
-    let version = between(&manifest, "rust-version = \"", "\"");
-    assert_eq!(version, env!("CARGO_PKG_RUST_VERSION"));
-    for file in ["README.md", "CONTRIBUTING.md"] {
-        assert!(read(file).contains(&format!("Rust {version}")), "{file} does not name Rust {version}");
+fn the_oldest_compilers_are_the_stated_ones() {
+    let rest = read("Cargo.toml");
+    let rest = between(&rest, "rust-version = \"", "\"");
+    let libraries = env!("CARGO_PKG_RUST_VERSION");
+    for library in ["json", "rpc", "schema"] {
+        let manifest = read(&format!("crates/{library}/Cargo.toml"));
+        assert_eq!(between(&manifest, "rust-version = \"", "\""), libraries, "{library}");
     }
+    assert!(read("README.md").contains(&format!("Rust {rest}")), "README.md does not name Rust {rest}");
+    let notes = read("CONTRIBUTING.md");
+    assert!(notes.contains(&format!("Rust {libraries}, the rest with {rest}")), "CONTRIBUTING.md: {libraries}, {rest}");
 }
 
 /// Every event in the source is on the page, and every message on the page is in the source.

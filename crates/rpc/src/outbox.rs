@@ -17,6 +17,14 @@ const HARD: usize = 8 * 1024 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
+impl std::fmt::Display for Closed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the connection is closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
 /// Writes a message and says whether it did. Not generic, so that the way out is compiled once.
 type Body<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> bool;
 

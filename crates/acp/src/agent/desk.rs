@@ -8,7 +8,7 @@ use super::setup::Loading;
 use super::slot::{Place, Prompt, Slot};
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
-use crate::options::set_value;
+use crate::options::{fitted, set_value};
 use crate::wire;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -363,6 +363,7 @@ impl Inner {
         id: String,
         value: ConfigValue,
     ) -> Result<(Vec<ConfigOption>, bool)> {
+        let value = fitted(&options, &id, value);
         let now = |options: &[ConfigOption]| {
             options.iter().find(|option| option.config_id == id).and_then(ConfigOption::value)
         };
@@ -370,8 +371,6 @@ impl Inner {
         if !set_value(&mut options, &id, &value) {
             return Err(Error::invalid_params(format!("no option `{id}` with this value")));
         }
-        // What a version 1 client chose from a list may be a boolean for the session.
-        let value = now(&options).unwrap_or(value);
         let moved = before.as_ref() != Some(&value);
         let (options, changed) = match slot.session.set_option(id, value).await? {
             Some(options) => (options, true),

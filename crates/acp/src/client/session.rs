@@ -4,7 +4,7 @@ use super::handle::{Shared, absolute};
 use super::lane::Lane;
 use super::turn::Turn;
 use crate::error::{Error, Result};
-use crate::options::set_value;
+use crate::options::{fitted, set_value};
 use crate::wire;
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,8 +128,8 @@ impl Session {
     /// Changes an option and gives the new list.
     pub async fn set_option(&self, id: &str, value: impl Into<ConfigValue>) -> Result<Vec<ConfigOption>> {
         let core = &self.core;
-        let value = value.into();
         let mut options = self.options();
+        let value = fitted(&options, id, value.into());
         if !set_value(&mut options, id, &value) {
             return Err(Error::Invalid(format!("no option `{id}` with this value")));
         }

@@ -1,6 +1,6 @@
 //! A process and everything it started: found through `/proc` on Linux, through the process group elsewhere.
 
-use crate::sync::Lock;
+use crate::locked;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
 use std::collections::HashMap;
@@ -190,7 +190,7 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    tree.locked()
+    locked(tree)
 }
 
 /// Sends a signal to exactly this process, never to a later one with the same number.

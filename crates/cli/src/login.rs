@@ -1,7 +1,7 @@
 //! `tieline agent login` and `logout`: asks for the key of a provider without showing it, and forgets it again.
 
 use crate::agent::configured;
-use crate::shared::{Failed, USAGE, WRONG, bad_choice, block_on};
+use crate::shared::{Failed, USAGE, WRONG, bad_choice, block_on, note};
 use clap::Args;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -9,14 +9,14 @@ use std::time::Duration;
 use tieline_client::sanitize;
 use tieline_coder::model::ModelError;
 use tieline_coder::model::choose;
-use tieline_coder::model::provider::{Keyring, Keys, NO_KEYRING, Place, Provider, Secret};
+use tieline_coder::model::provider::{Keyring, Keys, Place, Provider, Secret};
 use tieline_coder::model::ways;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Longer than any key.
-const MOST: usize = 16 * 1024;
+const MAX_KEY_BYTES: usize = 16 * 1024;
 /// How long the provider may take to look at a key.
-const TIME: Duration = Duration::from_secs(20);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 const CANCELLED: &str = "cancelled; nothing was stored";
 
 #[derive(Args)]
@@ -56,10 +56,6 @@ fn provider(
     Provider::resolve(&name, base_url, &config, choose::http(&config)).map_err(bad_choice)
 }
 
-fn say(words: &str) {
-    let _ = writeln!(std::io::stderr(), "{words}");
-}
-
 /// Asks for a key, checks it and stores it.
 pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>) -> Done {
     let provider = provider(arguments.provider.clone(), model, base_url)?;
@@ -69,7 +65,7 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
             hidden(&format!("Key for {} (it is not shown while you type): ", provider.title)).await?
         } else {
             let mut text = String::new();
-            let read = std::io::stdin().take(MOST as u64).read_to_string(&mut text);
+            let read = std::io::stdin().take(MAX_KEY_BYTES as u64).read_to_string(&mut text);
             read.map_err(|error| (WRONG, format!("the key can't be read: {error}")))?;
             text.lines().next().unwrap_or_default().to_owned()
         };
@@ -77,10 +73,10 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
         let mut model = provider.example();
         if !arguments.no_check {
             provider.use_key(key.clone());
-            let listed = tokio::time::timeout(TIME, provider.list()).await;
+            let listed = tokio::time::timeout(CHECK_TIMEOUT, provider.list()).await;
             match listed.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into()))) {
                 Ok(models) => {
-                    say(&format!("The key works: {} has {} models.", provider.title, models.len()));
+                    note(format!("The key works: {} has {} models.", provider.title, models.len()));
                     let offered = |model: &String| models.iter().any(|one| one.name == *model);
                     let first = models.first().map(|first| sanitize::line(&first.name));
                     model = model.filter(offered).or(first);
@@ -88,17 +84,17 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
                 Err(ModelError::LoginNeeded(_)) => {
                     return Err((WRONG, format!("{} refused this key; nothing was stored", provider.title)));
                 }
-                Err(error) => say(&format!("The key could not be checked: {error}")),
+                Err(error) => note(format!("The key could not be checked: {error}")),
             }
         }
         let place = keep(&provider, &key, place, arguments.keyring).await?;
-        say(&format!("Stored in {place}."));
+        note(format!("Stored in {place}."));
         if let Some(first) = provider.comes_first() {
-            say(&format!("But {first} and comes first; the stored key counts when it is gone."));
+            note(format!("But {first} and comes first; the stored key counts when it is gone."));
         }
         match model {
-            Some(model) => say(&format!("Now type: {}", ways::line(&format!("{}/{model}", provider.name)))),
-            None => say(&format!("Its models: tieline models {}", provider.name)),
+            Some(model) => note(format!("Now type: {}", ways::line(&format!("{}/{model}", provider.name)))),
+            None => note(format!("Its models: tieline models {}", provider.name)),
         }
         Ok(())
     })
@@ -109,12 +105,8 @@ async fn place(arguments: &Arguments) -> Result<Place, Failed> {
     if arguments.file {
         return Ok(Place::File);
     }
-    let works = match Keyring::find() {
-        Some(keyring) => keyring.answers().await,
-        None => Err(NO_KEYRING.to_owned()),
-    };
-    match works {
-        Ok(()) => Ok(Place::Keyring),
+    match Keyring::working().await {
+        Ok(_) => Ok(Place::Keyring),
         Err(why) if arguments.keyring => Err((WRONG, format!("{why}; `--file` keeps the key in a file"))),
         Err(_) => Ok(Place::File),
     }
@@ -123,14 +115,14 @@ async fn place(arguments: &Arguments) -> Result<Place, Failed> {
 /// Keeps a key; in the file if the keyring does not want it, unless that `must` be. Says where it is.
 async fn keep(provider: &Provider, key: &Secret, place: Place, must: bool) -> Result<String, Failed> {
     if place == Place::Keyring {
-        say("Storing it in your keyring. If that is locked, it asks you now; you have one minute.");
+        note("Storing it in your keyring. If that is locked, it asks you now; you have one minute.");
         match provider.remember(key, Place::Keyring).await {
             Ok(()) => return Ok("your keyring".into()),
             Err(why) if must => return Err((WRONG, format!("{why}; nothing was stored"))),
-            Err(why) => say(&format!("That did not work: {why}.")),
+            Err(why) => note(format!("That did not work: {why}.")),
         }
     }
-    provider.remember(key, Place::File).await.map_err(|why| (WRONG, why))?;
+    provider.remember(key, Place::File).await.map_err(|why| (WRONG, why.to_string()))?;
     let file = Keys::default().path().map(|path| path.display().to_string()).unwrap_or_default();
     Ok(format!("{file}, for you alone"))
 }
@@ -138,7 +130,7 @@ async fn keep(provider: &Provider, key: &Secret, place: Place, must: bool) -> Re
 /// Forgets a key.
 pub fn log_out(named: Option<String>, model: Option<String>) -> Done {
     let provider = provider(named, model, None)?;
-    let places = block_on(async { provider.log_out().await.map_err(|why| (WRONG, why)) })?;
+    let places = block_on(async { provider.log_out().await.map_err(|why| (WRONG, why.to_string())) })?;
     let title = &provider.title;
     let told = match places[..] {
         [] => format!("No key for {title} was stored."),
@@ -148,7 +140,7 @@ pub fn log_out(named: Option<String>, model: Option<String>) -> Done {
     };
     let still =
         provider.comes_first().map_or_else(String::new, |first| format!(" But {first}, and that still counts."));
-    say(&format!("{told}{still}"));
+    note(format!("{told}{still}"));
     Ok(())
 }
 
@@ -200,7 +192,7 @@ fn line() -> Result<String, String> {
             3 | 4 | 26 => break,
             8 | 127 => drop(typed.pop()),
             21 => typed.clear(),
-            byte if typed.len() < MOST => typed.push(byte),
+            byte if typed.len() < MAX_KEY_BYTES => typed.push(byte),
             _ => {}
         }
     }

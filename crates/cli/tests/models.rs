@@ -175,11 +175,11 @@ fn documented() -> Vec<(String, Vec<String>, Vec<String>)> {
 fn the_line_for_each_provider_starts_a_session() {
     let place = Place::new();
     let lines = documented();
-    for preset in tieline_coder::model::provider::PRESETS {
-        let (name, key) = (format!("{}/", preset.name), format!("{}=…", preset.key_env));
+    for preset in tieline_coder::model::provider::PRESETS.iter() {
+        let (name, key) = (format!("{}/", preset.name), preset.key_env.as_ref().map(|key| format!("{key}=…")));
         let fits = |(_, variables, words): &&(String, Vec<String>, Vec<String>)| {
             words.get(1).is_some_and(|model| model.starts_with(&name))
-                && (preset.key_env.is_empty() || variables.contains(&key))
+                && key.as_ref().is_none_or(|key| variables.contains(key))
         };
         assert!(lines.iter().any(|line| fits(&line)), "{} has no line, or its key is wrong there", preset.name);
     }

@@ -297,7 +297,7 @@ impl Agent for Coder {
 
     async fn logout(&self) -> Result<()> {
         for provider in self.settings.providers() {
-            provider.log_out().await.map_err(|why| Error::wire(-32603, why))?;
+            provider.log_out().await.map_err(|why| Error::wire(-32603, why.to_string()))?;
         }
         Ok(())
     }

@@ -59,7 +59,7 @@ fn makers(model: &str, config: &Config) -> Vec<String> {
         let example = example.rsplit('/').next().unwrap_or_default();
         !word(model).is_empty() && word(example) == word(model)
     };
-    let known = PRESETS.iter().filter(|preset| begins(preset.example)).map(|preset| preset.name);
+    let known = PRESETS.iter().filter(|preset| begins(&preset.example)).map(|preset| preset.name.as_str());
     own.map(|(name, _)| name.as_str()).chain(known).map(|provider| format!("{provider}/{model}")).collect()
 }
 

@@ -87,7 +87,7 @@ pub enum Message {
 }
 
 /// A tool that the model wants to use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolRequest {
     /// Ties the result to the call.
     pub id: String,

@@ -13,7 +13,6 @@ mod words;
 mod work;
 
 pub(crate) use parse::Parse;
-pub(in crate::model) use words::distance;
 
 use super::{Event, Finish, Message, Model, Reply, Report, Request, ToolRequest, ToolResult, ways};
 use memory::Memory;

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::memory::Memory;
-use super::words::{Word, code, distance, is_url, literal, words};
+use super::words::{Word, code, is_url, literal, words};
 use crate::commands::table::{self, Row};
 
 /// Reads what follows the name or the verb of a row.
@@ -86,7 +86,9 @@ fn step(part: &str, memory: &Memory) -> Result<Action, String> {
     if let Some(line) = part.strip_prefix('/') {
         let name = first(line);
         let Some(row) = table::named(name).filter(|row| row.parse.is_some()) else {
-            let far = |row: &&Row| (distance(row.name, name), !row.name.starts_with(name.get(..1).unwrap_or_default()));
+            let far = |row: &&Row| {
+                (strsim::levenshtein(row.name, name), !row.name.starts_with(name.get(..1).unwrap_or_default()))
+            };
             let near = table::ROWS.iter().min_by_key(far).filter(|row| far(row).0 <= 2);
             let near = near.map(|row| format!(" Did you mean `/{}`?", row.name)).unwrap_or_default();
             return Err(format!("There is no command {}.{near}", code(&format!("/{name}"))));

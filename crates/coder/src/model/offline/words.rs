@@ -206,23 +206,3 @@ pub fn literal(text: &str) -> String {
     }
     out
 }
-
-/// How many letters have to change to make one word the other.
-pub fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (b, cell) in other.iter().zip(row.iter_mut().skip(1)) {
-            let best = (corner + usize::from(a != *b)).min(left + 1).min(*cell + 1);
-            corner = *cell;
-            *cell = best;
-            left = best;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}

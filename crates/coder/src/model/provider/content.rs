@@ -1,25 +1,92 @@
-//! Pieces of a conversation in the forms that several formats share.
+//! What a request is made of, in the forms that several formats share.
 
-use crate::model::{Event, Message, ToolRequest, ToolResult};
+use super::{Ask, Format};
+use crate::model::{Message, ToolRequest, ToolResult, ToolSpec};
 use serde_json::{Value, json};
-use std::collections::HashSet;
 use tieline::ContentBlock;
 use tieline::schema::{ResourceContents, from_base64};
+use tieline_host::text::cut_line;
 
 /// The media types of pictures that most providers take.
-pub const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// Those that Gemini takes.
+const GEMINI_PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
 
-/// A picture as media type and base64.
-pub type Picture<'a> = (&'static str, &'a str);
+/// How a format writes a text, and a picture of this media type in base64.
+pub struct Forms {
+    pub text: fn(&str) -> Value,
+    pub image: fn(&str, &str) -> Value,
+}
+
+impl Ask<'_> {
+    /// The types of pictures that can be sent.
+    fn pictures(&self) -> &'static [&'static str] {
+        match self.provider.format {
+            _ if self.blind => &[],
+            Format::Gemini => GEMINI_PICTURES,
+            _ => PICTURES,
+        }
+    }
+
+    /// Blocks as the format writes them.
+    pub fn parts(&self, blocks: &[ContentBlock], forms: &Forms) -> Vec<Value> {
+        let part = |piece| match piece {
+            Piece::Text(text) => (forms.text)(&text),
+            Piece::Image(mime, data) => (forms.image)(mime, data),
+        };
+        pieces(blocks, self.pictures()).into_iter().map(part).collect()
+    }
+
+    /// The text of blocks, and their pictures as the format writes them.
+    pub fn split(&self, blocks: &[ContentBlock], forms: &Forms) -> (String, Vec<Value>) {
+        let (mut texts, mut images) = (Vec::new(), Vec::new());
+        for piece in pieces(blocks, self.pictures()) {
+            match piece {
+                Piece::Text(text) => texts.push(text),
+                Piece::Image(mime, data) => images.push((forms.image)(mime, data)),
+            }
+        }
+        (texts.join("\n"), images)
+    }
+
+    /// A result in the same way. A model must be told something.
+    pub fn result(&self, result: &ToolResult, forms: &Forms) -> (String, Vec<Value>) {
+        let (mut text, images) = self.split(&result.content, forms);
+        if text.trim().is_empty() {
+            text = if images.is_empty() { "(nothing)".into() } else { "(see the picture)".into() };
+        }
+        (text, images)
+    }
+
+    /// The system prompt, if there is one.
+    pub fn system(&self) -> Option<&str> {
+        Some(self.request.system.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The tools as the format writes them, if there are any.
+    pub fn tools(&self, tool: fn(&ToolSpec) -> Value) -> Option<Vec<Value>> {
+        let tools = &self.request.tools;
+        (!tools.is_empty()).then(|| tools.iter().map(tool).collect())
+    }
+}
+
+/// Adds a message. Two in a row by the same side are one, and one without anything in it is none.
+pub fn add(messages: &mut Vec<Value>, role: &str, key: &str, mut parts: Vec<Value>) {
+    match messages.last_mut().filter(|last| last["role"] == role).and_then(|last| last[key].as_array_mut()) {
+        _ if parts.is_empty() => {}
+        Some(list) => list.append(&mut parts),
+        None => messages.push(json!({ "role": role, key: parts })),
+    }
+}
 
 /// A piece of a message.
-pub enum Piece<'a> {
+enum Piece<'a> {
     Text(String),
     Image(&'static str, &'a str),
 }
 
 /// What a model can be told of blocks: files as text with their address, links as links, and pictures of the types in `taken`.
-pub fn pieces<'a>(blocks: &'a [ContentBlock], taken: &[&'static str]) -> Vec<Piece<'a>> {
+fn pieces<'a>(blocks: &'a [ContentBlock], taken: &[&'static str]) -> Vec<Piece<'a>> {
     let piece = |block: &'a ContentBlock| match block {
         // A text without words is refused.
         ContentBlock::Text(text) if text.text.trim().is_empty() => None,
@@ -56,7 +123,7 @@ fn picture<'a>(mime: &str, data: &'a str, taken: &[&'static str]) -> Piece<'a> {
     };
     match taken.iter().find(|known| **known == mime) {
         Some(known) if !data.is_empty() => Piece::Image(known, data),
-        _ => Piece::Text(format!("[a picture of the type {}, which you can't see]", crate::history::cut(mime, 60))),
+        _ => Piece::Text(format!("[a picture of the type {}, which you can't see]", cut_line(mime, 60))),
     }
 }
 
@@ -69,32 +136,6 @@ pub fn has_pictures(messages: &[Message]) -> bool {
         Message::Results(results) => results.iter().any(|result| shows(&result.content)),
         Message::Assistant { .. } => false,
     })
-}
-
-/// The text of blocks, and their pictures.
-pub fn split<'a>(blocks: &'a [ContentBlock], taken: &[&'static str]) -> (String, Vec<Picture<'a>>) {
-    let (mut text, mut images) = (String::new(), Vec::new());
-    for piece in pieces(blocks, taken) {
-        match piece {
-            Piece::Text(more) => {
-                if !text.is_empty() {
-                    text.push('\n');
-                }
-                text.push_str(&more);
-            }
-            Piece::Image(mime, data) => images.push((mime, data)),
-        }
-    }
-    (text, images)
-}
-
-/// A result as text, and its pictures. A model must be told something.
-pub fn result<'a>(result: &'a ToolResult, taken: &[&'static str]) -> (String, Vec<Picture<'a>>) {
-    let (mut text, images) = split(&result.content, taken);
-    if text.trim().is_empty() {
-        text = if images.is_empty() { "(nothing)".into() } else { "(see the picture)".into() };
-    }
-    (text, images)
 }
 
 /// The arguments of a call as an object. What is none must not make a provider refuse the whole conversation.
@@ -121,39 +162,6 @@ pub fn kept(message: &Message, by: &str) -> Option<Value> {
 /// The same, to be kept.
 pub fn keep(by: &str, data: &Value) -> tieline::Raw {
     json!({ "by": by, "data": data }).into()
-}
-
-/// A call that comes in pieces.
-#[derive(Debug, Default, Clone)]
-pub struct Growing {
-    pub id: String,
-    pub name: String,
-    pub arguments: String,
-}
-
-impl Growing {
-    /// The whole call. One without an id gets one.
-    fn done(self, number: usize) -> ToolRequest {
-        let id = if self.id.is_empty() { format!("call_{number}_{}", short()) } else { self.id };
-        ToolRequest { id, name: self.name, arguments: self.arguments }
-    }
-}
-
-/// The calls of an answer. Ids that came twice are made anew, because results are told apart by them.
-pub fn calls(growing: &mut Vec<Growing>) -> impl Iterator<Item = Event> + use<> {
-    let mut seen = HashSet::new();
-    std::mem::take(growing).into_iter().enumerate().map(move |(at, mut call)| {
-        if !seen.insert(call.id.clone()) {
-            call.id.clear();
-        }
-        Event::Call(call.done(at))
-    })
-}
-
-/// A few characters that are not the same twice.
-fn short() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The id of a call as every provider takes it, also one that another provider made up.

@@ -1,24 +1,86 @@
 //! What the readers of the four formats have in common: events of a stream go in, pieces of an answer come out.
 
+use super::content;
 use super::known::Tokens;
+use super::order::Order;
 use super::trouble::Trouble;
 use crate::http::sse;
-use crate::model::{Event, Finish};
+use crate::model::{Event, Finish, ToolRequest};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// More tokens than this nobody has: the figure is nonsense.
-const MOST: f64 = 1e10;
+const MAX_TOKENS: f64 = 1e10;
 
-/// Reads one answer.
+/// Reads the events of one format.
 pub trait Decode: Send {
     /// Takes an event in. True if nothing more is to come.
-    fn take(&mut self, event: &sse::Event, out: &mut Vec<Event>) -> Result<bool, Trouble>;
+    fn take(&mut self, event: &sse::Event, answer: &mut Answer) -> Result<bool, Trouble>;
 
-    /// Why the answer ended was told, so it is complete; what may follow is of no weight.
-    fn finished(&self) -> bool;
+    /// The stream is over; what was held back goes into the answer.
+    fn end(&mut self, _: &mut Answer) {}
+}
 
-    /// The end: what was held back, why it ended and what it took. `None` if the answer is not complete.
-    fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)>;
+/// An answer as far as it has come.
+#[derive(Default)]
+pub struct Answer {
+    /// What nobody was told yet.
+    pub out: Vec<Event>,
+    /// The calls, which may still grow.
+    pub calls: Vec<ToolRequest>,
+    /// In which order its parts came.
+    pub order: Order,
+    /// Something else that the model wants to see again.
+    pub kept: Option<Value>,
+    /// Why it ended. Once this was told it is complete; what may follow is of no weight.
+    pub finish: Option<Finish>,
+    /// What was said is a refusal.
+    pub refused: bool,
+    /// What it took.
+    pub tokens: Option<Tokens>,
+}
+
+impl Answer {
+    /// More text, which has its place in the order.
+    pub fn say(&mut self, value: &Value) {
+        if let Some(more) = text(value) {
+            self.order.text(&more);
+            self.out.push(Event::Text(more));
+        }
+    }
+
+    /// More of a thought.
+    pub fn think(&mut self, value: &Value) {
+        self.out.extend(text(value).map(Event::Thought));
+    }
+
+    /// A whole call, with what the provider put beside it.
+    pub fn call(&mut self, call: ToolRequest, mark: Value) {
+        self.calls.push(call);
+        self.order.call(mark);
+    }
+
+    /// The end: why, and with the last pieces. `None` if the answer is not complete.
+    pub fn close(&mut self, by: &str) -> Option<Finish> {
+        let finish = if self.refused { Finish::Refusal } else { self.finish? };
+        let mut seen = HashSet::new();
+        for (at, mut call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+            // Ids that are missing or came twice are made anew, because results are told apart by them.
+            if call.id.is_empty() || !seen.insert(call.id.clone()) {
+                call.id = format!("call_{at}_{}", short());
+            }
+            self.out.push(Event::Call(call));
+        }
+        let kept = self.kept.take().or_else(|| self.order.kept());
+        self.out.extend(kept.map(|data| Event::Keep(content::keep(by, &data))));
+        Some(finish)
+    }
+}
+
+/// A few characters that are not the same twice.
+fn short() -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The data of an event as JSON.
@@ -31,6 +93,11 @@ pub fn text(value: &Value) -> Option<String> {
     value.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
+/// The text of a field; empty if there is none.
+pub fn field(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
 /// A number of tokens, however it is written; 0 if it is none that could be.
 pub fn count(value: &Value) -> u64 {
     counted(value).unwrap_or(0)
@@ -40,7 +107,7 @@ pub fn count(value: &Value) -> u64 {
 pub fn counted(value: &Value) -> Option<u64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is in bounds")]
-    (0.0..=MOST).contains(&number).then_some(number as u64)
+    (0.0..=MAX_TOKENS).contains(&number).then_some(number as u64)
 }
 
 #[cfg(test)]
@@ -92,20 +159,22 @@ mod tests {
         #[test]
         fn no_stream_makes_a_reader_fail(stream in prop::collection::vec((value(), ".{0,6}"), 0..12)) {
             let readers: [Box<dyn Decode>; 4] = [
-                Box::new(openai_chat::Decoder::new("x")),
-                Box::new(openai_responses::Decoder::new("x")),
-                Box::new(anthropic::Decoder::new("x")),
-                Box::new(gemini::Decoder::new("x")),
+                Box::new(openai_chat::Decoder::default()),
+                Box::new(openai_responses::Decoder::default()),
+                Box::new(anthropic::Decoder::default()),
+                Box::new(gemini::Decoder),
             ];
             for mut reader in readers {
-                let mut out = Vec::new();
+                let mut answer = Answer::default();
                 for (value, noise) in &stream {
                     for data in [value.to_string(), noise.clone()] {
-                        let _ = reader.take(&sse::Event { data, ..sse::Event::default() }, &mut out);
+                        let _ = reader.take(&sse::Event { data, ..sse::Event::default() }, &mut answer);
                     }
                 }
                 // Nor do its figures, whatever they are.
-                if let Some((_, Some(tokens))) = reader.close(&mut out) {
+                reader.end(&mut answer);
+                answer.close("x");
+                if let Some(tokens) = answer.tokens {
                     let usage = tokens.usage(&super::super::known::known("gpt-4.1"));
                     prop_assert!(usage.used <= 1 << 40 && usage.cost.is_none_or(|cost| (0.0..1e9).contains(&cost)));
                 }

@@ -3,21 +3,25 @@
 //! A program and no library: the crates that speak with a keyring bring a whole D-Bus stack. A key goes through pipes, never
 //! through arguments, which everybody on the machine can read.
 
-use super::Secret;
+use super::{KeyError, Secret};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tieline_host::run::base_environment;
+use tieline_host::text::cut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 const PROGRAM: &str = "secret-tool";
+/// Why there is none.
+const NO_KEYRING: &str = "there is no keyring here: that needs the program secret-tool (Debian: apt install \
+                          libsecret-tools) and the session bus of a desktop";
 /// A keyring that did not answer in time is not asked again, except by a login: nobody should wait for it twice.
 static SILENT: AtomicBool = AtomicBool::new(false);
-/// As much as is read of what it prints.
-const MOST: u64 = 64 * 1024;
+/// As much as is read of what it prints, in bytes.
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 /// What it needs to find the keyring and, for the question of a person, the screen.
 const VARIABLES: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
@@ -30,17 +34,6 @@ const VARIABLES: &[&str] = &[
     "XDG_SESSION_TYPE",
 ];
 
-/// What a keyring says without asking anybody.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// This is the key.
-    Key(Secret),
-    /// There is one, but somebody has to unlock the keyring first.
-    Locked,
-    /// There is none.
-    Nothing,
-}
-
 /// The user's keyring.
 #[derive(Debug, Clone)]
 pub struct Keyring {
@@ -51,90 +44,84 @@ pub struct Keyring {
     patience: Duration,
 }
 
-/// How a call of the program ended.
-struct Ended {
-    good: bool,
-    out: Vec<u8>,
-    words: String,
-}
-
 impl Keyring {
-    /// The keyring of this desktop; `None` if there is no `secret-tool`, or no session bus that would lead to a keyring.
-    pub fn find() -> Option<Self> {
+    /// The keyring of this desktop, if there is a `secret-tool` and a session bus that would lead to a keyring.
+    pub fn find() -> Result<Self, KeyError> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let bus = || Path::new(&set("XDG_RUNTIME_DIR")?).join("bus").exists().then_some(());
-        set("DBUS_SESSION_BUS_ADDRESS").map(drop).or_else(bus)?;
+        let bus = set("DBUS_SESSION_BUS_ADDRESS").is_some()
+            || set("XDG_RUNTIME_DIR").is_some_and(|folder| Path::new(&folder).join("bus").exists());
         let runs = |path: &PathBuf| {
             path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
         };
-        let path = set("PATH")?;
-        let program = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
-        let program = program.map(|folder| folder.join(PROGRAM)).find(runs)?;
-        Some(Self { program, soon: Duration::from_secs(10), patience: Duration::from_mins(1) })
+        let path = set("PATH").filter(|_| bus).unwrap_or_default();
+        let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());
+        let program = folders.map(|folder| folder.join(PROGRAM)).find(runs);
+        let program = program.ok_or_else(|| KeyError::NoKeyring(NO_KEYRING.into()))?;
+        Ok(Self { program, soon: Duration::from_secs(10), patience: Duration::from_mins(1) })
     }
 
-    /// Whether it answers at all.
-    pub async fn answers(&self) -> Result<(), String> {
-        self.search("").await.map(drop)
+    /// The same, if it answers.
+    pub async fn working() -> Result<Self, KeyError> {
+        let keyring = Self::find()?;
+        keyring.search("").await.map(|_| keyring)
     }
 
-    /// What it has for a provider. Never asks anybody to unlock it.
-    pub async fn peek(&self, provider: &str) -> Result<Found, String> {
-        let listed = self.search(provider).await?;
-        let text = String::from_utf8_lossy(&listed.out);
-        let secret = text.lines().find_map(|line| line.strip_prefix("secret = "));
-        Ok(match secret.and_then(Secret::new) {
-            Some(key) => Found::Key(key),
-            None if secret.is_none() && text.starts_with('[') => Found::Locked,
-            None => Found::Nothing,
-        })
-    }
-
-    /// The key of a provider. A person may be asked to unlock the keyring.
-    pub async fn get(&self, provider: &str) -> Result<Option<Secret>, String> {
-        let found = self.call("lookup", &[], provider, None, self.patience).await?;
-        if found.good {
-            return Ok(Secret::new(&String::from_utf8_lossy(&found.out)));
+    /// The key of a provider. With `unlock` a person may be asked to unlock the keyring.
+    pub async fn get(&self, provider: &str, unlock: bool) -> Result<Option<Secret>, KeyError> {
+        match self.search(provider).await {
+            // Some keyrings don't tell what they have before they are unlocked.
+            Err(KeyError::Locked) | Ok(None) if unlock => {}
+            found => return found,
         }
-        // The same answer means that there is none and that nobody unlocked it.
-        match self.peek(provider).await? {
-            Found::Key(key) => Ok(Some(key)),
-            Found::Nothing => Ok(None),
-            Found::Locked => Err("the keyring is locked; unlock it and try again".into()),
+        match self.call("lookup", &[], provider, None, self.patience).await? {
+            Ok(out) => Ok(Secret::new(&String::from_utf8_lossy(&out))),
+            // The same answer means that there is none and that nobody unlocked it.
+            Err(_) => self.search(provider).await,
         }
     }
 
     /// Keeps the key of a provider. A person may be asked to unlock the keyring.
-    pub async fn set(&self, provider: &str, key: &Secret) -> Result<(), String> {
+    pub async fn set(&self, provider: &str, key: &Secret) -> Result<(), KeyError> {
         let label = format!("--label=Tieline: {provider}");
         let kept = self.call("store", &[&label], provider, Some(key), self.patience).await?;
-        if kept.good { Ok(()) } else { Err(kept.why()) }
+        kept.map(drop).map_err(KeyError::Failed)
     }
 
     /// Forgets the key of a provider; false if there was none. A person may be asked to unlock the keyring.
-    pub async fn remove(&self, provider: &str) -> Result<bool, String> {
-        if self.peek(provider).await? == Found::Nothing {
-            return Ok(false);
+    pub async fn remove(&self, provider: &str) -> Result<bool, KeyError> {
+        match self.search(provider).await {
+            Ok(None) => return Ok(false),
+            Ok(Some(_)) | Err(KeyError::Locked) => {}
+            Err(error) => return Err(error),
         }
         let gone = self.call("clear", &[], provider, None, self.patience).await?;
-        match self.peek(provider).await? {
-            Found::Nothing => Ok(true),
-            Found::Locked => {
-                Err("the keyring is locked, so the key in it is still there; unlock it and try again".into())
-            }
-            Found::Key(_) => Err(gone.why()),
+        match self.search(provider).await {
+            Ok(None) => Ok(true),
+            Ok(Some(_)) => Err(KeyError::Failed(gone.err().unwrap_or_else(|| "the keyring said no".into()))),
+            Err(KeyError::Locked) => Err(KeyError::Failed(
+                "the keyring is locked, so the key in it is still there; unlock it and try again".into(),
+            )),
+            Err(error) => Err(error),
         }
     }
 
-    async fn search(&self, provider: &str) -> Result<Ended, String> {
+    /// What it has for a provider. Never asks anybody to unlock it.
+    async fn search(&self, provider: &str) -> Result<Option<Secret>, KeyError> {
         if SILENT.load(Ordering::Relaxed) {
-            return Err("the keyring did not answer before".into());
+            return Err(KeyError::NoKeyring("the keyring did not answer before".into()));
         }
-        let listed = self.call("search", &[], provider, None, self.soon).await?;
-        if listed.good { Ok(listed) } else { Err(listed.why()) }
+        let listed = self.call("search", &[], provider, None, self.soon).await;
+        let listed = listed.and_then(|ended| ended.map_err(KeyError::Failed));
+        let listed = listed.map_err(|error| KeyError::NoKeyring(error.to_string()))?;
+        let text = String::from_utf8_lossy(&listed);
+        match text.lines().find_map(|line| line.strip_prefix("secret = ")) {
+            Some(secret) => Ok(Secret::new(secret)),
+            None if text.starts_with('[') => Err(KeyError::Locked),
+            None => Ok(None),
+        }
     }
 
-    /// Runs the program once.
+    /// Runs the program once. Gives what it printed, or what it had to say if it failed.
     async fn call(
         &self,
         action: &str,
@@ -142,13 +129,13 @@ impl Keyring {
         provider: &str,
         input: Option<&Secret>,
         limit: Duration,
-    ) -> Result<Ended, String> {
+    ) -> Result<Result<Vec<u8>, String>, KeyError> {
         let mut command = Command::new(&self.program);
         command.arg(action).args(options).args(["service", "tieline", "provider", provider]);
         let needed = VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
         command.env_clear().envs(base_environment()).envs(needed).current_dir("/").kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
+        let failed = |error: std::io::Error| KeyError::Failed(format!("{}: {error}", self.program.display()));
         let mut child = command.spawn().map_err(failed)?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let work = async {
@@ -159,33 +146,23 @@ impl Keyring {
             let (out, words) = tokio::join!(start(stdout), start(stderr));
             Ok((child.wait().await?, out?, words?))
         };
-        let ended = tokio::time::timeout(limit, work).await;
-        SILENT.store(ended.is_err() && action == "search", Ordering::Relaxed);
-        match ended {
-            Ok(Ok((status, out, words))) => {
-                let words = String::from_utf8_lossy(&words);
-                let words = words.lines().map(str::trim).find(|line| line.starts_with(PROGRAM)).unwrap_or_default();
-                let words = words.trim_start_matches(PROGRAM).trim_start_matches(':').trim();
-                let words = words.chars().filter(|c| !c.is_control()).take(200).collect();
-                Ok(Ended { good: status.success(), out, words })
-            }
-            Ok(Err(error)) => Err(failed(error)),
-            Err(_) => Err(format!(
+        let late = || {
+            KeyError::Failed(format!(
                 "the keyring did not answer within {} s; it may be waiting for somebody to unlock it",
                 limit.as_secs_f32().ceil()
-            )),
+            ))
+        };
+        let ended = tokio::time::timeout(limit, work).await;
+        SILENT.store(ended.is_err() && action == "search", Ordering::Relaxed);
+        let (status, out, words) = ended.map_err(|_| late())?.map_err(failed)?;
+        if status.success() {
+            return Ok(Ok(out));
         }
-    }
-}
-
-impl Ended {
-    /// What the program had to say.
-    fn why(self) -> String {
-        if self.words.is_empty() {
-            "the keyring said no".into()
-        } else {
-            format!("the keyring said no: {}", self.words)
-        }
+        let words = String::from_utf8_lossy(&words);
+        let words = words.lines().find_map(|line| line.trim().strip_prefix(PROGRAM)).unwrap_or_default();
+        let words: String = words.trim_start_matches(':').trim().chars().filter(|c| !c.is_control()).collect();
+        let said = if words.is_empty() { String::new() } else { format!(": {}", cut(&words, 200)) };
+        Ok(Err(format!("the keyring said no{said}")))
     }
 }
 
@@ -193,7 +170,7 @@ impl Ended {
 async fn start(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(pipe) = pipe {
-        pipe.take(MOST).read_to_end(&mut bytes).await?;
+        pipe.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes).await?;
     }
     Ok(bytes)
 }
@@ -215,16 +192,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let key = Secret::new("sk-1").unwrap();
         for (script, expect) in [
-            ("echo '[/1]'; echo 'label = x'; echo 'secret = sk-1'; echo 'attribute.a = b' >&2", Ok(Found::Key(key))),
+            ("echo '[/1]'; echo 'label = x'; echo 'secret = sk-1'; echo 'attribute.a = b' >&2", Ok(Some(key))),
             (
                 "echo '[/1]'; echo 'label = x'; echo 'secret-tool: Cannot get secret of a locked object' >&2",
-                Ok(Found::Locked),
+                Err(KeyError::Locked),
             ),
-            ("exit 0", Ok(Found::Nothing)),
-            ("yes '[' | head -c 1000000", Err("the keyring said no".to_owned())),
-            ("echo noise >&2; echo 'secret-tool: no bus' >&2; exit 1", Err("the keyring said no: no bus".to_owned())),
+            ("exit 0", Ok(None)),
+            ("yes '[' | head -c 1000000", Err(KeyError::NoKeyring("the keyring said no".into()))),
+            (
+                "echo noise >&2; echo 'secret-tool: no bus' >&2; exit 1",
+                Err(KeyError::NoKeyring("the keyring said no: no bus".into())),
+            ),
         ] {
-            assert_eq!(fake(folder.path(), script).peek("a").await, expect, "{script}");
+            assert_eq!(fake(folder.path(), script).get("a", false).await, expect, "{script}");
         }
     }
 
@@ -233,11 +213,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let keyring = fake(folder.path(), "[ $1 = search ] && exit 0; exec sleep 1000");
         let key = Secret::new("sk-1").unwrap();
-        for why in [keyring.get("a").await.unwrap_err(), keyring.set("a", &key).await.unwrap_err()] {
+        for why in [keyring.get("a", true).await.unwrap_err(), keyring.set("a", &key).await.unwrap_err()] {
+            let why = why.to_string();
             assert!(why.contains("did not answer within 1 s") && why.contains("unlock"), "{why}");
         }
         let started = fake(folder.path(), "sleep 1000 & exit 0");
-        assert!(started.get("a").await.unwrap_err().contains("did not answer"), "a pipe that stays open is no answer");
+        let why = started.get("a", true).await.unwrap_err().to_string();
+        assert!(why.contains("did not answer"), "a pipe that stays open is no answer: {why}");
     }
 
     #[tokio::test]

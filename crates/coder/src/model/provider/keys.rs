@@ -14,6 +14,20 @@ use tieline_host::whole::{lock, write_whole};
 /// How long another process may take to change the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Why a key can't be found, kept or forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Somebody has to unlock the keyring first.
+    #[error("the keyring is locked; unlock it and try again")]
+    Locked,
+    /// No keyring answers; most likely there is none.
+    #[error("{0}")]
+    NoKeyring(String),
+    /// Anything else, in words.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// Something that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
@@ -64,70 +78,56 @@ impl Keys {
         self.path.as_deref()
     }
 
-    fn load(&self) -> Result<BTreeMap<String, String>, String> {
+    /// All keys. Where nothing was ever stored there are none.
+    fn load(&self) -> Result<BTreeMap<String, String>, KeyError> {
         let Some(path) = &self.path else { return Ok(BTreeMap::new()) };
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                // Nobody else's business, whoever made the file.
-                if let Ok(meta) = std::fs::metadata(path)
-                    && meta.permissions().mode() & 0o077 != 0
-                {
-                    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
-                }
-                // What is wrong with it may be next to a key, so only that it is wrong is told.
-                toml::from_str(&text).map_err(|_| format!("{} is not as it should be: NAME = \"KEY\"", path.display()))
-            }
-            Err(error) if tieline_host::config::is_absent(&error) => Ok(BTreeMap::new()),
-            Err(error) => Err(format!("{}: {error}", path.display())),
+        let text = match std::fs::read_to_string(path) {
+            Err(error) if tieline_host::config::is_absent(&error) => return Ok(BTreeMap::new()),
+            read => read.map_err(|error| self.failed(&error))?,
+        };
+        // Nobody else's business, whoever made the file.
+        if std::fs::metadata(path).is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0) {
+            let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600));
         }
+        // What is wrong with it may be next to a key, so only that it is wrong is told.
+        toml::from_str(&text)
+            .map_err(|_| KeyError::Failed(format!("{} is not as it should be: NAME = \"KEY\"", path.display())))
     }
 
-    fn save(&self, keys: &BTreeMap<String, String>) -> Result<(), String> {
-        let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        let text = toml::to_string(keys).map_err(|_| "the keys can't be written")?;
-        write_whole(path, text.as_bytes()).map_err(failed)
+    fn failed(&self, error: &std::io::Error) -> KeyError {
+        let path = self.path.as_deref().unwrap_or(Path::new("keys.toml")).display();
+        KeyError::Failed(match error.kind() {
+            std::io::ErrorKind::WouldBlock => format!("{path} is in use by another login"),
+            _ => format!("{path}: {error}"),
+        })
     }
 
     /// Changes the file. One process at a time: what another one stores in between must not get lost.
-    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> (bool, T)) -> Result<T, String> {
-        let path = self.path.as_ref().ok_or("there is no home folder to keep a key in; set HOME")?;
-        let failed = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::WouldBlock => format!("{} is in use by another login", path.display()),
-            _ => format!("{}: {error}", path.display()),
-        };
-        let _lock = lock(&path.with_extension("lock"), LOCK_TIMEOUT).map_err(failed)?;
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, String>) -> T) -> Result<T, KeyError> {
+        let missing = || KeyError::Failed("there is no home folder to keep a key in; set HOME".into());
+        let path = self.path.as_ref().ok_or_else(missing)?;
+        let _lock = lock(&path.with_extension("lock"), LOCK_TIMEOUT).map_err(|error| self.failed(&error))?;
         let mut keys = self.load()?;
-        let (changed, told) = change(&mut keys);
-        if changed {
-            self.save(&keys)?;
-        }
+        let told = change(&mut keys);
+        let text = toml::to_string(&keys).map_err(|_| KeyError::Failed("the keys can't be written".into()))?;
+        write_whole(path, text.as_bytes()).map_err(|error| self.failed(&error))?;
         Ok(told)
     }
 
     /// The key of a provider.
-    pub fn get(&self, provider: &str) -> Result<Option<Secret>, String> {
+    pub fn get(&self, provider: &str) -> Result<Option<Secret>, KeyError> {
         Ok(self.load()?.get(provider).and_then(|key| Secret::new(key)))
     }
 
     /// Remembers the key of a provider.
-    pub fn set(&self, provider: &str, key: &Secret) -> Result<(), String> {
-        self.change(|keys| {
-            keys.insert(provider.to_owned(), key.expose().to_owned());
-            (true, ())
-        })
+    pub fn set(&self, provider: &str, key: &Secret) -> Result<(), KeyError> {
+        self.change(|keys| drop(keys.insert(provider.to_owned(), key.expose().to_owned())))
     }
 
     /// Forgets the key of a provider; false if there was none.
-    pub fn remove(&self, provider: &str) -> Result<bool, String> {
+    pub fn remove(&self, provider: &str) -> Result<bool, KeyError> {
         // Where nothing was ever stored, nothing is made.
-        if !self.load()?.contains_key(provider) {
-            return Ok(false);
-        }
-        self.change(|keys| {
-            let gone = keys.remove(provider).is_some();
-            (gone, gone)
-        })
+        Ok(self.load()?.contains_key(provider) && self.change(|keys| keys.remove(provider).is_some())?)
     }
 }
 
@@ -151,7 +151,8 @@ mod tests {
         assert_eq!((keys.remove("a"), keys.remove("a")), (Ok(true), Ok(false)));
         std::fs::write(path, "b = sk-2").unwrap();
         let why = keys.get("b").unwrap_err();
-        assert!(why.contains("keys.toml") && !why.contains("sk-2"), "{why}");
+        let words = why.to_string();
+        assert!(words.contains("keys.toml") && !words.contains("sk-2"), "{words}");
         assert_eq!(
             keys.set("c", &Secret::new("sk-3").unwrap()).unwrap_err(),
             why,

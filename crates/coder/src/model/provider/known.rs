@@ -1,7 +1,8 @@
-//! What is known of models: the size of their context and their price, from `models.toml`.
+//! What is known of providers and models: who they are (`providers.toml`), and how large and dear their models are (`models.toml`).
 
 use crate::model::Usage;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -23,18 +24,60 @@ pub struct Known {
     pub up_to: Option<u64>,
 }
 
-#[derive(Deserialize)]
-struct File {
-    models: BTreeMap<String, Known>,
+/// How a provider's requests and answers are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Format {
+    /// `OpenAI` chat completions, which many others speak, too.
+    OpenaiChat,
+    /// `OpenAI` responses.
+    OpenaiResponses,
+    /// Anthropic messages.
+    Anthropic,
+    /// Gemini.
+    Gemini,
 }
 
-static TABLE: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| match toml::from_str(include_str!("models.toml")) {
-    Ok(File { models }) => models,
-    Err(error) => {
-        tracing::error!(%error, "models.toml");
-        BTreeMap::new()
+impl Format {
+    /// The one that a configuration calls so.
+    pub fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(name.into()).ok()
     }
-});
+}
+
+/// A provider that we know.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    /// What users type before the slash.
+    pub name: String,
+    /// What it is called.
+    pub title: String,
+    /// What it speaks.
+    pub format: Format,
+    /// Where it is.
+    pub base_url: String,
+    /// The variable that holds its key. None: it runs on this machine and wants no key.
+    pub key_env: Option<String>,
+    /// A model to start with.
+    pub example: String,
+}
+
+/// The providers; those on this machine last.
+pub static PRESETS: LazyLock<Vec<Preset>> = LazyLock::new(|| table(include_str!("providers.toml"), "providers"));
+static MODELS: LazyLock<BTreeMap<String, Known>> = LazyLock::new(|| table(include_str!("models.toml"), "models"));
+
+/// The one table of a file that is part of us. Tests read them, so nobody ever misses it.
+fn table<T: DeserializeOwned + Default>(text: &str, key: &str) -> T {
+    let mut file: BTreeMap<String, T> = toml::from_str(text).unwrap_or_default();
+    file.remove(key).unwrap_or_default()
+}
+
+/// The provider of this name.
+pub fn named(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|preset| preset.name == name)
+}
 
 /// What is known of a model: by the longest name in the table that its name begins with. Routers put the maker before it.
 pub fn known(model: &str) -> Known {
@@ -42,8 +85,8 @@ pub fn known(model: &str) -> Known {
     let fits = |known: &&String| {
         name.strip_prefix(known.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '@', ':', '.']))
     };
-    let best = TABLE.keys().filter(fits).max_by_key(|known| known.len());
-    best.and_then(|best| TABLE.get(best)).copied().unwrap_or_default()
+    let best = MODELS.keys().filter(fits).max_by_key(|known| known.len());
+    best.and_then(|best| MODELS.get(best)).copied().unwrap_or_default()
 }
 
 /// The tokens of one answer, each counted once.
@@ -88,7 +131,7 @@ mod tests {
 
     #[test]
     fn names_fit() {
-        assert!(!TABLE.is_empty());
+        assert!(!MODELS.is_empty() && named("vllm").is_some());
         let check = |model: &str, context: u64| assert_eq!(known(model).context, context, "{model}");
         check("claude-sonnet-4-5-20250929", 200_000);
         check("claude-sonnet-5-5", 1_000_000);

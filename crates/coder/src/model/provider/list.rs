@@ -1,25 +1,29 @@
 //! What a provider offers, and which servers run on this machine.
 
 use super::decode::counted;
-use super::presets::PRESETS;
+use super::stream::MAX_ERROR_BYTES;
 use super::trouble::Trouble;
-use super::{Format, Provider, known};
+use super::{Format, PRESETS, Provider, known};
 use crate::http::Http;
 use crate::model::ModelError;
-use crate::model::offline::distance;
 use crate::model::ways::line;
+use futures_util::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
+use strsim::levenshtein;
 use tieline_host::config::Config;
 
-/// As much of a list as is read.
-const MOST: usize = 8 << 20;
+/// As much of a list as is read, in bytes.
+const MAX_LIST_BYTES: usize = 8 << 20;
 /// How long a list may take that only helps to find a name.
-const SOON: Duration = Duration::from_secs(5);
-/// So many names are compared, and no longer ones.
-const COMPARED: usize = 5000;
-const LONGEST: usize = 120;
+const HINT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a server on this machine may take to list its models.
+const LOCAL_TIMEOUT: Duration = Duration::from_secs(3);
+/// So many names are compared at most.
+const MAX_COMPARED: usize = 5000;
+/// Longer names are not compared, in bytes.
+const MAX_NAME_BYTES: usize = 120;
 
 /// A model that a provider offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,10 +55,10 @@ impl Provider {
         let mut answer = self.http.send(request).await.map_err(Trouble::of_http)?;
         let status = answer.status();
         if !status.is_success() {
-            let body = answer.body_mut().start(64 * 1024).await;
+            let body = answer.body_mut().start(MAX_ERROR_BYTES).await;
             return Err(Trouble::of_answer(status.as_u16(), None, &body));
         }
-        let bytes = answer.body_mut().bytes(MOST).await.map_err(Trouble::of_http)?;
+        let bytes = answer.body_mut().bytes(MAX_LIST_BYTES).await.map_err(Trouble::of_http)?;
         let value: Value = serde_json::from_slice(&bytes)
             .map_err(|_| Trouble::Other(format!("what is at `{}` is no list of models", self.shown_url())))?;
         let mut models: Vec<Offered> = offered(&value).collect();
@@ -66,23 +70,18 @@ impl Provider {
     /// What the user is told when there is no such model: what it may have been meant to be, and what to type.
     pub(super) async fn no_model(&self, model: &str) -> ModelError {
         let name = &self.name;
-        let list = tokio::time::timeout(SOON, self.listed()).await;
-        let near = match &list {
-            Ok(Ok(models)) => nearest(model, models),
+        let near = match tokio::time::timeout(HINT_TIMEOUT, self.listed()).await {
+            Ok(Ok(models)) => nearest(model, &models).into_iter().map(str::to_owned).collect(),
             Ok(Err(Trouble::Model | Trouble::Address)) => {
-                return ModelError::Failed(
-                    self.clean(&format!("{name} has no model `{model}`, or {}", self.wrong_address())),
-                );
+                let why = format!("{name} has no model `{model}`, or {}", self.wrong_address());
+                return ModelError::Failed(self.clean(&why));
             }
             _ => Vec::new(),
         };
-        let hint = match near.first() {
-            Some(first) => {
-                let names: Vec<String> = near.iter().map(|near| format!("`{near}`")).collect();
-                format!(" Did you mean {}? Type: {}", names.join(" or "), line(&format!("{name}/{first}")))
-            }
-            None => String::new(),
-        };
+        let hint = near.first().map(|first| {
+            format!(" Did you mean `{}`? Type: {}", near.join("` or `"), line(&format!("{name}/{first}")))
+        });
+        let hint = hint.unwrap_or_default();
         ModelError::Failed(
             self.clean(&format!("{name} has no model `{model}`; `tieline models {name}` lists what it has.{hint}")),
         )
@@ -112,18 +111,16 @@ impl Provider {
 fn nearest<'a>(wanted: &str, models: &'a [Offered]) -> Vec<&'a str> {
     let bare = |name: &str| name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
     let wanted = bare(wanted);
-    if wanted.is_empty() || wanted.len() > LONGEST {
-        return Vec::new();
-    }
+    let fits = |name: &str| (1..=MAX_NAME_BYTES).contains(&name.len());
     let mut near: Vec<(usize, &str)> = Vec::new();
-    for model in models.iter().take(COMPARED) {
+    for model in models.iter().take(MAX_COMPARED).filter(|_| fits(&wanted)) {
         let name = bare(&model.name);
-        // Routers put the maker before the name.
-        let last = bare(model.name.rsplit('/').next().unwrap_or_default());
-        if name.is_empty() || name.len() > LONGEST {
+        if !fits(&name) {
             continue;
         }
-        let far = distance(&wanted, &name).min(distance(&wanted, &last));
+        // Routers put the maker before the name.
+        let last = bare(model.name.rsplit('/').next().unwrap_or_default());
+        let far = levenshtein(&wanted, &name).min(levenshtein(&wanted, &last));
         if far <= (wanted.len() / 4).max(2) || name.contains(&wanted) || wanted.contains(&name) {
             near.push((far, &model.name));
         }
@@ -151,23 +148,15 @@ fn offered(value: &Value) -> impl Iterator<Item = Offered> {
 
 /// Looks for servers at the usual places on this machine, and asks each what it has.
 pub async fn local(http: &Http, config: &Config) -> Vec<(Arc<Provider>, Result<Vec<Offered>, ModelError>)> {
-    let mut asking = tokio::task::JoinSet::new();
-    let time = Duration::from_secs(3);
-    for (at, preset) in PRESETS.iter().filter(|preset| preset.is_local()).enumerate() {
-        let http = http.times(time, Some(time));
-        let Ok(provider) = Provider::resolve(preset.name, None, config, http) else { continue };
-        asking.spawn(async move {
-            let found = tokio::time::timeout(time, provider.list()).await;
-            let found = found.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into())));
-            (at, provider, found)
-        });
-    }
-    let mut all = Vec::new();
-    while let Some(done) = asking.join_next().await {
-        all.extend(done.ok());
-    }
-    all.sort_by_key(|(at, ..)| *at);
-    all.into_iter().map(|(_, provider, found)| (provider, found)).collect()
+    let http = http.times(LOCAL_TIMEOUT, Some(LOCAL_TIMEOUT));
+    let local = PRESETS.iter().filter(|preset| preset.key_env.is_none());
+    let asking = local.filter_map(|preset| Provider::resolve(&preset.name, None, config, http.clone()).ok());
+    let asking = asking.map(|provider| async move {
+        let found = tokio::time::timeout(LOCAL_TIMEOUT, provider.list()).await;
+        let found = found.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into())));
+        (provider, found)
+    });
+    join_all(asking).await
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The key of a provider: where it comes from, how users log in and out.
 
-use super::keyring::Found;
-use super::{Keyring, Provider, Secret};
+use super::{KeyError, Keyring, Provider, Secret};
 use crate::model::ModelError;
 use std::sync::MutexGuard;
 use tieline::schema::{AgentAuth, AuthMethod, TerminalAuth};
+use tieline_host::text::cut_line;
 use tieline_rpc::sync::Lock;
 
 /// What the ways to log in are called: the agent does it, or its program in a terminal.
@@ -18,24 +18,20 @@ pub(super) enum KeyState {
     /// This is it, and where it was.
     Known(Secret, Source),
     /// There is none; perhaps we know why.
-    Missing(Option<String>),
+    Missing(Option<KeyError>),
     /// The user logged out: what is in the environment does not count any more.
     Forgotten,
 }
 
 /// Where a key was found.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// In this variable.
-    Variable(String),
+    /// In its variable.
+    Variable,
     /// In the file that the configuration names.
     KeyFile,
-    /// In our own file.
-    File,
-    /// In the keyring.
-    Keyring,
-    /// Somebody gave it to us.
-    Given,
+    /// In our own file or the keyring, or somebody gave it to us.
+    Stored,
 }
 
 /// Where a key is kept.
@@ -75,66 +71,54 @@ impl Provider {
     /// because a person may have to unlock it; `unlock` says that one may be asked to.
     async fn look(&self, unlock: bool) -> Option<Secret> {
         let mut trouble = None;
-        let mut found = self.variable().map(|(name, key)| (key, Source::Variable(name)));
+        let mut note = |found: Result<Option<Secret>, KeyError>| {
+            found.unwrap_or_else(|why| {
+                trouble = Some(why);
+                None
+            })
+        };
+        let mut found = self.variable().map(|key| (key, Source::Variable));
         if found.is_none() {
-            found = self.key_file(&mut trouble).map(|key| (key, Source::KeyFile));
+            found = note(self.key_file()).map(|key| (key, Source::KeyFile));
         }
         if found.is_none() {
-            match self.keys.get(&self.name) {
-                Ok(key) => found = key.map(|key| (key, Source::File)),
-                Err(why) => trouble = Some(why),
-            }
+            found = note(self.keys.get(&self.name)).map(|key| (key, Source::Stored));
         }
         if found.is_none()
             && self.takes_keys()
-            && let Some(keyring) = Keyring::find()
+            && let Ok(keyring) = Keyring::find()
         {
-            let key = match keyring.peek(&self.name).await {
-                Ok(Found::Key(key)) => Ok(Some(key)),
-                // Some keyrings don't tell what they have before they are unlocked.
-                Ok(Found::Locked | Found::Nothing) if unlock => keyring.get(&self.name).await,
-                Ok(Found::Locked) => Err(LOCKED.to_owned()),
-                Ok(Found::Nothing) => Ok(None),
+            let key = match keyring.get(&self.name, unlock).await {
+                Err(KeyError::Locked) if !unlock => Err(KeyError::Failed(LOCKED.into())),
                 // Most likely there is none at all, which is nothing to bother people with.
-                Err(why) => {
+                Err(KeyError::NoKeyring(why)) => {
                     tracing::debug!(why, "the keyring can't be asked");
                     Ok(None)
                 }
+                key => key,
             };
-            match key {
-                Ok(key) => found = key.map(|key| (key, Source::Keyring)),
-                Err(why) => trouble = Some(why),
-            }
+            found = note(key).map(|key| (key, Source::Stored));
         }
         if let (None, Some(why)) = (&found, &trouble) {
-            tracing::warn!(provider = self.name, why, "a place of keys can't be read");
+            tracing::warn!(provider = self.name, %why, "a place of keys can't be read");
         }
         let key = found.as_ref().map(|(key, _)| key.clone());
         *self.state() = found.map_or(KeyState::Missing(trouble), |(key, source)| KeyState::Known(key, source));
         key
     }
 
-    /// The key in the environment, with the name of the variable.
-    fn variable(&self) -> Option<(String, Secret)> {
-        let name = self.key_env.as_ref()?;
-        Some((name.clone(), Secret::new(&std::env::var(name).ok()?)?))
+    /// The key in the environment.
+    fn variable(&self) -> Option<Secret> {
+        Secret::new(&std::env::var(self.key_env.as_ref()?).ok()?)
     }
 
-    fn key_file(&self, trouble: &mut Option<String>) -> Option<Secret> {
-        let path = self.own.key_file.as_ref()?;
-        match std::fs::read_to_string(path) {
-            Ok(text) => {
-                let key = Secret::new(&text);
-                if key.is_none() {
-                    *trouble = Some(format!("there is no key in {}", path.display()));
-                }
-                key
-            }
-            Err(error) => {
-                *trouble = Some(format!("{}: {error}", path.display()));
-                None
-            }
-        }
+    /// The key in the file that the configuration names.
+    fn key_file(&self) -> Result<Option<Secret>, KeyError> {
+        let Some(path) = &self.own.key_file else { return Ok(None) };
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| KeyError::Failed(format!("{}: {error}", path.display())))?;
+        let empty = || KeyError::Failed(format!("there is no key in {}", path.display()));
+        Secret::new(&text).map(Some).ok_or_else(empty)
     }
 
     /// The file that the configuration names for its key.
@@ -157,25 +141,22 @@ impl Provider {
 
     /// What to type when the key is missing or wrong, with what the provider said about it.
     pub(super) fn login_hint(&self, said: &str) -> String {
-        let (title, name) = (&self.title, &self.name);
-        let set = |end| self.key_env.as_ref().map_or_else(String::new, |env| format!("Set {env}{end}"));
+        let (title, name, said) = (&self.title, &self.name, self.said(said));
         let login = format!("tieline agent login {name}");
-        let way = match set(", or type: ") {
-            set if set.is_empty() => format!("Type: {login}"),
-            set => format!("{set}{login}"),
-        };
-        let said = self.said(said);
+        let env = self.key_env.as_deref();
+        let way = env.map_or_else(|| format!("Type: {login}"), |env| format!("Set {env}, or type: {login}"));
         match &*self.state() {
             // What is stored would not count, so a login would not help.
-            KeyState::Known(_, Source::Variable(env)) => format!(
-                "{title} refused the key in {env}{said}. Set it to one that works, or type: unset {env}; {login}"
-            ),
+            KeyState::Known(_, Source::Variable) => {
+                let env = env.unwrap_or_default();
+                format!(
+                    "{title} refused the key in {env}{said}. Set it to one that works, or type: unset {env}; {login}"
+                )
+            }
             KeyState::Known(_, Source::KeyFile) => {
                 let file = self.own.key_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-                format!(
-                    "{title} refused the key in {file}{said}. Put one there that works. {}",
-                    set(" and it counts first.")
-                )
+                let env = env.map_or_else(String::new, |env| format!(" {env} counts first if it is set."));
+                format!("{title} refused the key in {file}{said}. Put one there that works.{env}")
             }
             KeyState::Known(..) => format!("{title} refused the key{said}. {way}"),
             KeyState::Missing(Some(why)) => format!("{title} wants a key: {why}. {way}"),
@@ -185,16 +166,12 @@ impl Provider {
 
     /// The words of the provider as a short part of a sentence.
     fn said(&self, words: &str) -> String {
-        let words = self.clean(words);
-        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = cut_line(&self.clean(words), MAX_QUOTED_CHARACTERS);
         // A page or a piece of JSON helps nobody.
         if words.is_empty() || words.starts_with(['<', '{', '[']) {
             return String::new();
         }
-        match words.char_indices().nth(160) {
-            Some((at, _)) => format!(" (it says: {}…)", &words[..at]),
-            None => format!(" (it says: {})", words.trim_end_matches('.')),
-        }
+        format!(" (it says: {})", words.trim_end_matches('.'))
     }
 
     /// The ids of the ways to log in.
@@ -237,15 +214,14 @@ impl Provider {
     }
 
     /// Forgets the key: the stored one for good, the one in the environment until the next login. Says where one was stored.
-    pub async fn log_out(&self) -> Result<Vec<Place>, String> {
+    pub async fn log_out(&self) -> Result<Vec<Place>, KeyError> {
         *self.state() = KeyState::Forgotten;
         let mut places = Vec::new();
         if self.keys.remove(&self.name)? {
             places.push(Place::File);
         }
         if self.takes_keys()
-            && let Some(keyring) = Keyring::find()
-            && keyring.answers().await.is_ok()
+            && let Ok(keyring) = Keyring::working().await
             && keyring.remove(&self.name).await?
         {
             places.push(Place::Keyring);
@@ -254,30 +230,25 @@ impl Provider {
     }
 
     /// Stores a key in one place, and no longer in the other.
-    pub async fn remember(&self, key: &Secret, place: Place) -> Result<(), String> {
+    pub async fn remember(&self, key: &Secret, place: Place) -> Result<(), KeyError> {
         let keyring = Keyring::find();
-        match (place, &keyring) {
-            (Place::File, _) => {
-                self.keys.set(&self.name, key)?;
-                // The one in the file counts first, so one that is left behind does no harm.
-                if let Some(keyring) = keyring {
-                    let _ = keyring.remove(&self.name).await;
-                }
-                *self.state() = KeyState::Known(key.clone(), Source::File);
+        if place == Place::File {
+            self.keys.set(&self.name, key)?;
+            // The one in the file counts first, so one that is left behind does no harm.
+            if let Ok(keyring) = keyring {
+                let _ = keyring.remove(&self.name).await;
             }
-            (Place::Keyring, Some(keyring)) => {
-                keyring.set(&self.name, key).await?;
-                self.keys.remove(&self.name)?;
-                *self.state() = KeyState::Known(key.clone(), Source::Keyring);
-            }
-            (Place::Keyring, None) => return Err(NO_KEYRING.into()),
+        } else {
+            keyring?.set(&self.name, key).await?;
+            self.keys.remove(&self.name)?;
         }
+        self.use_key(key.clone());
         Ok(())
     }
 
     /// Uses a key without storing it.
     pub fn use_key(&self, key: Secret) {
-        *self.state() = KeyState::Known(key, Source::Given);
+        *self.state() = KeyState::Known(key, Source::Stored);
     }
 
     /// The variable that its key is read from.
@@ -287,17 +258,14 @@ impl Provider {
 
     /// What counts before a stored key, in words: a variable that is set, or a file that the configuration names.
     pub fn comes_first(&self) -> Option<String> {
-        let variable = self.variable().map(|(name, _)| format!("the environment variable {name} is set"));
-        let file = || {
-            self.key_file(&mut None)?;
-            Some(format!("{} holds a key", self.own.key_file.as_ref()?.display()))
-        };
-        variable.or_else(file)
+        if self.variable().is_some() {
+            return self.key_env.as_ref().map(|name| format!("the environment variable {name} is set"));
+        }
+        self.key_file().ok()??;
+        Some(format!("{} holds a key", self.own.key_file.as_ref()?.display()))
     }
 }
 
-/// Why there is none.
-pub const NO_KEYRING: &str = "there is no keyring here: that needs the program secret-tool (Debian: apt install \
-                              libsecret-tools) and the session bus of a desktop";
-
 const LOCKED: &str = "it is in your keyring, which is locked; unlock it or log in with the method `key`";
+/// As much of a provider's words as is repeated in a sentence of ours, in characters.
+const MAX_QUOTED_CHARACTERS: usize = 160;

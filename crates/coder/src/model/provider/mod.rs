@@ -15,16 +15,15 @@ mod login;
 mod openai_chat;
 mod openai_responses;
 mod order;
-mod presets;
 mod schema;
 mod stream;
 mod trouble;
 
 pub use keyring::Keyring;
-pub use keys::{Keys, Secret};
+pub use keys::{KeyError, Keys, Secret};
+pub use known::{Format, PRESETS, Preset, named};
 pub use list::{Offered, local};
-pub use login::{NO_KEYRING, Place};
-pub use presets::{Format, PRESETS, Preset, named};
+pub use login::Place;
 
 use super::{Model, ModelError, Ready, Reply, Request};
 use crate::http::http::{HeaderName, HeaderValue, Uri};
@@ -37,25 +36,10 @@ use std::time::Duration;
 use tieline::schema::to_base64;
 use tieline_host::config::{Config, Error, ProviderEntry, THOUGHT_LEVELS, did_you_mean};
 use tieline_host::rules::hidden;
+use tieline_host::text::cut;
 
-/// How hard a model should think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    Low,
-    Medium,
-    High,
-}
-
-impl Level {
-    fn named(name: &str) -> Option<Self> {
-        match name {
-            "low" => Some(Self::Low),
-            "medium" => Some(Self::Medium),
-            "high" => Some(Self::High),
-            _ => None,
-        }
-    }
-}
+/// As much of a provider's words as is shown, in characters.
+const MAX_MESSAGE_CHARACTERS: usize = 600;
 
 /// How long we wait for a provider, and how often.
 #[derive(Debug, Clone, Copy)]
@@ -80,19 +64,14 @@ pub(crate) struct Ask<'a> {
     model: &'a str,
     by: &'a str,
     request: &'a Request,
-    level: Option<Level>,
+    /// How hard it should think.
+    level: Option<&'a str>,
     /// The model can't see: pictures are told in words.
     blind: bool,
 }
 
-impl Ask<'_> {
-    /// The types of pictures that can be sent, of those that the format has.
-    fn seen(&self, types: &'static [&'static str]) -> &'static [&'static str] {
-        if self.blind { &[] } else { types }
-    }
-}
-
 /// Somebody who has models.
+#[derive(Clone)]
 pub struct Provider {
     /// What users type before the slash.
     pub name: String,
@@ -109,7 +88,7 @@ pub struct Provider {
     keys: Keys,
     /// It is not the one whose model answers first, so its ways to log in have other names.
     beside: bool,
-    state: Mutex<KeyState>,
+    state: Arc<Mutex<KeyState>>,
 }
 
 impl Provider {
@@ -125,7 +104,7 @@ impl Provider {
         let format = format.or(preset.map(|preset| preset.format)).unwrap_or(Format::OpenaiChat);
         let url = base_url.map(str::to_owned).or_else(|| own.base_url.clone());
         let elsewhere = url.is_some();
-        let url = url.or_else(|| preset.map(|preset| preset.base_url.to_owned()));
+        let url = url.or_else(|| preset.map(|preset| preset.base_url.clone()));
         let url = url.ok_or_else(|| {
             config.mistake(&key, format!("the provider `{name}` has no address; write base_url = \"https://…\""))
         })?;
@@ -134,7 +113,7 @@ impl Provider {
         if plain.as_ref().is_none_or(|uri| uri.host().is_none()) {
             return Err(Error::new(format!("The address of {name} must look like https://host/path.")));
         }
-        let key_env = own.key_env.clone().or_else(|| preset.map(|preset| preset.key_env.to_owned()));
+        let key_env = own.key_env.clone().or_else(|| preset.and_then(|preset| preset.key_env.clone()));
         let key_env = key_env.filter(|env| !env.is_empty());
         let mut headers = Vec::new();
         for (header, value) in &own.headers {
@@ -156,7 +135,7 @@ impl Provider {
         let http = http.times(Duration::from_secs(idle.max(300)), Some(Duration::from_secs(idle)));
         Ok(Arc::new(Self {
             name: name.to_owned(),
-            title: preset.map_or_else(|| name.to_owned(), |preset| preset.title.to_owned()),
+            title: preset.map_or_else(|| name.to_owned(), |preset| preset.title.clone()),
             format,
             base_url,
             key_env,
@@ -167,33 +146,27 @@ impl Provider {
             patience,
             keys: Keys::default(),
             beside: false,
-            state: Mutex::new(KeyState::Unknown),
+            state: Arc::new(Mutex::new(KeyState::Unknown)),
         }))
     }
 
     /// The same with other patience, for both the pauses and what is between two pieces of an answer.
     #[must_use]
     pub fn patience(self: Arc<Self>, patience: Patience, head: Duration, idle: Duration) -> Arc<Self> {
-        let mut this = Arc::unwrap_or_clone(self);
-        this.patience = patience;
-        this.http = this.http.times(head, Some(idle));
-        Arc::new(this)
+        let http = self.http.times(head, Some(idle));
+        Arc::new(Self { http, patience, ..Arc::unwrap_or_clone(self) })
     }
 
     /// The same with keys in another file.
     #[must_use]
     pub fn keys(self: Arc<Self>, keys: Keys) -> Arc<Self> {
-        let mut this = Arc::unwrap_or_clone(self);
-        this.keys = keys;
-        Arc::new(this)
+        Arc::new(Self { keys, ..Arc::unwrap_or_clone(self) })
     }
 
     /// The same as one of several: its ways to log in carry its name.
     #[must_use]
     pub fn beside(self: Arc<Self>) -> Arc<Self> {
-        let mut this = Arc::unwrap_or_clone(self);
-        this.beside = true;
-        Arc::new(this)
+        Arc::new(Self { beside: true, ..Arc::unwrap_or_clone(self) })
     }
 
     /// One of its models.
@@ -212,7 +185,7 @@ impl Provider {
 
     /// A model to start with: the first that the configuration names, or the one of the table.
     pub fn example(&self) -> Option<String> {
-        let preset = || named(&self.name).map(|preset| preset.example.to_owned());
+        let preset = || named(&self.name).map(|preset| preset.example.clone());
         self.own.models.first().cloned().or_else(preset)
     }
 
@@ -226,26 +199,33 @@ impl Provider {
         self.base_url.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default()
     }
 
+    /// Its address in parts: the scheme, the user and password if there are any, and the rest.
+    fn address(&self) -> (&str, Option<&str>, &str) {
+        let (scheme, rest) = self.base_url.split_once("://").unwrap_or_default();
+        let end = rest.find('/').unwrap_or(rest.len());
+        match rest[..end].rfind('@') {
+            Some(at) => (scheme, Some(&rest[..at]), &rest[at + 1..]),
+            None => (scheme, None, rest),
+        }
+    }
+
     /// Its address without a password.
     pub fn shown_url(&self) -> String {
-        let Some((scheme, rest)) = self.base_url.split_once("://") else { return String::new() };
-        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        format!("{scheme}://{}{path}", authority.rsplit('@').next().unwrap_or_default())
+        let (scheme, _, rest) = self.address();
+        format!("{scheme}://{rest}")
     }
 
     /// Whether nothing that is secret could be read on the way, or the user does not mind.
     fn protected(&self) -> Result<(), String> {
-        // Addresses begin with either of two words, in any case.
-        let plain = self.base_url.as_bytes().get(..5).is_some_and(|start| start.eq_ignore_ascii_case(b"http:"));
-        if !plain || self.own.insecure || is_local(&self.host()) {
+        let (scheme, login, _) = self.address();
+        if !scheme.eq_ignore_ascii_case("http") || self.own.insecure || is_local(&self.host()) {
             return Ok(());
         }
-        let login = self.base_url.split('/').nth(2).is_some_and(|authority| authority.contains('@'));
         let secret = |name: &HeaderName| {
             let name = name.as_str();
             name == "cookie" || ["auth", "key", "token", "secret"].iter().any(|part| name.contains(part))
         };
-        if !login && self.key().is_none() && !self.headers.iter().any(|(name, _)| secret(name)) {
+        if login.is_none() && self.key().is_none() && !self.headers.iter().any(|(name, _)| secret(name)) {
             return Ok(());
         }
         Err(format!(
@@ -259,43 +239,17 @@ impl Provider {
     /// Makes a text from outside fit to be shown: short, on one line, and without anything that is secret.
     pub(crate) fn clean(&self, text: &str) -> String {
         let mut text: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
-        let key = self.key();
+        let key = self.key().map(|key| key.expose().to_owned());
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok().map(str::to_owned));
-        let login = self.base_url.split_once("://").and_then(|(_, rest)| rest.split('/').next()?.rsplit_once('@'));
-        let login = login.map(|(login, _)| login);
+        let (_, login, _) = self.address();
         let password = login.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
         // As it goes out in a header.
         let encoded = login.map(|login| to_base64(&percent_encoding::percent_decode_str(login).collect::<Vec<u8>>()));
-        let key = key.iter().map(|key| key.expose().to_owned());
-        for secret in key.chain(headers).chain(encoded).chain(password).filter(|secret| secret.len() > 3) {
+        for secret in headers.chain(key).chain(encoded).chain(password).filter(|secret| secret.len() > 3) {
             text = text.replace(&secret, "***");
         }
         // Only now, so that no part of a secret is left at the end.
-        if let Some((at, _)) = text.char_indices().nth(600) {
-            text.truncate(at);
-            text.push('…');
-        }
-        text
-    }
-}
-
-impl Clone for Provider {
-    fn clone(&self) -> Self {
-        Self {
-            name: self.name.clone(),
-            title: self.title.clone(),
-            format: self.format,
-            base_url: self.base_url.clone(),
-            key_env: self.key_env.clone(),
-            own: self.own.clone(),
-            needs_key: self.needs_key,
-            headers: self.headers.clone(),
-            http: self.http.clone(),
-            patience: self.patience,
-            keys: self.keys.clone(),
-            beside: self.beside,
-            state: Mutex::new(self.state().clone()),
-        }
+        cut(&text, MAX_MESSAGE_CHARACTERS)
     }
 }
 
@@ -307,7 +261,7 @@ impl std::fmt::Debug for Provider {
 
 /// What to say of a provider that nobody knows.
 pub(crate) fn unknown(name: &str, config: &Config) -> String {
-    let names = || PRESETS.iter().map(|preset| preset.name).chain(config.providers.keys().map(String::as_str));
+    let names = || PRESETS.iter().map(|preset| preset.name.as_str()).chain(config.providers.keys().map(String::as_str));
     format!(
         "There is no provider `{name}`{}. There are: {}. Others go into [providers.NAME] of your config.toml.",
         did_you_mean(name, names()),

@@ -1,17 +1,21 @@
 //! `OpenAI` chat completions, and the many servers that speak them in their own ways.
 
-use super::content::{self, Growing, PICTURES, Piece, data_url};
-use super::decode::{Decode, count, json as parse, text};
+use super::Ask;
+use super::content::{self, Forms, data_url};
+use super::decode::{Answer, Decode, count, field, json as parse, text};
 use super::known::Tokens;
 use super::schema;
 use super::trouble::Trouble;
-use super::{Ask, Level};
 use crate::http::sse;
-use crate::model::{Event, Finish, Message};
+use crate::model::{Event, Finish, Message, ToolRequest};
 use serde_json::{Value, json};
 
 /// Where `OpenRouter` has thoughts with what proves them; they go back unchanged.
 const DETAILS: &str = "reasoning_details";
+const FORMS: Forms = Forms {
+    text: |text| json!({ "type": "text", "text": text }),
+    image: |mime, data| json!({ "type": "image_url", "image_url": { "url": data_url(mime, data) } }),
+};
 
 /// The path and the body of a request.
 pub fn request(ask: &Ask<'_>) -> (String, Value) {
@@ -19,40 +23,40 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
     for message in &ask.request.messages {
         add(&mut messages, message, ask);
     }
-    let tool = |tool: &crate::model::ToolSpec| {
+    let tools = ask.tools(|tool| {
         let parameters = schema::plain(tool);
         let function = json!({ "name": tool.name, "description": tool.description, "parameters": parameters });
         json!({ "type": "function", "function": function })
-    };
-    let mut body = json!({ "model": ask.model, "messages": messages, "stream": true });
-    let tools: Vec<Value> = ask.request.tools.iter().map(tool).collect();
-    if !tools.is_empty() {
-        body["tools"] = tools.into();
-    }
+    });
+    let max_tokens = if ask.provider.name == "openai-chat" { "max_completion_tokens" } else { "max_tokens" };
     // Mistral tells it unasked, and refuses what it does not know.
-    if ask.provider.name != "mistral" {
-        body["stream_options"] = json!({ "include_usage": true });
-    }
-    if let Some(most) = ask.request.max_tokens {
-        let name = if ask.provider.name == "openai-chat" { "max_completion_tokens" } else { "max_tokens" };
-        body[name] = most.into();
-    }
-    if let Some(level) = ask.level {
-        body["reasoning_effort"] = level.word().into();
-    }
+    let usage = (ask.provider.name != "mistral").then(|| json!({ "include_usage": true }));
+    let body = json!({
+        "model": ask.model,
+        "messages": messages,
+        "tools": tools,
+        "stream": true,
+        "stream_options": usage,
+        max_tokens: ask.request.max_tokens,
+        "reasoning_effort": ask.level,
+    });
     ("/chat/completions".into(), body)
 }
 
 fn add(messages: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
     match message {
-        Message::User(blocks) => say(messages, user(blocks, ask)),
+        Message::User(blocks) => {
+            // Plain text where that is enough, because small servers know nothing else.
+            let (text, images) = ask.split(blocks, &FORMS);
+            say(messages, if images.is_empty() { text.into() } else { ask.parts(blocks, &FORMS).into() });
+        }
         Message::Assistant { text, thought, calls, .. } => {
             if text.is_empty() && calls.is_empty() {
                 return;
             }
             let mut said = json!({ "role": "assistant", "content": text });
             if !calls.is_empty() {
-                let call = |call: &crate::model::ToolRequest| {
+                let call = |call: &ToolRequest| {
                     let function = json!({ "name": call.name, "arguments": content::arguments(call).to_string() });
                     json!({ "id": id(ask, &call.id), "type": "function", "function": function })
                 };
@@ -69,10 +73,10 @@ fn add(messages: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
         Message::Results(results) => {
             let mut pictures = Vec::new();
             for result in results {
-                let (text, images) = content::result(result, ask.seen(PICTURES));
+                let (text, mut images) = ask.result(result, &FORMS);
                 let text = if result.is_error { format!("Error: {text}") } else { text };
                 messages.push(json!({ "role": "tool", "tool_call_id": id(ask, &result.id), "content": text }));
-                pictures.extend(images.into_iter().map(|(mime, data)| image(mime, data)));
+                pictures.append(&mut images);
             }
             // A tool can't give a picture back here, so the user shows it.
             if !pictures.is_empty() {
@@ -86,7 +90,7 @@ fn add(messages: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
 fn say(messages: &mut Vec<Value>, content: Value) {
     let part = |content: Value| match content {
         Value::Array(parts) => parts,
-        text => vec![json!({ "type": "text", "text": text })],
+        text => vec![(FORMS.text)(text.as_str().unwrap_or_default())],
     };
     match messages.last_mut().filter(|last| last["role"] == "user").map(|last| &mut last["content"]) {
         None => messages.push(json!({ "role": "user", "content": content })),
@@ -115,55 +119,21 @@ fn id(ask: &Ask<'_>, raw: &str) -> String {
     if ask.provider.name == "mistral" { content::nine(raw) } else { content::id(raw) }
 }
 
-fn image(mime: &str, data: &str) -> Value {
-    json!({ "type": "image_url", "image_url": { "url": data_url(mime, data) } })
-}
-
-/// Plain text where that is enough, because small servers know nothing else.
-fn user(blocks: &[tieline::ContentBlock], ask: &Ask<'_>) -> Value {
-    let pieces = content::pieces(blocks, ask.seen(PICTURES));
-    if pieces.iter().all(|piece| matches!(piece, Piece::Text(_))) {
-        return content::split(blocks, ask.seen(PICTURES)).0.into();
-    }
-    let part = |piece| match piece {
-        Piece::Text(text) => json!({ "type": "text", "text": text }),
-        Piece::Image(mime, data) => image(mime, data),
-    };
-    pieces.into_iter().map(part).collect()
-}
-
 /// Reads an answer.
+#[derive(Default)]
 pub struct Decoder {
-    by: String,
-    calls: Vec<Growing>,
-    /// The number that the server gave to each of them.
+    /// The number that the server gave to each of the calls.
     numbers: Vec<Option<u64>>,
     details: Vec<Value>,
-    finish: Option<Finish>,
-    refused: bool,
-    tokens: Option<Tokens>,
 }
 
 impl Decoder {
-    pub fn new(by: &str) -> Self {
-        Self {
-            by: by.to_owned(),
-            calls: Vec::new(),
-            numbers: Vec::new(),
-            details: Vec::new(),
-            finish: None,
-            refused: false,
-            tokens: None,
-        }
-    }
-
     /// A piece of a call. `beside`: another call is in the same list, before it.
-    fn call(&mut self, delta: &Value, beside: bool) {
+    fn call(&mut self, delta: &Value, beside: bool, calls: &mut Vec<ToolRequest>) {
         let number = delta["index"].as_u64();
-        let said = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (id, name) = (said(&delta["id"]), said(&delta["function"]["name"]));
+        let (id, name) = (field(delta, "id"), field(&delta["function"], "name"));
         let known = self.numbers.iter().rposition(|known| *known == number).filter(|&at| {
-            let call = &self.calls[at];
+            let call = &calls[at];
             // Some servers leave the number out, or give every call the same one, or have no ids. Then another id is another
             // call, and so is a name behind arguments that are whole, or in a list of calls.
             let other = !id.is_empty() && !call.id.is_empty() && id != call.id;
@@ -173,11 +143,11 @@ impl Decoder {
             !other && !next
         });
         let at = known.unwrap_or_else(|| {
-            self.calls.push(Growing::default());
+            calls.push(ToolRequest::default());
             self.numbers.push(number);
-            self.calls.len() - 1
+            calls.len() - 1
         });
-        let call = &mut self.calls[at];
+        let call = &mut calls[at];
         if call.id.is_empty() {
             call.id = id;
         }
@@ -212,7 +182,7 @@ impl Decoder {
 }
 
 impl Decode for Decoder {
-    fn take(&mut self, event: &sse::Event, out: &mut Vec<Event>) -> Result<bool, Trouble> {
+    fn take(&mut self, event: &sse::Event, answer: &mut Answer) -> Result<bool, Trouble> {
         if event.data.trim() == "[DONE]" {
             return Ok(true);
         }
@@ -230,7 +200,7 @@ impl Decode for Decoder {
             let cached = count(&usage["prompt_tokens_details"]["cached_tokens"]);
             let cached = cached.max(count(&usage["prompt_cache_hit_tokens"]));
             let input = count(&usage["prompt_tokens"]).saturating_sub(cached);
-            self.tokens = Some(Tokens { input, cached, written: 0, output: count(&usage["completion_tokens"]) });
+            answer.tokens = Some(Tokens { input, cached, written: 0, output: count(&usage["completion_tokens"]) });
         }
         let choice = &chunk["choices"][0];
         let delta = &choice["delta"];
@@ -239,60 +209,37 @@ impl Decode for Decoder {
             details.clone().filter_map(|detail| text(&detail["text"]).or_else(|| text(&detail["summary"]))).collect();
         details.for_each(|detail| self.detail(detail));
         let thought = text(&delta["reasoning_content"]).or_else(|| text(&delta["reasoning"]));
-        out.extend(thought.or((!told.is_empty()).then_some(told)).map(Event::Thought));
+        answer.out.extend(thought.or((!told.is_empty()).then_some(told)).map(Event::Thought));
         match &delta["content"] {
             // Mistral's thinking models send a list.
             Value::Array(parts) => {
                 for part in parts {
-                    out.extend(text(&part["text"]).map(Event::Text));
-                    for thought in part["thinking"].as_array().into_iter().flatten() {
-                        out.extend(text(&thought["text"]).map(Event::Thought));
-                    }
+                    answer.out.extend(text(&part["text"]).map(Event::Text));
+                    let thoughts = part["thinking"].as_array().into_iter().flatten();
+                    thoughts.for_each(|thought| answer.think(&thought["text"]));
                 }
             }
-            plain => out.extend(text(plain).map(Event::Text)),
+            plain => answer.out.extend(text(plain).map(Event::Text)),
         }
         if let Some(refusal) = text(&delta["refusal"]) {
-            self.refused = true;
-            out.push(Event::Text(refusal));
+            answer.refused = true;
+            answer.out.push(Event::Text(refusal));
         }
         for (at, call) in delta["tool_calls"].as_array().into_iter().flatten().enumerate() {
-            self.call(call, at > 0);
+            self.call(call, at > 0, &mut answer.calls);
         }
         match choice["finish_reason"].as_str() {
             None => {}
-            Some("length" | "model_length") => self.finish = Some(Finish::MaxTokens),
-            Some("content_filter") => self.finish = Some(Finish::Refusal),
-            Some("error") => {
-                return Err(Trouble::passing("the answer ended with an error"));
-            }
-            Some(_) => self.finish = Some(Finish::Done),
+            Some("length" | "model_length") => answer.finish = Some(Finish::MaxTokens),
+            Some("content_filter") => answer.finish = Some(Finish::Refusal),
+            Some("error") => return Err(Trouble::passing("the answer ended with an error")),
+            Some(_) => answer.finish = Some(Finish::Done),
         }
         Ok(false)
     }
 
-    fn finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)> {
-        let finish = if self.refused { Finish::Refusal } else { self.finish? };
-        out.extend(content::calls(&mut self.calls));
-        if !self.details.is_empty() {
-            let details = Value::Array(std::mem::take(&mut self.details));
-            out.push(Event::Keep(content::keep(&self.by, &details)));
-        }
-        Some((finish, self.tokens))
-    }
-}
-
-/// The words for levels.
-impl Level {
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+    fn end(&mut self, answer: &mut Answer) {
+        let details = std::mem::take(&mut self.details);
+        answer.kept = (!details.is_empty()).then(|| details.into());
     }
 }

@@ -1,15 +1,20 @@
 //! `OpenAI` responses, without anything stored there: the model's thoughts travel with the conversation, encrypted.
 
 use super::Ask;
-use super::content::{self, Growing, PICTURES, Piece, data_url};
-use super::decode::{Decode, count, json as parse, text};
+use super::content::{self, Forms, data_url};
+use super::decode::{Answer, Decode, count, field, json as parse};
 use super::known::Tokens;
-use super::order::{self, Order, Part};
+use super::order::{self, Part};
 use super::schema;
 use super::trouble::Trouble;
 use crate::http::sse;
-use crate::model::{Event, Finish, Message};
+use crate::model::{Event, Finish, Message, ToolRequest};
 use serde_json::{Value, json};
+
+const FORMS: Forms = Forms {
+    text: |text| json!({ "type": "input_text", "text": text }),
+    image: |mime, data| json!({ "type": "input_image", "image_url": data_url(mime, data) }),
+};
 
 /// True for models that think; the others refuse what is about thinking.
 fn thinks(model: &str) -> bool {
@@ -23,24 +28,24 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
     for message in &ask.request.messages {
         add(&mut input, message, ask);
     }
-    let tool = |tool: &crate::model::ToolSpec| {
+    let tools = ask.tools(|tool| {
         json!({ "type": "function", "name": tool.name, "description": tool.description,
                 "parameters": schema::plain(tool), "strict": false })
-    };
-    let tools: Vec<Value> = ask.request.tools.iter().map(tool).collect();
-    let mut body = json!({ "model": ask.model, "instructions": ask.request.system, "input": input,
-                           "stream": true, "store": false });
-    if !tools.is_empty() {
-        body["tools"] = tools.into();
-    }
-    if let Some(most) = ask.request.max_tokens {
-        body["max_output_tokens"] = most.into();
-    }
+    });
+    let mut body = json!({
+        "model": ask.model,
+        "instructions": ask.request.system,
+        "input": input,
+        "tools": tools,
+        "max_output_tokens": ask.request.max_tokens,
+        "stream": true,
+        "store": false,
+    });
     if thinks(ask.model) || ask.level.is_some() {
         body["include"] = json!(["reasoning.encrypted_content"]);
         body["reasoning"] = json!({ "summary": "auto" });
         if let Some(level) = ask.level {
-            body["reasoning"]["effort"] = level.word().into();
+            body["reasoning"]["effort"] = level.into();
         }
     }
     ("/responses".into(), body)
@@ -48,7 +53,7 @@ pub fn request(ask: &Ask<'_>) -> (String, Value) {
 
 fn add(input: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
     match message {
-        Message::User(blocks) => input.push(json!({ "role": "user", "content": parts(blocks, ask) })),
+        Message::User(blocks) => input.push(json!({ "role": "user", "content": ask.parts(blocks, &FORMS) })),
         Message::Assistant { text, calls, .. } => {
             // A thought without what follows it is refused.
             if text.is_empty() && calls.is_empty() {
@@ -75,13 +80,13 @@ fn add(input: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
         }
         Message::Results(results) => {
             for result in results {
-                let (text, images) = content::result(result, ask.seen(PICTURES));
+                let (text, mut parts) = ask.result(result, &FORMS);
                 let text = if result.is_error { format!("Error: {text}") } else { text };
-                let output = if images.is_empty() {
+                let output = if parts.is_empty() {
                     Value::from(text)
                 } else {
-                    let pictures = images.into_iter().map(|(mime, data)| image(mime, data));
-                    std::iter::once(json!({ "type": "input_text", "text": text })).chain(pictures).collect()
+                    parts.insert(0, (FORMS.text)(&text));
+                    parts.into()
                 };
                 input.push(
                     json!({ "type": "function_call_output", "call_id": content::id(&result.id), "output": output }),
@@ -91,100 +96,69 @@ fn add(input: &mut Vec<Value>, message: &Message, ask: &Ask<'_>) {
     }
 }
 
-fn image(mime: &str, data: &str) -> Value {
-    json!({ "type": "input_image", "image_url": data_url(mime, data) })
-}
-
-fn parts(blocks: &[tieline::ContentBlock], ask: &Ask<'_>) -> Value {
-    let part = |piece| match piece {
-        Piece::Text(text) => json!({ "type": "input_text", "text": text }),
-        Piece::Image(mime, data) => image(mime, data),
-    };
-    content::pieces(blocks, ask.seen(PICTURES)).into_iter().map(part).collect()
-}
-
 /// Reads an answer.
+#[derive(Default)]
 pub struct Decoder {
-    by: String,
-    calls: Vec<Growing>,
-    order: Order,
+    /// A thought has begun.
     thought: bool,
-    refused: bool,
-    finish: Option<Finish>,
-    tokens: Option<Tokens>,
 }
 
-impl Decoder {
-    pub fn new(by: &str) -> Self {
-        let (calls, order) = (Vec::new(), Order::default());
-        Self { by: by.to_owned(), calls, order, thought: false, refused: false, finish: None, tokens: None }
-    }
-
-    fn say(&mut self, value: &Value, out: &mut Vec<Event>) {
-        if let Some(more) = text(value) {
-            self.order.text(&more);
-            out.push(Event::Text(more));
+fn item(item: &Value, answer: &mut Answer) {
+    match item["type"].as_str() {
+        Some("function_call") => {
+            let (id, name, arguments) = (field(item, "call_id"), field(item, "name"), field(item, "arguments"));
+            answer.call(ToolRequest { id, name, arguments }, Value::Null);
         }
-    }
-
-    fn item(&mut self, item: &Value) {
-        let said = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
-        match item["type"].as_str() {
-            Some("function_call") => {
-                self.calls.push(Growing { id: said("call_id"), name: said("name"), arguments: said("arguments") });
-                self.order.call(Value::Null);
+        Some("reasoning") if item["encrypted_content"].is_string() => {
+            let mut kept = item.clone();
+            if let Some(kept) = kept.as_object_mut() {
+                kept.retain(|key, _| matches!(key.as_str(), "type" | "id" | "summary" | "encrypted_content"));
             }
-            Some("reasoning") if item["encrypted_content"].is_string() => {
-                let mut kept = item.clone();
-                if let Some(kept) = kept.as_object_mut() {
-                    kept.retain(|key, _| matches!(key.as_str(), "type" | "id" | "summary" | "encrypted_content"));
-                }
-                self.order.own(kept);
-            }
-            // Which part of the work a text belongs to; newer models want to see it again.
-            Some("message") if item["phase"].is_string() => self.order.mark_text(&item["phase"]),
-            _ => {}
+            answer.order.own(kept);
         }
+        // Which part of the work a text belongs to; newer models want to see it again.
+        Some("message") if item["phase"].is_string() => answer.order.mark_text(&item["phase"]),
+        _ => {}
     }
+}
 
-    fn usage(&mut self, response: &Value) {
-        let usage = &response["usage"];
-        if usage.is_object() {
-            let cached = count(&usage["input_tokens_details"]["cached_tokens"]);
-            let input = count(&usage["input_tokens"]).saturating_sub(cached);
-            self.tokens = Some(Tokens { input, cached, written: 0, output: count(&usage["output_tokens"]) });
-        }
+fn usage(response: &Value, answer: &mut Answer) {
+    let usage = &response["usage"];
+    if usage.is_object() {
+        let cached = count(&usage["input_tokens_details"]["cached_tokens"]);
+        let input = count(&usage["input_tokens"]).saturating_sub(cached);
+        answer.tokens = Some(Tokens { input, cached, written: 0, output: count(&usage["output_tokens"]) });
     }
 }
 
 impl Decode for Decoder {
-    fn take(&mut self, event: &sse::Event, out: &mut Vec<Event>) -> Result<bool, Trouble> {
+    fn take(&mut self, event: &sse::Event, answer: &mut Answer) -> Result<bool, Trouble> {
         if event.data.trim() == "[DONE]" {
             return Ok(true);
         }
         let data = parse(event)?;
         match data["type"].as_str().unwrap_or(&event.name) {
-            "response.output_item.added" if data["item"]["type"] == "message" => self.order.begin_text(),
-            "response.output_text.delta" => self.say(&data["delta"], out),
+            "response.output_item.added" if data["item"]["type"] == "message" => answer.order.begin_text(),
+            "response.output_text.delta" => answer.say(&data["delta"]),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.thought = true;
-                out.extend(text(&data["delta"]).map(Event::Thought));
+                answer.think(&data["delta"]);
             }
-            "response.reasoning_summary_part.added" if self.thought => out.push(Event::Thought("\n\n".into())),
+            "response.reasoning_summary_part.added" if self.thought => answer.out.push(Event::Thought("\n\n".into())),
             "response.refusal.delta" => {
-                self.refused = true;
-                self.say(&data["delta"], out);
+                answer.refused = true;
+                answer.say(&data["delta"]);
             }
-            "response.output_item.done" => self.item(&data["item"]),
+            "response.output_item.done" => item(&data["item"], answer),
             "response.completed" => {
-                self.usage(&data["response"]);
-                self.finish = Some(Finish::Done);
+                usage(&data["response"], answer);
+                answer.finish = Some(Finish::Done);
                 return Ok(true);
             }
             "response.incomplete" => {
-                self.usage(&data["response"]);
+                usage(&data["response"], answer);
                 let filtered = data["response"]["incomplete_details"]["reason"] == "content_filter";
-                self.finish = Some(if filtered { Finish::Refusal } else { Finish::MaxTokens });
+                answer.finish = Some(if filtered { Finish::Refusal } else { Finish::MaxTokens });
                 return Ok(true);
             }
             "response.failed" => return Err(Trouble::of_event(&data["response"]["error"])),
@@ -192,17 +166,5 @@ impl Decode for Decoder {
             _ => {}
         }
         Ok(false)
-    }
-
-    fn finished(&self) -> bool {
-        self.finish.is_some()
-    }
-
-    fn close(&mut self, out: &mut Vec<Event>) -> Option<(Finish, Option<Tokens>)> {
-        let finish = self.finish?;
-        out.extend(content::calls(&mut self.calls));
-        out.extend(self.order.keep(&self.by));
-        let finish = if self.refused && finish == Finish::Done { Finish::Refusal } else { finish };
-        Some((finish, self.tokens))
     }
 }

@@ -1,7 +1,7 @@
 //! The order in which the parts of an answer came, because the models want them back exactly so.
 
 use super::content;
-use crate::model::{Event, Message, ToolRequest};
+use crate::model::{Message, ToolRequest};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -68,15 +68,14 @@ impl Order {
     }
 
     /// The order, to be kept; nothing if it is the usual one: a text, then calls, without marks.
-    pub fn keep(&mut self, by: &str) -> Option<Event> {
+    pub fn kept(&mut self) -> Option<Value> {
         let entries = std::mem::take(&mut self.entries);
         let usual = entries.iter().enumerate().all(|(at, entry)| match entry {
             Entry::Text { mark, .. } => at == 0 && mark.is_null(),
             Entry::Call { mark } => mark.is_null(),
             Entry::Own(_) => false,
         });
-        let data = serde_json::to_value(entries).ok().filter(|_| !usual)?;
-        Some(Event::Keep(content::keep(by, &data)))
+        serde_json::to_value(entries).ok().filter(|_| !usual)
     }
 }
 
@@ -127,8 +126,8 @@ mod tests {
         ToolRequest { id: id.into(), name: "t".into(), arguments: "{}".into() }
     }
 
-    fn message(text: &str, calls: Vec<ToolRequest>, kept: Option<Event>) -> Message {
-        let kept = kept.map(|event| if let Event::Keep(raw) = event { raw } else { panic!("{event:?}") });
+    fn message(text: &str, calls: Vec<ToolRequest>, kept: Option<Value>) -> Message {
+        let kept = kept.map(|data| content::keep("m", &data));
         Message::Assistant { text: text.into(), thought: String::new(), calls, kept }
     }
 
@@ -141,7 +140,7 @@ mod tests {
         order.call(json!("mark"));
         order.own(json!("b"));
         order.text("x");
-        let message = message("grüßex", vec![call("1")], order.keep("m"));
+        let message = message("grüßex", vec![call("1")], order.kept());
         let one = call("1");
         let expect = [
             Part::Own(json!("a")),
@@ -161,11 +160,11 @@ mod tests {
         let mut order = Order::default();
         order.text("a");
         order.call(Value::Null);
-        assert_eq!(order.keep("m"), None);
+        assert_eq!(order.kept(), None);
         for (text, count) in [("ß", 0), ("ab", 0), ("a", 1), ("", 0)] {
             order.own(json!(1));
             order.text("a");
-            let kept = order.keep("m");
+            let kept = order.kept();
             let message = message(text, vec![call("1"); count], kept);
             assert!(parts(&message, "m").iter().all(|part| !matches!(part, Part::Own(_))), "{text} {count}");
         }

@@ -1,47 +1,75 @@
 //! One answer from start to end: send, try again where that helps, read the stream, pass on what comes.
 
-use super::content;
-use super::decode::Decode;
+use super::decode::{Answer, Decode};
 use super::trouble::Trouble;
-use super::{Ask, Format, Remote, anthropic, gemini, openai_chat, openai_responses};
+use super::{Ask, Format, Provider, Remote, anthropic, content, gemini, openai_chat, openai_responses};
 use crate::http::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use crate::http::{Bytes, Request, Response, sse};
+use crate::http::{Body, Bytes, Request, Response, sse};
 use crate::model::{self, Event, ModelError, Report};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use tieline::Severity;
+use tieline_host::config::THOUGHT_LEVELS;
 use tokio::sync::mpsc::Sender;
 
-/// As much of an error answer as is read.
-const ERROR: usize = 64 * 1024;
+/// As much of an error answer as is read, in bytes.
+pub(super) const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long we wait for what follows a complete answer.
-const BEHIND: Duration = Duration::from_secs(5);
-/// As much of an answer as is read.
-const ANSWER: usize = 64 << 20;
+const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
+/// As much of an answer as is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-type Out = Sender<Result<Event, ModelError>>;
+/// Where an answer goes.
+struct Out {
+    sender: Sender<Result<Event, ModelError>>,
+    /// Something was said.
+    said: bool,
+}
+
+impl Out {
+    /// Passes on what came. False if nobody listens any more.
+    async fn pass(&mut self, events: &mut Vec<Event>) -> bool {
+        for event in events.drain(..) {
+            self.said = true;
+            if self.sender.send(Ok(event)).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Warns the user. False if nobody listens any more.
+    async fn warn(&self, provider: &Provider, title: &str) -> bool {
+        let notice = Report::Notice { severity: Severity::Warning, title: provider.clean(title) };
+        self.sender.send(Ok(Event::Report(notice))).await.is_ok()
+    }
+}
+
+/// Asks; what is wrong is the last thing that is told.
+pub async fn run(remote: Remote, request: model::Request, sender: Sender<Result<Event, ModelError>>) {
+    remote.provider.find_key(false).await;
+    let mut out = Out { sender, said: false };
+    if let Err(error) = patiently(&remote, &request, &mut out).await {
+        let _ = out.sender.send(Err(error)).await;
+    }
+}
 
 /// Asks, and tries again while nothing has been said yet.
-pub async fn run(remote: Remote, request: model::Request, out: Out) {
-    let provider = &remote.provider;
-    provider.find_key(false).await;
-    let mut sent = Sent::new(&remote, &request);
-    let patience = provider.patience;
+async fn patiently(remote: &Remote, request: &model::Request, out: &mut Out) -> Result<(), ModelError> {
+    let (provider, patience) = (&remote.provider, remote.provider.patience);
+    let mut sent = Sent::new(remote, request, remote.blind.load(Ordering::Relaxed));
     let mut tries = 0;
     loop {
-        let mut said = false;
-        let trouble = match once(&remote, &sent, &out, &mut said).await {
-            Ok(()) => return,
-            Err(trouble) => trouble,
-        };
+        let Err(trouble) = once(remote, &sent, out).await else { return Ok(()) };
         match trouble {
-            Trouble::Passing { why, after, .. }
-                if !said && tries < patience.tries && after.is_none_or(|after| after <= patience.longest) =>
-            {
+            Trouble::Passing { why, after: Some(after), limited } if after > patience.longest => {
+                let why = format!("{} It wants us to wait {} s; try again then.", sentence(&why), after.as_secs());
+                return Err(Trouble::Passing { why, after: Some(after), limited }.told(provider, &remote.model));
+            }
+            Trouble::Passing { why, after, .. } if !out.said && tries < patience.tries => {
+                let doubled = patience.pause.saturating_mul(2u32.saturating_pow(tries)).min(patience.longest);
+                let wait = after.unwrap_or(doubled);
                 tries += 1;
-                let wait = after.unwrap_or_else(|| {
-                    patience.pause.saturating_mul(2u32.saturating_pow(tries - 1)).min(patience.longest)
-                });
                 let title = format!(
                     "{}: {} Trying again in {} s ({tries} of {}).",
                     provider.name,
@@ -49,39 +77,23 @@ pub async fn run(remote: Remote, request: model::Request, out: Out) {
                     wait.as_secs_f32().ceil(),
                     patience.tries
                 );
-                let notice = Report::Notice { severity: Severity::Warning, title: provider.clean(&title) };
-                if out.send(Ok(Event::Report(notice))).await.is_err() {
-                    return;
+                if !out.warn(provider, &title).await {
+                    return Ok(());
                 }
                 tokio::time::sleep(wait).await;
             }
-            Trouble::Passing { why, after: Some(after), limited } if after > patience.longest => {
-                let why = format!("{} It wants us to wait {} s; try again then.", sentence(&why), after.as_secs());
-                let trouble = Trouble::Passing { why, after: Some(after), limited };
-                let _ = out.send(Err(trouble.told(provider, &remote.model))).await;
-                return;
-            }
             // One picture must not make a whole session useless.
             Trouble::Picture { why, never } if sent.pictures => {
-                if never {
-                    remote.blind.store(true, Ordering::Relaxed);
-                }
-                sent = Sent::with(&remote, &request, true);
+                remote.blind.fetch_or(never, Ordering::Relaxed);
+                sent = Sent::new(remote, request, true);
                 let title =
                     format!("{}: the picture can't be sent, so the model is told of it in words. {why}", provider.name);
-                let notice = Report::Notice { severity: Severity::Warning, title: provider.clean(&title) };
-                if out.send(Ok(Event::Report(notice))).await.is_err() {
-                    return;
+                if !out.warn(provider, &title).await {
+                    return Ok(());
                 }
             }
-            Trouble::Model => {
-                let _ = out.send(Err(provider.no_model(&remote.model).await)).await;
-                return;
-            }
-            trouble => {
-                let _ = out.send(Err(trouble.told(provider, &remote.model))).await;
-                return;
-            }
+            Trouble::Model => return Err(provider.no_model(&remote.model).await),
+            trouble => return Err(trouble.told(provider, &remote.model)),
         }
     }
 }
@@ -95,26 +107,26 @@ struct Sent {
 }
 
 impl Sent {
-    fn new(remote: &Remote, request: &model::Request) -> Self {
-        Self::with(remote, request, remote.blind.load(Ordering::Relaxed))
-    }
-
-    fn with(remote: &Remote, request: &model::Request, blind: bool) -> Self {
+    fn new(remote: &Remote, request: &model::Request, blind: bool) -> Self {
         let provider = &remote.provider;
-        let level = request.thought_level.as_deref().and_then(super::Level::named);
+        let level = request.thought_level.as_deref().filter(|level| THOUGHT_LEVELS.contains(level));
         let ask = Ask { provider, model: &remote.model, by: &remote.id, request, level, blind };
-        let (path, body) = match provider.format {
+        let (path, mut body) = match provider.format {
             Format::OpenaiChat => openai_chat::request(&ask),
             Format::OpenaiResponses => openai_responses::request(&ask),
             Format::Anthropic => anthropic::request(&ask),
             Format::Gemini => gemini::request(&ask),
         };
+        // What has no value is not said.
+        if let Some(body) = body.as_object_mut() {
+            body.retain(|_, value| !value.is_null());
+        }
         let pictures = !blind && content::has_pictures(&request.messages);
         Self { path, body: Bytes::from(body.to_string()), pictures }
     }
 }
 
-async fn once(remote: &Remote, sent: &Sent, out: &Out, said: &mut bool) -> Result<(), Trouble> {
+async fn once(remote: &Remote, sent: &Sent, out: &mut Out) -> Result<(), Trouble> {
     let provider = &remote.provider;
     let mut request = provider.request("POST", &sent.path)?;
     *request.body_mut() = sent.body.clone();
@@ -123,13 +135,13 @@ async fn once(remote: &Remote, sent: &Sent, out: &Out, said: &mut bool) -> Resul
     let status = answer.status();
     if !status.is_success() {
         let after = retry_after(&answer);
-        let body = answer.body_mut().start(ERROR).await;
+        let body = answer.body_mut().start(MAX_ERROR_BYTES).await;
         let trouble = Trouble::of_answer(status.as_u16(), after.or_else(|| retry_delay(&body)), &body);
         return Err(if sent.pictures { trouble.of_pictures(status.as_u16(), &body) } else { trouble });
     }
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.contains("application/json") || kind.contains("text/html") {
-        let body = answer.body_mut().start(ERROR).await;
+        let body = answer.body_mut().start(MAX_ERROR_BYTES).await;
         return Err(match Trouble::of_answer(400, None, &body) {
             Trouble::Other(_) => Trouble::Other(format!(
                 "{} answered without a stream. Is `{}` the right address?",
@@ -140,49 +152,44 @@ async fn once(remote: &Remote, sent: &Sent, out: &Out, said: &mut bool) -> Resul
         });
     }
     let mut decoder: Box<dyn Decode> = match provider.format {
-        Format::OpenaiChat => Box::new(openai_chat::Decoder::new(&remote.id)),
-        Format::OpenaiResponses => Box::new(openai_responses::Decoder::new(&remote.id)),
-        Format::Anthropic => Box::new(anthropic::Decoder::new(&remote.id)),
-        Format::Gemini => Box::new(gemini::Decoder::new(&remote.id)),
+        Format::OpenaiChat => Box::new(openai_chat::Decoder::default()),
+        Format::OpenaiResponses => Box::new(openai_responses::Decoder::default()),
+        Format::Anthropic => Box::new(anthropic::Decoder::default()),
+        Format::Gemini => Box::new(gemini::Decoder),
     };
-    match read(answer, &mut *decoder, out, said).await {
+    let mut told = Answer::default();
+    match read(answer.into_body(), &mut *decoder, &mut told, out).await {
         // All was said; what went wrong behind it took nothing away.
-        Err(trouble) if decoder.finished() => tracing::debug!(?trouble, "behind the end of an answer"),
+        Err(trouble) if told.finish.is_some() => tracing::debug!(?trouble, "behind the end of an answer"),
         read => read?,
     }
-    let mut events = Vec::new();
-    let Some((finish, tokens)) = decoder.close(&mut events) else {
+    decoder.end(&mut told);
+    let Some(finish) = told.close(&remote.id) else {
         return Err(Trouble::passing("the answer broke off before its end."));
     };
-    let usage = tokens.map(|tokens| tokens.usage(&remote.known)).filter(|usage| usage.used > 0);
-    events.extend(usage.map(Event::Usage));
-    events.push(Event::Finish(finish));
-    pass(events, out, said).await;
+    let usage = told.tokens.map(|tokens| tokens.usage(&remote.known)).filter(|usage| usage.used > 0);
+    told.out.extend(usage.map(Event::Usage));
+    told.out.push(Event::Finish(finish));
+    out.pass(&mut told.out).await;
     Ok(())
 }
 
-async fn read(
-    mut answer: Response<crate::http::Body>,
-    decoder: &mut dyn Decode,
-    out: &Out,
-    said: &mut bool,
-) -> Result<(), Trouble> {
+async fn read(mut body: Body, decoder: &mut dyn Decode, told: &mut Answer, out: &mut Out) -> Result<(), Trouble> {
     let mut parser = sse::Parser::default();
     let mut size = 0;
     let mut over = false;
     while !over {
-        let chunk = answer.body_mut().chunk();
-        let chunk = if decoder.finished() {
+        let chunk = if told.finish.is_some() {
             // Figures may follow, but they are not worth a long wait.
-            let Ok(chunk) = tokio::time::timeout(BEHIND, chunk).await else { return Ok(()) };
+            let Ok(chunk) = tokio::time::timeout(TRAILER_TIMEOUT, body.chunk()).await else { return Ok(()) };
             chunk
         } else {
-            chunk.await
+            body.chunk().await
         };
         match chunk.map_err(Trouble::of_http)? {
             Some(chunk) => {
                 size += chunk.len();
-                if size > ANSWER {
+                if size > MAX_ANSWER_BYTES {
                     return Err(Trouble::Other("the answer is longer than anybody wants".into()));
                 }
                 parser.push(&chunk);
@@ -193,39 +200,18 @@ async fn read(
                 over = true;
             }
         }
-        let mut events = Vec::new();
-        let mut result = Ok(());
-        while let Some(event) = parser.event() {
+        let mut result = Ok(false);
+        while let (Ok(false), Some(event)) = (&result, parser.event()) {
             let event = event.map_err(|error| Trouble::Other(error.to_string()))?;
-            match decoder.take(&event, &mut events) {
-                Ok(false) => {}
-                Ok(true) => {
-                    over = true;
-                    break;
-                }
-                Err(trouble) => {
-                    result = Err(trouble);
-                    break;
-                }
-            }
+            result = decoder.take(&event, told);
         }
-        if !pass(events, out, said).await {
+        // What came before something went wrong was still said.
+        if !out.pass(&mut told.out).await {
             return Ok(());
         }
-        result?;
+        over |= result?;
     }
     Ok(())
-}
-
-/// False if nobody listens any more.
-async fn pass(events: Vec<Event>, out: &Out, said: &mut bool) -> bool {
-    for event in events {
-        *said = true;
-        if out.send(Ok(event)).await.is_err() {
-            return false;
-        }
-    }
-    true
 }
 
 /// A text with an end, so that another one can follow it.
@@ -258,8 +244,8 @@ fn retry_delay(body: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(value.parse().ok()?).ok()
 }
 
-/// An empty request with everything a provider wants in its head.
-impl super::Provider {
+impl Provider {
+    /// An empty request with everything a provider wants in its head.
     pub(super) fn request(&self, method: &str, path: &str) -> Result<Request<Bytes>, Trouble> {
         use crate::http::http::header::{AUTHORIZATION, HeaderName, HeaderValue};
         let key = self.key();
@@ -288,9 +274,7 @@ impl super::Provider {
         if self.format == Format::Anthropic {
             headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         }
-        for (name, value) in &self.headers {
-            headers.insert(name.clone(), value.clone());
-        }
+        headers.extend(self.headers.iter().cloned());
         Ok(request)
     }
 }

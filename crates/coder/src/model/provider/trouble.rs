@@ -76,15 +76,40 @@ const BAD_KEY: &[&str] = &[
     "unregistered callers",
 ];
 
-/// The text of an error in any of the formats, and its kind.
-fn message(body: &str) -> (String, String) {
-    let Ok(value) = serde_json::from_str::<Value>(body) else { return (body.trim().to_owned(), String::new()) };
-    // Gemini puts an array around it, and some servers have no `error` around theirs.
-    let value = value.get(0).unwrap_or(&value);
-    let error = value.get("error").unwrap_or(value);
-    let text = error.as_str().or_else(|| error["message"].as_str()).or_else(|| value["detail"].as_str());
-    let kinds = ["type", "code", "status"].iter().filter_map(|key| error[*key].as_str());
-    (text.unwrap_or_default().to_owned(), kinds.collect::<Vec<_>>().join(" "))
+/// Parts of messages that mean that it is the provider's own trouble, or too much was asked of it.
+const PASSING: &[&str] =
+    &["overloaded", "rate_limit", "rate limit", "server_error", "api_error", "unavailable", "internal", "timeout"];
+
+/// The words of an error in any of the formats.
+struct Said {
+    text: String,
+    /// With its kind, in small letters.
+    all: String,
+    code: Option<u64>,
+}
+
+impl Said {
+    fn of_body(body: &str) -> Self {
+        let Ok(value) = serde_json::from_str::<Value>(body) else { return Self::of(&Value::from(body.trim())) };
+        // Gemini puts an array around it, and some servers have no `error` around theirs.
+        let value = value.get(0).unwrap_or(&value);
+        let said = Self::of(value.get("error").unwrap_or(value));
+        match value["detail"].as_str() {
+            Some(detail) if said.text.is_empty() => Self::of(&Value::from(detail)),
+            _ => said,
+        }
+    }
+
+    fn of(error: &Value) -> Self {
+        let text = error.as_str().or_else(|| error["message"].as_str()).unwrap_or_default().to_owned();
+        let kinds = ["type", "code", "status"].map(|key| error[key].as_str().unwrap_or_default());
+        let all = format!("{text} {}", kinds.join(" ")).to_lowercase();
+        Self { text, all, code: error["code"].as_u64() }
+    }
+
+    fn has(&self, parts: &[&str]) -> bool {
+        parts.iter().any(|part| self.all.contains(part))
+    }
 }
 
 impl Trouble {
@@ -95,24 +120,23 @@ impl Trouble {
 
     /// An answer that is an error.
     pub fn of_answer(status: u16, after: Option<Duration>, body: &str) -> Self {
-        let (text, kind) = message(body);
-        let all = format!("{text} {kind}").to_lowercase();
-        let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
-        let told = if text.is_empty() { format!("{status}") } else { format!("{status}: {text}") };
+        let said = Said::of_body(body);
+        let has = |parts: &[&str]| said.has(parts);
+        let told = if said.text.is_empty() { format!("{status}") } else { format!("{status}: {}", said.text) };
         match status {
-            401 => Self::Key(text),
-            400 | 403 if has(BAD_KEY) => Self::Key(text),
+            401 => Self::Key(said.text),
+            400 | 403 if has(BAD_KEY) => Self::Key(said.text),
             429 if has(EMPTY) => Self::Other(told),
             400 | 413 | 422 | 500 if has(OVERFLOW) => Self::Overflow,
             413 => Self::Overflow,
-            404 if !text.starts_with('<') && has(&["model", "no endpoints found"]) => Self::Model,
+            404 if !said.text.starts_with('<') && has(&["model", "no endpoints found"]) => Self::Model,
             404 => Self::Address,
             400 | 403 | 422
                 if has(&["model"]) && has(&["not exist", "not found", "unknown", "invalid model", "no access"]) =>
             {
                 Self::Model
             }
-            403 => Self::Access(text),
+            403 => Self::Access(said.text),
             408 | 409 | 425 | 429 | 500..=599 => Self::Passing { why: told, after, limited: status == 429 },
             400 | 422 => Self::Refused(told),
             _ => Self::Other(told),
@@ -121,44 +145,27 @@ impl Trouble {
 
     /// The same, if there were pictures in the request: they may be the reason.
     pub fn of_pictures(self, status: u16, body: &str) -> Self {
-        let (why, kind) = message(body);
-        let all = format!("{why} {kind}").to_lowercase();
-        let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
+        let said = Said::of_body(body);
         let fits =
             matches!(self, Self::Other(_) | Self::Refused(_) | Self::Model | Self::Passing { .. } | Self::Address);
-        if !fits || !matches!(status, 400 | 404 | 415 | 422 | 500) || !has(PICTURE) {
+        if !fits || !matches!(status, 400 | 404 | 415 | 422 | 500) || !said.has(PICTURE) {
             return self;
         }
-        let never = !has(&["exceed", "too large", "size", "dimension", "process"]);
-        Self::Picture { why, never }
+        let never = !said.has(&["exceed", "too large", "size", "dimension", "process"]);
+        Self::Picture { why: said.text, never }
     }
 
     /// An error in the middle of an answer.
     pub fn of_event(error: &Value) -> Self {
-        let text = error["message"].as_str().or_else(|| error.as_str()).unwrap_or("an error without words");
-        let kinds = ["type", "code", "status"].iter().filter_map(|key| error[*key].as_str());
-        let all = format!("{text} {}", kinds.collect::<Vec<_>>().join(" ")).to_lowercase();
-        let has = |parts: &[&str]| parts.iter().any(|part| all.contains(part));
-        let code = error["code"].as_u64();
-        if has(OVERFLOW) {
-            Self::Overflow
-        } else if has(EMPTY) {
-            Self::Other(text.to_owned())
-        } else if has(&[
-            "overloaded",
-            "rate_limit",
-            "rate limit",
-            "server_error",
-            "api_error",
-            "unavailable",
-            "internal",
-            "timeout",
-        ]) || code.is_some_and(|code| code == 429 || code >= 500)
-        {
-            let limited = has(&["rate_limit", "rate limit"]) || code == Some(429);
-            Self::Passing { why: text.to_owned(), after: None, limited }
-        } else {
-            Self::Other(text.to_owned())
+        let said = Said::of(error);
+        let limited = said.has(&["rate_limit", "rate limit"]) || said.code == Some(429);
+        let passing = limited || said.has(PASSING) || said.code.is_some_and(|code| code >= 500);
+        let (overflow, empty) = (said.has(OVERFLOW), said.has(EMPTY));
+        let why = if said.text.is_empty() { "an error without words".to_owned() } else { said.text };
+        match (overflow, empty, passing) {
+            (true, ..) => Self::Overflow,
+            (false, false, true) => Self::Passing { why, after: None, limited },
+            _ => Self::Other(why),
         }
     }
 
@@ -172,25 +179,25 @@ impl Trouble {
 
     /// What the user is told.
     pub fn told(self, provider: &Provider, model: &str) -> ModelError {
-        let name = &provider.name;
+        let (name, say) = (&provider.name, |text: String| provider.clean(&text));
         match self {
             Self::Overflow => ModelError::Overflow,
             Self::Key(words) => ModelError::LoginNeeded(provider.login_hint(&words)),
+            Self::Model => ModelError::Failed(say(format!("{name} has no model `{model}`."))),
+            Self::Address => ModelError::Failed(say(format!("{name}: {}", provider.wrong_address()))),
             Self::Access(why) => {
                 let why = if why.is_empty() { String::new() } else { format!(" It says: {why}") };
-                ModelError::Failed(provider.clean(&format!(
+                ModelError::Failed(say(format!(
                     "{name} does not let this key use `{model}` (403).{why} Type `tieline models {name}` to see other models, or \
                      `tieline agent login {name}` to use another key."
                 )))
             }
-            Self::Address => ModelError::Failed(provider.clean(&format!("{name}: {}", provider.wrong_address()))),
-            Self::Model => ModelError::Failed(provider.clean(&format!("{name} has no model `{model}`."))),
+            Self::Refused(why) => ModelError::Refused(say(format!("{name}: {why}"))),
             Self::Passing { why, after, limited: true } => {
-                ModelError::RateLimited { why: provider.clean(&format!("{name}: {why}")), after }
+                ModelError::RateLimited { why: say(format!("{name}: {why}")), after }
             }
-            Self::Refused(why) => ModelError::Refused(provider.clean(&format!("{name}: {why}"))),
             Self::Passing { why, .. } | Self::Picture { why, .. } | Self::Other(why) => {
-                ModelError::Failed(provider.clean(&format!("{name}: {why}")))
+                ModelError::Failed(say(format!("{name}: {why}")))
             }
         }
     }

@@ -1,20 +1,21 @@
 //! `tieline models`: the providers, what one of them offers, and which servers run on this machine.
 
 use crate::agent::configured;
-use crate::shared::{Failed, bad_choice};
+use crate::shared::{Failed, ListFormat, WRONG, bad_choice, block_on, finish};
 use clap::Args;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
-use tieline_client::config::{self, Config};
-use tieline_client::sanitize;
+use tieline_client::{config::Config, sanitize};
+use tieline_coder::http::Http;
 use tieline_coder::model::choose;
 use tieline_coder::model::provider::{self, Offered, PRESETS, Provider};
 use tieline_coder::model::ways::line;
 
 /// How long a list may take.
-const TIME: Duration = Duration::from_mins(1);
+const LIST_TIMEOUT: Duration = Duration::from_mins(1);
+const FOOTER: &str = "\nTheir models: `tieline models NAME`\nServers on this machine: `tieline models --local`\n";
 
 /// The providers, or the models that one of them offers
 ///
@@ -32,56 +33,46 @@ pub struct Arguments {
     /// Reach the provider at this address instead
     #[arg(long, value_name = "URL", requires = "provider")]
     base_url: Option<String>,
+
+    #[command(flatten)]
+    format: ListFormat,
 }
 
 /// Lists them.
 pub fn run(arguments: Arguments) -> ExitCode {
-    match text(arguments) {
-        // A reader that goes away has seen enough.
-        Ok(text) => match std::io::stdout().write_all(text.as_bytes()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(_) => ExitCode::FAILURE,
-        },
-        Err((code, why)) => {
-            let _ = writeln!(std::io::stderr(), "tieline models: {}", sanitize::line(&why));
-            ExitCode::from(code)
-        }
-    }
+    let format = arguments.format;
+    let listed = block_on(list(arguments)).map(|(text, rows)| format.print(&rows, |_| text));
+    finish("models", listed.map_err(|(code, why)| (code, sanitize::line(&why))))
 }
 
-fn text(arguments: Arguments) -> Result<String, Failed> {
+/// What is listed, for people and for programs.
+async fn list(arguments: Arguments) -> Result<(String, Vec<Value>), Failed> {
     let config = configured(None)?;
     let http = choose::http(&config);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| (1, error.to_string()))?;
-    let mut text = String::new();
+    let (mut text, mut rows) = (String::new(), Vec::new());
     if arguments.local {
-        for (server, found) in runtime.block_on(provider::local(&http, &config)) {
+        for (server, found) in provider::local(&http, &config).await {
             let (title, url) = (&server.title, server.shown_url());
-            match found {
-                Ok(models) => {
-                    let _ = writeln!(text, "{title} at {url}:");
-                    lines(&mut text, &server.name, &models);
-                }
-                Err(_) => {
-                    let _ = writeln!(text, "{title}: nothing at {url}");
-                }
+            if let Ok(models) = found {
+                let _ = writeln!(text, "{title} at {url}:");
+                offered(&server.name, &models, &mut text, &mut rows);
+            } else {
+                let _ = writeln!(text, "{title}: nothing at {url}");
             }
         }
     } else if let Some(name) = arguments.provider {
         let name = name.split('/').next().unwrap_or_default();
         let provider = Provider::resolve(name, arguments.base_url.as_deref(), &config, http).map_err(bad_choice)?;
-        let listed = runtime.block_on(async { tokio::time::timeout(TIME, provider.list()).await });
-        let models = listed.map_err(|_| (1, format!("{name}: no answer in time")))?;
-        lines(&mut text, name, &models.map_err(|error| (1, error.to_string()))?);
+        let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list()).await;
+        let models = listed.map_err(|_| (WRONG, format!("{name}: no answer in time")))?;
+        offered(name, &models.map_err(|error| (WRONG, error.to_string()))?, &mut text, &mut rows);
     } else {
-        runtime.block_on(providers(&mut text, &config, &http)).map_err(bad_choice)?;
+        providers(&config, &http, &mut text, &mut rows).await?;
     }
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    Ok(text)
+    Ok((text, rows))
 }
 
-fn lines(text: &mut String, provider: &str, models: &[Offered]) {
+fn offered(provider: &str, models: &[Offered], text: &mut String, rows: &mut Vec<Value>) {
     // What a server says must not drive the terminal.
     let shown: Vec<String> = models.iter().map(|model| format!("{provider}/{}", sanitize::line(&model.name))).collect();
     let width = shown.iter().map(|name| name.chars().count()).max().unwrap_or(0);
@@ -90,26 +81,33 @@ fn lines(text: &mut String, provider: &str, models: &[Offered]) {
             0 => writeln!(text, "{name}"),
             context => writeln!(text, "{name:width$}  {context} tokens"),
         };
+        let context = (model.context > 0).then_some(model.context);
+        rows.push(json!({ "model": format!("{provider}/{}", model.name), "context": context }));
     }
 }
 
-async fn providers(text: &mut String, config: &Config, http: &tieline_coder::http::Http) -> Result<(), config::Error> {
-    let own = config.providers.keys().map(String::as_str).filter(|name| provider::named(name).is_none());
-    for name in PRESETS.iter().map(|preset| preset.name).chain(own) {
-        let provider = Provider::resolve(name, None, config, http.clone())?;
-        let state = match (provider.key_env(), provider.ready().await) {
-            (None, _) => "no key needed".to_owned(),
-            (Some(_), Ok(())) => "ready".to_owned(),
-            (Some(env), Err(_)) => format!("no key: set {env}, or type: tieline agent login {name}"),
+async fn providers(config: &Config, http: &Http, text: &mut String, rows: &mut Vec<Value>) -> Result<(), Failed> {
+    let own = config.providers.keys().filter(|name| provider::named(name).is_none());
+    for name in PRESETS.iter().map(|preset| &preset.name).chain(own) {
+        let provider = Provider::resolve(name, None, config, http.clone()).map_err(bad_choice)?;
+        let (key_env, ready) = (provider.key_env(), provider.ready().await.is_ok());
+        let title = if provider.title == *name { String::new() } else { format!(" ({})", provider.title) };
+        let state = match key_env {
+            None => ": no key needed".to_owned(),
+            Some(_) if ready => ": ready".to_owned(),
+            Some(env) => format!("\n  no key: set {env}, or type: tieline agent login {name}"),
         };
-        let _ = writeln!(
-            text,
-            "{name:12}  {:26}  {state}\n{:12}  {}",
-            provider.title,
-            "",
-            line(&format!("{name}/{}", provider.example().as_deref().unwrap_or("MODEL")))
-        );
+        let example = line(&format!("{name}/{}", provider.example().as_deref().unwrap_or("MODEL")));
+        let _ = writeln!(text, "{name}{title}{state}\n  {example}");
+        rows.push(json!({
+            "name": name,
+            "title": provider.title,
+            "ready": ready,
+            "key_env": key_env,
+            "models": provider.configured(),
+            "example": example,
+        }));
     }
-    text.push_str("\nTheir models: `tieline models NAME`. Servers on this machine: `tieline models --local`.\n");
+    text.push_str(FOOTER);
     Ok(())
 }

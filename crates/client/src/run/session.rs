@@ -73,7 +73,7 @@ pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<
     let mut failure = Failure::new(Ending::LoginNeeded, phase, format!("the agent wants you to log in first: {why}"));
     failure.hint = match methods.first() {
         // Some agents say themselves what to type; a second way would only confuse.
-        _ if why.contains("type: tieline ") || why.contains("Type: tieline ") => None,
+        _ if why.contains("tieline agent login ") || why.contains("refused the key in ") => None,
         Some(first) => Some(format!("log in with one of the methods, for example: --login {}", first.id())),
         None => Some("the agent names no way to log in; its own documentation should".into()),
     };

@@ -93,8 +93,7 @@ fn last_lines(text: &str) -> Vec<String> {
         if line.len() > room {
             // The first line that does not fit is shown as far as it goes, unless that is next to nothing.
             if lines.is_empty() {
-                let end = (0..=room).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
-                lines.push(format!("{}…", &line[..end]));
+                lines.push(format!("{}…", &line[..tieline_json::char_floor(line, room)]));
             }
             break;
         }

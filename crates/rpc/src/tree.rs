@@ -1,6 +1,6 @@
 //! A process and everything it started: found through `/proc` on Linux, through the process group elsewhere.
 
-use crate::locked;
+use crate::sync::Lock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
 use std::collections::HashMap;
@@ -9,12 +9,11 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is: one that sits in the
-/// kernel can't be stopped at once. On a busy machine one that is about to fork may not run for a good part of a second, and
-/// what it starts after the last look would get away.
-const MAX_UNREST: Duration = Duration::from_secs(1);
+/// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is. One that sits in the
+/// kernel can't be stopped at once.
+const REST: Duration = Duration::from_millis(250);
 /// A tree that grows all the time is killed as it is by then.
-const MAX_GROWTH: Duration = Duration::from_secs(4);
+const LONGEST: Duration = Duration::from_secs(2);
 
 /// A root process and what is known to descend from it.
 ///
@@ -129,7 +128,7 @@ impl Tree {
         // Who is in the middle of a fork when it is told to stop still gets its child. So we look on until everybody
         // stands still and one more look finds nobody new.
         let mut still = false;
-        while last.elapsed() < MAX_UNREST && start.elapsed() < MAX_GROWTH {
+        while last.elapsed() < REST && start.elapsed() < LONGEST {
             let members = self.look();
             let mut news = false;
             for process in &members {
@@ -191,7 +190,7 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    locked(tree)
+    tree.locked()
 }
 
 /// Sends a signal to exactly this process, never to a later one with the same number.

@@ -99,6 +99,7 @@ mod wire;
 
 pub use error::{Error, Result, WireError};
 pub use tieline_json as json;
+pub use tieline_process as process;
 pub use tieline_rpc as rpc;
 pub use tieline_rpc::{Cancel, Transport};
 pub use tieline_schema as schema;

@@ -140,7 +140,7 @@ fn the_tracing_page_lists_every_event() {
         .map(|line| line.split('|').map(str::trim).collect())
         .collect();
     let mut seen = vec![false; rows.len()];
-    let libraries = ["acp", "host", "rpc", "schema", "json"];
+    let libraries = ["acp", "host", "process", "rpc", "schema", "json"];
     let mut folders = libraries.map(|name| root().join("crates").join(name).join("src")).to_vec();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {

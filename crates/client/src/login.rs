@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 use tieline::client::AgentHandle;
-use tieline::rpc::Spec;
+use tieline::process::Spec;
 use tieline::schema::{AuthMethod, OtherAuth, TerminalAuth};
 use tieline::{Error, Result};
 

@@ -2,19 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
-#[cfg(unix)]
-#[path = "common/process.rs"]
-mod process;
-
 #[cfg(not(unix))]
 fn main() {}
 
 #[cfg(unix)]
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("echo") {
-        return process::block_on(tests::echo());
+        return tests::block_on(tests::echo());
     }
-    process::run_all(tests::ALL);
+    tests::run_all();
 }
 
 #[cfg(unix)]
@@ -38,6 +34,23 @@ mod tests {
         ("a_pipe_that_others_use_afterwards", a_pipe_that_others_use_afterwards),
         ("a_closed_pipe_is_no_disaster", a_closed_pipe_is_no_disaster),
     ];
+
+    /// Runs tests one after the other. Arguments that are no options choose those whose name holds one of them.
+    pub fn run_all() {
+        let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+        let chosen = |name: &str| wanted.is_empty() || wanted.iter().any(|wanted| name.contains(&**wanted));
+        let failed = ALL.iter().filter(|(name, test)| {
+            chosen(name) && {
+                eprintln!("test {name}");
+                std::panic::catch_unwind(test).is_err()
+            }
+        });
+        std::process::exit(i32::from(failed.count() > 0));
+    }
+
+    pub fn block_on(work: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work);
+    }
 
     /// The role of a peer: sends back every line. With `NOISE`, talks on standard error meanwhile.
     pub async fn echo() {

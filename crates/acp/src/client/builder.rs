@@ -9,8 +9,9 @@ use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tieline_process::{ChildProcess, Spec};
 use tieline_rpc::framing::Framing;
-use tieline_rpc::{CallError, ChildProcess, Connection, Direction, End, Limits, Peer, Spec, Tap, Transport};
+use tieline_rpc::{CallError, Connection, Direction, End, Limits, Peer, Tap, Transport};
 use tieline_schema::{
     ClientCapabilities, Decode, Dialect, ErrorCode, HelloAs, HelloForm, Implementation, InitializeRequest,
     InitializeResponse, Protocol, Settled, first_hello, next_hello, settle,
@@ -159,8 +160,8 @@ impl<H: Handler> Client<H> {
 
     /// Starts an agent as `spec` says (folder, environment, guardian) and says hello to it.
     pub async fn spawn_spec(self, spec: &Spec) -> Result<AgentHandle> {
-        let (transport, child) = ChildProcess::spawn(spec).await.map_err(|error| Error::Start(error.to_string()))?;
-        self.start(transport, Some(child)).await
+        let (pipes, child) = ChildProcess::spawn(spec).await.map_err(|error| Error::Start(error.to_string()))?;
+        self.start(Transport::new(pipes.output, pipes.input), Some(child)).await
     }
 
     /// Says hello to an agent on the other end of `transport`.

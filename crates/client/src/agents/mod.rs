@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tieline::Protocol;
-use tieline::rpc::Spec;
+use tieline::process::Spec;
 use tieline::rpc::framing::Framing;
 use tieline::schema::Dialect;
 

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tieline::client::{AgentHandle, Client, Session};
+use tieline::process::{ChildProcess, Guard};
 use tieline::rpc::sync::Lock;
-use tieline::rpc::{ChildProcess, Direction, Guard, Transport};
+use tieline::rpc::{Direction, Transport};
 use tieline::schema::{AuthMethod, Update};
 use tieline::{Error, Protocol};
 
@@ -152,9 +153,9 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
             }
         };
         match ChildProcess::spawn(&spec).await {
-            Ok((transport, child)) => {
+            Ok((pipes, child)) => {
                 self.good(Step::Start, format!("process {}", child.id()));
-                Some((transport, child))
+                Some((Transport::new(pipes.output, pipes.input), child))
             }
             Err(error) => {
                 self.bad(Step::Start, sanitize::line(&error.to_string()), Some(fix::by_hand(self.agent)));
@@ -319,7 +320,7 @@ impl<T: FnMut(&Finding)> Check<'_, T> {
         let ((), reason) = tokio::join!(handle.peer().close(), child.shutdown());
         let status = reason.status.to_string();
         let mut odd = Vec::new();
-        if !matches!(reason.status, tieline::rpc::Status::Code(0)) {
+        if !matches!(reason.status, tieline::process::Status::Code(0)) {
             odd.push(format!("the process {status}"));
         }
         if count > 0 {

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session};
-use tieline::rpc::ChildProcess;
+use tieline::process::ChildProcess;
 use tieline::schema::{Item, StopReason};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};

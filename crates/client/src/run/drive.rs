@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Handler, Session, Turn};
-use tieline::rpc::Status;
+use tieline::process::Status;
 use tieline::schema::{ContentBlock, Item, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tokio::time::{Instant, timeout, timeout_at};
 

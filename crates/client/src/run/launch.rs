@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Client, Handler};
-use tieline::rpc::{ChildProcess, Direction, Guard, Ladder, Transport};
+use tieline::process::{ChildProcess, Guard, Ladder};
+use tieline::rpc::{Direction, Transport};
 
 /// How long an agent gets to end by itself, and to end when asked.
 const LADDER: Ladder = Ladder { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
@@ -51,10 +52,11 @@ pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, Ch
     if let Some(on_stderr) = plan.on_stderr.clone() {
         spec = spec.on_stderr(move |line| on_stderr(line));
     }
-    ChildProcess::spawn(&spec).await.map_err(|error| {
+    let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|error| {
         Failure::new(Ending::NotStarted, Phase::Start, error.to_string())
             .hint("run the command by hand to see what it says")
-    })
+    })?;
+    Ok((Transport::new(pipes.output, pipes.input), child))
 }
 
 /// Says hello.

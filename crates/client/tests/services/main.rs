@@ -17,7 +17,7 @@ mod terminals;
 
 fn main() {
     tieline_host::sandbox::init();
-    tieline::rpc::guardian::init();
+    tieline::process::guardian::init();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["agent", ..] => agent::run(&args[1..]),

@@ -5,7 +5,7 @@ use crate::setup::Project;
 use serde_json::{Value, json};
 use std::time::Duration;
 use tieline::client::Client;
-use tieline::rpc::Spec;
+use tieline::process::Spec;
 use tieline::{Dialect, Protocol};
 use tieline_client::permission::{Engine, Preset};
 use tieline_host::rules::Config;

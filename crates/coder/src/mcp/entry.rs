@@ -7,7 +7,7 @@ use std::time::Duration;
 use tieline::McpServer;
 use tieline::schema::{HttpHeader, McpHttp, McpStdio};
 use tieline_host::run::base_environment;
-use tieline_rpc::{Guard, Ladder, Spec};
+use tieline_process::{Guard, Ladder, Spec};
 
 /// A shorter value is no secret worth the trouble, and hiding it would make texts unreadable.
 const SHORTEST_SECRET: usize = 4;

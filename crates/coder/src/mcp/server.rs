@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::Severity;
 use tieline::agent::SessionHandle;
-use tieline_rpc::ChildProcess;
+use tieline_process::ChildProcess;
 use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};

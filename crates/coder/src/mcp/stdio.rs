@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::schema::McpStdio;
-use tieline_rpc::{ChildProcess, Event, FrameReader, FrameWriter};
+use tieline_process::ChildProcess;
+use tieline_rpc::{Event, FrameReader, FrameWriter};
 
 /// The longest message of a server, in bytes.
 pub const LONGEST: usize = 16 << 20;
@@ -30,8 +31,8 @@ pub struct Pipe {
 
 /// Starts a server.
 pub async fn start(server: &McpStdio, cwd: &Path, link: &Arc<Link>) -> io::Result<(Pipe, ChildProcess)> {
-    let (transport, child) = ChildProcess::spawn(&spec(server, cwd)).await?;
-    let (reader, writer) = transport.limit(LONGEST).open();
+    let (pipes, child) = ChildProcess::spawn(&spec(server, cwd)).await?;
+    let (reader, writer) = tieline::Transport::new(pipes.output, pipes.input).limit(LONGEST).open();
     Ok((Pipe { reader, writer, link: Arc::clone(link) }, child))
 }
 

@@ -2,7 +2,7 @@
 
 use super::text::clean;
 use rmcp::ServiceError;
-use tieline_rpc::ChildProcess;
+use tieline_process::ChildProcess;
 
 /// As much of a process's last words as is shown, in lines and in characters.
 const LAST_WORDS: (usize, usize) = (8, 1000);

@@ -11,7 +11,7 @@ use rustix::process::{
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
-use tieline_rpc::Tree;
+use tieline_process::Tree;
 
 /// Orphans are reaped this often, if nothing else happens.
 const REAP: Duration = Duration::from_millis(500);

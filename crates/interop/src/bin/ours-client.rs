@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::client::{AgentHandle, Client, Handler, Session};
+use tieline::process::{ChildProcess, Spec};
 use tieline::rpc::framing::Framing;
 use tieline::rpc::sync::Lock;
-use tieline::rpc::{ChildProcess, Direction, Spec};
+use tieline::rpc::{Direction, Transport};
 use tieline::schema::{
     CreateTerminalRequest, ExitStatus, Item, ListRequest, Plan, ReadTextFileRequest, State, TerminalOutputResponse,
     TerminalRequest, WriteTextFileRequest,
@@ -65,10 +66,10 @@ async fn start(
 ) -> Result<(AgentHandle, ChildProcess)> {
     let [program, args @ ..] = command else { return Err(Error::Start("no agent was named".into())) };
     let spec = Spec::new(program).args(args).on_stderr(|line| eprintln!("{line}"));
-    let (transport, child) = ChildProcess::spawn(&spec).await.map_err(|e| Error::Start(e.to_string()))?;
+    let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|e| Error::Start(e.to_string()))?;
     // The ids of accepted prompts are for the scenario only, so they are read off the wire.
     let wire = shared.clone();
-    let transport = transport.tap(move |way, frame| {
+    let transport = Transport::new(pipes.output, pipes.input).tap(move |way, frame| {
         if way == Direction::In {
             wire.overhear(frame);
         }

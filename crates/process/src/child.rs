@@ -1,8 +1,8 @@
-//! A child process as a transport: started, drained, watched, and ended with everything it started.
+//! A child process: started, drained, watched, and ended with everything it started.
 
 use crate::stderr::{Tail, drain};
 use crate::tree::{self, Tree};
-use crate::{ExitReason, Guard, Ladder, Spec, Status, Transport, guardian};
+use crate::{ExitReason, Guard, Ladder, Spec, Status, guardian};
 use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
@@ -55,6 +55,15 @@ impl fmt::Debug for Shared {
     }
 }
 
+/// The two ends of a child's standard input and output that are ours.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What it reads.
+    pub input: Input,
+    /// What it writes.
+    pub output: Output,
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     /// How it ended.
@@ -66,10 +75,10 @@ struct State {
 }
 
 impl ChildProcess {
-    /// Starts a program. Its standard input and output are the transport, whose framing is the caller's to choose.
+    /// Starts a program. What is said through its pipes is the caller's to know.
     ///
     /// Needs a runtime with time and I/O. Fails with an error that names the program and says what is wrong.
-    pub async fn spawn(spec: &Spec) -> io::Result<(Transport, Self)> {
+    pub async fn spawn(spec: &Spec) -> io::Result<(Pipes, Self)> {
         spec.check()?;
         if spec.guard != Guard::Off
             && guardian::is_ready()
@@ -80,7 +89,7 @@ impl ChildProcess {
         Self::attach(spec, spec.start()?, None)
     }
 
-    fn attach(spec: &Spec, mut child: Child, link: Option<guardian::Link>) -> io::Result<(Transport, Self)> {
+    fn attach(spec: &Spec, mut child: Child, link: Option<guardian::Link>) -> io::Result<(Pipes, Self)> {
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let program = link.as_ref().map(guardian::Link::program);
         let id = program.map_or(child.id(), i32::cast_unsigned);
@@ -117,9 +126,9 @@ impl ChildProcess {
             drain(errors, &drained.tail, on_line).await;
             drained.state.send_modify(|state| state.silent = true);
         });
-        let output = UntilExit::new(ChildStdout::from_std(output)?, &shared);
+        let output = Output::new(ChildStdout::from_std(output)?, &shared);
         let input = Input { input: ChildStdin::from_std(input)?, shared };
-        Ok((Transport::new(output, input), child))
+        Ok((Pipes { input, output }, child))
     }
 
     /// The number of the program's process.
@@ -144,7 +153,7 @@ impl ChildProcess {
 
     /// Ends it step by step: patience, SIGTERM, patience, SIGKILL, for the child and everything it started.
     ///
-    /// The first step is the caller's: to close its input, with [`crate::Peer::close`] or [`crate::FrameWriter::close`]. A
+    /// The first step is the caller's: to close its input, which dropping it does. If something has to be written before, a
     /// child that has stopped reading can hold that up, so do both at the same time, with [`tokio::join`].
     pub async fn shutdown(&self) -> ExitReason {
         let shared = &self.shared;
@@ -251,7 +260,8 @@ impl Shared {
 }
 
 /// Standard input. Its end makes most programs end, and then nobody knows any more whom they started: so we look before.
-struct Input {
+#[derive(Debug)]
+pub struct Input {
     input: ChildStdin,
     shared: Arc<Shared>,
 }
@@ -280,12 +290,12 @@ impl AsyncWrite for Input {
 }
 
 /// Standard output that ends with the process, also if something that it left behind holds the pipe open.
-struct UntilExit {
+pub struct Output {
     output: ChildStdout,
     over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl UntilExit {
+impl Output {
     fn new(output: ChildStdout, shared: &Shared) -> Self {
         let mut state = shared.state.subscribe();
         let over = async move {
@@ -296,7 +306,13 @@ impl UntilExit {
     }
 }
 
-impl AsyncRead for UntilExit {
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.output.fmt(f)
+    }
+}
+
+impl AsyncRead for Output {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if let Poll::Ready(read) = Pin::new(&mut self.output).poll_read(context, into) {
             return Poll::Ready(read);

@@ -1,6 +1,6 @@
 //! A process and everything it started: found through `/proc` on Linux, through the process group elsewhere.
 
-use crate::sync::Lock;
+use crate::locked;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid};
 use std::collections::HashMap;
@@ -9,11 +9,12 @@ use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is. One that sits in the
-/// kernel can't be stopped at once.
-const REST: Duration = Duration::from_millis(250);
+/// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is: one that sits in the
+/// kernel can't be stopped at once. On a busy machine one that is about to fork may not run for a good part of a second, and
+/// what it starts after the last look would get away.
+const MAX_UNREST: Duration = Duration::from_secs(1);
 /// A tree that grows all the time is killed as it is by then.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_GROWTH: Duration = Duration::from_secs(4);
 
 /// A root process and what is known to descend from it.
 ///
@@ -128,7 +129,7 @@ impl Tree {
         // Who is in the middle of a fork when it is told to stop still gets its child. So we look on until everybody
         // stands still and one more look finds nobody new.
         let mut still = false;
-        while last.elapsed() < REST && start.elapsed() < LONGEST {
+        while last.elapsed() < MAX_UNREST && start.elapsed() < MAX_GROWTH {
             let members = self.look();
             let mut news = false;
             for process in &members {
@@ -190,7 +191,7 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    tree.locked()
+    locked(tree)
 }
 
 /// Sends a signal to exactly this process, never to a later one with the same number.

@@ -93,7 +93,8 @@ fn last_lines(text: &str) -> Vec<String> {
         if line.len() > room {
             // The first line that does not fit is shown as far as it goes, unless that is next to nothing.
             if lines.is_empty() {
-                lines.push(format!("{}…", &line[..tieline_json::char_floor(line, room)]));
+                let end = (0..=room).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+                lines.push(format!("{}…", &line[..end]));
             }
             break;
         }

@@ -12,9 +12,9 @@ fn main() {}
 #[cfg(target_os = "linux")]
 fn main() {
     if std::env::var_os("INIT_LATE").is_some() {
-        process::block_on(async { tieline_rpc::guardian::init() });
+        process::block_on(async { tieline_process::guardian::init() });
     }
-    tieline_rpc::guardian::init();
+    tieline_process::guardian::init();
     let mut args = std::env::args().skip(1);
     if args.next().as_deref() == Some("owner") {
         return process::block_on(tests::own(&args.next().unwrap()));
@@ -24,12 +24,13 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod tests {
-    use crate::process::{block_on, end_of_output, gone, line, pids, reaped, runs, sh, soon, with_text};
+    use crate::process::{block_on, end_of_output, gone, line, pids, reaped, runs, sh, soon, spawn, with_text};
     use rustix::process::{Pid, Signal, kill_process};
     use std::io::BufRead;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
-    use tieline_rpc::{ChildProcess, Event, Guard, Ladder, Spec, Status};
+    use tieline_process::{Guard, Ladder, Spec, Status};
+    use tieline_rpc::Event;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -67,7 +68,7 @@ mod tests {
 
     /// The role of an owner: has a child, tells what it tells, and waits.
     pub async fn own(script: &str) {
-        let (transport, _child) = ChildProcess::spawn(&guarded(script)).await.unwrap();
+        let (transport, _child) = spawn(&guarded(script)).await.unwrap();
         let (mut reader, _writer) = transport.open();
         while let Event::Frame(at) = reader.next().await {
             println!("{}", String::from_utf8_lossy(reader.bytes(at)));
@@ -93,7 +94,7 @@ mod tests {
 
     fn p1_all_are_gone_after_shutdown() {
         block_on(async {
-            let (transport, child) = ChildProcess::spawn(&guarded(FAMILY)).await.unwrap();
+            let (transport, child) = spawn(&guarded(FAMILY)).await.unwrap();
             let (mut reader, writer) = transport.open();
             let family = pids(&mut reader, 5).await;
             assert_eq!(child.id(), family[1], "it is the program that is named, not its guardian");
@@ -105,7 +106,7 @@ mod tests {
 
     fn p1_all_are_gone_after_drop() {
         block_on(async {
-            let (transport, child) = ChildProcess::spawn(&guarded(FAMILY)).await.unwrap();
+            let (transport, child) = spawn(&guarded(FAMILY)).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let family = pids(&mut reader, 5).await;
             let (watch, start) = (child.watch(), Instant::now());
@@ -120,7 +121,7 @@ mod tests {
     fn p1_all_are_gone_when_the_program_ends() {
         block_on(async {
             let script = FAMILY.replace("cat", "sleep 0.1; echo oops >&2; exit 5");
-            let (transport, child) = ChildProcess::spawn(&guarded(&script)).await.unwrap();
+            let (transport, child) = spawn(&guarded(&script)).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let family = pids(&mut reader, 5).await;
             // One of them ignores SIGTERM, so the guardian stays a moment. Output ends all the same: it holds none of it.
@@ -135,7 +136,7 @@ mod tests {
 
     fn p1_all_are_gone_when_the_guardian_is_asked_to_end() {
         block_on(async {
-            let (transport, child) = ChildProcess::spawn(&guarded(FAMILY)).await.unwrap();
+            let (transport, child) = spawn(&guarded(FAMILY)).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let family = pids(&mut reader, 5).await;
             signal(family[0], Signal::TERM);
@@ -148,7 +149,7 @@ mod tests {
     fn p1_the_tree_is_gone_when_the_guardian_is_killed() {
         block_on(async {
             let script = "echo $PPID; echo $$; setsid sleep 1000 & echo $!; sleep 1000 & echo $!; cat";
-            let (transport, child) = ChildProcess::spawn(&guarded(script)).await.unwrap();
+            let (transport, child) = spawn(&guarded(script)).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let family = pids(&mut reader, 4).await;
             signal(family[0], Signal::KILL);
@@ -161,7 +162,7 @@ mod tests {
         block_on(async {
             let step = Duration::from_millis(100);
             let spec = guarded("trap '' TERM; echo $PPID; while :; do sleep 1; done");
-            let (transport, child) = ChildProcess::spawn(&spec.ladder(Ladder { eof: step, term: step })).await.unwrap();
+            let (transport, child) = spawn(&spec.ladder(Ladder { eof: step, term: step })).await.unwrap();
             let (mut reader, writer) = transport.open();
             let guardian = pids(&mut reader, 1).await[0];
             writer.close().await;
@@ -181,7 +182,7 @@ mod tests {
                 ("kill -9 $$", Status::Signal(9)),
                 ("kill -15 $$", Status::Signal(15)),
             ] {
-                let (_transport, child) = ChildProcess::spawn(&guarded(script)).await.unwrap();
+                let (_transport, child) = spawn(&guarded(script)).await.unwrap();
                 assert_eq!(child.exit().await.status, status, "{script}");
             }
         });
@@ -198,7 +199,7 @@ mod tests {
                         "can't start `sh`: its working directory `/no/such/folder` does not exist",
                     ),
                 ] {
-                    let error = ChildProcess::spawn(&spec.guard(guard)).await.unwrap_err();
+                    let error = spawn(&spec.guard(guard)).await.unwrap_err();
                     assert_eq!(error.to_string(), expect);
                 }
             }
@@ -210,7 +211,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let spec = guarded("printf '%s\\n' \"$1\" \"$PWD\"; env | sort").args(["sh", "--an; $argument"]);
             let spec = spec.current_dir(folder.path()).env_clear().env("ADDED", "yes").env("PATH", "/usr/bin:/bin");
-            let (transport, child) = ChildProcess::spawn(&spec).await.unwrap();
+            let (transport, child) = spawn(&spec).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let here = folder.path().canonicalize().unwrap().display().to_string();
             assert_eq!([line(&mut reader).await, line(&mut reader).await], ["--an; $argument", &*here]);
@@ -228,7 +229,7 @@ mod tests {
     fn streams_run_at_full_speed() {
         block_on(async {
             let spec = Spec::new("cat").guard(Guard::Required);
-            let (transport, child) = ChildProcess::spawn(&spec).await.unwrap();
+            let (transport, child) = spawn(&spec).await.unwrap();
             let (mut reader, writer) = transport.open();
             let text = vec![b'x'; 100_000];
             let start = Instant::now();
@@ -257,7 +258,7 @@ mod tests {
         block_on(async {
             for wait in 0..20 {
                 let spec = guarded(&format!("setsid {sleep} & cat"));
-                let _ = tokio::time::timeout(Duration::from_micros(wait * 400), ChildProcess::spawn(&spec)).await;
+                let _ = tokio::time::timeout(Duration::from_micros(wait * 400), spawn(&spec)).await;
             }
         });
         soon(2 * SECOND, "none is left", || with_text(&sleep).is_empty());
@@ -265,7 +266,7 @@ mod tests {
 
     fn a_guardian_is_small() {
         block_on(async {
-            let (transport, _child) = ChildProcess::spawn(&guarded("echo $PPID; cat")).await.unwrap();
+            let (transport, _child) = spawn(&guarded("echo $PPID; cat")).await.unwrap();
             let (mut reader, _writer) = transport.open();
             let guardian = pids(&mut reader, 1).await[0];
             let status = std::fs::read_to_string(format!("/proc/{guardian}/status")).unwrap();
@@ -283,7 +284,7 @@ mod tests {
 
     fn init_inside_a_runtime_works_too() {
         block_on(async {
-            let (_transport, child) = ChildProcess::spawn(&guarded("exit 9").env("INIT_LATE", "1")).await.unwrap();
+            let (_transport, child) = spawn(&guarded("exit 9").env("INIT_LATE", "1")).await.unwrap();
             assert_eq!(child.exit().await.status, Status::Code(9));
         });
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unused_self)]
 
-use crate::sync::Lock;
+use crate::locked;
 use std::io;
 use std::process::{Child, ExitStatus};
 use std::sync::{Mutex, MutexGuard};
@@ -52,5 +52,5 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
 }
 
 pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    tree.locked()
+    locked(tree)
 }

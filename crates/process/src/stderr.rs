@@ -1,6 +1,6 @@
 //! A child's standard error: always drained, its end kept, its lines forwarded to whoever wants them.
 
-use crate::sync::Lock;
+use crate::locked;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ struct Ring {
 
 impl Tail {
     fn push(&self, chunk: &[u8]) {
-        let mut ring = self.0.locked();
+        let mut ring = locked(&self.0);
         ring.bytes.extend(chunk);
         let over = ring.bytes.len().saturating_sub(KEEP);
         ring.cut |= over > 0;
@@ -32,7 +32,7 @@ impl Tail {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut ring = self.0.locked();
+        let mut ring = locked(&self.0);
         let cut = ring.cut;
         let bytes = ring.bytes.make_contiguous();
         // A character whose first byte is gone is left out.

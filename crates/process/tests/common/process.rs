@@ -4,11 +4,18 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tieline_rpc::{Event, FrameReader, Spec};
+use tieline_process::{ChildProcess, Spec};
+use tieline_rpc::{Event, FrameReader, Transport};
 
 /// A shell script as a child.
 pub fn sh(script: &str) -> Spec {
     Spec::new("sh").arg("-c").arg(script)
+}
+
+/// Starts it, and reads and writes lines.
+pub async fn spawn(spec: &Spec) -> std::io::Result<(Transport, ChildProcess)> {
+    let (pipes, child) = ChildProcess::spawn(spec).await?;
+    Ok((Transport::new(pipes.output, pipes.input), child))
 }
 
 /// The next line of a child, which must come.

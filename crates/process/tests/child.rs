@@ -3,14 +3,13 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
-mod common;
 #[path = "common/process.rs"]
 mod process;
 
-use process::{end_of_output, gone, line, pids, reaped, runs, sh, soon, with_text};
+use process::{end_of_output, gone, line, pids, reaped, runs, sh, soon, spawn, with_text};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tieline_rpc::{CallError, ChildProcess, Connection, Guard, IdRule, Ladder, Limits, Spec, Status};
+use tieline_process::{Guard, Ladder, Spec, Status};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,7 +19,7 @@ fn short() -> Ladder {
 
 #[tokio::test]
 async fn tr_end_07_the_reason_has_status_and_stderr() {
-    let (_transport, child) = ChildProcess::spawn(&sh("echo one >&2; echo two >&2; exit 3")).await.unwrap();
+    let (_transport, child) = spawn(&sh("echo one >&2; echo two >&2; exit 3")).await.unwrap();
     let watch = child.watch();
     let (one, other) = tokio::join!(child.exit(), watch.exit());
     assert_eq!(one, other);
@@ -33,14 +32,14 @@ async fn tr_end_07_the_reason_has_status_and_stderr() {
 
 #[tokio::test]
 async fn a_signal_is_named() {
-    let (_transport, child) = ChildProcess::spawn(&sh("kill -9 $$")).await.unwrap();
+    let (_transport, child) = spawn(&sh("kill -9 $$")).await.unwrap();
     assert_eq!(child.exit().await.to_string(), "was killed by SIGKILL");
 }
 
 #[tokio::test]
 async fn tr_stdio_07_much_stderr_blocks_nobody_and_its_end_is_kept() {
     let script = "head -c 1048576 /dev/zero | tr '\\0' x >&2; echo the end >&2; echo done";
-    let (transport, child) = ChildProcess::spawn(&sh(script)).await.unwrap();
+    let (transport, child) = spawn(&sh(script)).await.unwrap();
     let (mut reader, _writer) = transport.open();
     assert_eq!(line(&mut reader).await, "done");
     let reason = child.exit().await;
@@ -54,7 +53,7 @@ async fn tr_end_09_lines_of_stderr_are_forwarded() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&seen);
     let spec = sh("printf 'a\\nb\\r\\nc' >&2").on_stderr(move |line| sink.lock().unwrap().push(line.to_owned()));
-    let (_transport, child) = ChildProcess::spawn(&spec).await.unwrap();
+    let (_transport, child) = spawn(&spec).await.unwrap();
     child.exit().await;
     assert_eq!(*seen.lock().unwrap(), ["a", "b", "c"]);
 }
@@ -88,7 +87,7 @@ async fn what_cannot_be_started_is_named_with_the_reason() {
                 .to_owned(),
         ),
     ] {
-        assert_eq!(ChildProcess::spawn(&spec).await.unwrap_err().to_string(), expect);
+        assert_eq!(spawn(&spec).await.unwrap_err().to_string(), expect);
     }
 }
 
@@ -106,7 +105,7 @@ async fn arguments_folder_and_environment() {
     let home = std::env::var("HOME").unwrap_or("none".into());
     for (spec, home) in [(spec.clone(), &*home), (spec.env("PATH", path).env_clear(), "none")] {
         // Without a guardian in this program, this is the same as none.
-        let (transport, _child) = ChildProcess::spawn(&spec.guard(Guard::IfPossible)).await.unwrap();
+        let (transport, _child) = spawn(&spec.guard(Guard::IfPossible)).await.unwrap();
         let (mut reader, _writer) = transport.open();
         let here = folder.path().canonicalize().unwrap().display().to_string();
         for expect in ["an; $argument", &here, home, "yes", "none"] {
@@ -117,7 +116,7 @@ async fn arguments_folder_and_environment() {
 
 #[tokio::test]
 async fn tr_end_01_the_end_of_input_is_enough_for_most() {
-    let (transport, child) = ChildProcess::spawn(&sh("cat; exit 4")).await.unwrap();
+    let (transport, child) = spawn(&sh("cat; exit 4")).await.unwrap();
     let (mut reader, writer) = transport.open();
     writer.send(|out| out.extend_from_slice(b"hello")).await.unwrap();
     assert_eq!(line(&mut reader).await, "hello");
@@ -137,7 +136,7 @@ async fn tr_end_02_who_ignores_everything_is_killed() {
         ("trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done", Status::Code(7)),
     ] {
         let ladder = Ladder { term: Duration::from_millis(400), ..short() };
-        let (transport, child) = ChildProcess::spawn(&sh(script).ladder(ladder)).await.unwrap();
+        let (transport, child) = spawn(&sh(script).ladder(ladder)).await.unwrap();
         let (mut reader, writer) = transport.open();
         assert_eq!(line(&mut reader).await, "ready");
         writer.close().await;
@@ -150,7 +149,7 @@ async fn tr_end_02_who_ignores_everything_is_killed() {
 
 #[tokio::test]
 async fn tr_end_02_who_has_stopped_reading_is_killed() {
-    let (transport, child) = ChildProcess::spawn(&sh("exec sleep 1000").ladder(short())).await.unwrap();
+    let (transport, child) = spawn(&sh("exec sleep 1000").ladder(short())).await.unwrap();
     let (_reader, writer) = transport.open();
     writer.send(|out| out.resize(1 << 20, b'x')).await.unwrap();
     let (reason, ()) = tokio::join!(child.shutdown(), writer.close());
@@ -165,7 +164,7 @@ const FAMILY: &str = "setsid sleep 1000 & echo $!
 
 #[tokio::test]
 async fn p1_the_whole_family_is_gone_after_shutdown() {
-    let (transport, child) = ChildProcess::spawn(&sh(FAMILY).ladder(short())).await.unwrap();
+    let (transport, child) = spawn(&sh(FAMILY).ladder(short())).await.unwrap();
     let (mut reader, writer) = transport.open();
     let family = pids(&mut reader, 3).await;
     assert!(family.iter().all(|pid| runs(*pid)));
@@ -177,7 +176,7 @@ async fn p1_the_whole_family_is_gone_after_shutdown() {
 
 #[tokio::test]
 async fn p1_the_whole_family_is_gone_after_drop() {
-    let (transport, child) = ChildProcess::spawn(&sh(FAMILY)).await.unwrap();
+    let (transport, child) = spawn(&sh(FAMILY)).await.unwrap();
     let (mut reader, _writer) = transport.open();
     let family = pids(&mut reader, 3).await;
     let (watch, start) = (child.watch(), Instant::now());
@@ -192,7 +191,7 @@ async fn p1_the_whole_family_is_gone_after_drop() {
 async fn p1_a_tree_that_keeps_forking_does_not_escape() {
     let sleep = format!("sleep 1000.125{}", std::process::id());
     let script = format!("echo ready; f() {{ while :; do setsid {sleep} & sleep 0.005; done; }}; f & f & f");
-    let (transport, child) = ChildProcess::spawn(&sh(&script)).await.unwrap();
+    let (transport, child) = spawn(&sh(&script)).await.unwrap();
     let (mut reader, _writer) = transport.open();
     assert_eq!(line(&mut reader).await, "ready");
     soon(5 * SECOND, "many are there", || with_text(&sleep).len() > 20);
@@ -203,7 +202,7 @@ async fn p1_a_tree_that_keeps_forking_does_not_escape() {
 
 #[tokio::test]
 async fn p1_what_shares_the_group_ends_with_a_program_that_crashes() {
-    let (transport, child) = ChildProcess::spawn(&sh("sleep 1000 & echo $!; kill -9 $$")).await.unwrap();
+    let (transport, child) = spawn(&sh("sleep 1000 & echo $!; kill -9 $$")).await.unwrap();
     let (mut reader, _writer) = transport.open();
     let family = pids(&mut reader, 1).await;
     assert_eq!(child.exit().await.status, Status::Signal(9));
@@ -213,7 +212,7 @@ async fn p1_what_shares_the_group_ends_with_a_program_that_crashes() {
 
 #[tokio::test]
 async fn p2_output_ends_with_the_program_even_if_others_hold_the_pipe() {
-    let (transport, child) = ChildProcess::spawn(&sh("setsid sleep 1000 & echo $!")).await.unwrap();
+    let (transport, child) = spawn(&sh("setsid sleep 1000 & echo $!")).await.unwrap();
     let (mut reader, _writer) = transport.open();
     let stray = pids(&mut reader, 1).await;
     end_of_output(&mut reader, 2 * SECOND).await;
@@ -223,26 +222,10 @@ async fn p2_output_ends_with_the_program_even_if_others_hold_the_pipe() {
     let _ = rustix::process::kill_process(stray, rustix::process::Signal::KILL);
 }
 
-#[tokio::test]
-async fn tr_end_07_calls_to_an_agent_that_exits_fail_with_its_reason() {
-    let (transport, child) = ChildProcess::spawn(&sh("echo no key >&2; exit 2")).await.unwrap();
-    let (peer, connection) = Connection::open(transport, Limits::default());
-    let service = common::Echo {
-        peer: peer.clone(),
-        rule: IdRule::Liberal,
-        log: Mutex::default(),
-        gate: tokio::sync::Notify::new(),
-    };
-    tokio::spawn(connection.run(Arc::new(service)));
-    let call = peer.call("initialize", |out| out.extend_from_slice(b"{}"), common::keep).await;
-    assert_eq!(call.within(2 * SECOND).await, Err(CallError::Closed));
-    assert_eq!(child.exit().await.to_string(), "exited with status 2; last lines of stderr: no key");
-}
-
 #[test]
 fn a_child_is_reaped_also_when_the_runtime_is_gone() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (transport, child) = runtime.block_on(ChildProcess::spawn(&sh("exec sleep 1000"))).unwrap();
+    let (transport, child) = runtime.block_on(spawn(&sh("exec sleep 1000"))).unwrap();
     drop(runtime);
     assert!(runs(child.id()));
     let id = child.id();
@@ -256,7 +239,7 @@ async fn p1_many_rounds_leave_nothing_behind() {
     let sleep = format!("sleep 1000.25{}", std::process::id());
     let spec = sh(&format!("setsid {sleep} & echo ready; cat")).ladder(short());
     for round in 0..100 {
-        let (transport, child) = ChildProcess::spawn(&spec).await.unwrap();
+        let (transport, child) = spawn(&spec).await.unwrap();
         let (mut reader, writer) = transport.open();
         assert_eq!(line(&mut reader).await, "ready");
         if round % 2 == 0 {

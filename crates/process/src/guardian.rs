@@ -7,7 +7,7 @@
 //! It is our own executable, started again. So `main` has to let it be one:
 //!
 //! ```no_run
-//! tieline_rpc::guardian::init();
+//! tieline_process::guardian::init();
 //! // Only now the arguments, the runtime, and the rest.
 //! ```
 //!

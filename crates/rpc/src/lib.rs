@@ -14,6 +14,7 @@ pub mod framing;
 mod id;
 pub mod machine;
 pub mod message;
+mod messages;
 mod outbox;
 mod peer;
 mod stdio;
@@ -24,6 +25,9 @@ pub use cancel::Cancel;
 pub use connection::{CANCEL_METHOD, Connection, End, Limits, Responder, Service};
 pub use error::{CallError, Error};
 pub use id::{Id, IdRule};
+pub use messages::{ReadMessages, WriteMessages};
 pub use outbox::Closed;
 pub use peer::{Batch, Peer, Pending};
-pub use transport::{DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Tap, Transport, join};
+pub use transport::{
+    DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Relay, Side, Tap, Transport, join, relay,
+};

@@ -1,10 +1,10 @@
 //! The way out: messages are encoded into one shared buffer, bounded in bytes, and written in bursts.
 
 use crate::framing::Framing;
+use crate::messages::Output;
 use crate::sync::{Lock, when};
 use crate::transport::{Direction, Tap};
 use std::sync::{Mutex, MutexGuard};
-use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
 /// Senders wait while this much is queued. One pipe takes as much in one write.
@@ -157,7 +157,7 @@ impl Outbox {
     }
 
     /// The writer: one write for everything that was queued since the last one.
-    pub(crate) async fn run(&self, mut io: impl AsyncWrite + Unpin) {
+    pub(crate) async fn run(&self, mut io: Output) {
         let mut burst = Vec::new();
         loop {
             {
@@ -173,7 +173,7 @@ impl Outbox {
             }
             self.room.notify_one();
             self.drained.notify_waiters();
-            if io.write_all(&burst).await.is_err() || io.flush().await.is_err() {
+            if io.put(&burst).await.is_err() {
                 break;
             }
             burst.clear();
@@ -190,7 +190,7 @@ impl Outbox {
         self.room.notify_waiters();
         self.drained.notify_waiters();
         self.ended.notify_waiters();
-        let _ = io.shutdown().await;
+        io.end().await;
     }
 }
 

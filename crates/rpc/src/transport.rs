@@ -1,12 +1,14 @@
 //! A transport is two ends: one yields frames, into the other frames are encoded. Every way to get one is a function here.
 
 use crate::framing::{Decoder, Framing, Step};
+use crate::messages::{Input, Output, ReadMessages, WriteMessages, append_line};
 use crate::outbox::Outbox;
+use crate::sync::Lock;
 use std::any::Any;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Messages longer than this are refused, unless [`Transport::limit`] says otherwise.
 pub const DEFAULT_LIMIT: usize = 64 * 1024 * 1024;
@@ -22,9 +24,6 @@ pub enum Direction {
 
 /// Sees every frame in both directions. Must be quick, because frames wait for it, and must not use the connection itself.
 pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
-
-type Input = Box<dyn AsyncRead + Send + Unpin>;
-type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// A way to and from a peer, not yet in use.
 pub struct Transport {
@@ -48,14 +47,26 @@ impl Transport {
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self {
-            input: Box::new(input),
-            output: Box::new(output),
-            framing: Some(Framing::Lines),
-            limit: DEFAULT_LIMIT,
-            taps: Vec::new(),
-            keep: Vec::new(),
-        }
+        Self::over(Input::Bytes(Box::new(input)), Output::Bytes(Box::new(output)))
+    }
+
+    /// Over whole messages: a WebSocket, an HTTP stream, two channels. There is no framing then.
+    ///
+    /// ```
+    /// use tieline_rpc::Transport;
+    /// use tokio::sync::mpsc;
+    ///
+    /// let (to_us, from_peer) = mpsc::channel::<Vec<u8>>(16);
+    /// let (to_peer, from_us) = mpsc::channel::<Vec<u8>>(16);
+    /// let transport = Transport::messages(from_peer, to_peer);
+    /// # drop((to_us, from_us, transport));
+    /// ```
+    pub fn messages(source: impl ReadMessages, sink: impl WriteMessages) -> Self {
+        Self::over(Input::Messages(Box::new(source)), Output::Messages(Box::new(sink)))
+    }
+
+    fn over(input: Input, output: Output) -> Self {
+        Self { input, output, framing: Some(Framing::Lines), limit: DEFAULT_LIMIT, taps: Vec::new(), keep: Vec::new() }
     }
 
     /// Over one two-way byte stream, such as a socket.
@@ -114,7 +125,10 @@ impl Transport {
     }
 
     /// Starts the writer and gives the two ends.
-    pub fn open(self) -> (FrameReader, FrameWriter) {
+    pub fn open(mut self) -> (FrameReader, FrameWriter) {
+        if matches!(self.input, Input::Messages(_)) {
+            self.framing = Some(Framing::Lines);
+        }
         let outbox = Arc::new(Outbox::new(self.framing.unwrap_or_default(), self.taps.clone()));
         let writer = Arc::clone(&outbox);
         tokio::spawn(async move { writer.run(self.output).await });
@@ -134,28 +148,69 @@ impl Transport {
 /// Joins two transports: what comes in on one goes out on the other, frame by frame, until either ends. Each side keeps its
 /// own framing, so this also converts between framings.
 pub async fn join(one: Transport, other: Transport) {
-    let (mut one_in, one_out) = one.open();
-    let (mut other_in, other_out) = other.open();
-    tokio::select! {
-        () = pump(&mut one_in, &other_out) => {}
-        () = pump(&mut other_in, &one_out) => {}
-    }
-    one_out.close().await;
-    other_out.close().await;
+    relay(one, other, |_, _, _| true).await;
 }
 
-async fn pump(from: &mut FrameReader, to: &FrameWriter) {
+/// One of the two sides of a [`relay`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The first transport.
+    One,
+    /// The second.
+    Other,
+}
+
+/// Sends frames of one's own to the two sides of a [`relay`]. Clones send to the same two.
+#[derive(Clone)]
+pub struct Relay {
+    one: FrameWriter,
+    other: FrameWriter,
+}
+
+impl Relay {
+    /// Sends a message to one side, behind what is on its way there.
+    pub fn send(&self, to: Side, message: &[u8]) -> Result<(), crate::Closed> {
+        self.to(to).outbox.push(|out| append_line(out, message))
+    }
+
+    fn to(&self, side: Side) -> &FrameWriter {
+        match side {
+            Side::One => &self.one,
+            Side::Other => &self.other,
+        }
+    }
+}
+
+/// Joins two transports as [`join`] does, with something in between: `each` sees every frame and the side that it comes from, may rewrite
+/// it, holds it back with `false`, and can send others.
+pub async fn relay<F>(one: Transport, other: Transport, each: F)
+where
+    F: FnMut(Side, &mut Vec<u8>, &Relay) -> bool + Send,
+{
+    let (mut one_in, one_out) = one.open();
+    let (mut other_in, other_out) = other.open();
+    let (relay, each) = (Relay { one: one_out, other: other_out }, Mutex::new(each));
+    tokio::select! {
+        () = pump(Side::One, &mut one_in, &relay, &each) => {}
+        () = pump(Side::Other, &mut other_in, &relay, &each) => {}
+    }
+    relay.one.close().await;
+    relay.other.close().await;
+}
+
+async fn pump<F>(side: Side, from: &mut FrameReader, relay: &Relay, each: &Mutex<F>)
+where
+    F: FnMut(Side, &mut Vec<u8>, &Relay) -> bool + Send,
+{
+    let to = relay.to(if side == Side::One { Side::Other } else { Side::One });
+    let mut frame = Vec::new();
     loop {
         match from.next().await {
             Event::Frame(at) | Event::Last(at) => {
-                // A body with raw line breaks has to become one line.
-                let frame = from.bytes(at);
-                let sent = to.outbox.send(|out| {
-                    let start = out.len();
-                    out.extend_from_slice(frame);
-                    out[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
-                });
-                if sent.await.is_err() {
+                frame.clear();
+                frame.extend_from_slice(from.bytes(at));
+                let pass = each.locked()(side, &mut frame, relay);
+                if pass && to.outbox.send(|out| append_line(out, &frame)).await.is_err() {
                     return;
                 }
             }
@@ -218,7 +273,7 @@ impl FrameReader {
             if self.ended {
                 return Event::End(None);
             }
-            let error = match self.input.read_buf(self.decoder.space()).await {
+            let error = match self.input.fill(self.decoder.space()).await {
                 Ok(0) => None,
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

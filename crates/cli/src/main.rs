@@ -13,6 +13,7 @@ mod man;
 mod models;
 mod pager;
 mod permissions;
+mod record;
 mod sessions;
 mod shared;
 mod undo;
@@ -64,6 +65,7 @@ enum Command {
     Undo(undo::Arguments),
     Agents(agents::Arguments),
     Doctor(doctor::Arguments),
+    Record(record::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Command::Undo(arguments) => undo::run(arguments),
         Command::Agents(arguments) => agents::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Record(arguments) => record::run(arguments),
         Command::Config(arguments) => config::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),

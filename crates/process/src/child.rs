@@ -116,14 +116,17 @@ impl ChildProcess {
             let _ = tree::wait(&shared.tree);
             return Err(error);
         }
-        let (Some(input), Some(output), Some(errors)) = streams else {
+        let (Some(input), Some(output), errors) = streams else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        let errors = ChildStderr::from_std(errors)?;
+        // Without it, somebody else reads it.
+        let errors = errors.map(ChildStderr::from_std).transpose()?;
         let on_line = spec.on_stderr.clone();
         let drained = Arc::clone(&shared);
         tokio::spawn(async move {
-            drain(errors, &drained.tail, on_line).await;
+            if let Some(errors) = errors {
+                drain(errors, &drained.tail, on_line).await;
+            }
             drained.state.send_modify(|state| state.silent = true);
         });
         let output = Output::new(ChildStdout::from_std(output)?, &shared);

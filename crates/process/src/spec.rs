@@ -48,6 +48,8 @@ pub struct Spec {
     pub(crate) guard: Guard,
     pub(crate) ladder: Ladder,
     pub(crate) on_stderr: Option<OnLine>,
+    #[cfg(unix)]
+    pub(crate) stderr: Option<Arc<std::os::fd::OwnedFd>>,
 }
 
 impl fmt::Debug for Spec {
@@ -74,6 +76,8 @@ impl Spec {
             guard: Guard::default(),
             ladder: Ladder::default(),
             on_stderr: None,
+            #[cfg(unix)]
+            stderr: None,
         }
     }
 
@@ -140,6 +144,14 @@ impl Spec {
         self
     }
 
+    /// Gives it this as its standard error, for as long as this lives. Then nobody else reads it: no line is forwarded, no tail kept.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn stderr(mut self, to: std::os::fd::OwnedFd) -> Self {
+        self.stderr = Some(Arc::new(to));
+        self
+    }
+
     /// Finds what would not be found, or not be named well, by starting it.
     pub(crate) fn check(&self) -> io::Result<()> {
         if let Some(folder) = &self.folder
@@ -174,6 +186,10 @@ impl Spec {
             command.current_dir(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        #[cfg(unix)]
+        if let Some(Ok(stderr)) = self.stderr.as_ref().map(|stderr| stderr.try_clone()) {
+            command.stderr(stderr);
+        }
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
     }

@@ -28,6 +28,7 @@ pub use id::{Id, IdRule};
 pub use messages::{ReadMessages, WriteMessages};
 pub use outbox::Closed;
 pub use peer::{Batch, Peer, Pending};
+pub use stdio::{ByteInput, ByteOutput, streams as stdio_streams};
 pub use transport::{
     DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Relay, Side, Tap, Transport, join, relay,
 };

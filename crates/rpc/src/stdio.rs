@@ -3,23 +3,31 @@
 use crate::Transport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-type Input = Box<dyn AsyncRead + Send + Unpin>;
-type Output = Box<dyn AsyncWrite + Send + Unpin>;
+/// Bytes that come in.
+pub type ByteInput = Box<dyn AsyncRead + Send + Unpin>;
+/// Bytes that go out.
+pub type ByteOutput = Box<dyn AsyncWrite + Send + Unpin>;
 
 pub(crate) fn open() -> Transport {
-    let (input, output) = direct();
-    let input = input.unwrap_or_else(|| Box::new(tokio::io::stdin()));
-    let output = output.unwrap_or_else(|| Box::new(tokio::io::stdout()));
+    let (input, output) = streams();
     Transport::new(input, output)
 }
 
+/// This process's own standard input and output, for whoever passes on bytes and not frames; otherwise as [`Transport::stdio`].
+pub fn streams() -> (ByteInput, ByteOutput) {
+    let (input, output) = direct();
+    let input = input.unwrap_or_else(|| Box::new(tokio::io::stdin()));
+    let output = output.unwrap_or_else(|| Box::new(tokio::io::stdout()));
+    (input, output)
+}
+
 #[cfg(not(unix))]
-fn direct() -> (Option<Input>, Option<Output>) {
+fn direct() -> (Option<ByteInput>, Option<ByteOutput>) {
     (None, None)
 }
 
 #[cfg(unix)]
-fn direct() -> (Option<Input>, Option<Output>) {
+fn direct() -> (Option<ByteInput>, Option<ByteOutput>) {
     use std::os::fd::AsFd;
     let input = std::io::stdin().as_fd().try_clone_to_owned().ok().and_then(unix::input).or_else(unix::by_thread);
     let output = std::io::stdout().as_fd().try_clone_to_owned().ok().and_then(unix::output);
@@ -28,7 +36,7 @@ fn direct() -> (Option<Input>, Option<Output>) {
 
 #[cfg(unix)]
 mod unix {
-    use super::{Input, Output};
+    use super::{ByteInput, ByteOutput};
     use std::fs::File;
     use std::os::fd::{AsFd, AsRawFd, OwnedFd};
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -73,7 +81,7 @@ mod unix {
         tokio::net::UnixStream::from_std(stream).ok()
     }
 
-    pub(super) fn input(fd: OwnedFd) -> Option<Input> {
+    pub(super) fn input(fd: OwnedFd) -> Option<ByteInput> {
         if let Some(pipe) = again(&fd, pipe::OpenOptions::open_receiver) {
             return Some(Box::new(pipe));
         }
@@ -85,7 +93,7 @@ mod unix {
 
     /// For a terminal or a file: a thread copies. Tokio's own standard input would hold up the end of the program until the
     /// next line is typed.
-    pub(super) fn by_thread() -> Option<Input> {
+    pub(super) fn by_thread() -> Option<ByteInput> {
         let (ours, mut theirs) = UnixStream::pair().ok()?;
         let input = socket(ours.into())?;
         std::thread::Builder::new()
@@ -97,7 +105,7 @@ mod unix {
         Some(Box::new(input))
     }
 
-    pub(super) fn output(fd: OwnedFd) -> Option<Output> {
+    pub(super) fn output(fd: OwnedFd) -> Option<ByteOutput> {
         if let Some(pipe) = again(&fd, pipe::OpenOptions::open_sender) {
             return Some(Box::new(pipe));
         }

@@ -1,0 +1,315 @@
+//! What is kept of a frame: all of it, all but secrets, or only its shape.
+
+use crate::pieces::body;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use tieline_json::Raw;
+use tieline_rpc::framing::Framing;
+
+/// What stands in the place of a secret.
+const HIDDEN: &str = "(hidden)";
+/// So many secrets are looked for in later text, and so many ids get a name of their own.
+const MAX_SECRETS: usize = 1000;
+const MAX_NAMES: usize = 100_000;
+/// Shorter values are not looked for elsewhere: they would be found everywhere.
+const MIN_SECRET_BYTES: usize = 6;
+/// Names of keys, without `-` and `_`, that end like this hold secrets.
+const SECRET_NAMES: [&str; 11] = [
+    "apikey",
+    "accesstoken",
+    "authtoken",
+    "refreshtoken",
+    "bearertoken",
+    "secret",
+    "password",
+    "passphrase",
+    "authorization",
+    "credentials",
+    "privatekey",
+];
+/// Keys whose value is a word of the protocol, and so part of the shape.
+const WORDS: [&str; 13] = [
+    "jsonrpc",
+    "method",
+    "sessionUpdate",
+    "type",
+    "status",
+    "kind",
+    "stopReason",
+    "role",
+    "outcome",
+    "operation",
+    "state",
+    "priority",
+    "category",
+];
+/// Below these keys nothing is a word of the protocol.
+const FREE: [&str; 3] = ["rawInput", "rawOutput", "_meta"];
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Kept {
+    /// Every byte.
+    #[default]
+    Exact,
+    /// All but the values of headers, variables and keys.
+    Redacted,
+    /// Keys, methods, kinds, types and lengths; no values.
+    Shape,
+}
+
+impl Kept {
+    const ALL: [Self; 3] = [Self::Exact, Self::Redacted, Self::Shape];
+
+    /// The name in a header.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Redacted => "redacted",
+            Self::Shape => "shape",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kept| kept.name() == name)
+    }
+}
+
+/// A message without the values of headers, variables and keys. What has none of them comes back as it is.
+pub fn redact(json: &str) -> Cow<'_, str> {
+    let mut filter = Filter::new(Kept::Redacted);
+    let Some(mut value) = parse(json) else { return HIDDEN.into() };
+    if filter.hide(&mut value, false) { value.to_string().into() } else { json.into() }
+}
+
+fn parse(json: &str) -> Option<Value> {
+    Raw::new(json).ok()?.parse().ok()
+}
+
+/// Takes out of frames what is not to be kept.
+#[derive(Debug, Default)]
+pub(crate) struct Filter {
+    kept: Kept,
+    /// What was hidden so far, to be found again in other places.
+    secrets: Vec<String>,
+    /// Ids by first sight.
+    names: HashMap<String, usize>,
+}
+
+impl Filter {
+    pub(crate) fn new(kept: Kept) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
+    pub(crate) fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// What is kept of a whole frame; `None` if it may not be kept at all.
+    pub(crate) fn frame(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+        let (body, headers) = body(frame);
+        let Some(mut value) = std::str::from_utf8(body).ok().and_then(parse) else {
+            // Something that was meant as a message may hold anything.
+            let message = matches!(body.first(), Some(b'{' | b'['));
+            return if message { None } else { self.text(frame) };
+        };
+        let changed = match self.kept {
+            Kept::Exact => false,
+            Kept::Redacted => self.hide(&mut value, false),
+            Kept::Shape => {
+                self.shape("", &mut value, false, false);
+                true
+            }
+        };
+        if !changed {
+            return Some(frame.to_vec());
+        }
+        let mut out = Vec::new();
+        let framing = if headers { Framing::Headers } else { Framing::Lines };
+        framing.write(&mut out, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        Some(out)
+    }
+
+    /// What is kept of text that is no message.
+    pub(crate) fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        match self.kept {
+            Kept::Exact => Some(text.to_vec()),
+            Kept::Redacted => Some(self.without_secrets(&String::from_utf8_lossy(text)).into_owned().into_bytes()),
+            Kept::Shape => text.trim_ascii().is_empty().then(|| text.to_vec()),
+        }
+    }
+
+    fn without_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for secret in &self.secrets {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), HIDDEN).into();
+            }
+        }
+        text
+    }
+
+    /// Hides secrets; true if there were any.
+    fn hide(&mut self, value: &mut Value, secret: bool) -> bool {
+        match value {
+            Value::Object(object) => {
+                let named = object.contains_key("name") && object.contains_key("value");
+                let mut changed = false;
+                for (key, value) in object {
+                    let inside = (secret && (!named || key == "value")) || key == "env" || key == "headers";
+                    changed |= self.hide(value, inside || (value.is_string() && is_secret_name(key)));
+                }
+                changed
+            }
+            Value::Array(items) => items.iter_mut().fold(false, |changed, item| self.hide(item, secret) | changed),
+            Value::Null => false,
+            Value::String(text) if !secret => match self.without_secrets(text) {
+                Cow::Owned(clean) => {
+                    *text = clean;
+                    true
+                }
+                Cow::Borrowed(_) => false,
+            },
+            value if secret && *value != HIDDEN => {
+                if let Value::String(text) = value
+                    && text.len() >= MIN_SECRET_BYTES
+                    && self.secrets.len() < MAX_SECRETS
+                    && !self.secrets.contains(text)
+                {
+                    self.secrets.push(std::mem::take(text));
+                }
+                *value = HIDDEN.into();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Drops every value. `free`: no word of the protocol is below here; `able`: these are capabilities, whose yes and no are kept.
+    fn shape(&mut self, key: &str, value: &mut Value, free: bool, able: bool) {
+        match value {
+            Value::Object(object) => {
+                let whole = std::mem::take(object);
+                for (key, mut value) in whole {
+                    let (free, able) = (free || FREE.contains(&&*key), able || key.ends_with("apabilities"));
+                    self.shape(&key, &mut value, free, able);
+                    object.insert(if is_word(&key) { key } else { format!("<{}>", key.len()) }, value);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.shape(key, item, free, able)),
+            Value::Null => {}
+            Value::Bool(yes) => *yes &= able && !free,
+            Value::Number(number) => {
+                let kept = !free && matches!(key, "id" | "code" | "protocolVersion");
+                if !kept {
+                    *number =
+                        if number.is_f64() { serde_json::Number::from_f64(0.0).unwrap_or(0.into()) } else { 0.into() };
+                }
+            }
+            Value::String(text) if !free && WORDS.contains(&key) && is_word(text) => {}
+            Value::String(text) if key == "id" || key.ends_with("Id") => {
+                let next = self.names.len() + 1;
+                let full = next > MAX_NAMES;
+                let number = match self.names.get(text) {
+                    Some(number) => *number,
+                    None if full => 0,
+                    None => *self.names.entry(std::mem::take(text)).or_insert(next),
+                };
+                *text = format!("id#{number}");
+            }
+            // A path that must be absolute still is.
+            Value::String(text) => *text = format!("{}<{}>", if text.starts_with('/') { "/" } else { "" }, text.len()),
+        }
+    }
+}
+
+fn is_secret_name(key: &str) -> bool {
+    let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    plain == "token" || SECRET_NAMES.iter().any(|name| plain.ends_with(name))
+}
+
+/// Such as `session/update`, `agent_message_chunk`, `2.0`.
+fn is_word(text: &str) -> bool {
+    text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_/$.-".contains(&byte))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(json: &str, expect: &str) {
+        let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(parse(&redact(json)), parse(expect));
+    }
+
+    #[test]
+    fn values_of_headers_variables_and_keys_are_hidden() {
+        check(
+            r#"{"a":{"env":[{"name":"K","value":"s3cret"}],"headers":[{"name":"Authorization","value":"Bearer x"}]}}"#,
+            r#"{"a":{"env":[{"name":"K","value":"(hidden)"}],"headers":[{"name":"Authorization","value":"(hidden)"}]}}"#,
+        );
+        check(r#"{"env":{"K":"s3cret"},"args":["x"]}"#, r#"{"env":{"K":"(hidden)"},"args":["x"]}"#);
+        check(
+            r#"{"env":["K=s3cret"],"headers":[["A","s3cret"]]}"#,
+            r#"{"env":["(hidden)"],"headers":[["(hidden)","(hidden)"]]}"#,
+        );
+        check(
+            r#"{"env":{"PIN":1234,"no":null,"deep":{"a":["s3cret"]}},"cwd":"/"}"#,
+            r#"{"env":{"PIN":"(hidden)","no":null,"deep":{"a":["(hidden)"]}},"cwd":"/"}"#,
+        );
+        check(r#"{"text":"say \"env\" or not"}"#, r#"{"text":"say \"env\" or not"}"#);
+        check(
+            r#"{"apiKey":"s3cret","access_token":"s3cret","token":"x","inputTokens":7,"progressToken":"p"}"#,
+            r#"{"apiKey":"(hidden)","access_token":"(hidden)","token":"(hidden)","inputTokens":7,"progressToken":"p"}"#,
+        );
+        // What has no secrets is not touched, not even its blanks.
+        assert!(matches!(redact(r#"{ "a" : 1 }"#), Cow::Borrowed(_)));
+        // What can't be read is not kept.
+        assert_eq!(redact(r#"{"env":"s3cret"#), HIDDEN);
+    }
+
+    #[test]
+    fn a_secret_is_hidden_wherever_it_comes_again() {
+        let mut filter = Filter::new(Kept::Redacted);
+        let frame = filter.frame(b"{\"env\":{\"K\":\"s3cret-key\"},\"text\":1}\n").unwrap();
+        assert!(frame.ends_with(b"\n"));
+        let later = filter.frame(b"{\"text\":\"it is s3cret-key.\"}\n").unwrap();
+        assert_eq!(later, b"{\"text\":\"it is (hidden).\"}\n");
+        assert_eq!(filter.text(b"using s3cret-key\n").unwrap(), b"using (hidden)\n");
+        assert_eq!(filter.frame(b"{\"env\":{\"K\":\"s3cr"), None);
+    }
+
+    #[test]
+    fn a_shape_has_no_value_and_can_still_be_judged() {
+        let mut filter = Filter::new(Kept::Shape);
+        let mut shape = |value: Value| -> Value {
+            let framed = format!("Content-Length: 1\r\n\r\n{value}");
+            let kept = filter.frame(framed.as_bytes()).unwrap();
+            serde_json::from_slice(body(&kept).0).unwrap()
+        };
+        assert_eq!(
+            shape(json!({"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "abc",
+                "prompt": [{"type": "text", "text": "my secret", "annotations": {"priority": 0.7}}], "on": true}})),
+            json!({"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "id#1",
+                "prompt": [{"type": "text", "text": "<9>", "annotations": {"priority": 0.0}}], "on": false}}),
+        );
+        assert_eq!(
+            shape(json!({"method": "session/update", "params": {"sessionId": "abc", "cwd": "/my/place", "update": {
+                "sessionUpdate": "tool_call", "toolCallId": "def", "kind": "my words", "line": 12,
+                "rawInput": {"type": "secret", "id": 5, "my key is this": {"kind": "secret"}}}}})),
+            json!({"method": "session/update", "params": {"sessionId": "id#1", "cwd": "/<9>", "update": {
+                "sessionUpdate": "tool_call", "toolCallId": "id#2", "kind": "<8>", "line": 0,
+                "rawInput": {"type": "<6>", "id": 0, "<14>": {"kind": "<6>"}}}}}),
+        );
+        assert_eq!(
+            shape(
+                json!({"result": {"protocolVersion": 2, "agentCapabilities": {"loadSession": true, "_meta": {"x": true}}}})
+            ),
+            json!({"result": {"protocolVersion": 2, "agentCapabilities": {"loadSession": true, "_meta": {"x": false}}}}),
+        );
+        assert_eq!(filter.frame(b"npm WARN secret\n"), None);
+    }
+}

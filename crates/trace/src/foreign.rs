@@ -1,0 +1,146 @@
+//! Recordings of others: the conductor's trace, acpx's logs, Zed's copied JSON, and our own trace of before.
+//!
+//! | format | looks like |
+//! |---|---|
+//! | `exec --trace` of before | `{"time":"2026-…Z","direction":"to_agent","frame":{…}}`, or `text` for what is no message |
+//! | conductor | `{"type":"request","ts":0.25,"from":"Client","to":"Agent","id":1,"method":"…","params":{…}}` |
+//! | acpx, flows | `{"seq":1,"at":"2026-…Z","direction":"outbound","message":{…}}` |
+//! | acpx, sessions | the message alone, without time and direction |
+//! | Zed | an array of `{"_direction":"outgoing","_type":"request","id":1,"method":"…","params":{…}}` |
+
+use crate::{Event, Side};
+use serde_json::{Value, json};
+use tieline_schema::{Direction, find};
+
+/// So many requests without an answer are remembered.
+const MAX_PENDING: usize = 10_000;
+
+/// Reads entries of others.
+#[derive(Debug, Default)]
+pub(crate) struct Foreign {
+    /// The first time, if times are of the calendar.
+    start: Option<u64>,
+    /// Requests without an answer: who asked, and the id. For messages without a direction.
+    pending: Vec<(Side, String)>,
+    /// What did not go between client and agent.
+    pub(crate) left_out: usize,
+}
+
+impl Foreign {
+    /// The events of an entry; `None` if it is of no known kind.
+    pub(crate) fn read(&mut self, entry: &Value) -> Option<Vec<Event>> {
+        let at = entry.get("time").or_else(|| entry.get("at")).and_then(Value::as_str).and_then(micros);
+        let at = at.map_or(0, |at| at.saturating_sub(*self.start.get_or_insert(at)));
+        let word = |key: &str| entry[key].as_str().unwrap_or_default();
+        match word("direction") {
+            direction @ ("to_agent" | "from_agent") => {
+                let from = if direction == "to_agent" { Side::Client } else { Side::Agent };
+                return match (entry.get("frame"), entry["text"].as_str()) {
+                    (Some(frame), _) => Some(vec![event(at, from, frame.to_string())]),
+                    (None, Some(text)) => Some(vec![event(at, from, text.to_owned())]),
+                    _ => None,
+                };
+            }
+            direction @ ("outbound" | "inbound") => {
+                let from = if direction == "outbound" { Side::Client } else { Side::Agent };
+                return Some(vec![event(at, from, entry.get("message")?.to_string())]);
+            }
+            _ => {}
+        }
+        if !entry["_direction"].is_null() {
+            let from = if word("_direction") == "outgoing" { Side::Client } else { Side::Agent };
+            let (id, params) = (&entry["id"], &entry["params"]);
+            let is_error = params["code"].is_i64() && params["message"].is_string();
+            let message = message(word("_type"), id, &entry["method"], params, is_error)?;
+            return Some(vec![event(0, from, message.to_string())]);
+        }
+        if entry["ts"].is_number() && entry["from"].is_string() {
+            let client = |key: &str| word(key).eq_ignore_ascii_case("client");
+            if !(client("from") || client("to")) || entry["protocol"] == "mcp" {
+                self.left_out += 1;
+                return Some(Vec::new());
+            }
+            #[allow(clippy::cast_sign_loss)]
+            let at = (entry["ts"].as_f64()?.max(0.0) * 1e6) as u64;
+            let content = entry.get("params").or_else(|| entry.get("payload")).unwrap_or(&Value::Null);
+            let message = message(word("type"), &entry["id"], &entry["method"], content, entry["is_error"] == true)?;
+            return Some(vec![event(at, if client("from") { Side::Client } else { Side::Agent }, message.to_string())]);
+        }
+        (entry["jsonrpc"] == "2.0").then(|| vec![event(0, self.guess(entry), entry.to_string())])
+    }
+
+    /// Who sent a message, by its method, or by whose question it answers.
+    fn guess(&mut self, message: &Value) -> Side {
+        let id = message.get("id").map(Value::to_string);
+        let Some(method) = message["method"].as_str() else {
+            // The same id may be open on both sides; the last question is the first to be answered, as a rule.
+            let asked = self.pending.iter().rposition(|(_, asked)| Some(asked) == id.as_ref());
+            return asked.map_or(Side::Agent, |at| self.pending.remove(at).0.other());
+        };
+        let from = match find(method).map(|method| method.direction) {
+            Some(Direction::ToAgent) => Side::Client,
+            _ => Side::Agent,
+        };
+        if let Some(id) = id
+            && self.pending.len() < MAX_PENDING
+        {
+            self.pending.push((from, id));
+        }
+        from
+    }
+}
+
+fn event(at: u64, from: Side, text: String) -> Event {
+    Event { at, from, bytes: (text + "\n").into_bytes(), more: false, end: false, dropped: 0 }
+}
+
+/// A message put together again.
+fn message(kind: &str, id: &Value, method: &Value, content: &Value, is_error: bool) -> Option<Value> {
+    Some(match kind {
+        "request" => json!({"jsonrpc": "2.0", "id": id, "method": method, "params": content}),
+        "notification" => json!({"jsonrpc": "2.0", "method": method, "params": content}),
+        "response" if is_error => json!({"jsonrpc": "2.0", "id": id, "error": content}),
+        "response" => json!({"jsonrpc": "2.0", "id": id, "result": content}),
+        _ => return None,
+    })
+}
+
+/// Microseconds since 1970 of a time such as `2026-11-17T01:02:03.456Z`.
+pub(crate) fn micros(time: &str) -> Option<u64> {
+    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
+    let numbers =
+        |text: &str, separator| text.split(separator).map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
+    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
+    let fraction: u64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
+    let (&[year, month, day], &[hour, minute, second]) = (&*numbers(date, '-')?, &*numbers(clock, ':')?) else {
+        return None;
+    };
+    if !(1970..=9999).contains(&year)
+        || !(1..=12).contains(&month)
+        || !(1..=31).contains(&day)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
+        return None;
+    }
+    // Days of the civil calendar, with years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000 + fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(micros("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(micros("2026-11-17T01:02:03.456Z"), Some(1_794_877_323_456_000));
+        assert_eq!(micros("2024-02-29T23:59:59.000001Z"), Some(1_709_251_199_000_001));
+        for wrong in ["", "Z", "2026-13-01T00:00:00Z", "2026-1-1", "0000-01-01T00:00:00Z", "2026-01-01T00:00:00.éZ"] {
+            assert_eq!(micros(wrong), None, "{wrong}");
+        }
+    }
+}

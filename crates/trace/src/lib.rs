@@ -1,0 +1,103 @@
+//! Recordings of what a client and an agent say to each other: written, read, looked at, played.
+//!
+//! A recording is a text file. Its first line is a header, every other line one [`Event`]:
+//!
+//! ```json
+//! {"tieline-trace":1,"started":1763344800000000,"kept":"exact","command":["my-agent","--acp"]}
+//! {"at":412,"from":"client","raw":"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",…}\n"}
+//! {"at":2210,"from":"stderr","raw":"starting\n"}
+//! {"at":2544,"from":"agent","raw":"{\"jsonrpc\":\"2.0\",\"id\":0,","more":true}
+//! {"at":2561,"from":"agent","raw":"\"result\":{…}}\n"}
+//! {"at":9120,"from":"client","raw":"","end":true}
+//! {"at":9900,"from":"exit","raw":"exited with status 0","code":0}
+//! ```
+//!
+//! | key | means |
+//! |---|---|
+//! | `at` | microseconds since the start |
+//! | `from` | `client`, `agent`, `stderr` (the agent's standard error), `exit` (the end of the agent) |
+//! | `raw` | the bytes as they were passed on, with line ends and `Content-Length` headers |
+//! | `base64` | the same bytes where they are no UTF-8; `raw` then only resembles them |
+//! | `more` | the frame goes on in the next event of the same side |
+//! | `end` | the side has closed its end |
+//! | `dropped` | so many bytes are left out of `raw`: they could not be redacted |
+//! | `code`, `signal` | how the agent ended |
+//!
+//! The `raw` of one side, one after the other, is exactly the stream that was passed on, if the header says `"kept":"exact"`.
+
+mod filter;
+mod foreign;
+mod pieces;
+mod read;
+#[cfg(unix)]
+mod record;
+mod write;
+
+pub use filter::{Kept, redact};
+pub use read::{Frame, Frames, ReadError, Reader};
+#[cfg(unix)]
+pub use record::record;
+pub use write::{Writer, create};
+
+use std::fmt;
+
+/// Who an event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The client.
+    Client,
+    /// The agent.
+    Agent,
+    /// The agent's standard error.
+    Stderr,
+    /// The end of the agent's process.
+    Exit,
+}
+
+impl Side {
+    const ALL: [Self; 4] = [Self::Client, Self::Agent, Self::Stderr, Self::Exit];
+
+    /// The name in a recording.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Agent => "agent",
+            Self::Stderr => "stderr",
+            Self::Exit => "exit",
+        }
+    }
+
+    /// The side with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|side| side.name() == name)
+    }
+
+    /// Who talks to this side.
+    #[must_use]
+    pub fn other(self) -> Self {
+        if self == Self::Client { Self::Agent } else { Self::Client }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// One line of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Microseconds since the start.
+    pub at: u64,
+    /// Who.
+    pub from: Side,
+    /// The bytes as they were passed on.
+    pub bytes: Vec<u8>,
+    /// The frame goes on in the next event of the same side.
+    pub more: bool,
+    /// The side has closed its end.
+    pub end: bool,
+    /// So many bytes are left out, because they could not be redacted.
+    pub dropped: u64,
+}

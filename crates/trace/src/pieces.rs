@@ -1,0 +1,156 @@
+//! Where frames end in a stream that is passed on as it comes: nothing is held back, nothing grows. No I/O.
+
+/// A header line is shorter than this; of a longer line only the start is looked at.
+const MAX_HEADER_LINE: usize = 256;
+
+/// Follows one direction of a stream in either framing.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    /// The start of the line that is being read.
+    line: Vec<u8>,
+    /// The `Content-Length` of the header block that is being read.
+    length: Option<usize>,
+    in_headers: bool,
+    /// So many bytes of a body are still to come.
+    body: usize,
+}
+
+impl Pieces {
+    /// How many of these bytes belong to the current frame, and whether it ends with them.
+    pub(crate) fn next(&mut self, bytes: &[u8]) -> (usize, bool) {
+        if self.body > 0 {
+            let here = self.body.min(bytes.len());
+            self.body -= here;
+            return (here, self.body == 0);
+        }
+        let end = memchr::memchr(b'\n', bytes);
+        let here = end.map_or(bytes.len(), |end| end + 1);
+        let room = MAX_HEADER_LINE.saturating_sub(self.line.len());
+        self.line.extend_from_slice(&bytes[..here.min(room)]);
+        (here, end.is_some() && self.line_ended())
+    }
+
+    /// Whether the frame ends with this line.
+    fn line_ended(&mut self) -> bool {
+        let line = std::mem::take(&mut self.line);
+        let line = line.trim_ascii();
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(0);
+        let (name, value) = line.split_at(colon);
+        let length = name.trim_ascii().eq_ignore_ascii_case(b"content-length");
+        if length || name.trim_ascii().eq_ignore_ascii_case(b"content-type") {
+            self.in_headers = true;
+            if length {
+                self.length = std::str::from_utf8(&value[1..]).ok().and_then(|value| value.trim().parse().ok());
+            }
+            return false;
+        }
+        let in_headers = self.in_headers && !line.starts_with(b"{") && !line.starts_with(b"[");
+        if in_headers && !line.is_empty() {
+            // Some other header.
+            return false;
+        }
+        self.in_headers = false;
+        self.body = self.length.take().filter(|_| in_headers).unwrap_or(0);
+        self.body == 0
+    }
+}
+
+/// What stands in a frame, without its line end or headers; and whether it has headers.
+pub(crate) fn body(frame: &[u8]) -> (&[u8], bool) {
+    let starts = |name: &[u8]| frame.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    if starts(b"content-length") || starts(b"content-type") {
+        for gap in [&b"\r\n\r\n"[..], b"\n\n"] {
+            if let Some(at) = frame.windows(gap.len()).position(|window| window == gap) {
+                return (&frame[at + gap.len()..], true);
+            }
+        }
+    }
+    (frame.trim_ascii(), false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn split(bytes: &[u8], chunk: usize) -> Vec<(Vec<u8>, bool)> {
+        let (mut pieces, mut found) = (Pieces::default(), Vec::new());
+        for mut chunk in bytes.chunks(chunk) {
+            while !chunk.is_empty() {
+                let (here, end) = pieces.next(chunk);
+                found.push((chunk[..here].to_vec(), end));
+                chunk = &chunk[here..];
+            }
+        }
+        found
+    }
+
+    /// The frames, joined from their pieces.
+    fn frames(bytes: &[u8], chunk: usize) -> Vec<Vec<u8>> {
+        let (mut found, mut open) = (Vec::new(), Vec::new());
+        for (piece, end) in split(bytes, chunk) {
+            open.extend(piece);
+            if end {
+                found.push(std::mem::take(&mut open));
+            }
+        }
+        found.extend((!open.is_empty()).then_some(open));
+        found
+    }
+
+    fn check(bytes: &str, expect: &[&str]) {
+        for chunk in [1, 2, 3, 7, 64, 4096] {
+            let found = frames(bytes.as_bytes(), chunk);
+            let found: Vec<_> = found.iter().map(|frame| String::from_utf8_lossy(frame)).collect();
+            assert_eq!(found, expect, "in chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn frames_end_where_they_end_in_both_framings_and_between() {
+        check("{\"a\":1}\n{}\r\n", &["{\"a\":1}\n", "{}\r\n"]);
+        check(
+            "Content-Length: 3\r\n\r\n{ }content-length:2\n\n{}",
+            &["Content-Length: 3\r\n\r\n{ }", "content-length:2\n\n{}"],
+        );
+        check(
+            "Content-Type: x\r\nContent-Length: 4\r\nX: y\r\n\r\n{\n }{\"stray\":1}\nContent-Length: 2\r\n\r\n{}",
+            &[
+                "Content-Type: x\r\nContent-Length: 4\r\nX: y\r\n\r\n{\n }",
+                "{\"stray\":1}\n",
+                "Content-Length: 2\r\n\r\n{}",
+            ],
+        );
+        check("no message\n{}\nhalf", &["no message\n", "{}\n", "half"]);
+        check("Content-Length: 0\r\n\r\n{}\n", &["Content-Length: 0\r\n\r\n", "{}\n"]);
+        check("Content-Length: ten\r\n\r\n{}\n", &["Content-Length: ten\r\n\r\n", "{}\n"]);
+        let long = format!("{}\n{{}}\n", "x".repeat(9000));
+        check(&long, &[&long[..9001], "{}\n"]);
+    }
+
+    #[test]
+    fn the_body_of_a_frame() {
+        for (frame, expect) in
+            [("{}\r\n", "{}"), ("Content-Length: 2\r\n\r\n{}", "{}"), ("content-length: 2\n\n{}", "{}"), (" x \n", "x")]
+        {
+            assert_eq!(body(frame.as_bytes()).0, expect.as_bytes());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_whatever_comes(bytes in proptest::collection::vec(any::<u8>(), 0..600), chunk in 1_usize..50) {
+            prop_assert_eq!(split(&bytes, chunk).concat_pieces(), bytes);
+        }
+    }
+
+    trait Concat {
+        fn concat_pieces(self) -> Vec<u8>;
+    }
+
+    impl Concat for Vec<(Vec<u8>, bool)> {
+        fn concat_pieces(self) -> Vec<u8> {
+            self.into_iter().flat_map(|(piece, _)| piece).collect()
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Stands between a client and an agent and writes down what it passes on: first into the file, then onward, byte for byte.
+
+use crate::{Side, Writer};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tieline_process::{ChildProcess, Guard, Spec, Status};
+use tieline_rpc::stdio_streams;
+use tieline_rpc::sync::Lock as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// So much is passed on at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// What the agent said last on its standard error is waited for, if nobody takes it, for this long.
+const STDERR_LINGER: Duration = Duration::from_secs(5);
+
+/// The recording, until it can't be written any more. What goes on between client and agent does not depend on it.
+struct Tape {
+    writer: Mutex<Option<Writer>>,
+    trouble: Box<dyn Fn(io::Error) + Send + Sync>,
+}
+
+impl Tape {
+    fn write(&self, write: impl FnOnce(&mut Writer) -> io::Result<()>) {
+        let mut writer = self.writer.locked();
+        if let Some(Err(error)) = writer.as_mut().map(write) {
+            *writer = None;
+            (self.trouble)(error);
+        }
+    }
+}
+
+/// Runs an agent between this process's own standard streams and a recording, until it ends. Signals go to the agent. When
+/// we are killed, so is the agent with all that it started. `trouble` is told once if the recording can't be written.
+pub async fn record(
+    spec: Spec,
+    writer: Writer,
+    trouble: impl Fn(io::Error) + Send + Sync + 'static,
+) -> io::Result<Status> {
+    let mut signals = Signals::new()?;
+    let (errors, their_errors) = io::pipe()?;
+    let spec = spec.guard(Guard::IfPossible).stderr(OwnedFd::from(their_errors));
+    let (pipes, child) = ChildProcess::spawn(&spec).await?;
+    // It holds the other end of the pipe, whose end we wait for.
+    drop(spec);
+    let tape = Arc::new(Tape { writer: Mutex::new(Some(writer)), trouble: Box::new(trouble) });
+    let (all_said, errors_end) = tokio::sync::oneshot::channel();
+    let errors_tape = Arc::clone(&tape);
+    // A thread, because standard error may block, and that is nobody's business but the agent's.
+    std::thread::Builder::new().name("stderr".into()).spawn(move || {
+        pass_errors(errors, &errors_tape);
+        let _ = all_said.send(());
+    })?;
+    let (input, output) = stdio_streams();
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    let to_agent = async {
+        pass(Side::Client, input, pipes.input, &tape).await;
+        let _ = rustix::stdio::dup2_stdin(&null);
+    };
+    let to_client = async {
+        pass(Side::Agent, pipes.output, output, &tape).await;
+        let _ = rustix::stdio::dup2_stdout(&null);
+    };
+    tokio::pin!(to_agent, to_client);
+    let (mut heard, mut said) = (false, false);
+    let reason = loop {
+        tokio::select! {
+            () = &mut to_agent, if !heard => heard = true,
+            () = &mut to_client, if !said => said = true,
+            number = signals.next() => pass_signal(&child, number),
+            reason = child.exit() => break reason,
+        }
+    };
+    if !said {
+        to_client.await;
+    }
+    let _ = tokio::time::timeout(STDERR_LINGER, errors_end).await;
+    tape.write(|writer| writer.exit(reason.status));
+    Ok(reason.status)
+}
+
+/// Until one side has closed its end or the other no longer listens; both then learn it, because the streams are dropped.
+async fn pass(from: Side, mut input: impl AsyncRead + Unpin, mut output: impl AsyncWrite + Unpin, tape: &Tape) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match input.read(&mut chunk).await {
+            Ok(size) if size > 0 => {
+                tape.write(|writer| writer.bytes(from, &chunk[..size]));
+                if output.write_all(&chunk[..size]).await.is_err() || output.flush().await.is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => break,
+        }
+    }
+    tape.write(|writer| writer.end(from));
+}
+
+fn pass_errors(mut errors: io::PipeReader, tape: &Tape) {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match errors.read(&mut chunk) {
+            Ok(size) if size > 0 => {
+                tape.write(|writer| writer.bytes(Side::Stderr, &chunk[..size]));
+                if io::stderr().write_all(&chunk[..size]).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+fn pass_signal(child: &ChildProcess, number: rustix::process::Signal) {
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process(pid, number);
+    }
+}
+
+/// What others send to us and mean for the agent.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+    quit: Signal,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            quit: signal(SignalKind::quit())?,
+        })
+    }
+
+    async fn next(&mut self) -> rustix::process::Signal {
+        use rustix::process::Signal;
+        tokio::select! {
+            _ = self.interrupt.recv() => Signal::INT,
+            _ = self.terminate.recv() => Signal::TERM,
+            _ = self.hangup.recv() => Signal::HUP,
+            _ = self.quit.recv() => Signal::QUIT,
+        }
+    }
+}

@@ -266,7 +266,7 @@ fn check_store(place: &Place, session: &str, known: &Known, round: u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let store = Store::open(place.folder.path().join("state/store.db")).unwrap();
-        assert_eq!(store.integrity().await.unwrap().problems, [""; 0], "round {round}");
+        assert_eq!(store.integrity().await.unwrap(), [""; 0], "round {round}");
         let events = store.load(&session.into()).all().await.unwrap();
         let decided: BTreeSet<String> = events
             .into_iter()

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 use tieline::schema::{
-    ContentBlock, Dialect, Diff, Image, MessageKind, Patch, SessionInfoUpdate, StopReason, ToolCallStatus,
+    ContentBlock, Dialect, Diff, Image, MessageKind, Patch, SessionId, SessionInfoUpdate, StopReason, ToolCallStatus,
     ToolCallUpdate, ToolKind, Update, to_base64,
 };
 use tieline_client::export::{Format, export};
-use tieline_client::journal::{Begin, Changed, Decision, Error, HowAsked, HowChanged, Journal, Outcome, Query};
-use tieline_host::store::{self, Claim, Retention, State};
+use tieline_client::journal::{Begin, Changed, Decision, Error, HowAsked, HowChanged, Journal, Outcome};
+use tieline_host::store::{self, Claim, ListQuery, Retention, State};
 
 struct World {
     folder: tempfile::TempDir,
@@ -43,7 +43,7 @@ fn chunk(words: &str) -> Update {
 }
 
 /// A session of one turn.
-async fn one_turn(journal: &Journal, agent: &str, agent_session: &str, prompt: &str, answer: &str) -> String {
+async fn one_turn(journal: &Journal, agent: &str, agent_session: &str, prompt: &str, answer: &str) -> SessionId {
     let recording = journal.begin(begin(agent, agent_session)).await.unwrap();
     recording.prompt(&text(prompt)).await.unwrap();
     recording.update(&chunk(answer)).await.unwrap();
@@ -66,9 +66,9 @@ async fn two_agents_with_the_same_id_do_not_clash() {
         assert!(export(&story, Format::Markdown).contains(words));
     }
     // The last one is used last, and the search finds what was said and by whom.
-    let page = journal.list(Query::default()).await.unwrap();
-    assert_eq!(page.entries.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two, &one]);
-    assert_eq!(journal.search("pear", 9).await.unwrap()[0].entry.id, two);
+    let (entries, _) = journal.list(ListQuery::default()).await.unwrap();
+    assert_eq!(entries.iter().map(|entry| &entry.id).collect::<Vec<_>>(), [&two, &one]);
+    assert_eq!(journal.search("pear", 9).await.unwrap()[0].session.id, two);
     assert_eq!(journal.search("question first", 9).await.unwrap().iter().filter(|hit| hit.turn == 1).count(), 1);
     assert!(journal.search("\" OR 1=1 *", 9).await.unwrap().is_empty());
 }
@@ -104,7 +104,7 @@ async fn names_belong_to_an_agent_and_a_folder() {
     for (agent, cwd, want) in
         [("a", "/work", Some(&one)), ("b", "/work", Some(&two)), ("a", "/", None), ("c", "/work", None)]
     {
-        let found = journal.named(agent, cwd.as_ref(), "api").await.unwrap().map(|entry| entry.id);
+        let found = journal.named(agent, cwd.as_ref(), "api").await.unwrap().map(|entry| entry.id.clone());
         assert_eq!(found.as_ref(), want, "{agent} {cwd}");
     }
     // Whoever looks one up by its name is told when that could be several; where one is of this folder, it is meant.
@@ -119,7 +119,7 @@ async fn names_belong_to_an_agent_and_a_folder() {
     assert_eq!(journal.find("web", Path::new("/else")).await.unwrap().id, two);
     assert_eq!(journal.find("api", Path::new("/work")).await.unwrap().id, one);
     let clash = journal.begin(named("b")).await.unwrap().entry().clone();
-    assert_eq!(journal.rename(&clash, "web").await.unwrap_err(), Error::NameTaken("web".into(), two));
+    assert_eq!(journal.rename(&clash, "web").await.unwrap_err(), Error::NameTaken("web".into(), two.to_string()));
     // What the user calls it stays, whatever the agent says.
     let recording = journal.reopen(&one, Claim::TakeOver).await.unwrap();
     let info = SessionInfoUpdate { title: Patch::Set("something else".into()), ..SessionInfoUpdate::default() };
@@ -184,7 +184,7 @@ async fn the_old_go_and_their_files_with_them() {
 }
 
 /// A session with everything in it that could hurt.
-async fn hostile(journal: &Journal) -> String {
+async fn hostile(journal: &Journal) -> SessionId {
     let evil = "<script>alert(1)</script>\u{1b}]0;owned\u{7}\u{1b}[2J\u{202e}evil\u{9b}31m</pre>";
     let recording = journal.begin(begin(evil, "s")).await.unwrap();
     let picture =

@@ -269,7 +269,7 @@ impl Conversation {
         let mut options = self.settings.chosen(&*self.model());
         options["mode"] = self.mode().mode().into();
         options["thought_level"] = self.thought_level().into();
-        store.set_options(self.handle.id(), Some(options.into())).await.map_err(store_failed)
+        store.set_options(self.handle.id(), options.into()).await.map_err(store_failed)
     }
 
     /// The first words that the person typed are the title.

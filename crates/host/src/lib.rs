@@ -14,6 +14,7 @@ pub mod run;
 pub mod sandbox;
 #[cfg(unix)]
 pub mod snapshot;
+#[cfg(unix)]
 pub mod store;
 pub mod text;
 #[cfg(unix)]

@@ -52,7 +52,7 @@ pub fn lock(path: &Path, timeout: Duration) -> io::Result<File> {
 }
 
 /// Makes a folder that only the user can look into, and those above it that are missing.
-fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 

@@ -49,7 +49,7 @@ async fn every_kind_of_event_comes_back() {
     let session = store.session(log.id()).await.unwrap();
     assert_eq!((session.events, session.turns, session.state), (11, 2, State::Running));
     assert_eq!(session.holder.unwrap().pid, std::process::id());
-    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    assert_eq!(store.integrity().await.unwrap(), [""; 0]);
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn many_write_at_once() {
         assert_eq!(events.len(), 50 + 17, "{id}");
         assert!(events.iter().zip(1..).all(|(stored, seq)| stored.seq == seq));
     }
-    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    assert_eq!(store.integrity().await.unwrap(), [""; 0]);
 }
 
 #[tokio::test]
@@ -176,14 +176,14 @@ async fn sessions_are_made_once_and_known_by_all_they_were_given() {
     assert!(session.created.to_string().ends_with('Z') && session.updated >= session.created);
     assert_eq!(session.state, State::Idle);
 
-    store.set_options(&id, Some(raw(r#"{"mode":"plan"}"#))).await.unwrap();
-    store.set_meta(&id, None).await.unwrap();
+    store.set_options(&id, raw(r#"{"mode":"plan"}"#)).await.unwrap();
+    store.set_meta(&id, raw("[]")).await.unwrap();
     assert!(store.set_title(&id, Some("From the agent")).await.unwrap());
     store.rename(&id, Some("From the user")).await.unwrap();
     assert!(!store.set_title(&id, Some("From the agent")).await.unwrap());
     let session = store.session(&id).await.unwrap();
     assert_eq!((session.title.as_deref(), session.named), (Some("From the user"), true));
-    assert_eq!((session.options, session.meta), (Some(raw(r#"{"mode":"plan"}"#)), None));
+    assert_eq!((session.options, session.meta), (Some(raw(r#"{"mode":"plan"}"#)), Some(raw("[]"))));
     store.rename(&id, None).await.unwrap();
     assert!(store.set_title(&id, Some("Again")).await.unwrap());
     assert_eq!(store.rename(&"nobody".into(), None).await, Err(Error::NotFound("nobody".into())));

@@ -149,7 +149,7 @@ mod tests {
 
     async fn inspect(path: &Path, known: &BTreeMap<String, u64>, round: u64) {
         let store = Store::open(path).unwrap();
-        assert_eq!(store.integrity().await.unwrap().problems, [""; 0], "round {round}");
+        assert_eq!(store.integrity().await.unwrap(), [""; 0], "round {round}");
         for (session, last) in known {
             let mut replay = store.load(&session.as_str().into());
             let events = replay.all().await.unwrap();
@@ -238,7 +238,7 @@ mod tests {
             opened.log.append(vec![said("mine")]).await.unwrap();
             let events = store.load(&id).all().await.unwrap();
             assert!(!events.iter().any(|stored| stored.event == said("late")));
-            assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+            assert_eq!(store.integrity().await.unwrap(), [""; 0]);
         });
         child.kill().unwrap();
         child.wait().unwrap();
@@ -279,7 +279,7 @@ mod tests {
             println!("{} acknowledged by 6 processes", acknowledged.len());
             assert!(acknowledged.len() > 6);
             assert!(acknowledged.is_subset(&stored));
-            assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+            assert_eq!(store.integrity().await.unwrap(), [""; 0]);
         });
     }
 
@@ -297,7 +297,7 @@ mod tests {
             let page = store.list(ListQuery { limit: 100, ..ListQuery::default() }).await.unwrap();
             assert_eq!(page.sessions.len(), 40);
             assert!(page.sessions.iter().all(|session| session.events == 10));
-            assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+            assert_eq!(store.integrity().await.unwrap(), [""; 0]);
         });
     }
 

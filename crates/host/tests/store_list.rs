@@ -9,8 +9,15 @@ use common::{Place, new, said, text, turns};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use tieline_host::store::{Error, ListQuery, NewSession, Retention, Time};
+use tieline_host::store::{Claim, Error, ListQuery, NewSession, Retention, Store, Time};
 use tieline_schema::{SessionId, StopReason};
+
+/// Somebody says something in a session that may be gone.
+async fn use_again(store: &Store, id: &SessionId) {
+    if let Ok(opened) = store.open_session(id, Claim::IfFree).await {
+        opened.log.begin_turn(None, vec!["again".into()]).await.unwrap();
+    }
+}
 
 #[tokio::test]
 async fn words_are_found_until_their_session_is_deleted() {
@@ -53,7 +60,7 @@ async fn words_are_found_until_their_session_is_deleted() {
     assert_eq!(store.delete(&id).await.unwrap_err(), Error::NotFound(id.clone()));
     assert!(store.search("zwiebelkuchen", 10).await.unwrap().is_empty());
     assert_eq!(store.session(&id).await.unwrap_err(), Error::NotFound(id));
-    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    assert_eq!(store.integrity().await.unwrap(), [""; 0]);
     // Really gone: not a trace in any file.
     store.clone().close().await.unwrap();
     for file in std::fs::read_dir(place.path.parent().unwrap()).unwrap() {
@@ -99,15 +106,12 @@ async fn retention_takes_the_oldest_and_leaves_what_is_open() {
     }
     let none = store.retain(Retention::default()).await.unwrap();
     assert!(none.is_empty());
-    let bytes = store.session(&ids[1]).await.unwrap().bytes;
     let gone = store.retain(Retention { max_count: Some(4), ..Retention::default() }).await.unwrap();
     assert_eq!(gone, [ids[1].clone()], "the four used last, and the one that is open");
-    let gone = store.retain(Retention { max_bytes: Some(bytes * 3), ..Retention::default() }).await.unwrap();
-    assert_eq!(gone, [ids[2].clone()]);
     let old = Retention { max_age: Some(Duration::from_hours(1)), ..Retention::default() };
     assert!(store.retain(old).await.unwrap().is_empty());
     let later = Time(Time::now().0 + 7_200_000);
-    assert_eq!(store.retain_at(old, later).await.unwrap().len(), 3);
+    assert_eq!(store.retain_at(old, later).await.unwrap().len(), 4);
     let left = store.list(ListQuery::default()).await.unwrap();
     assert_eq!(left.sessions.iter().map(|session| &session.id).collect::<Vec<_>>(), [&ids[0]]);
     drop(open);
@@ -139,7 +143,7 @@ async fn the_list_is_filtered_and_paged() {
     assert_eq!(first, [4, 2]);
     assert_eq!(list(ListQuery { cursor: next, ..both }).await, (vec![0], None));
     // Used again, it comes first.
-    store.touch(&ids[3]).await.unwrap();
+    use_again(&store, &ids[3]).await;
     assert_eq!(list(ListQuery { limit: 2, ..all.clone() }).await.0, [3, 9]);
     for cursor in ["", "c", "c-1", "c0", "x1", "c1 ", "cZZZZZZZZZZZZZZZZZZZZZ", "\u{1F980}"] {
         let query = ListQuery { cursor: Some(cursor.into()), ..all.clone() };
@@ -179,7 +183,7 @@ proptest! {
                         0 => ids.push(store.create(new("/w")).await.unwrap().id().clone()),
                         1 => {
                             alone.remove(&id);
-                            let _ = store.touch(&id).await;
+                            use_again(&store, &id).await;
                         }
                         _ => {
                             alone.remove(&id);

@@ -3,16 +3,17 @@
 use super::harness::{Place, journal, wait};
 use serde_json::{Value, json};
 use std::process::Stdio;
-use tieline_client::journal::{Journal, Query};
+use tieline_client::journal::Journal;
+use tieline_host::store::ListQuery;
 
 /// All sessions of the journal.
 pub fn recorded(place: &Place) -> Vec<tieline_client::journal::Entry> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let journal = Journal::open(journal(place)).unwrap();
-        let page = journal.list(Query { limit: 1000, ..Query::default() }).await.unwrap();
+        let (entries, _) = journal.list(ListQuery { limit: 1000, ..ListQuery::default() }).await.unwrap();
         journal.close().await.unwrap();
-        page.entries
+        entries
     })
 }
 

@@ -20,7 +20,8 @@ pub use story::{Note, Story, TurnStory};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tieline_host::store::{self, Claim, ListQuery, NewSession, Retention, Store};
+use tieline::schema::SessionId;
+use tieline_host::store::{self, Claim, Hit, ListQuery, NewSession, Retention, Store};
 
 /// The file name of the journal, beside the store of the built-in agent.
 const FILE: &str = "journal.db";
@@ -38,39 +39,6 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone)]
 pub struct Journal {
     store: Store,
-}
-
-/// Which sessions to list.
-#[derive(Debug, Clone, Default)]
-pub struct Query {
-    /// Only those of this folder.
-    pub cwd: Option<PathBuf>,
-    /// Only those of this agent.
-    pub agent: Option<String>,
-    /// How many at most; 0 stands for 50.
-    pub limit: usize,
-    /// Where the last page ended.
-    pub cursor: Option<String>,
-}
-
-/// A page of sessions.
-#[derive(Debug, Clone, Default)]
-pub struct Page {
-    /// The sessions; the one used last comes first.
-    pub entries: Vec<Entry>,
-    /// Where the next page begins.
-    pub next: Option<String>,
-}
-
-/// A place where a text was found.
-#[derive(Debug, Clone)]
-pub struct Hit {
-    /// The session.
-    pub entry: Entry,
-    /// The turn; 0 if it is in the title.
-    pub turn: u64,
-    /// The text around it, not yet safe to show.
-    pub snippet: String,
 }
 
 impl Journal {
@@ -95,8 +63,8 @@ impl Journal {
     }
 
     /// Where the old contents of the files that a session changed are kept.
-    pub fn undo_folder(&self, id: &str) -> PathBuf {
-        self.store.undo_folder(&id.into())
+    pub fn undo_folder(&self, id: &SessionId) -> PathBuf {
+        self.store.undo_folder(id)
     }
 
     /// Begins a session. When this comes back, it is on the disk and ours.
@@ -109,14 +77,14 @@ impl Journal {
                 directories: begin.directories.clone(),
                 title: begin.name.clone(),
                 options: None,
-                meta: Some(begin.meta()),
+                meta: Some(entry::meta(begin.agent_session.as_ref(), begin.protocol, &begin.command)),
             };
             match self.store.create(new).await {
                 // The id is taken: another one will do.
                 Err(store::Error::Exists(_)) => {}
                 Err(error) => return Err(error.into()),
                 Ok(log) => {
-                    let entry = self.entry(log.id().as_str()).await?;
+                    let entry = self.entry(log.id()).await?;
                     if begin.name.is_some() {
                         self.store.rename(log.id(), begin.name.as_deref()).await?;
                     }
@@ -143,12 +111,12 @@ impl Journal {
             return self.last(None, None).await?.ok_or(Error::Empty);
         }
         let here = here.to_string_lossy();
-        let fitting: Vec<Entry> = self.store.matching(text, &here, FITTING).await?.iter().map(Entry::of).collect();
+        let fitting = self.store.matching(text, &here, FITTING).await?;
         match &fitting[..] {
             [] => Err(Error::NotFound(text.to_owned())),
-            [one] => Ok(one.clone()),
-            [one, next, ..] if one.name.as_deref() == Some(text) && one.cwd == here && next.cwd != here => {
-                Ok(one.clone())
+            [one] => Ok(one.clone().into()),
+            [one, next, ..] if one.name() == Some(text) && one.cwd == here && next.cwd != here => {
+                Ok(one.clone().into())
             }
             many => {
                 let told = many.iter().map(|one| format!("{} ({} in {})", one.id, one.agent, one.cwd));
@@ -160,28 +128,28 @@ impl Journal {
 
     /// A session by its whole id.
     pub async fn entry(&self, id: &str) -> Result<Entry> {
-        Ok(Entry::of(&self.store.session(&id.into()).await?))
+        Ok(self.store.session(&id.into()).await?.into())
     }
 
     /// The session used last, of an agent and a folder if they are given.
     pub async fn last(&self, agent: Option<&str>, cwd: Option<&Path>) -> Result<Option<Entry>> {
-        let query = Query { agent: agent.map(str::to_owned), cwd: cwd.map(Path::to_owned), limit: 1, cursor: None };
-        Ok(self.list(query).await?.entries.into_iter().next())
+        let (agent, cwd) = (agent.map(str::to_owned), cwd.map(|cwd| cwd.to_string_lossy().into_owned()));
+        Ok(self.list(ListQuery { agent, cwd, limit: 1, ..ListQuery::default() }).await?.0.pop())
     }
 
     /// The session that the user called `name`, with this agent in this folder.
     pub async fn named(&self, agent: &str, cwd: &Path, name: &str) -> Result<Option<Entry>> {
         let cwd = cwd.to_string_lossy();
         let fitting = self.store.matching(name, &cwd, usize::MAX).await?;
-        let fits = |entry: &Entry| entry.name.as_deref() == Some(name) && entry.agent == agent && entry.cwd == cwd;
-        Ok(fitting.iter().map(Entry::of).find(fits))
+        let fits = |entry: &Entry| entry.name() == Some(name) && entry.agent == agent && entry.cwd == cwd;
+        Ok(fitting.into_iter().map(Entry::from).find(fits))
     }
 
     /// Gives a session a name. Refused if another one with the same agent in the same folder has it.
     pub async fn rename(&self, entry: &Entry, name: &str) -> Result<()> {
         match self.named(&entry.agent, Path::new(&entry.cwd), name).await? {
-            Some(other) if other.id != entry.id => Err(Error::NameTaken(name.to_owned(), other.id)),
-            _ => Ok(self.store.rename(&entry.id.as_str().into(), Some(name)).await?),
+            Some(other) if other.id != entry.id => Err(Error::NameTaken(name.to_owned(), other.id.to_string())),
+            _ => Ok(self.store.rename(&entry.id, Some(name)).await?),
         }
     }
 
@@ -189,44 +157,40 @@ impl Journal {
     pub async fn changed(&self, cwd: Option<&Path>) -> Result<Vec<Entry>> {
         let cwd = cwd.map(Path::to_string_lossy);
         let found = self.store.with_event(record::CHANGES, cwd.as_deref(), CHANGED).await?;
-        Ok(found.iter().map(Entry::of).collect())
+        Ok(found.into_iter().map(Entry::from).collect())
     }
 
-    /// A page of sessions.
-    pub async fn list(&self, query: Query) -> Result<Page> {
-        let cwd = query.cwd.map(|cwd| cwd.to_string_lossy().into_owned());
-        let query =
-            ListQuery { cwd, agent: query.agent, cursor: query.cursor, limit: query.limit, ..ListQuery::default() };
+    /// A page of sessions, the one used last first, and where the next page begins.
+    pub async fn list(&self, query: ListQuery) -> Result<(Vec<Entry>, Option<String>)> {
         let page = self.store.list(query).await?;
-        Ok(Page { entries: page.sessions.iter().map(Entry::of).collect(), next: page.next })
+        Ok((page.sessions.into_iter().map(Entry::from).collect(), page.next))
     }
 
     /// Sessions in whose title or turns all words of `text` are found, the best first.
     pub async fn search(&self, text: &str, limit: usize) -> Result<Vec<Hit>> {
-        let hits = self.store.search(text, limit).await?;
-        let hit = |hit: store::Hit| Hit { entry: Entry::of(&hit.session), turn: hit.turn, snippet: hit.snippet };
-        Ok(hits.into_iter().map(hit).collect())
+        Ok(self.store.search(text, limit).await?)
     }
 
     /// Deletes a session, with what is kept to undo it. Refused while another process has it open.
     pub async fn delete(&self, id: &str) -> Result<()> {
-        self.store.delete(&id.into()).await?;
-        self.forget(&[id.to_owned()]).await;
+        let id = id.into();
+        self.store.delete(&id).await?;
+        self.forget(&[id]).await;
         Ok(())
     }
 
     /// Deletes what is older or more than wanted. Says which sessions are gone.
-    pub async fn retain(&self, keep: Retention) -> Result<Vec<String>> {
+    pub async fn retain(&self, keep: Retention) -> Result<Vec<SessionId>> {
         if keep == Retention::default() {
             return Ok(Vec::new());
         }
-        let gone: Vec<String> = self.store.retain(keep).await?.iter().map(ToString::to_string).collect();
+        let gone = self.store.retain(keep).await?;
         self.forget(&gone).await;
         Ok(gone)
     }
 
     /// The same at most once a day; for those who come by often.
-    pub async fn tidy(&self, keep: Retention) -> Result<Vec<String>> {
+    pub async fn tidy(&self, keep: Retention) -> Result<Vec<SessionId>> {
         let mark = self.store.path().with_file_name("journal.tidied");
         let last = std::fs::metadata(&mark).and_then(|mark| mark.modified()).ok();
         if last.and_then(|last| last.elapsed().ok()).is_some_and(|ago| ago < DAY) {
@@ -248,7 +212,7 @@ impl Journal {
         Ok(self.store.close().await?)
     }
 
-    async fn forget(&self, ids: &[String]) {
+    async fn forget(&self, ids: &[SessionId]) {
         let folders: Vec<PathBuf> = ids.iter().map(|id| self.undo_folder(id)).collect();
         let work = move || folders.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
         let _ = tokio::task::spawn_blocking(work).await;

@@ -1,12 +1,13 @@
 //! A session that is being written down: prompts, updates, decisions and ends, each before it is shown.
 
-use super::{Entry, Journal, Result};
+use super::{Entry, Journal, Result, entry};
 use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tieline::rpc::sync::Lock;
-use tieline::schema::{ContentBlock, Dialect, Patch, Raw, StopReason, Update};
+use tieline::schema::{ContentBlock, Dialect, Patch, Raw, SessionId, StopReason, Update};
+pub use tieline_host::snapshot::Kind as HowChanged;
 use tieline_host::store::{Event, SessionLog};
 
 /// How long a title is that we make from the user's words, in characters.
@@ -80,23 +81,11 @@ impl From<&StopReason> for Outcome {
     }
 }
 
-/// How a file was changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HowChanged {
-    /// It is new.
-    Added,
-    /// It has another content.
-    Modified,
-    /// It is gone.
-    Deleted,
-}
-
 /// Whether anyone was asked about a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HowAsked {
-    /// It was asked for, or made through us.
+    /// It was asked for, made through us, or allowed by our rules.
     Asked,
     /// Not by name; but a command was allowed in this turn and may have made it.
     Command,
@@ -142,8 +131,8 @@ impl Recording {
     }
 
     /// Our id of the session.
-    pub fn id(&self) -> &str {
-        &self.entry.id
+    pub fn id(&self) -> &SessionId {
+        self.log.id()
     }
 
     /// The session as it was when it was opened here.
@@ -226,7 +215,8 @@ impl Recording {
     /// was said.
     pub async fn moved(&mut self, agent_session: impl Into<String>, handed_over: bool) -> Result<()> {
         self.entry.agent_session = Some(agent_session.into());
-        self.journal.store.set_meta(self.log.id(), Some(self.entry.meta())).await?;
+        let meta = entry::meta(self.entry.agent_session.as_ref(), self.entry.protocol, &self.entry.command);
+        self.journal.store.set_meta(self.log.id(), meta).await?;
         let with = if handed_over { "with a record of" } else { "without" };
         let text = format!("the agent had lost this session; it goes on in a new one, {with} what was said before");
         self.notice("warning", text).await

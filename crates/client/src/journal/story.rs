@@ -56,7 +56,7 @@ pub struct Story {
 
 impl Story {
     pub(super) async fn load(store: &Store, entry: Entry) -> Result<Self> {
-        let mut replay = store.load(&entry.id.as_str().into());
+        let mut replay = store.load(&entry.id);
         let mut told = Self { entry, transcript: Transcript::new(Dialect::V2), turns: Vec::new(), damage: None };
         while let Some(page) = replay.next().await? {
             for stored in page {

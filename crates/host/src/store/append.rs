@@ -27,6 +27,10 @@ pub(super) fn append(db: &Connection, hold: &Hold, events: &[(Event, String)]) -
         head = put(db, hold.key, head, now, event, body)?;
     }
     store_head(db, hold.key, head, now)?;
+    // Only what a person says brings a session to the front, not what is noted or mended afterwards.
+    if events.iter().any(|(event, _)| matches!(event, Event::TurnBegin)) {
+        touch(db, hold.key)?;
+    }
     Ok(head.seq.cast_unsigned())
 }
 
@@ -58,17 +62,17 @@ pub(super) fn put(db: &Connection, key: i64, mut head: Head, now: Time, event: &
     Ok(head)
 }
 
-/// Stores where the log stands, and puts the session at the front of the list.
+/// Stores where the log stands.
 pub(super) fn store_head(db: &Connection, key: i64, head: Head, now: Time) -> Result<()> {
     db.prepare_cached(
         "UPDATE session SET head = ?2, turn = ?3, running = ?4, bytes = ?5, updated = ?6 WHERE key = ?1",
     )?
     .execute(params![key, head.seq, head.turn, head.running, head.bytes, now.0])?;
-    touch(db, key)
+    Ok(())
 }
 
 /// Puts a session at the front of the list.
-pub(super) fn touch(db: &Connection, key: i64) -> Result<()> {
+fn touch(db: &Connection, key: i64) -> Result<()> {
     let last: (i64, i64) = db
         .prepare_cached("SELECT key, touched FROM session ORDER BY touched DESC LIMIT 1")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use std::borrow::Cow;
-use tieline_json::{Error as JsonError, Raw, Reader, write_str};
+use std::collections::BTreeMap;
+use tieline_json::{Error as JsonError, Raw};
 use tieline_schema::{
     Chunk, ContentBlock, Decode, Dialect, Encode, Patch, StopReason, TerminalOutputChunk, ToolCallUpdate, Update,
-    Writer, from_base64, from_json, to_base64, to_json,
+    from_base64, from_json, to_base64, to_json,
 };
 
 use super::Time;
@@ -104,20 +105,22 @@ impl Event {
     pub fn body(&self) -> String {
         match self {
             Self::TurnBegin => "{}".to_owned(),
-            Self::Prompt { message_id, content } => object(|out| {
-                out.field("\"messageId\":", message_id);
-                out.field("\"prompt\":", content);
-            }),
-            Self::Update(update) => to_json(update, Dialect::V2),
+            Self::Prompt { message_id, content } => {
+                let id = message_id.as_ref().map(|id| format!("\"messageId\":{},", json(id))).unwrap_or_default();
+                format!("{{{id}\"prompt\":{}}}", json(content))
+            }
+            Self::Update(update) => json(update),
             Self::Model(body) | Self::Other { body, .. } => body.get().to_owned(),
-            Self::ToolResult { tool_call_id, result } => call(tool_call_id, "\"result\":", result),
-            Self::Permission { tool_call_id, decision } => call(tool_call_id, "\"decision\":", decision),
-            Self::TurnEnd { stop, interrupted } => object(|out| {
-                out.field("\"stopReason\":", stop);
-                if *interrupted {
-                    out.field("\"interrupted\":", &true);
-                }
-            }),
+            Self::ToolResult { tool_call_id, result } => {
+                format!("{{\"toolCallId\":{},\"result\":{result}}}", json(tool_call_id))
+            }
+            Self::Permission { tool_call_id, decision } => {
+                format!("{{\"toolCallId\":{},\"decision\":{decision}}}", json(tool_call_id))
+            }
+            Self::TurnEnd { stop, interrupted } => {
+                let interrupted = if *interrupted { ",\"interrupted\":true" } else { "" };
+                format!("{{\"stopReason\":{}{interrupted}}}", json(stop))
+            }
         }
     }
 
@@ -136,32 +139,28 @@ impl Event {
     }
 
     fn try_read(kind: &str, body: &str) -> Result<Self, JsonError> {
+        let fields: Fields = match kind {
+            "prompt" | "tool_result" | "permission" | "turn_end" => serde_json::from_str(body).unwrap_or_default(),
+            _ => Fields::new(),
+        };
+        let raw = |name: &str| fields.get(name).cloned().ok_or_else(|| JsonError::missing(name));
         Ok(match kind {
             "turn_begin" => Self::TurnBegin,
             "prompt" => {
-                let [message_id, content] = fields(body, ["messageId", "prompt"])?;
-                Self::Prompt {
-                    message_id: optional(message_id.as_ref())?,
-                    content: required(content.as_ref(), "prompt")?,
-                }
+                Self::Prompt { message_id: optional(&fields, "messageId")?, content: from_json(raw("prompt")?.get())? }
             }
             "update" => Self::Update(from_json(body)?),
             "model" => Self::Model(Raw::new(body)?),
             "tool_result" => {
-                let [id, result] = fields(body, ["toolCallId", "result"])?;
-                let result = result.ok_or_else(|| JsonError::missing("result"))?;
-                Self::ToolResult { tool_call_id: required(id.as_ref(), "toolCallId")?, result }
+                Self::ToolResult { tool_call_id: from_json(raw("toolCallId")?.get())?, result: raw("result")? }
             }
             "permission" => {
-                let [id, decision] = fields(body, ["toolCallId", "decision"])?;
-                let decision = decision.ok_or_else(|| JsonError::missing("decision"))?;
-                Self::Permission { tool_call_id: required(id.as_ref(), "toolCallId")?, decision }
+                Self::Permission { tool_call_id: from_json(raw("toolCallId")?.get())?, decision: raw("decision")? }
             }
-            "turn_end" => {
-                let [stop, interrupted] = fields(body, ["stopReason", "interrupted"])?;
-                let interrupted = optional(interrupted.as_ref())?.unwrap_or(false);
-                Self::TurnEnd { stop: required(stop.as_ref(), "stopReason")?, interrupted }
-            }
+            "turn_end" => Self::TurnEnd {
+                stop: from_json(raw("stopReason")?.get())?,
+                interrupted: optional(&fields, "interrupted")?.unwrap_or(false),
+            },
             other => Self::Other { kind: other.to_owned(), body: Raw::new(body)? },
         })
     }
@@ -173,46 +172,14 @@ impl Event {
     }
 }
 
-fn object(fields: impl FnOnce(&mut Writer<'_>)) -> String {
-    let mut out = Vec::new();
-    let mut writer = Writer { out: &mut out, dialect: Dialect::V2 };
-    writer.open();
-    fields(&mut writer);
-    writer.close();
-    String::from_utf8(out).unwrap_or_default()
+type Fields = BTreeMap<String, Raw>;
+
+fn json(value: &impl Encode) -> String {
+    to_json(value, Dialect::V2)
 }
 
-fn call(id: &str, key: &'static str, value: &Raw) -> String {
-    object(|out| {
-        out.key("\"toolCallId\":");
-        write_str(out.out, id);
-        out.out.push(b',');
-        out.key(key);
-        value.encode(out);
-        out.out.push(b',');
-    })
-}
-
-fn fields<const N: usize>(body: &str, names: [&str; N]) -> Result<[Option<Raw>; N], JsonError> {
-    let mut found = [const { None }; N];
-    let mut json = Reader::new(body);
-    let mut object = json.object()?;
-    while let Some(key) = object.key(&mut json)? {
-        match names.iter().position(|name| *name == key) {
-            Some(at) => found[at] = Some(json.keep()?),
-            None => json.skip()?,
-        }
-    }
-    json.end()?;
-    Ok(found)
-}
-
-fn optional<T: Decode>(raw: Option<&Raw>) -> Result<Option<T>, JsonError> {
-    raw.filter(|raw| !raw.is_null()).map(|raw| from_json(raw.get())).transpose()
-}
-
-fn required<T: Decode>(raw: Option<&Raw>, name: &str) -> Result<T, JsonError> {
-    optional(raw)?.ok_or_else(|| JsonError::missing(name))
+fn optional<T: Decode>(fields: &Fields, name: &str) -> Result<Option<T>, JsonError> {
+    fields.get(name).filter(|raw| !raw.is_null()).map(|raw| from_json(raw.get())).transpose()
 }
 
 /// The checksum of a row. Its place is part of it, so that a row can't pass for another.
@@ -231,7 +198,7 @@ pub(super) fn weight(update: &Update) -> usize {
     match update {
         Update::Chunk(Chunk { content: ContentBlock::Text(text), .. }) => text.text.len(),
         Update::TerminalOutput(chunk) => chunk.data.len(),
-        other => to_json(other, Dialect::V2).len(),
+        other => json(other).len(),
     }
 }
 

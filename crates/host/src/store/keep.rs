@@ -2,7 +2,7 @@
 
 use super::replay::Walk;
 use super::session::{self, is_held};
-use super::{Error, Holder, Result, Store, Time, append};
+use super::{Error, Holder, Result, Store, Time};
 use rusqlite::{Connection, Row, params};
 use std::time::Duration;
 use tieline_schema::{Raw, SessionId};
@@ -16,8 +16,6 @@ pub struct Retention {
     pub max_age: Option<Duration>,
     /// Only this many are kept: those used last.
     pub max_count: Option<usize>,
-    /// Only so many are kept that their events take no more than this.
-    pub max_bytes: Option<u64>,
 }
 
 /// One day.
@@ -37,20 +35,6 @@ impl Retention {
     pub fn count(mut self, count: u64) -> Self {
         self.max_count = usize::try_from(count).ok().filter(|count| *count > 0);
         self
-    }
-}
-
-/// What a check of the whole store found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Integrity {
-    /// Everything that is wrong; empty if nothing is.
-    pub problems: Vec<String>,
-}
-
-impl Integrity {
-    /// True if nothing is wrong.
-    pub fn is_ok(&self) -> bool {
-        self.problems.is_empty()
     }
 }
 
@@ -80,26 +64,21 @@ impl Store {
     }
 
     /// Stores the options that were chosen.
-    pub async fn set_options(&self, id: &SessionId, options: Option<Raw>) -> Result<()> {
+    pub async fn set_options(&self, id: &SessionId, options: Raw) -> Result<()> {
         self.set(id, "UPDATE session SET options = ?2 WHERE key = ?1", options).await
     }
 
     /// Stores whatever else the caller wants to know of a session.
-    pub async fn set_meta(&self, id: &SessionId, meta: Option<Raw>) -> Result<()> {
+    pub async fn set_meta(&self, id: &SessionId, meta: Raw) -> Result<()> {
         self.set(id, "UPDATE session SET meta = ?2 WHERE key = ?1", meta).await
     }
 
-    async fn set(&self, id: &SessionId, sql: &'static str, value: Option<Raw>) -> Result<()> {
+    async fn set(&self, id: &SessionId, sql: &'static str, value: Raw) -> Result<()> {
         self.change(id, move |db, key| {
-            db.prepare_cached(sql)?.execute(params![key, value.as_ref().map(Raw::get)])?;
+            db.prepare_cached(sql)?.execute(params![key, value.get()])?;
             Ok(())
         })
         .await
-    }
-
-    /// Puts a session at the front of the list.
-    pub async fn touch(&self, id: &SessionId) -> Result<()> {
-        self.change(id, append::touch).await
     }
 
     async fn change<T: Send + 'static>(
@@ -143,9 +122,9 @@ impl Store {
         Ok(gone)
     }
 
-    /// Reads the whole store and says what is wrong with it. Takes as long as the store is large.
-    pub async fn integrity(&self) -> Result<Integrity> {
-        self.read(|db| Ok(Integrity { problems: problems(db).unwrap_or_else(|error| vec![error.to_string()]) })).await
+    /// Reads the whole store and says all that is wrong with it. Takes as long as the store is large.
+    pub async fn integrity(&self) -> Result<Vec<String>> {
+        self.read(|db| Ok(problems(db).unwrap_or_else(|error| vec![error.to_string()]))).await
     }
 }
 
@@ -172,7 +151,7 @@ fn tidy(db: &Connection) -> Result<()> {
     }
     db.busy_timeout(Duration::from_secs(1))?;
     let emptied = step(db, "PRAGMA wal_checkpoint(TRUNCATE)");
-    db.busy_timeout(super::schema::PATIENCE)?;
+    db.busy_timeout(super::schema::LOCK_TIMEOUT)?;
     match emptied {
         Err(Error::Busy) => Ok(()),
         done => done,
@@ -189,7 +168,7 @@ fn step(db: &Connection, pragma: &str) -> Result<()> {
 
 fn retain(db: &Connection, keep: Retention, now: Time) -> Result<Vec<SessionId>> {
     let oldest = keep.max_age.map(|age| now.before(age));
-    let (mut count, mut bytes) = (0, 0_u64);
+    let mut count = 0;
     let mut gone = Vec::new();
     let mut find = db.prepare(&session::select("ORDER BY touched DESC"))?;
     let read = |row: &Row<'_>| Ok((session::key(row)?, session::read(row)?));
@@ -199,15 +178,12 @@ fn retain(db: &Connection, keep: Retention, now: Time) -> Result<Vec<SessionId>>
             continue;
         }
         count += 1;
-        bytes = bytes.saturating_add(session.bytes);
         let old = oldest.is_some_and(|oldest| session.updated < oldest);
         let many = keep.max_count.is_some_and(|most| count > most);
-        let large = keep.max_bytes.is_some_and(|most| bytes > most);
-        if (old || many || large) && session.holder.is_none() {
+        if (old || many) && session.holder.is_none() {
             erase(db, key)?;
             gone.push(session.id);
             count -= 1;
-            bytes -= session.bytes;
         }
     }
     Ok(gone)

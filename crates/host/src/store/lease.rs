@@ -90,7 +90,6 @@ fn start_time(_: u32) -> Option<u64> {
     None
 }
 
-#[cfg(unix)]
 fn runs(pid: u32) -> bool {
     use rustix::process::{Pid, test_kill_process};
     let Some(pid) = Pid::from_raw(pid.cast_signed()) else { return false };
@@ -98,19 +97,8 @@ fn runs(pid: u32) -> bool {
     test_kill_process(pid) != Err(rustix::io::Errno::SRCH)
 }
 
-#[cfg(not(unix))]
-fn runs(_: u32) -> bool {
-    true
-}
-
-#[cfg(unix)]
 fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
-}
-
-#[cfg(not(unix))]
-fn host_name() -> String {
-    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 fn read(path: &str) -> String {

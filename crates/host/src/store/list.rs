@@ -41,7 +41,7 @@ pub struct Hit {
 }
 
 const DEFAULT_LIMIT: usize = 50;
-const MOST: usize = 1000;
+const MAX_LIMIT: usize = 1000;
 
 impl Store {
     /// A page of sessions. A cursor stays good whatever happens to sessions meanwhile: none comes twice, and each one that
@@ -60,14 +60,14 @@ impl Store {
     /// id begins or ends so. Those of the directory `here` come first, then those used last.
     pub async fn matching(&self, text: &str, here: &str, limit: usize) -> Result<Vec<Session>> {
         let (text, here) = (text.to_owned(), here.to_owned());
-        self.read(move |db| matching(db, &text, &here, limit.clamp(1, MOST))).await
+        self.read(move |db| matching(db, &text, &here, limit.clamp(1, MAX_LIMIT))).await
     }
 
     /// Sessions in which an event of this kind happened, of the directory `cwd` if it is given; the one where it happened last
     /// comes first.
     pub async fn with_event(&self, kind: &str, cwd: Option<&str>, limit: usize) -> Result<Vec<Session>> {
         let (kind, cwd) = (kind.to_owned(), cwd.map(str::to_owned));
-        self.read(move |db| with_event(db, &kind, cwd.as_deref(), limit.clamp(1, MOST))).await
+        self.read(move |db| with_event(db, &kind, cwd.as_deref(), limit.clamp(1, MAX_LIMIT))).await
     }
 
     /// Sessions in whose title or turns all words of `text` are found, the last one as a beginning; the best first.
@@ -76,7 +76,7 @@ impl Store {
         let text = text.trim().to_owned();
         // What was said just now may still be on its way.
         self.queue().alone(|_| Ok(())).await?;
-        self.read(move |db| search(db, &text, limit.clamp(1, MOST))).await
+        self.read(move |db| search(db, &text, limit.clamp(1, MAX_LIMIT))).await
     }
 }
 
@@ -85,11 +85,11 @@ fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
         None => i64::MAX,
         Some(cursor) => cursor
             .strip_prefix('c')
-            .and_then(|number| i64::from_str_radix(number, 36).ok())
+            .and_then(|number| number.parse::<i64>().ok())
             .filter(|number| *number > 0)
             .ok_or(Error::Cursor)?,
     };
-    let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit.min(MOST) };
+    let limit = if query.limit == 0 { DEFAULT_LIMIT } else { query.limit.min(MAX_LIMIT) };
     let cwd = if query.cwd.is_some() { "AND cwd = :cwd" } else { "AND :cwd IS NULL" };
     let rest = format!(
         "WHERE touched < :before {cwd} AND (:agent IS NULL OR agent = :agent) AND turn >= :turns ORDER BY touched DESC LIMIT :limit"
@@ -103,7 +103,7 @@ fn list(db: &Connection, query: &ListQuery) -> Result<Page> {
     let mut last = 0;
     while let Some(row) = rows.next()? {
         if page.sessions.len() == limit {
-            page.next = Some(format!("c{}", base36(last)));
+            page.next = Some(format!("c{last}"));
             break;
         }
         last = row.get(TOUCHED)?;
@@ -142,54 +142,25 @@ fn sessions(db: &Connection, rest: &str, params: impl rusqlite::Params) -> Resul
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-fn base36(number: i64) -> String {
-    let mut number = number.cast_unsigned();
-    let mut digits = Vec::new();
-    loop {
-        digits.push(char::from_digit((number % 36) as u32, 36).unwrap_or('0'));
-        number /= 36;
-        if number == 0 {
-            return digits.into_iter().rev().collect();
-        }
-    }
-}
-
 fn search(db: &Connection, text: &str, limit: usize) -> Result<Vec<Hit>> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
     let count = i64::try_from(limit).unwrap_or(i64::MAX);
     let like = format!("%{}%", text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_"));
-    let mut hits = Vec::new();
-    let mut titles =
-        db.prepare_cached(&session::select("WHERE title LIKE ?1 ESCAPE '\\' ORDER BY touched DESC LIMIT ?2"))?;
-    let mut rows = titles.query(rusqlite::params![like, count])?;
-    while let Some(row) = rows.next()? {
-        let session = session::read(row)?;
-        let snippet = session.title.clone().unwrap_or_default();
-        hits.push(Hit { session, turn: 0, snippet });
+    let titles = "SELECT key, 0, title FROM session WHERE title LIKE ?1 ESCAPE '\\' ORDER BY touched DESC LIMIT ?2";
+    let words = "SELECT passage.session, passage.turn, snippet(words, 0, '', '', '…', 24) FROM words
+         JOIN passage ON passage.id = words.rowid WHERE words MATCH ?1 ORDER BY rank LIMIT ?2";
+    // Some scripts have no spaces between words, and some words are searched by their middle.
+    let parts = "SELECT session, turn, text FROM passage WHERE text LIKE ?1 ESCAPE '\\' ORDER BY id DESC LIMIT ?2";
+    let mut found = collect(db, words, &phrase(text), count, str::to_owned)?;
+    if found.is_empty() {
+        found = collect(db, parts, &like, count, |whole| around(whole, text))?;
     }
-    let words = collect(
-        db,
-        "SELECT passage.session, passage.turn, snippet(words, 0, '', '', '…', 24) FROM words
-         JOIN passage ON passage.id = words.rowid WHERE words MATCH ?1 ORDER BY rank LIMIT ?2",
-        &phrase(text),
-        count,
-        str::to_owned,
-    )?;
-    let found = if words.is_empty() {
-        // Some scripts have no spaces between words, and some words are searched by their middle.
-        collect(
-            db,
-            "SELECT session, turn, text FROM passage WHERE text LIKE ?1 ESCAPE '\\' ORDER BY id DESC LIMIT ?2",
-            &like,
-            count,
-            |whole| around(whole, text),
-        )?
-    } else {
-        words
-    };
-    hits.extend(found);
+    let mut hits = collect(db, titles, &like, count, str::to_owned)?;
+    // A title is mostly made of the first words: where these are found, it says nothing more.
+    hits.retain(|title| found.iter().all(|hit| hit.session.id != title.session.id));
+    hits.append(&mut found);
     hits.truncate(limit);
     Ok(hits)
 }

@@ -43,7 +43,7 @@ mod writer;
 pub use error::{Error, Result};
 pub use event::{Event, Stored};
 pub use id::new_id;
-pub use keep::{Integrity, Retention};
+pub use keep::Retention;
 pub use lease::Holder;
 pub use list::{Hit, ListQuery, Page};
 pub use log::{Claim, Opened, SessionLog};

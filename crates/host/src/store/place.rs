@@ -1,9 +1,11 @@
 //! Where the store lives, who may read it, and how its folder and file come to be.
 
 use super::{Error, Result};
+use crate::whole;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The file name of the store.
@@ -31,9 +33,9 @@ pub(super) fn prepare(path: &Path) -> Result<File> {
         return Err(Error::Network(path.to_owned()));
     }
     let lock = lock(path)?;
-    match private().write(true).create_new(true).open(path) {
-        Ok(_) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => narrow(path, 0o077),
+    match make_file(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => narrow(path),
         Err(error) => return Err(failed(error)),
     }
     Ok(lock)
@@ -41,15 +43,12 @@ pub(super) fn prepare(path: &Path) -> Result<File> {
 
 /// Keeps other processes from making or changing the file until it is dropped.
 pub(super) fn lock(path: &Path) -> Result<File> {
-    let failed = |error: std::io::Error| Error::open(path, error);
-    let lock = private().write(true).create(true).truncate(false).open(beside(path, ".lock")).map_err(failed)?;
-    lock.lock().map_err(failed)?;
-    Ok(lock)
+    whole::lock(&beside(path, ".lock"), super::schema::LOCK_TIMEOUT).map_err(|error| Error::open(path, error))
 }
 
 /// A new, empty file that only the user may read.
 pub(super) fn make_file(path: &Path) -> std::io::Result<()> {
-    private().write(true).create_new(true).open(path).map(drop)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
 }
 
 /// The same path with something behind its name.
@@ -62,23 +61,13 @@ pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
 /// Takes rights of others away from our own folder, which may come from an older day or a careless copy.
 pub(super) fn narrow_folder(path: &Path) {
     if let Some(folder) = path.parent() {
-        narrow(folder, 0o077);
+        narrow(folder);
     }
 }
 
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
 fn make_folder(folder: &Path) -> std::io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     let known = folder.ancestors().find(|above| above.exists()).unwrap_or(folder);
-    builder.recursive(true).create(folder)?;
+    whole::make_private(folder)?;
     // A new folder is only there for good when the one above it is on the disk. Some can't be opened; that must do.
     for above in folder.ancestors().skip(1).take_while(|above| above.starts_with(known)) {
         let _ = File::open(above).and_then(|above| above.sync_all());
@@ -86,19 +75,15 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-#[cfg(unix)]
-fn narrow(path: &Path, others: u32) {
-    use std::os::unix::fs::PermissionsExt;
+/// Takes the rights of others away.
+fn narrow(path: &Path) {
     let Ok(known) = fs::metadata(path) else { return };
     let mode = known.permissions().mode();
-    if mode & others != 0 {
+    if mode & 0o077 != 0 {
         // Whoever is not the owner can't, and need not.
-        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & !others & 0o7777));
+        let _ = fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7700));
     }
 }
-
-#[cfg(not(unix))]
-fn narrow(_: &Path, _: u32) {}
 
 /// True for NFS and the file systems of Windows servers.
 #[cfg(target_os = "linux")]

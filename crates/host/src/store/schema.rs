@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Marks the file as ours: `TieL`.
 const APPLICATION: i64 = 0x5469_654c;
 /// How long one process waits for another.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Each step makes the next version of the layout. Steps are only ever added at the end.
 const STEPS: &[&str] = &[V1];
@@ -87,7 +87,7 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection> {
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags(path, flags)?;
-    db.busy_timeout(PATIENCE)?;
+    db.busy_timeout(LOCK_TIMEOUT)?;
     db.execute_batch("PRAGMA cell_size_check = ON")?;
     Ok(db)
 }
@@ -95,7 +95,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
 fn open_with(path: &Path, steps: &[&str]) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags).map_err(|error| Error::open(path, error))?;
-    db.busy_timeout(PATIENCE)?;
+    db.busy_timeout(LOCK_TIMEOUT)?;
     check(&db, path, steps)?;
     // The first setting only counts in a new file; freed pages can then be given back without rewriting everything.
     db.execute_batch(

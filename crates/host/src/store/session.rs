@@ -59,6 +59,13 @@ pub struct Session {
     pub holder: Option<Holder>,
 }
 
+impl Session {
+    /// The title, if the user chose it.
+    pub fn name(&self) -> Option<&str> {
+        self.title.as_deref().filter(|_| self.named)
+    }
+}
+
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {

@@ -4,10 +4,10 @@ use super::event::{join, weight};
 use super::log::Hold;
 use super::{Error, Event, Result, append};
 use rusqlite::Connection;
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tieline_rpc::sync::Lock as _;
 use tieline_schema::Update;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -23,29 +23,13 @@ const UNIT: usize = 4 << 10;
 /// Places in the queue for those who can't wait. Each of the others holds at least one unit of the budget.
 const SPARE: usize = 256;
 
-/// Something to be done inside a transaction. It may be run twice: with others, and again alone if one of them failed.
-trait Job: Send {
-    fn run(&mut self, db: &Connection) -> Result<()>;
-    fn done(self: Box<Self>, outcome: Result<()>);
-}
+/// It may be run twice: with others, and again alone if one of them failed.
+type Work = Box<dyn FnMut(&Connection) -> Result<()> + Send>;
 
-struct Write<F, T> {
-    work: F,
-    answer: Option<T>,
-    reply: oneshot::Sender<Result<T>>,
-}
-
-impl<T: Send, F: FnMut(&Connection) -> Result<T> + Send> Job for Write<F, T> {
-    fn run(&mut self, db: &Connection) -> Result<()> {
-        self.answer = Some((self.work)(db)?);
-        Ok(())
-    }
-
-    fn done(self: Box<Self>, outcome: Result<()>) {
-        let answer = self.answer;
-        // Whoever asked may have left.
-        let _ = self.reply.send(outcome.and_then(|()| answer.ok_or(Error::Closed)));
-    }
+/// Something to be done inside a transaction, and what hears how it went.
+struct Job {
+    work: Work,
+    done: Box<dyn FnOnce(Result<()>) + Send>,
 }
 
 /// Updates of one session that nobody waits for.
@@ -54,22 +38,23 @@ struct Stream {
     updates: Vec<Update>,
 }
 
-impl Job for Stream {
-    fn run(&mut self, db: &Connection) -> Result<()> {
-        // The copy is kept for a second try.
-        let events: Vec<_> = self.updates.iter().cloned().map(|update| Event::Update(update).with_body()).collect();
-        append::append(db, &self.hold, &events).map(drop)
-    }
-
-    fn done(self: Box<Self>, outcome: Result<()>) {
-        if let Err(error) = outcome {
-            self.hold.set_fault(error);
+impl From<Stream> for Job {
+    fn from(Stream { hold, updates }: Stream) -> Self {
+        let events: Vec<_> = updates.into_iter().map(|update| Event::Update(update).with_body()).collect();
+        let told = Arc::clone(&hold);
+        Self {
+            work: Box::new(move |db| append::append(db, &hold, &events).map(drop)),
+            done: Box::new(move |outcome| {
+                if let Err(error) = outcome {
+                    told.set_fault(error);
+                }
+            }),
         }
     }
 }
 
 enum Message {
-    Write(Box<dyn Job>, Option<OwnedSemaphorePermit>),
+    Write(Job, Option<OwnedSemaphorePermit>),
     Stream(Arc<Hold>, Box<Update>, OwnedSemaphorePermit),
     Alone(Box<dyn FnOnce(&Connection) + Send>),
 }
@@ -117,21 +102,32 @@ impl Queue {
 
     /// Does some work in a transaction; the answer comes when it is on the disk. Work that was begun is finished even if
     /// nobody waits for it any more.
-    pub(super) async fn write<T, F>(&self, bytes: usize, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: FnMut(&Connection) -> Result<T> + Send + 'static,
-    {
+    pub(super) async fn write<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        mut work: impl FnMut(&Connection) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
         let permit = self.permit(bytes).await?;
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Write(Box::new(Write { work, answer: None, reply }), Some(permit)))?;
+        let made = Arc::new(Mutex::new(None));
+        let found = Arc::clone(&made);
+        let job = Job {
+            work: Box::new(move |db| {
+                *made.locked() = Some(work(db)?);
+                Ok(())
+            }),
+            // Whoever asked may have left.
+            done: Box::new(move |outcome| {
+                let _ = reply.send(outcome.and_then(|()| found.locked().take().ok_or(Error::Closed)));
+            }),
+        };
+        self.send(Message::Write(job, Some(permit)))?;
         answer.await.map_err(|_| Error::Closed)?
     }
 
     /// The same for those who can't wait and don't want to know.
     pub(super) fn write_later(&self, work: impl FnMut(&Connection) -> Result<()> + Send + 'static) {
-        let (reply, _) = oneshot::channel();
-        let _ = self.send(Message::Write(Box::new(Write { work, answer: None, reply }), None));
+        let _ = self.send(Message::Write(Job { work: Box::new(work), done: Box::new(drop) }, None));
     }
 
     /// Hands over an update; it is written soon, with its neighbours.
@@ -158,13 +154,11 @@ impl Queue {
 /// What is to be committed together.
 #[derive(Default)]
 struct Group {
-    jobs: Vec<Box<dyn Job>>,
+    jobs: Vec<Job>,
     /// Given back when all is written, so that what waits counts as well.
     permits: Vec<OwnedSemaphorePermit>,
-    /// Streams that more text can still join, by session.
-    open: HashMap<i64, Stream>,
-    /// Their order.
-    order: Vec<i64>,
+    /// Streams that more text can still join, one for each session.
+    open: Vec<Stream>,
     bytes: usize,
     /// When the oldest of them has waited long enough.
     until: Option<Instant>,
@@ -175,36 +169,35 @@ impl Group {
         self.until.get_or_insert_with(|| Instant::now() + WAIT);
         self.bytes += weight(&update);
         self.permits.push(permit);
-        let key = hold.key;
-        let stream = self.open.entry(key).or_insert_with(|| {
-            self.order.push(key);
-            Stream { hold, updates: Vec::new() }
+        let at = self.open.iter().position(|stream| stream.hold.key == hold.key).unwrap_or_else(|| {
+            self.open.push(Stream { hold, updates: Vec::new() });
+            self.open.len() - 1
         });
-        let rest = match stream.updates.last_mut() {
+        let updates = &mut self.open[at].updates;
+        let rest = match updates.last_mut() {
             Some(last) => join(last, update),
             None => Some(update),
         };
-        stream.updates.extend(rest);
+        updates.extend(rest);
     }
 
     /// Nothing joins what came before any more.
     fn seal(&mut self) {
-        for key in self.order.drain(..) {
-            if let Some(stream) = self.open.remove(&key) {
-                self.jobs.push(Box::new(stream));
-            }
-        }
+        self.jobs.extend(self.open.drain(..).map(Job::from));
     }
 
-    fn write(&mut self, job: Box<dyn Job>, permit: Option<OwnedSemaphorePermit>) {
+    fn write(&mut self, job: Job, permit: Option<OwnedSemaphorePermit>) {
         self.seal();
         self.jobs.push(job);
         self.permits.extend(permit);
     }
 
-    /// Someone waits, or enough has come together.
-    fn is_due(&self) -> bool {
-        !self.jobs.is_empty() || self.bytes >= ENOUGH || self.until.is_some_and(|until| Instant::now() >= until)
+    /// How long it may wait for more: not if someone waits for it, or enough has come together. `None` if it is empty.
+    fn patience(&self) -> Option<Duration> {
+        if !self.jobs.is_empty() || self.bytes >= ENOUGH {
+            return Some(Duration::ZERO);
+        }
+        self.until.map(|until| until.saturating_duration_since(Instant::now()))
     }
 }
 
@@ -214,15 +207,19 @@ fn serve(db: &Connection, queue: &Receiver<Message>) {
         let mut group = Group::default();
         let mut alone = None;
         while open && group.permits.len() < GROUP {
-            match next(queue, &group) {
-                Next::Message(Message::Write(job, permit)) => group.write(job, permit),
-                Next::Message(Message::Stream(hold, update, permit)) => group.stream(hold, *update, permit),
-                Next::Message(Message::Alone(work)) => {
+            let next = match group.patience() {
+                Some(wait) => queue.recv_timeout(wait),
+                None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            match next {
+                Ok(Message::Write(job, permit)) => group.write(job, permit),
+                Ok(Message::Stream(hold, update, permit)) => group.stream(hold, *update, permit),
+                Ok(Message::Alone(work)) => {
                     alone = Some(work);
                     break;
                 }
-                Next::Nothing => break,
-                Next::End => open = false,
+                Err(RecvTimeoutError::Timeout) => break,
+                Err(RecvTimeoutError::Disconnected) => open = false,
             }
         }
         group.seal();
@@ -234,81 +231,56 @@ fn serve(db: &Connection, queue: &Receiver<Message>) {
     }
 }
 
-enum Next {
-    Message(Message),
-    Nothing,
-    End,
-}
-
-/// Waits for as long as the group may wait.
-fn next(queue: &Receiver<Message>, group: &Group) -> Next {
-    let end = |error| match error {
-        RecvTimeoutError::Timeout => Next::Nothing,
-        RecvTimeoutError::Disconnected => Next::End,
-    };
-    match group.until {
-        _ if group.is_due() => match queue.try_recv() {
-            Ok(message) => Next::Message(message),
-            Err(TryRecvError::Empty) => Next::Nothing,
-            Err(TryRecvError::Disconnected) => Next::End,
-        },
-        Some(until) => {
-            queue.recv_timeout(until.saturating_duration_since(Instant::now())).map_or_else(end, Next::Message)
-        }
-        None => queue.recv().map_or(Next::End, Next::Message),
-    }
-}
-
-/// Why a group was not committed.
-enum Trouble {
-    /// It could not even begin.
-    Begin(Error),
-    /// One of them, or the disk, spoilt it for all.
-    Spoilt(Error),
-}
-
-fn commit(db: &Connection, mut jobs: Vec<Box<dyn Job>>) {
+fn commit(db: &Connection, mut jobs: Vec<Job>) {
     if jobs.is_empty() {
         return;
     }
+    if let Err(error) = say(db, "BEGIN IMMEDIATE") {
+        return fail(jobs, &error);
+    }
     match together(db, &mut jobs) {
-        Ok(outcomes) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| job.done(outcome)),
-        Err(Trouble::Begin(error)) => fail(jobs, &error),
-        Err(Trouble::Spoilt(error)) if jobs.len() == 1 => fail(jobs, &error),
-        // One large job must not fail the small ones beside it.
-        Err(Trouble::Spoilt(_)) => jobs.into_iter().for_each(|job| commit(db, vec![job])),
+        Ok(outcomes) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| (job.done)(outcome)),
+        Err(error) => {
+            if !db.is_autocommit() {
+                let _ = db.execute_batch("ROLLBACK");
+            }
+            if jobs.len() == 1 {
+                return fail(jobs, &error);
+            }
+            // One large job must not fail the small ones beside it.
+            for job in jobs {
+                commit(db, vec![job]);
+            }
+        }
     }
 }
 
-fn fail(jobs: Vec<Box<dyn Job>>, error: &Error) {
+fn fail(jobs: Vec<Job>, error: &Error) {
     tracing::warn!(%error, "a write to the session store failed");
     for job in jobs {
-        job.done(Err(error.clone()));
+        (job.done)(Err(error.clone()));
     }
 }
 
-/// Runs all jobs in one transaction. A job that fails by itself leaves the others alone.
-fn together(db: &Connection, jobs: &mut [Box<dyn Job>]) -> std::result::Result<Vec<Result<()>>, Trouble> {
-    let say = |sql: &str| db.prepare_cached(sql).and_then(|mut sql| sql.execute([])).map_err(Error::from);
-    let back = |error: Error| {
-        if !db.is_autocommit() {
-            let _ = db.execute_batch("ROLLBACK");
-        }
-        Trouble::Spoilt(error)
-    };
-    say("BEGIN IMMEDIATE").map_err(Trouble::Begin)?;
+fn say(db: &Connection, sql: &str) -> Result<usize> {
+    Ok(db.prepare_cached(sql)?.execute([])?)
+}
+
+/// Runs all jobs in the transaction that is open, and commits. A job that fails by itself leaves the others alone.
+fn together(db: &Connection, jobs: &mut [Job]) -> Result<Vec<Result<()>>> {
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
-        say("SAVEPOINT job").map_err(back)?;
-        let outcome = job.run(db);
-        match &outcome {
-            Err(error) if db.is_autocommit() || error.is_passing() => return Err(back(error.clone())),
-            Err(_) => say("ROLLBACK TO job").map_err(back)?,
-            Ok(()) => 0,
-        };
-        say("RELEASE job").map_err(back)?;
+        say(db, "SAVEPOINT job")?;
+        let outcome = (job.work)(db);
+        if let Err(error) = &outcome {
+            if db.is_autocommit() || error.is_passing() {
+                return Err(error.clone());
+            }
+            say(db, "ROLLBACK TO job")?;
+        }
+        say(db, "RELEASE job")?;
         outcomes.push(outcome);
     }
-    say("COMMIT").map_err(back)?;
+    say(db, "COMMIT")?;
     Ok(outcomes)
 }

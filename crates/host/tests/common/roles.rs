@@ -152,7 +152,7 @@ async fn full(path: &Path, limited: bool) {
     assert_eq!(again, refused);
     // Reading still works, and nothing half is there.
     assert_eq!(store.load(log.id()).all().await.unwrap().len() as u64, last);
-    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    assert_eq!(store.integrity().await.unwrap(), [""; 0]);
 
     if limited {
         let limit = getrlimit(Resource::Fsize);
@@ -163,7 +163,7 @@ async fn full(path: &Path, limited: bool) {
     assert_eq!(log.append(vec![said("space again")]).await.unwrap(), last + 1);
     assert_eq!(log.end_turn(StopReason::EndTurn).await.unwrap(), last + 2);
     log.close().await.unwrap();
-    assert_eq!(store.integrity().await.unwrap().problems, [""; 0]);
+    assert_eq!(store.integrity().await.unwrap(), [""; 0]);
     store.close().await.unwrap();
     say("well");
 }

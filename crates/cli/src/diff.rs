@@ -1,8 +1,11 @@
 //! `tieline diff`: which files a session changed, and how.
 
-use crate::shared::{Failed, WRONG, bad_journal, block_on, colours, find_session, finish, note, open_journal};
+use crate::shared::{
+    Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, finish, note, open_journal,
+};
 use crate::undo::{bad_undo, last_change, open_undo, whole_path};
 use clap::{Args, ValueHint};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,6 +43,9 @@ pub struct Arguments {
     /// Only the names of the files
     #[arg(long, conflicts_with = "hunks")]
     names: bool,
+
+    #[command(flatten)]
+    format: ListFormat,
 }
 
 /// Shows the differences.
@@ -76,7 +82,7 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     }
     if arguments.now {
         let (_held, undo) = open_undo(&journal, &entry).await?;
-        return Ok(now(&undo, &entry, file.as_deref(), arguments.names));
+        return Ok(now(&undo, &entry, file.as_deref(), &arguments));
     }
     // What a turn changed that was cut off is found first, unless it is still at work.
     if Undo::is_open(&journal, &entry) && entry.state == State::Interrupted {
@@ -86,21 +92,30 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     if let Some(turn) = arguments.turn.filter(|turn| story.turns.iter().all(|known| known.number != *turn)) {
         return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
     }
-    let mut out = String::new();
-    let colours = colours();
+    let mut rows = Vec::new();
     for turn in story.turns.iter().filter(|turn| arguments.turn.is_none_or(|wanted| wanted == turn.number)) {
         let fits = |changed: &&Changed| file.as_ref().is_none_or(|file| Path::new(&changed.path) == file);
-        for changed in turn.changes.iter().filter(fits) {
-            let _ = writeln!(out, "# turn {}: {}", turn.number, changed_text(changed, &entry.cwd));
-            if !arguments.names {
-                show(&mut out, changed.diff.as_deref(), colours);
-            }
-        }
+        rows.extend(turn.changes.iter().filter(fits).map(|changed| (turn.number, changed)));
     }
-    if out.is_empty() {
+    if rows.is_empty() {
         nothing(&entry, "changed", file.as_deref());
     }
-    Ok(out)
+    let value = |(turn, changed): &(u64, &Changed)| {
+        let mut value = json!(changed);
+        (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
+        value
+    };
+    let values: Vec<Value> = rows.iter().map(value).collect();
+    Ok(arguments.format.print(&values, |_| {
+        let mut out = String::new();
+        for (turn, changed) in &rows {
+            let _ = writeln!(out, "# turn {turn}: {}", changed_text(changed, &entry.cwd));
+            if !arguments.names {
+                show(&mut out, changed.diff.as_deref());
+            }
+        }
+        out
+    }))
 }
 
 /// Whether a session changed a file, or this one if it is given.
@@ -111,18 +126,22 @@ async fn changed(journal: &Journal, entry: &Entry, file: Option<&Path>) -> Resul
 }
 
 /// The files now, compared with before the session.
-fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, names: bool) -> String {
-    let mut out = String::new();
-    for (path, diff) in undo.now().into_iter().filter(|(path, _)| file.is_none_or(|file| path == file)) {
-        let _ = writeln!(out, "# now: {}", shown(path.strip_prefix(&entry.cwd).unwrap_or(&path)));
-        if !names {
-            show(&mut out, diff.as_deref(), colours());
-        }
-    }
-    if out.is_empty() {
+fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, arguments: &Arguments) -> String {
+    let found = undo.now().into_iter().filter(|(path, _)| file.is_none_or(|file| path == file)).collect::<Vec<_>>();
+    if found.is_empty() {
         nothing(entry, "left a change in", file);
     }
-    out
+    let value = |(path, diff): &(PathBuf, Option<String>)| json!({"session": &*entry.id, "path": path, "diff": diff});
+    arguments.format.print(&found.iter().map(value).collect::<Vec<_>>(), |_| {
+        let mut out = String::new();
+        for (path, diff) in &found {
+            let _ = writeln!(out, "# now: {}", shown(path.strip_prefix(&entry.cwd).unwrap_or(path)));
+            if !arguments.names {
+                show(&mut out, diff.as_deref());
+            }
+        }
+        out
+    })
 }
 
 fn nothing(entry: &Entry, verb: &str, file: Option<&Path>) {
@@ -133,25 +152,24 @@ fn nothing(entry: &Entry, verb: &str, file: Option<&Path>) {
 }
 
 /// A diff, or the word that there is none.
-fn show(out: &mut String, diff: Option<&str>, colours: bool) {
+fn show(out: &mut String, diff: Option<&str>) {
     match diff {
-        Some(diff) => paint(out, &sanitize::exact(diff), colours),
+        Some(diff) => paint(out, &sanitize::exact(diff)),
         None => out.push_str("(nothing to show: no text, too long, or not kept)\n"),
     }
 }
 
-fn paint(out: &mut String, diff: &str, colours: bool) {
+fn paint(out: &mut String, diff: &str) {
+    let colours = colours();
     for line in diff.lines() {
-        let colour = match line.as_bytes().first() {
+        let colour = match line.as_bytes().first().filter(|_| colours) {
             Some(b'+') => "32",
             Some(b'-') => "31",
             Some(b'@') => "36",
             _ => "",
         };
-        let _ = match (colours, colour) {
-            (true, colour) if !colour.is_empty() => writeln!(out, "\u{1b}[{colour}m{line}\u{1b}[0m"),
-            _ => writeln!(out, "{line}"),
-        };
+        let _ =
+            if colour.is_empty() { writeln!(out, "{line}") } else { writeln!(out, "\u{1b}[{colour}m{line}\u{1b}[0m") };
     }
 }
 
@@ -174,7 +192,7 @@ async fn hunks(journal: &Journal, entry: &Entry, turn: Option<u64>, file: &Path)
         );
         let old = hunk.old.lines().map(|line| format!("-{line}"));
         let lines: Vec<String> = old.chain(hunk.new.lines().map(|line| format!("+{line}"))).collect();
-        paint(&mut out, &sanitize::exact(&lines.join("\n")), colours());
+        paint(&mut out, &sanitize::exact(&lines.join("\n")));
     }
     Ok(out)
 }

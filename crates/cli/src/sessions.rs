@@ -2,8 +2,8 @@
 
 use crate::pager;
 use crate::shared::{
-    Failed, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note, open_journal,
-    session_name, table,
+    Failed, ListFormat, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note,
+    open_journal, session_name, table,
 };
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::export::{self, export};
-use tieline_client::journal::{Entry, Query};
+use tieline_client::journal::Entry;
 use tieline_client::sanitize;
-use tieline_host::store::State;
+use tieline_host::store::{Hit, ListQuery, State};
 
 /// Sessions with every agent: list, read, search, export, delete
 ///
@@ -38,9 +38,8 @@ enum Command {
         /// At most N
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
         limit: usize,
-        /// How to print
-        #[arg(long, short = 'F', value_enum, default_value = "table")]
-        format: Form,
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Read one
     Show {
@@ -61,9 +60,8 @@ enum Command {
         /// At most N places
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = limit)]
         limit: usize,
-        /// How to print
-        #[arg(long, short = 'F', value_enum, default_value = "table")]
-        format: Form,
+        #[command(flatten)]
+        format: ListFormat,
     },
     /// Write one out: Markdown, JSON, or one HTML file that needs nothing else
     Export {
@@ -92,12 +90,6 @@ enum Command {
     },
     /// Delete what `[sessions]` in the configuration says is too old or too much
     Prune,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
-    Table,
-    Json,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -171,33 +163,32 @@ async fn work(command: Command) -> Result<String, Failed> {
             let (_, config) = load_config()?;
             let gone = open_journal()?.retain(config.retention).await.map_err(bad_journal)?;
             note(format_args!("{} sessions deleted", gone.len()));
-            Ok(if gone.is_empty() { String::new() } else { gone.join("\n") + "\n" })
+            Ok(gone.iter().flat_map(|id| [&**id, "\n"]).collect())
         }
     }
 }
 
-async fn list(agent: Option<String>, only_here: bool, limit: usize, format: Form) -> Result<String, Failed> {
+async fn list(agent: Option<String>, only_here: bool, limit: usize, format: ListFormat) -> Result<String, Failed> {
     let filtered = only_here || agent.is_some();
-    let cwd = if only_here { Some(here()?) } else { None };
-    let page = open_journal()?.list(Query { cwd, agent, limit, cursor: None }).await.map_err(bad_journal)?;
-    if format == Form::Json {
-        let sessions: Vec<Value> = page.entries.iter().map(export::entry_to_json).collect();
-        return Ok(export::json_text(&sessions.into()) + "\n");
-    }
-    if page.entries.is_empty() {
+    let cwd = if only_here { Some(here()?.to_string_lossy().into_owned()) } else { None };
+    let query = ListQuery { cwd, agent, limit, ..ListQuery::default() };
+    let (entries, next) = open_journal()?.list(query).await.map_err(bad_journal)?;
+    if entries.is_empty() {
         note(if filtered {
             "no session fits; without --agent and --here all are listed"
         } else {
             "no sessions yet; `tieline exec \"…\"` makes one"
         });
-        return Ok(String::new());
     }
-    if page.next.is_some() {
+    if next.is_some() {
         note(format_args!("these are the last {limit}; there are more, --limit N shows them"));
     }
-    let head = ["ID", "LAST USED", "AGENT", "TURNS", "TITLE"].map(str::to_owned).to_vec();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(page.entries.iter().map(row)).collect();
-    Ok(table(&rows))
+    let values: Vec<Value> = entries.iter().map(export::entry_to_json).collect();
+    Ok(format.print(&values, |_| {
+        let head = ["ID", "LAST USED", "AGENT", "TURNS", "TITLE"].map(str::to_owned).to_vec();
+        let rows: Vec<Vec<String>> = std::iter::once(head).chain(entries.iter().map(row)).collect();
+        if entries.is_empty() { String::new() } else { table(&rows) }
+    }))
 }
 
 fn row(entry: &Entry) -> Vec<String> {
@@ -207,9 +198,9 @@ fn row(entry: &Entry) -> Vec<String> {
         State::Running => " (running)",
         State::Interrupted => " (cut off)",
     };
-    let title = entry.name.as_ref().or(entry.title.as_ref()).map(|title| sanitize::line(title)).unwrap_or_default();
+    let title = entry.title.as_ref().map(|title| sanitize::line(title)).unwrap_or_default();
     vec![
-        entry.id.clone(),
+        entry.id.to_string(),
         time.get(..16).unwrap_or(&time).replace('T', " "),
         cut(&sanitize::line(&entry.agent), 20),
         entry.turns.to_string(),
@@ -217,31 +208,22 @@ fn row(entry: &Entry) -> Vec<String> {
     ]
 }
 
-async fn search(text: &str, limit: usize, format: Form) -> Result<String, Failed> {
+async fn search(text: &str, limit: usize, format: ListFormat) -> Result<String, Failed> {
     let hits = open_journal()?.search(text, limit).await.map_err(bad_journal)?;
-    if format == Form::Json {
-        let hits: Vec<Value> = hits
-            .iter()
-            .map(|hit| json!({"session": export::entry_to_json(&hit.entry), "turn": hit.turn, "text": hit.snippet}))
-            .collect();
-        return Ok(export::json_text(&hits.into()) + "\n");
-    }
     if hits.is_empty() {
         note("nothing found");
     }
-    let rows: Vec<Vec<String>> = hits
-        .iter()
-        .map(|hit| {
-            let turn = if hit.turn == 0 { "title".to_owned() } else { format!("turn {}", hit.turn) };
-            vec![
-                hit.entry.id.clone(),
-                cut(&sanitize::line(&hit.entry.agent), 20),
-                turn,
-                cut(&sanitize::line(hit.snippet.trim()), 100),
-            ]
-        })
-        .collect();
-    Ok(table(&rows))
+    let value = |hit: &Hit| {
+        let session = export::entry_to_json(&hit.session.clone().into());
+        json!({"session": session, "turn": hit.turn, "text": hit.snippet})
+    };
+    let row = |hit: &Hit| {
+        let turn = if hit.turn == 0 { "title".to_owned() } else { format!("turn {}", hit.turn) };
+        let agent = cut(&sanitize::line(&hit.session.agent), 20);
+        vec![hit.session.id.to_string(), agent, turn, cut(&sanitize::line(hit.snippet.trim()), 100)]
+    };
+    let values: Vec<Value> = hits.iter().map(value).collect();
+    Ok(format.print(&values, |_| table(&hits.iter().map(row).collect::<Vec<_>>())))
 }
 
 async fn write_out(session: Option<String>, format: Option<Export>, output: Option<PathBuf>) -> Result<String, Failed> {

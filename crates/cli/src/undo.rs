@@ -1,15 +1,17 @@
 //! `tieline undo`: puts files back as they were before a turn, by turn, file or place; git is not touched.
 
 use crate::shared::{
-    Failed, NO_SESSION, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, note, open_journal,
+    Failed, ListFormat, NO_SESSION, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, note,
+    open_journal,
 };
 use clap::{Args, ValueHint};
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tieline_client::journal::{Entry, Journal, Recording};
+use tieline_client::journal::{Entry, HowChanged, Journal, Recording};
 use tieline_client::sanitize;
-use tieline_client::undo::{Error, Kind, Undo, Why};
+use tieline_client::undo::{Error, Undo, Why};
 use tieline_host::roots::shown;
 use tieline_host::store::{Claim, State};
 
@@ -34,6 +36,13 @@ pub struct Arguments {
     #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u32).range(1..))]
     hunk: Option<u32>,
 
+    /// Only list the turns that can be undone, and their files
+    #[arg(long, conflicts_with_all = ["turn", "hunk", "dry_run", "force"])]
+    list: bool,
+
+    #[command(flatten)]
+    format: ListFormat,
+
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -57,17 +66,27 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     let entry = match &arguments.session {
         Some(name) => find_session(&journal, Some(name)).await?,
         None => {
-            // A turn that is named may be one that was undone already.
+            // A turn that is named or listed may be one that was undone already.
+            let any = arguments.turn.is_some() || arguments.list;
             let fits = async |entry: &Entry| {
-                Ok(arguments.turn.is_some() || open_undo(&journal, entry).await?.1.last_turn(file.as_deref()).is_some())
+                Ok(any || open_undo(&journal, entry).await?.1.last_turn(file.as_deref()).is_some())
             };
-            let found = last_change(&journal, "undo", fits).await?;
-            found.ok_or_else(|| (WRONG, "no session of this folder has anything to undo".to_owned()))?
+            let nothing = match &arguments.file {
+                Some(file) => format!("no session of this folder changed {}, or it was undone", shown(file)),
+                None => "no session of this folder has anything to undo".to_owned(),
+            };
+            last_change(&journal, "undo", fits).await?.ok_or((WRONG, nothing))?
         }
     };
     let (recording, undo) = open_undo(&journal, &entry).await?;
+    if arguments.list {
+        return Ok(list(&undo, &entry, file.as_deref(), arguments.format));
+    }
     let turn = arguments.turn.or_else(|| undo.last_turn(file.as_deref()));
-    let turn = turn.ok_or((WRONG, format!("session {} has nothing to undo", entry.id)))?;
+    let turn = turn.ok_or_else(|| match &arguments.file {
+        Some(file) => (WRONG, format!("session {} did not change {}, or it was undone", entry.id, shown(file))),
+        None => (WRONG, format!("session {} has nothing to undo", entry.id)),
+    })?;
     let known = undo.turns();
     if !known.contains(&turn) {
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -90,7 +109,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         return Ok(out);
     }
     let added: Vec<PathBuf> =
-        undo.files(&turn).into_iter().filter(|(_, kind)| *kind == Kind::Added).map(|(path, _)| path).collect();
+        undo.files(&turn).into_iter().filter(|(_, kind)| *kind == HowChanged::Added).map(|(path, _)| path).collect();
     let done = if arguments.dry_run {
         undo.preview(&turn, file.as_deref(), arguments.force)
     } else {
@@ -123,6 +142,26 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     Ok(out)
 }
 
+/// The turns that can be undone, and what they changed.
+fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> String {
+    let turns = undo.turns().into_iter().flat_map(|turn| {
+        let files = undo.files(&turn).into_iter().filter(|(path, _)| file.is_none_or(|file| path == file));
+        files
+            .map(|(path, how)| json!({"session": &*entry.id, "turn": turn, "path": path, "how": how}))
+            .collect::<Vec<_>>()
+    });
+    format.print(&turns.collect::<Vec<_>>(), |turns| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let line = |one: &Value| {
+            let path = text(&one["path"]);
+            let path = Path::new(&path);
+            let name = shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
+            format!("turn {}: {} {name}\n", text(&one["turn"]), text(&one["how"]))
+        };
+        turns.iter().map(line).collect()
+    })
+}
+
 /// The session that changed files last in this folder, of those that fit. Which one it is is said, unless it is the last one
 /// here. If there is none here but one near, the line to type for that one is the error.
 pub async fn last_change(
@@ -132,11 +171,12 @@ pub async fn last_change(
 ) -> Result<Option<Entry>, Failed> {
     let here = here()?;
     let last = journal.last(None, Some(&here)).await.map_err(bad_journal)?;
-    // What a turn changed that was cut off is found first. While one is at work, nothing is undone.
-    if let Some(last) = last.as_ref().filter(|last| Undo::is_open(journal, last))
-        && (last.state == State::Interrupted || command == "undo")
-    {
-        open_undo(journal, last).await?;
+    // What a turn changed that was cut off is found first. What one that is at work has changed is not passed over.
+    if let Some(last) = last.as_ref().filter(|last| Undo::is_open(journal, last)) {
+        let at_work = async || Undo::open(journal, last).map_err(bad_undo)?.has_changed().await.map_err(bad_undo);
+        if last.state == State::Interrupted || (command == "undo" && at_work().await?) {
+            open_undo(journal, last).await?;
+        }
     }
     for entry in journal.changed(Some(&here)).await.map_err(bad_journal)? {
         if fits(&entry).await? {
@@ -149,8 +189,8 @@ pub async fn last_change(
     }
     let near = |entry: &Entry| here.starts_with(&entry.cwd) || Path::new(&entry.cwd).starts_with(&here);
     match journal.changed(None).await.map_err(bad_journal)?.into_iter().find(|entry| last.is_none() && near(entry)) {
-        Some(Entry { id, cwd, .. }) => {
-            let cwd = shown(cwd.as_ref());
+        Some(entry) => {
+            let (id, cwd) = (&entry.id, shown(entry.cwd.as_ref()));
             Err((
                 NO_SESSION,
                 format!("there is no session of this folder, but one of {cwd}; type: tieline {command} {id}"),

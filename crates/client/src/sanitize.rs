@@ -41,6 +41,26 @@ pub fn exact_line(input: &str) -> String {
     visibly(input, |_| false)
 }
 
+/// JSON in whose strings nothing hides: the same value, with escapes for what drives a terminal or turns the direction of text.
+pub fn json(json: &str) -> String {
+    let (mut out, mut rest) = (String::with_capacity(json.len()), json);
+    while !rest.is_empty() {
+        let head = plain(rest);
+        out.push_str(head);
+        rest = &rest[head.len()..];
+        let Some(c) = rest.chars().next() else { break };
+        if hidden(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+        rest = &rest[c.len_utf8()..];
+    }
+    out
+}
+
 fn visibly(input: &str, keep: impl Fn(char) -> bool) -> String {
     let mut out = String::with_capacity(input.len());
     for (at, c) in input.char_indices() {

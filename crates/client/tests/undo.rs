@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tieline::schema::{
-    Diff, Items, Patch, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallContentChunk, ToolCallSubject,
-    ToolCallUpdate, ToolKind, Update,
+    Diff, Items, Patch, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallContentChunk, ToolCallStatus,
+    ToolCallSubject, ToolCallUpdate, ToolKind, Update,
 };
 use tieline_client::journal::{Begin, Changed, HowAsked, HowChanged, Journal, Recording};
 use tieline_client::live::Conversation;
@@ -67,6 +67,10 @@ impl World {
     }
 }
 
+fn unasked(report: &Report) -> usize {
+    report.changed.iter().filter(|changed| changed.asked == HowAsked::Never).count()
+}
+
 fn edit(id: &str, path: &Path) -> ToolCallUpdate {
     let locations = vec![tieline::Location::new(path.to_string_lossy(), 1)];
     let call = ToolCallUpdate::new(id).title(format!("Edit {id}")).kind(ToolKind::Edit);
@@ -98,7 +102,7 @@ async fn a_turn_is_found_and_put_back() {
         ("new/folder/file".to_owned(), HowChanged::Added, Never, true),
     ];
     assert_eq!(world.names(&report), want);
-    assert_eq!(report.unasked().count(), 3);
+    assert_eq!(unasked(&report), 3);
     assert!(report.uncovered.is_empty(), "{:?}", report.uncovered);
     let diff = report.changed[0].diff.as_deref().unwrap();
     assert!(diff.contains("-two\n+2\n"), "{diff}");
@@ -187,7 +191,76 @@ async fn who_was_asked_is_told_apart() {
     watch.allowed(&request(ToolCallUpdate::new("t3").kind(ToolKind::Execute))).await;
     world.put("secret", "built\n");
     let report = watch.after().await.unwrap();
-    assert_eq!((report.changed[0].asked, report.unasked().count()), (HowAsked::Command, 0));
+    assert_eq!((report.changed[0].asked, unasked(&report)), (HowAsked::Command, 0));
+}
+
+#[tokio::test]
+async fn what_others_change_meanwhile_is_theirs() {
+    let world = World::new().await;
+    for name in ["agent", "hand", "both", "mixed"] {
+        world.put(name, "old\n");
+    }
+    let watch = world.watch(1).await;
+    world.put("mixed", "by the agent\n");
+    let question = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        for name in ["hand", "new", "both", "mixed"] {
+            world.put(name, "by hand\n");
+        }
+    };
+    watch.asking("t", question).await;
+    world.put("agent", "by the agent\n");
+    world.put("both", "by hand\nby the agent\n");
+    let report = watch.after().await.unwrap();
+    assert_eq!(report.meanwhile, ["hand", "new"].map(|name| world.root.join(name)));
+    let names: Vec<String> = world.names(&report).into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["agent", "both", "mixed"]);
+    let done = world.undo.undo("1", None, false);
+    assert_eq!(done.refused.iter().map(|one| &one.path).collect::<Vec<_>>(), [&world.root.join("mixed")]);
+    let now = |name| world.get(name).unwrap_or_default();
+    assert_eq!([now("agent"), now("both"), now("hand"), now("new")], ["old\n", "by hand\n", "by hand\n", "by hand\n"]);
+    // A rule that answers at once is no question, and while another tool is at work, nobody can say who it was.
+    let watch = world.watch(2).await;
+    watch.asking("t", async { world.put("hand", "at once\n") }).await;
+    assert_eq!(watch.after().await.unwrap().changed.len(), 1);
+    let watch = world.watch(3).await;
+    let busy = ToolCallUpdate::new("other").title("Build").status(ToolCallStatus::InProgress);
+    world.conversation.apply(&Update::ToolCall(Box::new(busy)));
+    let question = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.put("hand", "built\n");
+    };
+    watch.asking("t", question).await;
+    assert_eq!(watch.after().await.unwrap().changed.len(), 1);
+}
+
+#[tokio::test]
+async fn what_another_session_changes_is_that_sessions() {
+    let world = World::new().await;
+    let begin = Begin { agent: "b".into(), cwd: world.root.to_string_lossy().into_owned(), ..Begin::default() };
+    let other = world.journal.begin(begin).await.unwrap();
+    let theirs = Undo::open(&world.journal, other.entry()).unwrap();
+    let conversation = Conversation::default();
+    let scanning = || scan(&world.journal, [world.root.clone()], &[], world.limits);
+    for (turn, other_first) in [(1, true), (2, false)] {
+        let (a, b) = (format!("a{turn}"), format!("b{turn}"));
+        let watch = world.watch(turn).await;
+        let second = theirs.watch(turn, scanning(), &conversation).await.unwrap();
+        world.conversation.apply(&Update::ToolCall(Box::new(edit("a", &world.root.join(&a)))));
+        conversation.apply(&Update::ToolCall(Box::new(edit("b", &world.root.join(&b)))));
+        world.put(&a, "a\n");
+        world.put(&b, "b\n");
+        let (ours, other) = if other_first {
+            let other = second.after().await.unwrap();
+            (watch.after().await.unwrap(), other)
+        } else {
+            (watch.after().await.unwrap(), second.after().await.unwrap())
+        };
+        for (report, name, not) in [(ours, &a, &b), (other, &b, &a)] {
+            assert_eq!(world.names(&report).into_iter().map(|(name, ..)| name).collect::<Vec<_>>(), [name.as_str()]);
+            assert_eq!(report.meanwhile, [world.root.join(not)]);
+        }
+    }
 }
 
 #[tokio::test]
@@ -291,7 +364,7 @@ async fn keys_are_watched_but_never_copied() {
     world.put(".ssh/id", "stolen\n");
     world.put(".ssh/new", "t0ken\n");
     let report = watch.after().await.unwrap();
-    assert_eq!(report.unasked().count(), 2);
+    assert_eq!(unasked(&report), 2);
     assert!(report.changed.iter().all(|changed| changed.diff.is_none()), "{report:?}");
     assert!(report.uncovered.contains(&"the content of folders of keys".to_owned()), "{report:?}");
     // Nothing of it lies anywhere.

@@ -252,12 +252,15 @@ async fn undo(session: &Conversation, client: ClientHandle) -> String {
             Ok(by_client) => {
                 let (kept, disk, of, path) = (Arc::clone(&snapshots), files.clone(), turn.clone(), path.clone());
                 // Whatever the client made of it: on the disk is what was there.
-                blocking(move || Ok(kept.undo_file(&disk, &of, &path, by_client))).await
+                blocking(move || Ok(kept.undo(&disk, &of, Some(&path), by_client))).await
             }
             Err(why) => Err(why),
         };
         match done.map(|done| done.refused.into_iter().next()) {
-            Ok(None) => _ = writeln!(text, "- restored {}", roots::shown(&path)),
+            Ok(None) => {
+                let verb = if path.exists() { "restored" } else { "removed" };
+                let _ = writeln!(text, "- {verb} {}", roots::shown(&path));
+            }
             Ok(Some(refused)) => _ = writeln!(text, "- left alone: {refused}"),
             Err(why) => _ = writeln!(text, "- left alone: {}: {why}", roots::shown(&path)),
         }

@@ -16,11 +16,13 @@ use crate::{
     roots::{Error, Place, Result},
 };
 use index::{Disk, Entry, Index, Name};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
     fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
+    time::SystemTime,
 };
 use tieline_rpc::sync::Lock;
 
@@ -60,6 +62,8 @@ pub struct Made<'a> {
     pub after: State,
     /// Directories made for it, relative to the root, outermost first.
     pub directories: &'a [PathBuf],
+    /// Somebody else changed it as well, so that it can't be put back without their part.
+    pub mixed: bool,
 }
 
 impl<'a> Made<'a> {
@@ -72,12 +76,14 @@ impl<'a> Made<'a> {
             content: change.content,
             after: change.after,
             directories: change.directories,
+            mixed: false,
         }
     }
 }
 
 /// How a turn changed a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// It wasn't there before.
     Added,
@@ -85,6 +91,17 @@ pub enum Kind {
     Modified,
     /// It is gone.
     Deleted,
+}
+
+impl Kind {
+    /// What leads from one state to another.
+    pub fn of(before: State, after: State) -> Self {
+        match (before, after) {
+            (State::Missing, _) => Self::Added,
+            (_, State::Missing) => Self::Deleted,
+            _ => Self::Modified,
+        }
+    }
 }
 
 /// A file that a turn changed.
@@ -157,11 +174,7 @@ impl Snapshots {
         let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
         let changed = |entry: &Entry| Changed {
             path: entry.full_path(),
-            kind: match (entry.before, entry.after) {
-                (State::Missing, _) => Kind::Added,
-                (_, State::Missing) => Kind::Deleted,
-                _ => Kind::Modified,
-            },
+            kind: Kind::of(entry.before, entry.after),
             kept: entry.kept,
         };
         entries.filter(|entry| entry.in_effect()).map(changed).collect()
@@ -215,7 +228,8 @@ impl Snapshots {
         let at = index.turn(turn);
         let directories = change.directories.iter().cloned().map(Name);
         if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.full_path() == path) {
-            entry.mixed |= !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
+            entry.mixed |=
+                change.mixed || !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
             entry.prior = Some(entry.after);
             entry.after = change.after;
             entry.undone = false;
@@ -244,7 +258,7 @@ impl Snapshots {
                 kept,
                 directories: directories.collect(),
                 undone: false,
-                mixed: false,
+                mixed: change.mixed,
             });
         }
         Ok(dropped)
@@ -303,6 +317,18 @@ impl Recorder {
 /// Whether a turn of this name is what an undo is remembered as.
 pub fn is_undo(turn: &str) -> bool {
     turn.contains("~undo")
+}
+
+/// What the session of a folder of snapshots left in files, if anything was recorded there since.
+pub fn left_since(dir: &Path, since: SystemTime) -> Vec<(PathBuf, State)> {
+    let index = Disk::at(dir).changed_since(since);
+    let entries = index.into_iter().flat_map(|index| index.turns).flat_map(|turn| turn.entries);
+    entries.map(|entry| (entry.full_path(), entry.after)).collect()
+}
+
+/// Whether a turn is [announced](Snapshots::announce) in a folder of snapshots.
+pub fn is_under_way(dir: &Path) -> bool {
+    Disk::at(dir).announced().is_some()
 }
 
 /// The place an entry is about, if its path still leads there without a link.

@@ -76,7 +76,7 @@ mod unix {
         let snapshots = Snapshots::open(top.join("snapshots"), 64 << 20).unwrap();
         assert!(!snapshots.was_damaged());
         let files = Files::new(Roots::new(top.join("root"), [] as [&str; 0]).unwrap());
-        let undone = snapshots.undo(&files, "turn", false);
+        let undone = snapshots.undo(&files, "turn", None, false);
         assert!(undone.refused.is_empty(), "{:?}", undone.refused);
         assert!(fs::read(&target).unwrap() == first, "not the first content");
         files.write(&files.roots().resolve("dir/other").unwrap(), b"x", &Write::expecting(Expect::New)).unwrap();

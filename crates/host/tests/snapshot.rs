@@ -63,7 +63,7 @@ impl World {
     }
 
     fn undo(&self, turn: &str, force: bool) -> Undone {
-        self.snapshots.undo(&self.files, turn, force)
+        self.snapshots.undo(&self.files, turn, None, force)
     }
 
     fn blobs(&self) -> usize {
@@ -156,10 +156,10 @@ fn one_file_or_one_hunk() {
     world.write("t", "a", "one\n2\n3\n4\nfive\n6\n");
     world.write("t", "b", "new");
     world.write("t", "c", "added\n");
-    let undone = world.snapshots.undo_file(&world.files, "t", &world.root.join("b"), false);
+    let undone = world.snapshots.undo(&world.files, "t", Some(&world.root.join("b")), false);
     assert_eq!(undone.restored.len(), 1);
     assert_eq!(world.get("b").unwrap(), "old");
-    let none = world.snapshots.undo_file(&world.files, "t", Path::new("x"), false);
+    let none = world.snapshots.undo(&world.files, "t", Some(Path::new("x")), false);
     assert!(matches!(none.refused[0].why, Why::NotRecorded));
 
     let a = Path::new("a");
@@ -287,10 +287,10 @@ fn what_others_wrote_between_two_changes_of_a_turn_is_not_undone() {
     world.write("t", "a", "by the turn");
     world.put("a", "by the turn, and by the user");
     world.write("t", "a", "by the turn, and by the user, and by the turn");
-    let done = world.snapshots.undo(&world.files, "t", false);
+    let done = world.snapshots.undo(&world.files, "t", None, false);
     assert!(matches!(done.refused[..], [tieline_host::snapshot::Refused { why: Why::ChangedSince, .. }]), "{done:?}");
     assert_eq!(world.get("a").as_deref(), Some("by the turn, and by the user, and by the turn"));
-    assert_eq!(world.snapshots.undo(&world.files, "t", true).restored.len(), 1, "unless it must be");
+    assert_eq!(world.snapshots.undo(&world.files, "t", None, true).restored.len(), 1, "unless it must be");
     assert_eq!(world.get("a").as_deref(), Some("first"));
     // A client that writes for us is no other.
     let recorder = world.snapshots.begin("c");
@@ -300,6 +300,6 @@ fn what_others_wrote_between_two_changes_of_a_turn_is_not_undone() {
         world.put("a", text);
         recorder.after(&world.files, &place).unwrap();
     }
-    assert_eq!(world.snapshots.undo(&world.files, "c", false).restored.len(), 1);
+    assert_eq!(world.snapshots.undo(&world.files, "c", None, false).restored.len(), 1);
     assert_eq!(world.get("a").as_deref(), Some("first"));
 }

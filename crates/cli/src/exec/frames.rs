@@ -1,9 +1,10 @@
 //! The output `acp`: every frame as it is on the wire, one per line, and one closing frame.
 
-use super::json::{harmless, outcome_value};
+use super::json::outcome_value;
 use super::printer::{Printer, To};
 use serde_json::{Value, json};
 use tieline_client::run::{Event, Gone, Outcome, Progress, Watch};
+use tieline_client::sanitize;
 
 /// Prints frames. The frames themselves come from the connection; see [`frame`].
 pub struct Acp {
@@ -13,7 +14,7 @@ pub struct Acp {
 
 /// Prints one frame.
 pub fn frame(printer: &Printer, json: &str) {
-    let mut line = harmless(json);
+    let mut line = sanitize::json(json);
     line.push('\n');
     printer.push(To::Out, line);
 }

@@ -3,10 +3,9 @@
 use super::printer::{Printer, To};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
-use std::fmt::Write as _;
 use tieline_client::permission::Ruling;
 use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, Reached, Watch, When};
-use tieline_client::services;
+use tieline_client::{sanitize, services};
 use tieline_host::store::Time;
 use tieline_schema::{
     AuthMethod, ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json,
@@ -205,11 +204,11 @@ fn write_outcome(printer: &Printer, mut head: Value, outcome: &Outcome) {
     if let Value::Object(head) = &mut head {
         head.extend(outcome_value(outcome));
     }
-    let mut open = harmless(&head.to_string());
+    let mut open = sanitize::json(&head.to_string());
     open.pop();
     printer.push(To::Out, open + ",\"text\":\"");
     let _ = outcome.said.all(|piece| {
-        let quoted = harmless(&Value::from(piece).to_string());
+        let quoted = sanitize::json(&Value::from(piece).to_string());
         printer.push(To::Out, &quoted.as_bytes()[1..quoted.len() - 1]);
         Ok(())
     });
@@ -306,27 +305,7 @@ fn raw(value: Value) -> Value {
 }
 
 fn line(event: &Value) -> String {
-    let mut line = harmless(&event.to_string());
+    let mut line = sanitize::json(&event.to_string());
     line.push('\n');
     line
-}
-
-/// JSON whose strings have nothing in them that a terminal would obey: the same value, written with escapes.
-pub fn harmless(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let mut start = 0;
-    for (at, char) in json.char_indices() {
-        if obeyed(char) {
-            out.push_str(&json[start..at]);
-            let _ = write!(out, "\\u{:04x}", char as u32);
-            start = at + char.len_utf8();
-        }
-    }
-    out.push_str(&json[start..]);
-    out
-}
-
-/// Characters that change how a terminal shows what follows.
-fn obeyed(char: char) -> bool {
-    matches!(char, '\u{7f}'..='\u{9f}' | '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -2,7 +2,6 @@
 
 use super::arguments::Show;
 use super::ask::columns;
-use super::json::harmless;
 use super::lines::{Followed, Lines, Margin};
 use super::printer::{Printer, To};
 use super::style::Style;
@@ -397,7 +396,7 @@ impl Text {
         self.words(&rest);
         if let Some(answer) = outcome.answer.as_ref().filter(|_| self.quiet) {
             // For programs: without a fence around it.
-            self.out(&harmless(&answer.to_string()));
+            self.out(&sanitize::json(&answer.to_string()));
         } else if self.quiet {
             let mut sanitizer = Sanitizer::new();
             let _ = outcome.said.last(|piece| {

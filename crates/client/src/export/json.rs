@@ -3,41 +3,21 @@
 use super::{Brought, brought, text_of};
 use crate::journal::{Entry, Note, Story, TurnStory};
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 use tieline::schema::{Dialect, Item, MessageKind, Raw, to_json};
 use tieline_host::store::State;
 
 pub(super) fn write(story: &Story) -> String {
-    text(&self::story(story)) + "\n"
-}
-
-/// JSON text with everything escaped that could hide or drive a terminal.
-pub(super) fn text(value: &Value) -> String {
-    let plain = serde_json::to_string_pretty(value).unwrap_or_default();
-    let mut out = String::with_capacity(plain.len());
-    for letter in plain.chars() {
-        // Such characters only ever stand inside of strings here.
-        let hides = letter != '\n'
-            && (letter.is_control() || crate::sanitize::line(letter.encode_utf8(&mut [0; 4])) != letter.to_string());
-        if hides {
-            for unit in letter.encode_utf16(&mut [0; 2]) {
-                let _ = write!(out, "\\u{unit:04x}");
-            }
-        } else {
-            out.push(letter);
-        }
-    }
-    out
+    super::json_text(&self::story(story)) + "\n"
 }
 
 pub(super) fn entry(entry: &Entry) -> Value {
     json!({
-        "id": entry.id,
+        "id": &*entry.id,
         "agent": entry.agent,
         "agentSession": entry.agent_session,
         "cwd": entry.cwd,
         "directories": entry.directories,
-        "name": entry.name,
+        "name": entry.name(),
         "title": entry.title,
         "protocol": entry.protocol.map(Dialect::name),
         "created": entry.created.to_string(),

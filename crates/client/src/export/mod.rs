@@ -31,11 +31,6 @@ pub fn export(story: &Story, format: Format) -> String {
     }
 }
 
-/// A session as JSON.
-pub fn to_json(story: &Story) -> serde_json::Value {
-    json::story(story)
-}
-
 /// What is known of a session as JSON.
 pub fn entry_to_json(entry: &crate::journal::Entry) -> serde_json::Value {
     json::entry(entry)
@@ -43,7 +38,7 @@ pub fn entry_to_json(entry: &crate::journal::Entry) -> serde_json::Value {
 
 /// JSON as text in which nothing hides: characters that drive a terminal or turn the direction of text are escaped.
 pub fn json_text(value: &serde_json::Value) -> String {
-    json::text(value)
+    sanitize::json(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
 /// One thing that happened in a turn.
@@ -222,6 +217,6 @@ fn diff_text(diff: &Diff) -> String {
 
 /// A title for the page or file.
 fn title(story: &Story) -> String {
-    let title = story.entry.name.as_ref().or(story.entry.title.as_ref());
+    let title = story.entry.title.as_ref();
     title.map_or_else(|| format!("Session {}", story.entry.id), |title| sanitize::line(title))
 }

@@ -111,6 +111,7 @@ pub async fn run<H: Handler + Clone, W: Watch>(
             parts.warnings.clone(),
             scanning,
             conversation.clone(),
+            plan.agent.is_built_in(),
         ))),
         launch: RefCell::default(),
         child: RefCell::default(),
@@ -445,7 +446,7 @@ impl<W: Watch> Live<'_, W> {
         let mut writer = self.writer.lock().await;
         // Questions that were dropped are decided, too.
         writer.decisions(&parts.notes).await;
-        let changed = match writer.changes().await {
+        let changed = match writer.changes(&mut remarks).await {
             Some(changed) => changed,
             None => record.changed(),
         };

@@ -57,10 +57,14 @@ impl<H: Handler> Handler for Hooked<H> {
     async fn permission(&self, mut request: PermissionRequest) -> PermissionOutcome {
         let _waits = self.hooks.idle.waits();
         self.hooks.conversation.complete(&mut request).await;
-        let outcome = self.inner.permission(request.clone()).await;
+        let (watch, question) = (self.hooks.watching.get(), self.inner.permission(request.clone()));
+        let outcome = match &watch {
+            Some(watch) => watch.asking(&request.tool_call().tool_call_id, question).await,
+            None => question.await,
+        };
         self.hooks.write_down().await;
         if outcome.chosen(&request.options).is_some_and(|option| option.kind.allows())
-            && let Some(watch) = self.hooks.watching.get()
+            && let Some(watch) = watch
         {
             watch.allowed(&request).await;
         }

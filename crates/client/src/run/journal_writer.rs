@@ -8,9 +8,12 @@ use crate::live::Conversation;
 use crate::permission::{By, NOBODY, Record, Ruling};
 use crate::undo::{Scanning, Undo};
 use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
+use tieline_host::roots::shown;
 
 /// A longer piece of text is written in parts, so that it is not held several times.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
+/// So many files that changed meanwhile are named.
+const MAX_TOLD_FILES: usize = 20;
 
 /// Writes a run down, or does not.
 pub(super) struct JournalWriter {
@@ -22,6 +25,8 @@ pub(super) struct JournalWriter {
     scanning: Option<Scanning>,
     watching: Watching,
     conversation: Conversation,
+    /// The agent is our own.
+    built_in: bool,
 }
 
 impl JournalWriter {
@@ -30,8 +35,9 @@ impl JournalWriter {
         warnings: Warnings,
         scanning: Option<Scanning>,
         conversation: Conversation,
+        built_in: bool,
     ) -> Self {
-        Self { recording, warnings, turn: false, scanning, watching: Watching::default(), conversation }
+        Self { recording, warnings, turn: false, scanning, watching: Watching::default(), conversation, built_in }
     }
 
     /// Where the watch over the turn is.
@@ -57,7 +63,7 @@ impl JournalWriter {
 
     /// Our id of the session.
     pub(super) fn id(&self) -> Option<String> {
-        self.recording.as_ref().map(|recording| recording.id().to_owned())
+        self.recording.as_ref().map(|recording| recording.id().to_string())
     }
 
     pub(super) fn recording(&self) -> Option<&Recording> {
@@ -139,11 +145,11 @@ impl JournalWriter {
         self.check(done);
     }
 
-    /// The files that the turn changed, if that was watched.
-    pub(super) async fn changes(&mut self) -> Option<Vec<Changed>> {
+    /// The files that the turn changed, if that was watched. What changed beside it is a remark.
+    pub(super) async fn changes(&mut self, remarks: &mut Vec<String>) -> Option<Vec<Changed>> {
         let watch = self.watching.get()?;
         self.watching.set(None);
-        let report = match watch.after().await {
+        let mut report = match watch.after().await {
             Ok(report) => report,
             Err(error) => {
                 self.warnings.push(format!("it can't be told which files changed: {error}"));
@@ -152,6 +158,22 @@ impl JournalWriter {
         };
         for uncovered in report.uncovered.iter().take(3) {
             self.warnings.push(format!("not watched for changes: {uncovered}"));
+        }
+        if let Some(recording) = self.recording.as_ref().filter(|_| !report.meanwhile.is_empty()) {
+            let names =
+                report.meanwhile.iter().map(|path| shown(path.strip_prefix(&recording.entry().cwd).unwrap_or(path)));
+            let more = report.meanwhile.len().saturating_sub(MAX_TOLD_FILES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let names = names.take(MAX_TOLD_FILES).collect::<Vec<_>>().join(", ");
+            let told = format!("changed meanwhile, not by the agent: {names}{more}");
+            remarks.push(told.clone());
+            let done = recording.notice("info", told).await;
+            self.check(done);
+        }
+        // What our own agent's tools do, its rules have decided, and they are ours.
+        let by_rule = |file: &&mut journal::Changed| file.asked == HowAsked::Never && file.tool.is_some();
+        for file in report.changed.iter_mut().filter(|_| self.built_in).filter(by_rule) {
+            file.asked = HowAsked::Asked;
         }
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.changed.is_empty()) {
             let done = recording.changes(&report.changed).await;

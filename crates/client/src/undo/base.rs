@@ -10,23 +10,23 @@ use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-use tieline_host::files::Hash;
+use tieline_host::files::{Hash, State};
 use tieline_host::whole::{lock, write_whole};
 
 /// How long another process may look at the same folder before we give up.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the copies of a folder are kept after the last turn in it.
-const KEPT: Duration = Duration::from_hours(24 * 30);
+const KEEP_TIME: Duration = Duration::from_hours(24 * 30);
 
 /// A file as it was.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Seen {
-    pub(super) facts: Facts,
+#[derive(Debug, Serialize, Deserialize)]
+struct Seen {
+    facts: Facts,
     /// Its content: where it begins in the copies, and its hash. `None` if it is not kept.
-    pub(super) kept: Option<(u64, Hash)>,
+    kept: Option<(u64, Hash)>,
     /// True if its times can't be trusted to show the next change.
-    pub(super) fresh: bool,
+    fresh: bool,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -124,27 +124,47 @@ impl Base {
         self.index.generation
     }
 
+    /// When the look began.
+    pub(super) fn began(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(self.index.began.max(0).cast_unsigned())
+    }
+
     /// True if a file, or its absence, is covered by this look.
     pub(super) fn has(&self, name: &str) -> bool {
         self.index.files.get(name).is_some_and(|seen| seen.kept.is_some())
     }
 
     /// The content of a file as it was, if it was kept and is whole.
-    pub(super) fn content(&self, seen: &Seen) -> Option<Vec<u8>> {
+    fn content(&self, seen: &Seen) -> Option<Vec<u8>> {
         let (at, hash) = seen.kept?;
         let mut bytes = vec![0; usize::try_from(seen.facts.size).ok()?];
         self.pack.read_exact_at(&mut bytes, at).ok()?;
         (Hash::of(&bytes) == hash).then_some(bytes)
     }
 
+    /// The files as they are now.
+    pub(super) fn look(&self) -> BTreeMap<String, Facts> {
+        walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time).files
+    }
+
+    /// True if a file is what it was, as far as its facts tell.
+    pub(super) fn is_as_before(&self, name: &str, facts: Option<&Facts>) -> bool {
+        self.index.files.get(name).map(|seen| &seen.facts) == facts
+    }
+
+    /// The content of a file now, if it is not too large and not nobody's business.
+    pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        read(&self.root.join(name), self.limits.each).ok().filter(|_| !is_private(name))
+    }
+
     /// What is different now.
     pub(super) fn differences(&self) -> Vec<Difference> {
-        let now = walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time);
+        let now = self.look();
         let mut found = Vec::new();
         for (name, seen) in &self.index.files {
             // One that the walk does not show any more may only be ignored now. Behind a link it is another file.
-            let path = self.root.join(name);
-            let facts = now.files.get(name).copied().or_else(|| {
+            let facts = now.get(name).copied().or_else(|| {
+                let path = self.root.join(name);
                 let folder = path.parent()?;
                 folder.canonicalize().ok().filter(|real| real == folder)?;
                 let meta = std::fs::symlink_metadata(&path).ok().filter(Metadata::is_file)?;
@@ -153,30 +173,41 @@ impl Base {
             if facts == Some(seen.facts) && !seen.fresh {
                 continue;
             }
-            let after = facts.map(|facts| (facts, read(&path, self.limits.each).ok()));
-            let same = match (&after, seen.kept) {
-                (Some((_, Some(bytes))), Some((_, hash))) => Hash::of(bytes) == hash,
-                (Some((facts, _)), None) => *facts == seen.facts,
+            let new = facts.and_then(|_| self.read(name));
+            let same = match (facts, &new, seen.kept) {
+                (Some(_), Some(bytes), Some((_, hash))) => Hash::of(bytes) == hash,
+                (Some(facts), _, None) => facts == seen.facts,
                 _ => false,
             };
             if !same {
-                found.push(Difference { name: name.clone(), before: Before::Was(seen.clone()), after });
+                let old = self.content(seen);
+                let (before, after) = (state(Some(seen.facts), old.as_deref(), WAS), state(facts, new.as_deref(), IS));
+                found.push(Difference { name: name.clone(), before, old, after, new, folders: Vec::new() });
             }
         }
-        for (name, facts) in now.files {
+        for (name, facts) in now {
             // What was there before but not shown then, such as what was ignored, is not new.
             if self.index.files.contains_key(&name) || facts.is_before(self.index.began) {
                 continue;
             }
-            let before = if self.index.cut { Before::Unknown } else { Before::Missing };
-            let content = read(&self.root.join(&name), self.limits.each).ok().filter(|_| !is_private(&name));
-            found.push(Difference { name, before, after: Some((facts, content)) });
+            let new = self.read(&name);
+            // Where more files are than are looked at, it may have been there.
+            let before = state(self.index.cut.then_some(facts), None, WAS);
+            let folders = if before == State::Missing { self.new_folders(&name) } else { Vec::new() };
+            found.push(Difference {
+                name,
+                before,
+                old: None,
+                after: state(Some(facts), new.as_deref(), IS),
+                new,
+                folders,
+            });
         }
         found
     }
 
     /// The folders above a new file that are new as well, outermost first.
-    pub(super) fn new_folders(&self, name: &str) -> Vec<PathBuf> {
+    fn new_folders(&self, name: &str) -> Vec<PathBuf> {
         let above = Path::new(name).ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         let mut new: Vec<PathBuf> = above
             .filter(|folder| folder.to_str().is_some_and(|folder| !self.index.folders.contains(folder)))
@@ -187,24 +218,30 @@ impl Base {
     }
 }
 
-/// What a file was.
-#[derive(Debug, Clone)]
-pub(super) enum Before {
-    /// Not there.
-    Missing,
-    /// There, like this.
-    Was(Seen),
-    /// Not known: there were more files than are looked at.
-    Unknown,
+/// Stand for contents that are not known, before and now: they are like no other, and nothing is put back from them.
+const WAS: &[u8] = b"?";
+pub(super) const IS: &[u8] = b"??";
+
+/// What a file is, by its facts and its content; `unknown` stands for a content that is not known.
+pub(super) fn state(facts: Option<Facts>, content: Option<&[u8]>, unknown: &[u8]) -> State {
+    match facts {
+        None => State::Missing,
+        Some(Facts { size, mode, .. }) => State::File { hash: Hash::of(content.unwrap_or(unknown)), size, mode },
+    }
 }
 
 /// A file that is different now.
 #[derive(Debug)]
 pub(super) struct Difference {
     pub(super) name: String,
-    pub(super) before: Before,
-    /// What is there now, with its content if that is not too large.
-    pub(super) after: Option<(Facts, Option<Vec<u8>>)>,
+    pub(super) before: State,
+    /// Its content then, if it was there and is known.
+    pub(super) old: Option<Vec<u8>>,
+    pub(super) after: State,
+    /// Its content now, if it is there and is known.
+    pub(super) new: Option<Vec<u8>>,
+    /// The folders above it that are new as well.
+    pub(super) folders: Vec<PathBuf>,
 }
 
 fn now() -> i64 {
@@ -221,7 +258,7 @@ fn folder(state: &Path, root: &Path) -> PathBuf {
 fn sweep(mine: &Path) {
     let old = |dir: &Path| {
         let touched = std::fs::metadata(dir.join("index.json")).and_then(|meta| meta.modified());
-        touched.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > KEPT))
+        touched.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > KEEP_TIME))
     };
     let beside = mine.parent().and_then(|above| std::fs::read_dir(above).ok());
     for dir in beside.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|dir| dir != mine && old(dir)) {
@@ -230,12 +267,6 @@ fn sweep(mine: &Path) {
             let _ = std::fs::remove_dir_all(&dir);
         }
     }
-}
-
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.mode(0o600);
-    options
 }
 
 fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
@@ -271,5 +302,5 @@ fn open_pack(dir: &Path, index: &mut Index) -> io::Result<File> {
         let _ = std::fs::remove_file(&path);
         index.files.values_mut().for_each(|seen| seen.kept = None);
     }
-    private().read(true).append(true).create(true).open(&path)
+    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)
 }

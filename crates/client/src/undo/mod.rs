@@ -10,20 +10,20 @@ mod walk;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Hunk, Kind, Undone, Why};
+pub use tieline_host::snapshot::{Hunk, Undone, Why};
 pub use walk::Limits;
 pub use watch::{Report, Watch};
 
-use crate::journal::{Entry, HowAsked, Journal};
+use crate::journal::{Entry, HowChanged, Journal};
 use crate::live::Conversation;
 use base::Base;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tieline_host::files::Files;
+use tieline_host::files::{Files, State};
 use tieline_host::roots::{Root, Roots};
-use tieline_host::snapshot::{Contents, Refused, Snapshots, is_undo};
+use tieline_host::snapshot::{self, Contents, Refused, Snapshots, is_undo};
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
@@ -96,6 +96,12 @@ struct Open {
     roots: Vec<(String, u64)>,
 }
 
+impl Open {
+    fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(folder.join(MARKER)).ok()?).ok()
+    }
+}
+
 impl Undo {
     /// Opens what is kept of a session. Blocks for a moment.
     pub fn open(journal: &Journal, entry: &Entry) -> Result<Self, Error> {
@@ -126,8 +132,26 @@ impl Undo {
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
     /// number.
     pub async fn settle(&self) -> Result<Option<(u64, Report)>, Error> {
-        let Ok(text) = std::fs::read(self.marker()) else { return Ok(None) };
-        let Ok(open) = serde_json::from_slice::<Open>(&text) else {
+        match self.left_open().await? {
+            Some((turn, watch)) => Ok(Some((turn, watch.after().await?))),
+            None => Ok(None),
+        }
+    }
+
+    /// True if a turn is under way, perhaps in another process, that has changed something already.
+    pub async fn has_changed(&self) -> Result<bool, Error> {
+        match self.left_open().await? {
+            Some((_, watch)) => Ok(watch.has_changed().await),
+            None => Ok(false),
+        }
+    }
+
+    /// The turn that was begun and not finished, seen from how the folders were before it.
+    async fn left_open(&self) -> Result<Option<(u64, Watch)>, Error> {
+        if !self.marker().exists() {
+            return Ok(None);
+        }
+        let Some(open) = Open::read(&self.folder) else {
             let _ = std::fs::remove_file(self.marker());
             return Ok(None);
         };
@@ -144,10 +168,20 @@ impl Undo {
             looked
         });
         let looked = looked.await.map_err(|error| Error(error.to_string()))?;
-        let mut report = Watch::new(self.clone(), open.turn, looked, Conversation::default(), None).after().await?;
-        // Who was asked went with the process.
-        report.changed.iter_mut().for_each(|changed| changed.asked = HowAsked::Command);
-        Ok(Some((open.turn, report)))
+        Ok(Some((open.turn, Watch::new(self.clone(), open.turn, looked, Conversation::default(), None))))
+    }
+
+    /// What other sessions left in files since a look, and whether one of them is at work in the same folder.
+    fn others(&self, base: &Base) -> (Vec<(PathBuf, State)>, bool) {
+        let (mut left, mut busy) = (Vec::new(), false);
+        let beside = self.folder.parent().and_then(|above| std::fs::read_dir(above).ok());
+        let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
+        for folder in beside.filter(|folder| *folder != self.folder) {
+            left.extend(snapshot::left_since(&folder, base.began()));
+            let here = |open: Open| open.roots.iter().any(|(root, _)| Path::new(root) == base.root);
+            busy |= snapshot::is_under_way(&folder) && Open::read(&folder).is_some_and(here);
+        }
+        (left, busy)
     }
 
     /// The turns that changed files which can still be undone, oldest first.
@@ -164,7 +198,7 @@ impl Undo {
     }
 
     /// The files of a turn that can still be undone, and how it changed them.
-    pub fn files(&self, turn: &str) -> Vec<(PathBuf, Kind)> {
+    pub fn files(&self, turn: &str) -> Vec<(PathBuf, HowChanged)> {
         self.snapshots.changed(turn).into_iter().map(|changed| (changed.path, changed.kind)).collect()
     }
 
@@ -201,10 +235,7 @@ impl Undo {
 
     /// Puts the files of a turn back, or one of them. A file that changed since is left alone, unless `force`.
     pub fn undo(&self, turn: &str, file: Option<&Path>, force: bool) -> Undone {
-        match file {
-            Some(file) => self.snapshots.undo_file(&self.files, turn, file, force),
-            None => self.snapshots.undo(&self.files, turn, force),
-        }
+        self.snapshots.undo(&self.files, turn, file, force)
     }
 
     /// The places in which a file differs from what it was before a turn.

@@ -1,42 +1,45 @@
 //! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
 
-use super::base::{Base, Before, Difference};
+use super::base::{self, Base, Difference};
+use super::walk::Facts;
 use super::{Error, Looked, Undo, text};
-use crate::journal::{Changed, HowAsked, HowChanged};
+use crate::journal::{Changed, HowAsked};
 use crate::live::Conversation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolKind, Transcript,
-    Update,
+    Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind,
+    Transcript, Update,
 };
-use tieline_host::files::{Hash, State};
+use tieline_host::files::State;
 use tieline_host::roots::shown;
 use tieline_host::snapshot::{Kind, Made, Recorder};
+use tokio::task::spawn_blocking;
 
 /// How many changed files of one turn are kept.
 const MAX_CHANGED_FILES: usize = 2000;
 /// How much text the diffs of one turn may have.
 const MAX_DIFF_BYTES: usize = 4 << 20;
+/// A question that is answered sooner was answered by a rule: nobody can have changed a file meanwhile.
+const QUICK_ANSWER: Duration = Duration::from_millis(300);
 
 /// What a turn changed.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     /// The files.
     pub changed: Vec<Changed>,
+    /// Files that changed meanwhile, but not through the turn: by hand while a question stood, or by another session.
+    pub meanwhile: Vec<PathBuf>,
     /// What was not looked at, in words.
     pub uncovered: Vec<String>,
 }
 
-impl Report {
-    /// The files that nobody was asked about.
-    pub fn unasked(&self) -> impl Iterator<Item = &Changed> {
-        self.changed.iter().filter(|changed| changed.asked == HowAsked::Never)
-    }
-}
+/// For each path the tool that names it, and whether it was allowed.
+type Asked = BTreeMap<PathBuf, (Option<String>, bool)>;
 
 /// A turn that is watched. It borrows the conversation; tell it of questions and writes, and [`Watch::after`] says what changed.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ struct Inner {
     announced: Mutex<Option<File>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Told {
     /// The calls that were allowed.
     allowed: BTreeSet<String>,
@@ -66,6 +69,10 @@ struct Told {
     command: bool,
     /// Files that no look covers, remembered one by one.
     guarded: BTreeSet<PathBuf>,
+    /// Files that the agent had not touched when somebody else changed them, as they were left.
+    meanwhile: BTreeMap<PathBuf, (State, Option<Vec<u8>>)>,
+    /// Files that both changed.
+    mixed: BTreeSet<PathBuf>,
 }
 
 impl Watch {
@@ -77,7 +84,8 @@ impl Watch {
         announced: Option<File>,
     ) -> Self {
         let recorder = undo.snapshots.begin(turn.to_string());
-        let told = Told { allowed: BTreeSet::new(), asked: BTreeSet::new(), command: false, guarded: BTreeSet::new() };
+        // Of a turn that was cut off it is not known who was asked about what.
+        let told = Told { command: announced.is_none(), ..Told::default() };
         let Looked { bases, uncovered } = looked;
         Self {
             inner: Arc::new(Inner {
@@ -119,6 +127,37 @@ impl Watch {
         self.guard(paths).await;
     }
 
+    /// Waits for the answer to a question about a call. What somebody changes meanwhile is not the agent's doing, as far as
+    /// it waits, too.
+    pub async fn asking<T>(&self, call: &str, question: impl Future<Output = T>) -> T {
+        let mut question = std::pin::pin!(question);
+        if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
+            return answer;
+        }
+        let Some(calls) = self.at_rest(call) else { return question.await };
+        let inner = Arc::clone(&self.inner);
+        let before = spawn_blocking(move || inner.bases.iter().map(Base::look).collect::<Vec<_>>());
+        let answer = question.await;
+        if let Ok(before) = before.await
+            && self.at_rest(call) == Some(calls)
+        {
+            let inner = Arc::clone(&self.inner);
+            let _ = spawn_blocking(move || inner.meanwhile(&before)).await;
+        }
+        answer
+    }
+
+    /// The other calls, if none of them is at work.
+    fn at_rest(&self, asked: &str) -> Option<Vec<(String, ToolCallStatus)>> {
+        let now = self.inner.conversation.now();
+        let calls = now.items().iter().filter_map(|item| match item {
+            Item::ToolCall(call) if call.id != asked => Some((call.id.clone(), call.status.clone())),
+            _ => None,
+        });
+        let calls: Vec<_> = calls.collect();
+        calls.iter().all(|(_, status)| *status != ToolCallStatus::InProgress).then_some(calls)
+    }
+
     /// Hears of a command that was allowed in another way, such as a terminal.
     pub fn command(&self) {
         self.inner.told().command = true;
@@ -134,13 +173,23 @@ impl Watch {
     async fn guard(&self, paths: Vec<PathBuf>) {
         let inner = Arc::clone(&self.inner);
         let work = move || paths.into_iter().for_each(|path| inner.guard(&path));
-        let _ = tokio::task::spawn_blocking(work).await;
+        let _ = spawn_blocking(work).await;
+    }
+
+    /// True if the turn has changed something already.
+    pub(super) async fn has_changed(&self) -> bool {
+        let inner = Arc::clone(&self.inner);
+        let work = move || {
+            let asked = inner.asked();
+            inner.bases.iter().any(|base| !inner.differences(base, &asked, &mut Vec::new()).is_empty())
+        };
+        spawn_blocking(work).await.unwrap_or(true)
     }
 
     /// Looks again, remembers what was before, and says what changed.
     pub async fn after(&self) -> Result<Report, Error> {
         let inner = Arc::clone(&self.inner);
-        let work = tokio::task::spawn_blocking(move || inner.after());
+        let work = spawn_blocking(move || inner.after());
         work.await.map_err(|error| Error(error.to_string()))?
     }
 }
@@ -180,26 +229,6 @@ fn changes_files(call: &ToolCallItem) -> bool {
     diff || matches!(call.kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
 }
 
-/// A file before or after a turn.
-#[derive(Debug, PartialEq, Eq)]
-enum Side {
-    /// Not there.
-    Missing,
-    /// There, with a content that is not known.
-    Unknown,
-    /// There, with this content.
-    Known(Vec<u8>),
-}
-
-impl Side {
-    fn bytes(&self) -> Option<&[u8]> {
-        match self {
-            Self::Known(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-}
-
 impl Inner {
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.locked()
@@ -220,30 +249,77 @@ impl Inner {
         }
     }
 
+    /// Notes what changed since `before`, a look at each folder, while the agent waited.
+    fn meanwhile(&self, before: &[BTreeMap<String, Facts>]) {
+        for (base, before) in self.bases.iter().zip(before) {
+            let now = base.look();
+            let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+            for name in names.into_iter().filter(|name| before.get(*name) != now.get(*name)) {
+                let path = base.root.join(name);
+                let content = now.get(name).and_then(|_| base.read(name));
+                let left = (base::state(now.get(name).copied(), content.as_deref(), base::IS), content);
+                let mut told = self.told();
+                let untouched = base.is_as_before(name, before.get(name)) || told.meanwhile.contains_key(&path);
+                if untouched && !told.asked.contains(&path) {
+                    told.meanwhile.insert(path, left);
+                } else {
+                    told.mixed.insert(path);
+                }
+            }
+        }
+    }
+
+    /// What the turn changed below a folder; what changed meanwhile through others goes to `meanwhile`.
+    fn differences(&self, base: &Base, asked: &Asked, meanwhile: &mut Vec<PathBuf>) -> Vec<Difference> {
+        let mut found = base.differences();
+        if found.is_empty() {
+            return found;
+        }
+        let own: Vec<PathBuf> = self.undo.files(self.recorder.turn()).into_iter().map(|(path, _)| path).collect();
+        let (others, busy) = self.undo.others(base);
+        let told = self.told();
+        found.retain_mut(|one| {
+            let path = base.root.join(&one.name);
+            let mut by_others = false;
+            if let Some((left, content)) = told.meanwhile.get(&path) {
+                by_others = left.same_content(&one.after);
+                (one.before, one.old) = (*left, content.clone());
+            } else if !asked.contains_key(&path) && !own.contains(&path) {
+                let left_so = |(known, after): &(PathBuf, State)| *known == path && after.same_content(&one.after);
+                by_others = others.iter().any(left_so) || (busy && !told.command);
+            }
+            if by_others {
+                meanwhile.push(path);
+            }
+            !by_others
+        });
+        found
+    }
+
     fn after(&self) -> Result<Report, Error> {
-        let mut report = Report { changed: Vec::new(), uncovered: self.uncovered.clone() };
+        let mut report = Report { uncovered: self.uncovered.clone(), ..Report::default() };
         let asked = self.asked();
         let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
             report.uncovered.extend(base.uncovered.iter().cloned());
-            let found = base.differences();
+            let found = self.differences(base, &asked, &mut report.meanwhile);
             let remembered = self.remember(base, &found);
             if let Err(error) = &remembered {
                 report.uncovered.push(format!("the way back in {}: {error}", shown(&base.root)));
             }
-            for (at, difference) in found.into_iter().enumerate() {
-                let path = base.root.join(&difference.name);
-                let old = match &difference.before {
-                    Before::Was(seen) => base.content(seen).map_or(Side::Unknown, Side::Known),
-                    Before::Unknown => Side::Unknown,
-                    Before::Missing => Side::Missing,
-                };
-                let new = match difference.after {
-                    Some((_, content)) => content.map_or(Side::Unknown, Side::Known),
-                    None => Side::Missing,
-                };
-                let kept = remembered.is_ok() && at < MAX_CHANGED_FILES && old != Side::Unknown;
-                report.changed.push(self.changed(&asked, &path, (&old, &new), kept, &mut room));
+            for (at, one) in found.iter().enumerate() {
+                let path = base.root.join(&one.name);
+                let known = |state: &State, content: &Option<Vec<u8>>| *state == State::Missing || content.is_some();
+                let known = (known(&one.before, &one.old), known(&one.after, &one.new));
+                let kept = remembered.is_ok() && at < MAX_CHANGED_FILES && known.0;
+                let diff = || text::unified(&self.undo.name(&path), one.old.as_deref(), one.new.as_deref());
+                let diff = (known == (true, true)).then(diff).flatten().filter(|diff| diff.len() <= room);
+                room -= diff.as_ref().map_or(0, String::len);
+                report.changed.push(Changed {
+                    kept,
+                    diff,
+                    ..self.changed(&asked, &path, Kind::of(one.before, one.after))
+                });
             }
         }
         let guarded = self.told().guarded.clone();
@@ -255,12 +331,9 @@ impl Inner {
                 let noted = self.recorder.after(&self.undo.files, &place);
                 report.uncovered.extend(noted.err().map(|error| error.to_string()));
             }
-            let known =
-                self.undo.snapshots.changed(self.recorder.turn()).into_iter().find(|changed| changed.path == *path);
-            if let Some(known) = known {
-                let side = |is: bool| if is { Side::Unknown } else { Side::Missing };
-                let (old, new) = (side(known.kind != Kind::Added), side(known.kind != Kind::Deleted));
-                report.changed.push(self.changed(&asked, path, (&old, &new), known.kept, &mut room));
+            let turn = self.undo.snapshots.changed(self.recorder.turn());
+            if let Some(known) = turn.into_iter().find(|changed| changed.path == *path) {
+                report.changed.push(Changed { kept: known.kept, ..self.changed(&asked, path, known.kind) });
             }
         }
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
@@ -272,9 +345,9 @@ impl Inner {
     }
 
     /// For each path the tool that names it, and whether it was allowed.
-    fn asked(&self) -> BTreeMap<PathBuf, (Option<String>, bool)> {
+    fn asked(&self) -> Asked {
         let told = self.told();
-        let mut asked: BTreeMap<PathBuf, (Option<String>, bool)> = BTreeMap::new();
+        let mut asked = Asked::new();
         for item in self.conversation.now().items() {
             let Item::ToolCall(call) = item else { continue };
             let allowed = told.allowed.contains(&call.id);
@@ -294,64 +367,27 @@ impl Inner {
 
     /// Writes down what the files were, each on its own: a path that leads nowhere any more is no reason to lose the others.
     fn remember(&self, base: &Base, found: &[Difference]) -> Result<(), Error> {
-        let found = &found[..found.len().min(MAX_CHANGED_FILES)];
-        let folders: Vec<Vec<PathBuf>> = found.iter().map(|one| base.new_folders(&one.name)).collect();
-        let contents: Vec<Option<Vec<u8>>> = found
-            .iter()
-            .map(|one| match &one.before {
-                Before::Was(seen) => base.content(seen),
-                _ => None,
-            })
-            .collect();
-        let made = found.iter().zip(&contents).zip(&folders).map(|((difference, content), folders)| {
-            let before = match &difference.before {
-                Before::Missing => State::Missing,
-                Before::Was(seen) => {
-                    let hash = seen.kept.map_or_else(|| Hash::of(b""), |(_, hash)| hash);
-                    State::File { hash, size: seen.facts.size, mode: seen.facts.mode }
-                }
-                // Never put back: its old content is not there.
-                Before::Unknown => State::File { hash: Hash::of(b"?"), size: 1, mode: 0o644 },
-            };
-            let after = match &difference.after {
-                None => State::Missing,
-                Some((facts, Some(content))) => {
-                    State::File { hash: Hash::of(content), size: content.len() as u64, mode: facts.mode }
-                }
-                Some((facts, None)) => State::File { hash: Hash::of(b"?"), size: facts.size, mode: facts.mode },
-            };
-            let directories = if before == State::Missing { &folders[..] } else { &[] };
-            let (root, path) = (base.root.clone(), PathBuf::from(&difference.name));
-            Made { root, path, before, content: content.as_deref(), after, directories }
+        let mixed = self.told().mixed.clone();
+        let made = found.iter().take(MAX_CHANGED_FILES).map(|one| Made {
+            root: base.root.clone(),
+            path: PathBuf::from(&one.name),
+            before: one.before,
+            content: one.old.as_deref(),
+            after: one.after,
+            directories: &one.folders,
+            mixed: mixed.contains(&base.root.join(&one.name)),
         });
         if found.is_empty() { Ok(()) } else { Ok(self.recorder.made(made.collect())?) }
     }
 
     /// One changed file as it is reported.
-    fn changed(
-        &self,
-        asked: &BTreeMap<PathBuf, (Option<String>, bool)>,
-        path: &Path,
-        (old, new): (&Side, &Side),
-        kept: bool,
-        room: &mut usize,
-    ) -> Changed {
+    fn changed(&self, asked: &Asked, path: &Path, how: Kind) -> Changed {
         let (tool, allowed) = asked.get(path).cloned().unwrap_or_default();
-        let how = match (old, new) {
-            (Side::Missing, _) => HowChanged::Added,
-            (_, Side::Missing) => HowChanged::Deleted,
-            _ => HowChanged::Modified,
-        };
-        let mut diff = None;
-        if *old != Side::Unknown && *new != Side::Unknown {
-            diff = text::unified(&self.undo.name(path), old.bytes(), new.bytes()).filter(|diff| diff.len() <= *room);
-        }
-        *room -= diff.as_ref().map_or(0, String::len);
         let asked = match (allowed, self.told().command) {
             (true, _) => HowAsked::Asked,
             (false, true) => HowAsked::Command,
             (false, false) => HowAsked::Never,
         };
-        Changed { path: path.to_string_lossy().into_owned(), how, asked, tool, kept, diff }
+        Changed { path: path.to_string_lossy().into_owned(), how, asked, tool, kept: false, diff: None }
     }
 }

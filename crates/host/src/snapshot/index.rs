@@ -16,7 +16,7 @@ use std::{
         fs::DirBuilderExt as _,
     },
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 /// How long another process may take to change what is remembered.
@@ -123,6 +123,16 @@ pub(super) struct Disk {
 }
 
 impl Disk {
+    pub(super) fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_path_buf() }
+    }
+
+    /// The index, if it was written since.
+    pub(super) fn changed_since(&self, since: SystemTime) -> Option<Index> {
+        let written = fs::metadata(self.index()).and_then(|meta| meta.modified()).ok()?;
+        self.load().filter(|_| written >= since)
+    }
+
     /// Opens it and reads the index. The flag says that a damaged index was put aside.
     pub(super) fn open(dir: PathBuf) -> Result<(Self, Index, bool)> {
         let disk = Self { dir };

@@ -3,7 +3,7 @@
 use super::{
     Snapshots,
     hunks::{Hunk, hunks, take_back},
-    index::Entry,
+    index::{Entry, Index},
     place_of,
 };
 use crate::{
@@ -84,15 +84,44 @@ struct Seen {
 }
 
 impl Snapshots {
-    /// Puts back every file that the turn changed. A file that somebody else changed since, or in between, is left alone
-    /// and named, unless `force`. The undo is itself recorded and can be undone.
-    pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, force: bool) -> Undone {
-        self.put_back(files, turn, None, force)
-    }
-
-    /// Puts back one file.
-    pub fn undo_file(self: &Arc<Self>, files: &Files, turn: &str, path: &Path, force: bool) -> Undone {
-        self.put_back(files, turn, Some(path), force)
+    /// Puts back every file that the turn changed, or one of them. A file that somebody else changed since, or in between, is
+    /// left alone and named, unless `force`. The undo is itself recorded and can be undone.
+    pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
+        let (mut done, entries) = self.wanted(turn, only);
+        let undo = self.undo_turn(turn);
+        let recorded = files.clone().with_journal(self.begin(&*undo));
+        let mut left: Vec<&Entry> = entries.iter().rev().collect();
+        let mut put_back = Vec::new();
+        loop {
+            let mut refused = Vec::new();
+            let before = put_back.len();
+            for entry in left {
+                match self.restore(&recorded, entry, force) {
+                    Ok(()) => put_back.push(entry),
+                    Err(why) => refused.push((entry, why)),
+                }
+            }
+            // What stood in the way of one may be gone with another, such as a file where there was a folder.
+            left = refused.iter().map(|(entry, _)| *entry).collect();
+            if left.is_empty() || put_back.len() == before {
+                let refused = refused.into_iter().map(|(entry, why)| Refused { path: entry.full_path(), why });
+                done.refused.extend(refused);
+                break;
+            }
+        }
+        done.restored = put_back.iter().map(|entry| entry.full_path()).collect();
+        let marked = self.change(|index| {
+            for entry in &put_back {
+                mark(index, turn, &entry.full_path(), entry.before);
+            }
+            Ok(false)
+        });
+        if let (Err(error), false) = (marked, done.restored.is_empty()) {
+            let path = error.path().to_path_buf();
+            done.refused.push(Refused { path, why: Why::Failed(error) });
+        }
+        done.turn = self.lock().turns.iter().any(|turn| turn.id == undo).then_some(undo);
+        done
     }
 
     /// What an undo of the turn, or of one file in it, would do now. Changes nothing.
@@ -110,21 +139,14 @@ impl Snapshots {
 
     /// The places in which a text file differs from what it was before the turn.
     pub fn hunks(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<Vec<Hunk>, Refused> {
-        let refused = |why| Refused { path: path.to_path_buf(), why };
-        let entry = self.find(turn, path).ok_or(refused(Why::NotRecorded))?;
-        let found = place_of(files, &entry.full_path()).and_then(|place| files.look(&place));
-        let found = found.map_err(|error| refused(error.into()))?;
-        let (old, now) = self.texts(&entry, found).map_err(refused)?;
-        Ok(hunks(&old, &now))
+        let texts = self.find(files, turn, path).and_then(|(entry, _, found)| self.texts(&entry, found));
+        texts.map(|(old, now)| hunks(&old, &now)).map_err(|why| Refused { path: path.to_path_buf(), why })
     }
 
     /// What a file was before the turn, and what it is now.
     pub fn contents(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<Contents, Refused> {
-        let refused = |why| Refused { path: path.to_path_buf(), why };
-        let entry = self.find(turn, path).ok_or(refused(Why::NotRecorded))?;
-        let found = place_of(files, &entry.full_path()).and_then(|place| files.look(&place));
-        let found = found.map_err(|error| refused(error.into()))?;
-        self.both(&entry, found).map_err(refused)
+        let both = self.find(files, turn, path).and_then(|(entry, _, found)| self.both(&entry, found));
+        both.map_err(|why| Refused { path: path.to_path_buf(), why })
     }
 
     /// Takes back one of the [`Snapshots::hunks`]. Refused if the file changed since the turn in another way, unless
@@ -138,47 +160,33 @@ impl Snapshots {
         force: bool,
     ) -> std::result::Result<String, Refused> {
         let undo = self.undo_turn(turn);
-        self.try_hunk(files, turn, path, hunk, force, &undo)
-            .map(|()| undo)
-            .map_err(|why| Refused { path: path.to_path_buf(), why })
-    }
-
-    fn put_back(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
-        let (mut done, entries) = self.wanted(turn, only);
-        let undo = self.undo_turn(turn);
-        let recorded = files.clone().with_journal(self.begin(&*undo));
-        let mut left: Vec<&Entry> = entries.iter().rev().collect();
-        loop {
-            let before = done.restored.len();
-            let mut refused = Vec::new();
-            for entry in left {
-                match self.restore(&recorded, entry, force) {
-                    Ok(()) => done.restored.push(entry.full_path()),
-                    Err(why) => refused.push((entry, why)),
-                }
+        let work = || {
+            let (entry, place, found) = self.find(files, turn, path)?;
+            let now = Found::state_of(found.as_ref());
+            let version = found.as_ref().map(|found| found.version);
+            if !force && !entry.ours(&now) {
+                return Err(Why::ChangedSince);
             }
-            // What stood in the way of one may be gone with another, such as a file where there was a folder.
-            left = refused.iter().map(|(entry, _)| *entry).collect();
-            if left.is_empty() || done.restored.len() == before {
-                let refused = refused.into_iter().map(|(entry, why)| Refused { path: entry.full_path(), why });
-                done.refused.extend(refused);
-                break;
+            let (old, new) = self.texts(&entry, found)?;
+            let text = take_back(&old, &new, hunk).ok_or(Why::NoSuchHunk)?;
+            let recorded = files.clone().with_journal(self.begin(&*undo));
+            if text.is_empty() && entry.before == State::Missing {
+                recorded.delete(&place, expect(version))?;
+            } else {
+                let mode = match (now, entry.before) {
+                    (State::Missing, State::File { mode, .. }) => Some(mode),
+                    _ => None,
+                };
+                recorded.write(&place, text.as_bytes(), &how(version, mode))?;
             }
-        }
-        let marked = self.change(|index| {
-            for path in &done.restored {
-                if let Some(entry) = index.entry(turn, path) {
-                    entry.undone = true;
-                }
-            }
-            Ok(false)
-        });
-        if let (Err(error), false) = (marked, done.restored.is_empty()) {
-            let path = error.path().to_path_buf();
-            done.refused.push(Refused { path, why: Why::Failed(error) });
-        }
-        done.turn = self.lock().turns.iter().any(|turn| turn.id == undo).then_some(undo);
-        done
+            let after = Found::state_of(files.look(&place)?.as_ref());
+            Ok(self.change(|index| {
+                mark(index, turn, &entry.full_path(), after);
+                Ok(false)
+            })?)
+        };
+        work().map_err(|why| Refused { path: path.to_path_buf(), why })?;
+        Ok(undo)
     }
 
     /// The files of a turn that an undo is about.
@@ -206,10 +214,7 @@ impl Snapshots {
         if !force && (entry.mixed || !entry.ours(&now)) {
             return Err(Why::ChangedSince);
         }
-        let content = match entry.before {
-            State::Missing => Vec::new(),
-            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?,
-        };
+        let content = self.before(entry)?.unwrap_or_default();
         Ok(Some(Seen { place, version: found.map(|found| found.version), content }))
     }
 
@@ -232,75 +237,38 @@ impl Snapshots {
         Ok(())
     }
 
-    fn try_hunk(
-        self: &Arc<Self>,
-        files: &Files,
-        turn: &str,
-        path: &Path,
-        hunk: &Hunk,
-        force: bool,
-        undo: &str,
-    ) -> std::result::Result<(), Why> {
-        let entry = self.find(turn, path).ok_or(Why::NotRecorded)?;
-        let place = place_of(files, &entry.full_path())?;
-        let found = files.look(&place)?;
-        let now = Found::state_of(found.as_ref());
-        let version = found.as_ref().map(|found| found.version);
-        if !force && !entry.ours(&now) {
-            return Err(Why::ChangedSince);
-        }
-        let (old, new) = self.texts(&entry, found)?;
-        let text = take_back(&old, &new, hunk).ok_or(Why::NoSuchHunk)?;
-        let recorded = files.clone().with_journal(self.begin(undo));
-        if text.is_empty() && entry.before == State::Missing {
-            recorded.delete(&place, expect(version))?;
-        } else {
-            let mode = match (now, entry.before) {
-                (State::Missing, State::File { mode, .. }) => Some(mode),
-                _ => None,
-            };
-            recorded.write(&place, text.as_bytes(), &how(version, mode))?;
-        }
-        let after = Found::state_of(files.look(&place)?.as_ref());
-        Ok(self.change(|index| {
-            if let Some(entry) = index.entry(turn, &entry.full_path()) {
-                entry.undone = entry.before.same_content(&after);
-                entry.prior = Some(entry.after);
-                entry.after = after;
-            }
-            Ok(false)
-        })?)
-    }
-
     /// The text before the turn and the text now; a missing file is an empty text.
     fn texts(&self, entry: &Entry, now: Option<Found>) -> std::result::Result<(String, String), Why> {
-        let path = entry.full_path();
-        let text = |bytes: Vec<u8>| {
-            String::from_utf8(bytes)
-                .map_err(|error| Error::NotText { path: path.clone(), at: error.utf8_error().valid_up_to() })
+        let text = |bytes: Option<Vec<u8>>| {
+            let wrong = |at| Error::NotText { path: entry.full_path(), at };
+            String::from_utf8(bytes.unwrap_or_default()).map_err(|error| wrong(error.utf8_error().valid_up_to()))
         };
         let (old, now) = self.both(entry, now)?;
-        Ok((text(old.unwrap_or_default())?, text(now.unwrap_or_default())?))
+        Ok((text(old)?, text(now)?))
     }
 
     fn both(&self, entry: &Entry, now: Option<Found>) -> std::result::Result<Contents, Why> {
-        let old = match entry.before {
-            State::Missing => None,
-            State::File { hash, .. } => Some(self.disk.get(hash).filter(|_| entry.kept).ok_or(Why::NotKept)?),
-        };
-        let now = match now {
-            None => None,
-            Some(Found { content: Some(content), .. }) => Some(content),
-            Some(Found { version, .. }) => {
-                let path = entry.full_path();
-                return Err(Why::Failed(Error::TooLarge { path, size: version.size, limit: self.limit }));
-            }
-        };
-        Ok((old, now))
+        let now = now.map(|Found { content, version, .. }| {
+            let (path, size) = (entry.full_path(), version.size);
+            content.ok_or(Error::TooLarge { path, size, limit: self.limit })
+        });
+        Ok((self.before(entry)?, now.transpose()?))
     }
 
-    fn find(&self, turn: &str, path: &Path) -> Option<Entry> {
-        self.lock().entry(turn, path).cloned()
+    /// The content before the turn; `None` if there was no file.
+    fn before(&self, entry: &Entry) -> std::result::Result<Option<Vec<u8>>, Why> {
+        match entry.before {
+            State::Missing => Ok(None),
+            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).map(Some).ok_or(Why::NotKept),
+        }
+    }
+
+    /// What is known of a file in a turn, where it is, and what is there now.
+    fn find(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<(Entry, Place, Option<Found>), Why> {
+        let entry = self.lock().entry(turn, path).cloned().ok_or(Why::NotRecorded)?;
+        let place = place_of(files, &entry.full_path())?;
+        let found = files.look(&place)?;
+        Ok((entry, place, found))
     }
 
     /// The name under which the next undo of a turn is remembered: one that no turn has yet.
@@ -313,6 +281,19 @@ impl Snapshots {
                 return id;
             }
             number += 1;
+        }
+    }
+}
+
+/// Notes what a file is after an undo of a turn: whether that turn's change is still to be seen, and, if it was itself an
+/// undo, the change of the turn that it had undone.
+fn mark(index: &mut Index, turn: &str, path: &Path, now: State) {
+    let turns = std::iter::successors(Some(turn), |turn| turn.rsplit_once("~undo").map(|(of, _)| of));
+    for turn in turns {
+        if let Some(entry) = index.entry(turn, path) {
+            entry.prior = Some(entry.after);
+            entry.after = now;
+            entry.undone = entry.before.same_content(&now);
         }
     }
 }

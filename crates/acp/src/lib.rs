@@ -95,6 +95,7 @@ pub mod client;
 pub mod error;
 mod mailbox;
 mod options;
+pub mod proxy;
 mod wire;
 
 pub use error::{Error, Result, WireError};

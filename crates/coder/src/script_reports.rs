@@ -2,8 +2,11 @@
 
 use crate::model::Report;
 use crate::tools::ToolContext;
-use tieline::schema::{CommandsUpdate, CompactionUpdate, Items, Plan, PlanUpdate, UsageUpdate};
+use serde::Serialize;
+use std::time::Duration;
+use tieline::schema::{CommandsUpdate, CompactionUpdate, Decode, Items, Plan, PlanUpdate, UsageUpdate, from_json};
 use tieline::{Command, ConfigValue, Error, MessageKind, Patch, Result, StopReason, Update};
+use tieline_script::Compaction;
 
 /// Reports it. `Some` if the turn ends here.
 pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason>> {
@@ -11,9 +14,9 @@ pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason
     let session = reporter.turn.session();
     match report {
         Report::Title(title) => session.title(title).await?,
-        Report::Notice { severity, title } => ctx.notices.tell(severity, title, None).await,
+        Report::Notice { severity, title } => ctx.notices.tell(wire(&severity)?, title, None).await,
         Report::Commands(list) => {
-            let commands = list.into_iter().map(|(name, about)| Command::new(name, about)).collect();
+            let commands = list.into_iter().map(|offer| Command::new(offer.name, offer.description)).collect();
             reporter.turn.update(CommandsUpdate { commands, meta: None }).await?;
         }
         Report::Mode(id) => {
@@ -25,20 +28,23 @@ pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason
         Report::Context { used, size } => {
             reporter.update(UsageUpdate { used, size, ..UsageUpdate::default() }).await?;
         }
-        Report::Plan(entries) => reporter.update(PlanUpdate::from(Plan::main(entries))).await?,
-        Report::Compaction { id, status, summary, error } => {
+        Report::Plan(entries) => {
+            let entries = entries.iter().map(wire).collect::<Result<_>>()?;
+            reporter.update(PlanUpdate::from(Plan::main(entries))).await?;
+        }
+        Report::Compaction(Compaction { id, status, summary, error }) => {
             let update = CompactionUpdate {
                 compaction_id: id,
-                status,
+                status: wire(&status)?,
                 summary: summary.map_or(Patch::Keep, |text| Patch::Set(Items(vec![text.into()]))),
                 error: error.map_or(Patch::Keep, Patch::Set),
                 ..CompactionUpdate::default()
             };
             reporter.update(Update::Compaction(update)).await?;
         }
-        Report::Update(update) => reporter.update(*update).await?,
-        Report::Later { after, prompt } => {
-            if let Err(why) = ctx.commands.jobs().later(after, prompt) {
+        Report::Raw(raw) => reporter.update(wire::<Update>(&raw)?).await?,
+        Report::Later { after_ms, prompt } => {
+            if let Err(why) = ctx.commands.jobs().later(Duration::from_millis(after_ms), prompt) {
                 reporter.say(MessageKind::Agent, why).await?;
             }
         }
@@ -46,4 +52,10 @@ pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason
         Report::Fail { code, message } => return Err(Error::wire(code, message)),
     }
     Ok(None)
+}
+
+/// A value of a script as one of the protocol: both are written the same way.
+fn wire<T: Decode>(value: &impl Serialize) -> Result<T> {
+    let text = serde_json::to_string(value).map_err(Error::internal)?;
+    from_json(&text).map_err(Error::internal)
 }

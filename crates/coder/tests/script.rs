@@ -11,7 +11,7 @@ use harness::{Played, World, file, play, works};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tieline::Update;
-use tieline::schema::from_json_strict;
+use tieline::schema::{from_json, from_json_strict};
 use tieline_coder::model::script::{Script, scenarios};
 use tieline_coder::model::{Event, Message, Model, Report, Request, ToolRequest};
 
@@ -154,11 +154,11 @@ fn kind(report: &Report) -> &'static str {
         Report::Mode(_) => "mode",
         Report::Context { .. } => "context",
         Report::Plan(_) => "plan",
-        Report::Compaction { .. } => "compaction",
+        Report::Compaction(_) => "compaction",
         Report::Later { .. } => "later",
         Report::Stop(_) => "stop",
         Report::Fail { .. } => "fail",
-        Report::Update(update) => match &**update {
+        Report::Raw(raw) => match &from_json::<Update>(&raw.to_string()).expect("it was checked") {
             Update::Chunk(_) => "chunk",
             Update::Message(_) => "message",
             Update::ToolCall(_) => "tool_call",

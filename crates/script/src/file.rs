@@ -172,6 +172,7 @@ struct RawStep {
     run: Option<String>,
     usage: Option<Usage>,
     flood: Option<Flood>,
+    #[serde(default, deserialize_with = "crate::update::read")]
     update: Option<Update>,
     finish: Option<Finish>,
     error: Option<String>,

@@ -1,6 +1,7 @@
 //! The `update` step: things that are no model output.
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What an agent is made to report.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -50,8 +51,25 @@ pub enum Update {
     },
 }
 
+/// What can be reported, as it stands in a file.
+const KINDS: &str =
+    "`title`, `notice`, `commands`, `mode`, `context`, `plan`, `compaction`, `stop`, `fail`, `raw` or `later`";
+
+/// Reads what is reported: exactly one thing.
+pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Update>, D::Error> {
+    let wrong = |why: &str| D::Error::custom(format!("`update` reports one of {KINDS}, but {why}"));
+    let value = toml::Value::deserialize(from)?;
+    let keys: Vec<&str> = value.as_table().into_iter().flat_map(toml::Table::keys).map(String::as_str).collect();
+    match keys[..] {
+        [] => return Err(wrong("this one nothing")),
+        [_] => {}
+        _ => return Err(wrong(&format!("this one has `{}`", keys.join("`, `")))),
+    }
+    Update::deserialize(value).map(Some).map_err(|error| wrong(error.to_string().trim_end()))
+}
+
 /// How bad something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words as they stand in a file")]
 pub enum Severity {
@@ -71,7 +89,7 @@ pub struct Offer {
 }
 
 /// One entry of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlanEntry {
     /// What is to be done.
@@ -85,7 +103,7 @@ pub struct PlanEntry {
 }
 
 /// How far an entry of a plan is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words as they stand in a file")]
 pub enum Status {
@@ -96,7 +114,7 @@ pub enum Status {
 }
 
 /// How much an entry of a plan matters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words as they stand in a file")]
 pub enum Priority {
@@ -121,7 +139,7 @@ pub struct Compaction {
 }
 
 /// How far a compaction is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words as they stand in a file")]
 pub enum CompactionStatus {

@@ -9,13 +9,13 @@ pub mod provider;
 pub mod script;
 pub mod ways;
 
+pub use tieline_script::Update as Report;
 pub use ways::ways;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::schema::CompactionStatus;
-use tieline::{ContentBlock, PlanEntry, Raw, Severity, Update};
+use tieline::{ContentBlock, Raw};
 use tokio::sync::mpsc;
 
 /// Whether a model can be asked, once that is known.
@@ -138,62 +138,6 @@ pub enum Event {
     Report(Report),
     /// The answer is complete. Nothing comes after it.
     Finish(Finish),
-}
-
-/// Things a model can make the agent report.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Report {
-    /// The session has a new title.
-    Title(String),
-    /// Something to show in passing.
-    Notice {
-        /// How bad it is.
-        severity: Severity,
-        /// One line.
-        title: String,
-    },
-    /// These are the commands now: name and description of each.
-    Commands(Vec<(String, String)>),
-    /// Another mode is on: its id.
-    Mode(String),
-    /// How full the context is.
-    Context {
-        /// Tokens in the context.
-        used: u64,
-        /// Tokens that fit.
-        size: u64,
-    },
-    /// The whole plan as it is now.
-    Plan(Vec<PlanEntry>),
-    /// A compaction of the context began, went on or ended.
-    Compaction {
-        /// Which compaction.
-        id: String,
-        /// How far it is.
-        status: CompactionStatus,
-        /// The whole summary.
-        summary: Option<String>,
-        /// What failed.
-        error: Option<String>,
-    },
-    /// Any other update, sent as it is.
-    Update(Box<Update>),
-    /// Work starts by itself later, with this as what the model is told (current v2).
-    Later {
-        /// So long from now.
-        after: Duration,
-        /// What the model is told then.
-        prompt: String,
-    },
-    /// The turn ends at once, with this stop reason as on the wire. The reason may be one that nobody knows.
-    Stop(String),
-    /// The turn ends at once: the prompt is answered with this JSON-RPC error.
-    Fail {
-        /// The error code.
-        code: i64,
-        /// One sentence.
-        message: String,
-    },
 }
 
 /// Why an answer is complete.

@@ -2,9 +2,9 @@
 
 use crate::harness::{Played, play};
 use proptest::prelude::*;
-use tieline::PlanStatus;
 use tieline_coder::model::script::Script;
 use tieline_coder::model::{Report, ToolRequest};
+use tieline_script::Status;
 
 async fn puppet(prompt: &str) -> Played {
     let echo = |call: &ToolRequest, _: usize| (format!("{} gave this", call.name), false);
@@ -65,7 +65,7 @@ async fn the_puppet_reports_and_ends() {
         .map(|report| {
             let Report::Plan(entries) = report else { panic!("{report:?}") };
             assert_eq!(entries.iter().map(|entry| entry.content.as_str()).collect::<Vec<_>>(), ["A", "B", "C"]);
-            entries.iter().map(|entry| if entry.status == PlanStatus::Completed { 'x' } else { '-' }).collect()
+            entries.iter().map(|entry| if entry.status == Status::Completed { 'x' } else { '-' }).collect()
         })
         .collect();
     assert_eq!(marks, ["---", "x--", "xx-", "xxx"]);

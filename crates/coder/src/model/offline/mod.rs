@@ -18,7 +18,7 @@ use super::{Event, Finish, Message, Model, Reply, Report, Request, ToolRequest, 
 use memory::Memory;
 use player::Player;
 use std::hash::{Hash as _, Hasher as _};
-use tieline::Severity;
+use tieline_script::Severity;
 
 /// The id under which users choose it.
 pub const ID: &str = "offline";

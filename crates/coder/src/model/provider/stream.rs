@@ -8,8 +8,8 @@ use crate::http::{Body, Bytes, Request, Response, sse};
 use crate::model::{self, Event, ModelError, Report};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
-use tieline::Severity;
 use tieline_host::config::THOUGHT_LEVELS;
+use tieline_script::Severity;
 use tokio::sync::mpsc::Sender;
 
 /// As much of an error answer as is read, in bytes.

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tieline_rpc::sync::Lock;
-use tieline_script::{Script as Scenario, Step, Update, directed};
+use tieline_script::{Script as Scenario, Step, directed};
 
 /// No scenario needs a larger file.
 const MAX_FILE: u64 = 16 << 20;
@@ -81,7 +81,7 @@ impl Script {
 
     fn parse(name: &str, source: &str, text: &str) -> Result<Self, ScriptError> {
         let accepts = |step: &Step| match step {
-            Step::Update(Update::Raw(raw)) => play::update(raw).map(drop),
+            Step::Update(report) => play::check(report),
             _ => Ok(()),
         };
         let scenario = Scenario::parse(source, text, &accepts)?;

@@ -3,11 +3,10 @@
 use super::pick::View;
 use crate::mcp::tool_name;
 use crate::model::{Event, Finish, Message, ModelError, Report, Request, ToolRequest, Usage};
-use serde_json::{Value, json};
-use std::time::Duration;
-use tieline::schema::{CompactionStatus, from_json, to_json};
-use tieline::{ContentBlock, Dialect, PlanEntry, PlanPriority, PlanStatus, Severity};
-use tieline_script::{self as script, Call, Facts, Flood, Say, Step, Update, Wish};
+use serde_json::json;
+use tieline::schema::{from_json, to_json};
+use tieline::{ContentBlock, Dialect};
+use tieline_script::{self as script, Call, Facts, Flood, Say, Step, Wish};
 use tokio::sync::mpsc::{Sender, error::SendError};
 use tokio::time::sleep;
 
@@ -48,10 +47,13 @@ impl Performance {
                     let used = usage.input.saturating_add(usage.output);
                     out.send(Ok(Event::Usage(Usage { used, cost: usage.cost }))).await?;
                 }
-                Step::Update(step) => match report(step) {
-                    Ok(report) => out.send(Ok(Event::Report(report))).await?,
-                    Err(why) => out.send(Ok(Event::Text(format!("{why}\n")))).await?,
-                },
+                Step::Update(report) => {
+                    let event = match check(report) {
+                        Ok(()) => Event::Report(report.clone()),
+                        Err(why) => Event::Text(format!("{why}\n")),
+                    };
+                    out.send(Ok(event)).await?;
+                }
                 Step::Stall => {
                     out.closed().await;
                     return Ok(());
@@ -143,55 +145,9 @@ fn request(call: &Call, facts: &Facts) -> (String, String) {
     (name, arguments.to_string())
 }
 
-/// An update as it is on the wire.
-pub(super) fn update(raw: &Value) -> Result<tieline::Update, String> {
-    from_json(&raw.to_string()).map_err(|error| format!("`update.raw` is no update: {error}"))
-}
-
-/// What the agent is made to report.
-fn report(step: &Update) -> Result<Report, String> {
-    Ok(match step.clone() {
-        Update::Title(title) => Report::Title(title),
-        Update::Notice { severity, title } => {
-            let severity = match severity {
-                script::Severity::Info => Severity::Info,
-                script::Severity::Warning => Severity::Warning,
-                script::Severity::Error => Severity::Error,
-            };
-            Report::Notice { severity, title }
-        }
-        Update::Commands(offers) => {
-            Report::Commands(offers.into_iter().map(|offer| (offer.name, offer.description)).collect())
-        }
-        Update::Mode(id) => Report::Mode(id),
-        Update::Context { used, size } => Report::Context { used, size },
-        Update::Plan(entries) => Report::Plan(entries.into_iter().map(entry).collect()),
-        Update::Compaction(script::Compaction { id, status, summary, error }) => {
-            let status = match status {
-                script::CompactionStatus::InProgress => CompactionStatus::InProgress,
-                script::CompactionStatus::Completed => CompactionStatus::Completed,
-                script::CompactionStatus::Failed => CompactionStatus::Failed,
-                script::CompactionStatus::Cancelled => CompactionStatus::Cancelled,
-            };
-            Report::Compaction { id, status, summary, error }
-        }
-        Update::Stop(reason) => Report::Stop(reason),
-        Update::Fail { code, message } => Report::Fail { code, message },
-        Update::Raw(raw) => Report::Update(Box::new(update(&raw)?)),
-        Update::Later { after_ms, prompt } => Report::Later { after: Duration::from_millis(after_ms), prompt },
-    })
-}
-
-fn entry(entry: script::PlanEntry) -> PlanEntry {
-    let status = match entry.status {
-        script::Status::Pending => PlanStatus::Pending,
-        script::Status::InProgress => PlanStatus::InProgress,
-        script::Status::Completed => PlanStatus::Completed,
-    };
-    let priority = match entry.priority {
-        script::Priority::Low => PlanPriority::Low,
-        script::Priority::Medium => PlanPriority::Medium,
-        script::Priority::High => PlanPriority::High,
-    };
-    PlanEntry { content: entry.content, status, priority, meta: None }
+/// Says why something can't be reported, if it can't.
+pub(super) fn check(report: &Report) -> Result<(), String> {
+    let Report::Raw(raw) = report else { return Ok(()) };
+    let update = from_json::<tieline::Update>(&raw.to_string());
+    update.map(drop).map_err(|error| format!("`update.raw` is no update: {error}"))
 }

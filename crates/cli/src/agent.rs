@@ -1,11 +1,9 @@
 //! `tieline agent`: the built-in coding agent on standard input and output.
 
 use crate::login;
-use crate::shared::{Failed, USAGE, bad_choice, bad_config, note};
+use crate::shared::{Failed, USAGE, WRONG, bad_choice, bad_config, block_on, finish, note, print, table};
 use clap::{Args, Subcommand};
-use std::collections::HashSet;
-use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -13,17 +11,16 @@ use std::time::Duration;
 use tieline::Protocol;
 use tieline::agent::Server;
 use tieline_client::config::{Config, Flags, Sources};
-use tieline_coder::mcp::{Configure, Configured, Own, Usage};
 use tieline_coder::model::choose;
 use tieline_coder::model::offline::Offline;
-use tieline_coder::model::script::{Script, scenarios};
+use tieline_coder::model::script::{Script, Shipped, scenarios};
 use tieline_coder::{Coder, ConfigurePermissions, Keep, Settings};
 use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
 use tieline_rpc::sync::Lock as _;
 
 /// A cancelled turn is over when its tools are; that takes milliseconds unless a disk does not answer.
-const CANCEL: Duration = Duration::from_secs(10);
+const CANCEL_GRACE: Duration = Duration::from_secs(10);
 
 const IN_ZED: &str = r#"In Zed, for example:
 
@@ -130,13 +127,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         None if std::io::stdin().is_terminal() => Err((USAGE, AT_A_TERMINAL.to_owned())),
         None => serve(arguments),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((code, why)) => {
-            let _ = writeln!(std::io::stderr(), "tieline agent: {why}");
-            ExitCode::from(code)
-        }
-    }
+    finish("agent", done.map(|()| String::new()))
 }
 
 fn serve(arguments: Arguments) -> Result<(), Failed> {
@@ -152,7 +143,7 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
     settings.sandbox = arguments.sandbox;
     settings.mcp.start = Duration::from_secs(arguments.mcp_timeout);
     settings.mcp.call = Duration::from_secs(arguments.mcp_call_timeout);
-    settings.servers = Some(servers());
+    settings.own_servers = true;
     settings.keep = match (arguments.no_store, arguments.store) {
         (true, _) => Keep::Nothing,
         (false, Some(path)) => Keep::At(path),
@@ -165,13 +156,8 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
     if let Some(count) = arguments.keep_count {
         settings.retention = settings.retention.count(count);
     }
-    let server = Server::new(Coder::new(settings)).protocol(arguments.protocol).cancel_grace(CANCEL);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| (1, error.to_string()))?;
-    let done = runtime.block_on(server.serve_stdio());
-    // Work that blocks must not keep us here.
-    runtime.shutdown_timeout(Duration::from_millis(200));
-    done.map_err(|error| (1, error.to_string()))
+    let server = Server::new(Coder::new(settings)).protocol(arguments.protocol).cancel_grace(CANCEL_GRACE);
+    block_on(async { server.serve_stdio().await.map_err(|error| (WRONG, error.to_string())) })
 }
 
 /// The settings for the model that the user wants.
@@ -212,43 +198,6 @@ fn permissions(notes: Vec<String>) -> ConfigurePermissions {
     })
 }
 
-/// The MCP servers of the configuration that counts where a session works. What a project says counts once it is trusted.
-fn servers() -> Configure {
-    Arc::new(|cwd, named| {
-        Box::pin(async move {
-            let load = move || Config::load(&Sources::of(&cwd), &Flags::default());
-            let mut all = Configured::default();
-            let config = match tokio::task::spawn_blocking(load).await {
-                Ok(Ok(config)) => config,
-                Ok(Err(error)) => {
-                    all.warnings.push(format!("The MCP servers of the configuration are not used: {error}"));
-                    return all;
-                }
-                Err(_) => return all,
-            };
-            let mut told = HashSet::new();
-            for held in config.held_back.iter().filter(|held| held.key.starts_with("mcp.")) {
-                // Once for each server.
-                if told.insert(held.key.rsplit_once('.').map(|(server, _)| server.to_owned())) {
-                    all.warnings.push(held.to_string());
-                }
-            }
-            for (name, entry) in &config.mcp {
-                let server =
-                    if named.contains(name) || !entry.is_whole() { None } else { Some(entry.server(name).await) };
-                let server = server.transpose().unwrap_or_else(|error| {
-                    all.warnings.push(error.to_string());
-                    None
-                });
-                let (tools, without) = (entry.tools.clone(), entry.without.clone());
-                let usage = Usage { tools, without, timeout: entry.timeout };
-                all.servers.push(Own { name: name.clone(), server, usage });
-            }
-            all
-        })
-    })
-}
-
 /// A scenario by its name, or from a file.
 fn script(name: &str) -> Result<Script, String> {
     let known = scenarios().iter().any(|scenario| scenario.name == name);
@@ -259,13 +208,6 @@ fn script(name: &str) -> Result<Script, String> {
 }
 
 fn list() -> ExitCode {
-    let mut text = String::new();
-    let width = scenarios().iter().map(|scenario| scenario.name.len()).max().unwrap_or(0);
-    for scenario in scenarios() {
-        let _ = writeln!(text, "{:width$}  {}", scenario.name, scenario.description);
-    }
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
+    let row = |one: &Shipped| vec![one.name.to_owned(), one.description.to_owned()];
+    print(&table(&scenarios().iter().map(row).collect::<Vec<_>>()))
 }

@@ -58,8 +58,8 @@ pub struct Settings {
     pub http: Http,
     /// How long MCP servers may take.
     pub mcp: mcp::Limits,
-    /// What the configuration says about MCP servers.
-    pub servers: Option<mcp::Configure>,
+    /// Whether the MCP servers of the configuration that counts where a session works are used, too.
+    pub own_servers: bool,
     /// Whose models they are; it is who users log in to.
     pub provider: Option<Arc<Provider>>,
     /// How hard a model should think: a value of its `thought_level` option.
@@ -90,7 +90,7 @@ impl Settings {
             limits: Limits::default(),
             http: Http::default(),
             mcp: mcp::Limits::default(),
-            servers: None,
+            own_servers: false,
             provider: None,
             thought_level: None,
             base_url: None,

@@ -18,7 +18,8 @@ mod report;
 mod script_reports;
 mod secret;
 mod session;
-pub mod tools;
+pub mod text;
+mod tools;
 mod turn;
 mod workspace;
 

@@ -77,7 +77,7 @@ impl HttpError {
 }
 
 /// The last cause in a chain: the others only repeat what step it was.
-pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;

@@ -10,6 +10,7 @@ pub mod sse;
 mod tls;
 
 pub use body::Body;
+pub(crate) use error::innermost;
 pub use error::{HttpError, Phase};
 pub use http::{self, Request, Response};
 pub use hyper::body::Bytes;

@@ -5,7 +5,8 @@
 #![expect(deprecated)]
 
 use super::elicit;
-use super::link::{Link, Progress};
+use super::link::Link;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult, ElicitationAction,
     ElicitationCapability, FormElicitationCapability, Implementation, ListRootsResult, ProgressNotificationParam, Root,
@@ -73,8 +74,7 @@ impl ClientHandler for Desk {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let progress = Progress { done: params.progress, total: params.total, message: params.message };
-        self.link.advance(&params.progress_token, progress);
+        self.link.advance(params);
     }
 
     async fn on_custom_notification(&self, notification: CustomNotification, _: NotificationContext<RoleClient>) {
@@ -92,15 +92,8 @@ impl ClientHandler for Desk {
 
 /// A folder as an address.
 fn file_uri(path: &std::path::Path) -> String {
-    use std::fmt::Write as _;
-    let mut uri = String::from("file://");
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
-            byte => _ = write!(uri, "%{byte:02X}"),
-        }
-    }
-    uri
+    const PLAIN: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    format!("file://{}", percent_encode(path.as_os_str().as_encoded_bytes(), &PLAIN))
 }
 
 #[cfg(test)]

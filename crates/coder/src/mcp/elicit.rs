@@ -1,8 +1,8 @@
 //! A question of a server, passed on to the user through the client.
 
 use super::pages::{self, Pages};
-use super::text::{clean, code};
 use crate::secret;
+use crate::text::{clean, code};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::Value;
 use tieline::agent::ClientHandle;

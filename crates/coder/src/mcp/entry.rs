@@ -1,16 +1,16 @@
 //! A server as the client or the configuration names it: how it is reached, and which of its words are secrets.
 
-use super::own::Usage;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 use tieline::McpServer;
-use tieline::schema::{HttpHeader, McpHttp, McpStdio};
+use tieline::schema::{HttpHeader, McpStdio};
+use tieline_host::config::McpEntry;
 use tieline_host::run::base_environment;
 use tieline_process::{Guard, Ladder, Spec};
 
-/// A shorter value is no secret worth the trouble, and hiding it would make texts unreadable.
-const SHORTEST_SECRET: usize = 4;
+/// A shorter value, in bytes, is no secret worth the trouble, and hiding it would make texts unreadable.
+const MIN_SECRET_BYTES: usize = 4;
 /// How long a server is given to end by itself, and then to end when it is told to.
 const ENDING: Ladder = Ladder { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
 
@@ -20,20 +20,9 @@ pub struct Entry {
     /// What people, rules and tool names call it.
     pub name: String,
     /// How it is reached.
-    pub way: Way,
+    pub server: McpServer,
     /// How it is used.
-    pub usage: Usage,
-}
-
-/// How a server is reached.
-#[derive(Clone)]
-pub enum Way {
-    /// A child process.
-    Stdio(McpStdio),
-    /// Streamable HTTP.
-    Http(McpHttp),
-    /// The older way: server-sent events one way, POST the other.
-    Sse(McpHttp),
+    pub own: McpEntry,
 }
 
 impl fmt::Debug for Entry {
@@ -46,36 +35,36 @@ impl fmt::Debug for Entry {
 impl Entry {
     /// The entry of a session's setup; `None` for a kind that we don't know.
     pub fn of(server: McpServer) -> Option<Self> {
-        let (name, way) = match server {
-            McpServer::Stdio(server) => (server.name.clone(), Way::Stdio(server)),
-            McpServer::Http(server) => (server.name.clone(), Way::Http(server)),
-            McpServer::Sse(server) => (server.name.clone(), Way::Sse(server)),
+        let name = match &server {
+            McpServer::Stdio(stdio) => stdio.name.clone(),
+            McpServer::Http(http) | McpServer::Sse(http) => http.name.clone(),
             McpServer::Other(_) => return None,
         };
-        Some(Self { name, way, usage: Usage::default() })
+        Some(Self { name, server, own: McpEntry::default() })
     }
 
     /// Whether it is reached over the network.
     pub fn is_remote(&self) -> bool {
-        !matches!(self.way, Way::Stdio(_))
+        !matches!(self.server, McpServer::Stdio(_))
     }
 
     /// What kind of connection it is, for people.
     pub fn kind(&self) -> &'static str {
-        match self.way {
-            Way::Stdio(_) => "stdio",
-            Way::Http(_) => "http",
-            Way::Sse(_) => "sse",
+        match self.server {
+            McpServer::Stdio(_) => "stdio",
+            McpServer::Sse(_) => "sse",
+            McpServer::Http(_) | McpServer::Other(_) => "http",
         }
     }
 
     /// A text in which none of its secrets can be read: a server may print what it was given.
     pub fn without_secrets(&self, text: &str) -> String {
-        let values: Vec<&str> = match &self.way {
-            Way::Stdio(server) => server.env.iter().map(|one| one.value.as_str()).collect(),
-            Way::Http(server) | Way::Sse(server) => server.headers.iter().flat_map(parts).collect(),
+        let values: Vec<&str> = match &self.server {
+            McpServer::Stdio(server) => server.env.iter().map(|one| one.value.as_str()).collect(),
+            McpServer::Http(server) | McpServer::Sse(server) => server.headers.iter().flat_map(parts).collect(),
+            McpServer::Other(_) => Vec::new(),
         };
-        let mut values: Vec<&str> = values.into_iter().filter(|value| value.len() >= SHORTEST_SECRET).collect();
+        let mut values: Vec<&str> = values.into_iter().filter(|value| value.len() >= MIN_SECRET_BYTES).collect();
         // The longest first, so that no part of one is left.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
         values.into_iter().fold(text.to_owned(), |text, value| text.replace(value, "(hidden)"))
@@ -107,7 +96,7 @@ pub fn spec(server: &McpStdio, cwd: &Path) -> Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tieline::schema::EnvVariable;
+    use tieline::schema::{EnvVariable, McpHttp};
 
     #[test]
     fn secrets_are_hidden() {

@@ -2,11 +2,11 @@
 
 use super::Limits;
 use super::link::Link;
-use super::remote::{REFUSAL, refusal, target};
-use super::stdio::LONGEST;
+use super::remote::{Events, MAX_REFUSAL_BYTES, refusal, target};
+use super::stdio::MAX_MESSAGE_BYTES;
 use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use crate::http::http::{Method, Request, StatusCode, request::Builder};
-use crate::http::{Body, Bytes, Http, HttpError, Phase, sse};
+use crate::http::{Body, Bytes, Http, HttpError, Phase, Response};
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -29,11 +29,11 @@ const EVENTS: &str = "text/event-stream";
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 /// How often a stream of events that broke off is asked for again.
-const RETRIES: usize = 5;
+const MAX_RETRIES: usize = 5;
 /// The longest pause before that.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 /// So often a server may forget our session before the whole connection is made anew.
-const FORGOTTEN: usize = 20;
+const MAX_FORGOTTEN: usize = 20;
 
 type Failure = StreamableHttpError<HttpError>;
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -43,10 +43,10 @@ pub fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> 
     let (_, headers) = target(server)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(&*server.url);
     config.custom_headers = headers;
-    config.max_sse_event_size = LONGEST;
+    config.max_sse_event_size = MAX_MESSAGE_BYTES;
     // A server that can't be reached any more is told apart below; for all else a few attempts are enough.
     let mut retries = ExponentialBackoff::default();
-    (retries.max_times, retries.max_delay) = (Some(RETRIES), Some(LONGEST_PAUSE));
+    (retries.max_times, retries.max_delay) = (Some(MAX_RETRIES), Some(MAX_RETRY_PAUSE));
     config.retry_config = Arc::new(retries);
     // Whoever waits for an answer has a limit of his own.
     let http = http.times(limits.call.max(limits.start), None);
@@ -80,7 +80,7 @@ fn request(method: Method, uri: &str, session: Option<&Arc<str>>, auth: Option<S
 }
 
 impl Wire {
-    async fn send(&self, builder: Builder, body: Vec<u8>) -> Result<crate::http::Response<Body>, Failure> {
+    async fn send(&self, builder: Builder, body: Vec<u8>) -> Result<Response<Body>, Failure> {
         let request = builder.body(Bytes::from(body)).map_err(|_| unexpected("the request can't be written"))?;
         self.http.send(request).await.map_err(|error| {
             // Nobody is there any more: the connection is over, and a new one is tried.
@@ -91,9 +91,14 @@ impl Wire {
         })
     }
 
-    /// The server has forgotten our session. The next request begins a new one; its tools may be others.
-    fn expired(&self) -> Failure {
-        if self.forgotten.fetch_add(1, Ordering::Relaxed) < FORGOTTEN {
+    /// An answer that is none. If the server has forgotten our session, the next request begins a new one; its tools may be
+    /// others.
+    async fn refused(&self, mut answer: Response<Body>, in_session: bool) -> Failure {
+        let (status, body) = (answer.status(), answer.body_mut().start(MAX_REFUSAL_BYTES).await);
+        if !in_session || !is_forgotten(status, &body) {
+            return unexpected(refusal(status, &body));
+        }
+        if self.forgotten.fetch_add(1, Ordering::Relaxed) < MAX_FORGOTTEN {
             self.link.changed.notify_one();
         } else {
             self.link.end("it forgets every session");
@@ -112,37 +117,25 @@ fn unexpected(why: impl Into<String>) -> Failure {
     StreamableHttpError::UnexpectedServerResponse(why.into().into())
 }
 
-/// The events of a body.
-fn events(body: Body, most: usize, link: Arc<Link>) -> BoxStream<'static, Result<Sse, SseError>> {
-    unfold(Some((body, sse::Parser::new(most), link)), move |state| async move {
-        let (mut body, mut parser, link) = state?;
-        loop {
-            match parser.event() {
-                Some(Ok(event)) => {
-                    let filled = |text: String| (!text.is_empty()).then_some(text);
-                    let sse = Sse {
-                        event: filled(event.name),
-                        data: Some(event.data),
-                        id: filled(event.id),
-                        retry: parser.retry(),
-                    };
-                    return Some((Ok(sse), Some((body, parser, link))));
-                }
-                // Passed over: if the stream broke off here, the server would send it again, for ever.
-                Some(Err(sse::TooLong)) => {
-                    link.lose();
-                    continue;
-                }
-                None => {}
+/// The events of a body, as the library wants them.
+fn events(body: Body, link: &Arc<Link>) -> BoxStream<'static, Result<Sse, SseError>> {
+    unfold(Some(Events::new(body, link)), |events| async {
+        let mut events = events?;
+        match events.next().await {
+            Ok(Some(event)) => {
+                let filled = |text: String| (!text.is_empty()).then_some(text);
+                let (name, id, retry) = (filled(event.name), filled(event.id), events.retry());
+                Some((Ok(Sse { event: name, data: Some(event.data), id, retry }), Some(events)))
             }
-            match body.chunk().await {
-                Ok(Some(chunk)) => parser.push(&chunk),
-                Ok(None) => return None,
-                Err(error) => return Some((Err(SseError::Body(error.into())), None)),
-            }
+            Ok(None) => None,
+            Err(error) => Some((Err(SseError::Body(error.into())), None)),
         }
     })
     .boxed()
+}
+
+fn header(answer: &Response<Body>, name: &HeaderName) -> Option<String> {
+    answer.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
 impl StreamableHttpClient for Wire {
@@ -161,26 +154,16 @@ impl StreamableHttpClient for Wire {
             .header(ACCEPT, format!("{JSON}, {EVENTS}"))
             .header(CONTENT_TYPE, JSON);
         let mut answer = self.send(builder, serde_json::to_vec(&message)?).await?;
-        let status = answer.status();
-        let header =
-            |name: HeaderName| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let (kind, session) = (header(CONTENT_TYPE).unwrap_or_default(), header(SESSION));
-        match status {
+        let session = header(&answer, &SESSION);
+        match answer.status() {
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => return Ok(StreamableHttpPostResponse::Accepted),
-            status if !status.is_success() => {
-                let body = answer.body_mut().start(REFUSAL).await;
-                let forgotten = session_id.is_some() && is_forgotten(status, &body);
-                return Err(if forgotten { self.expired() } else { unexpected(refusal(status, &body)) });
-            }
+            status if !status.is_success() => return Err(self.refused(answer, session_id.is_some()).await),
             _ => {}
         }
-        if kind.starts_with(EVENTS) {
-            return Ok(StreamableHttpPostResponse::Sse(
-                events(answer.into_body(), LONGEST, Arc::clone(&self.link)),
-                session,
-            ));
+        if header(&answer, &CONTENT_TYPE).is_some_and(|kind| kind.starts_with(EVENTS)) {
+            return Ok(StreamableHttpPostResponse::Sse(events(answer.into_body(), &self.link), session));
         }
-        let body = answer.body_mut().bytes(LONGEST).await.map_err(StreamableHttpError::Client)?;
+        let body = answer.body_mut().bytes(MAX_MESSAGE_BYTES).await.map_err(StreamableHttpError::Client)?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             // What is said about a notification does not matter.
@@ -218,19 +201,15 @@ impl StreamableHttpClient for Wire {
         if let Some(id) = last_event_id {
             builder = builder.header(LAST_EVENT, id);
         }
-        let mut answer = self.send(builder, Vec::new()).await?;
-        let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let answer = self.send(builder, Vec::new()).await?;
+        let kind = header(&answer, &CONTENT_TYPE);
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportSse),
-            status if status.is_success() && kind.starts_with(EVENTS) => {
-                Ok(events(answer.into_body(), LONGEST, Arc::clone(&self.link)))
+            status if !status.is_success() => Err(self.refused(answer, session_id.is_some()).await),
+            _ if kind.as_ref().is_some_and(|kind| kind.starts_with(EVENTS)) => {
+                Ok(events(answer.into_body(), &self.link))
             }
-            status if status.is_success() => Err(StreamableHttpError::UnexpectedContentType(Some(kind.to_owned()))),
-            status => {
-                let body = answer.body_mut().start(REFUSAL).await;
-                let forgotten = session_id.is_some() && is_forgotten(status, &body);
-                Err(if forgotten { self.expired() } else { unexpected(refusal(status, &body)) })
-            }
+            _ => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
     }
 }

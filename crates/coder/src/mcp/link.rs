@@ -1,33 +1,24 @@
 //! What the parts of one connection tell each other: that it is over, that an answer was lost, how far a call is.
 
 use super::pages::Pages;
-use rmcp::model::ProgressToken;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
-use tieline_rpc::sync::Lock;
+use std::sync::Arc;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 
-/// How far a call is, as the server says.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Progress {
-    /// So much is done.
-    pub done: f64,
-    /// Of so much.
-    pub total: Option<f64>,
-    /// In words.
-    pub message: Option<String>,
-}
+/// How far a call is, as the server says; nothing before it did.
+pub type Progress = Option<ProgressNotificationParam>;
 
 /// As many messages as may wait to be taken by a server before nothing more is read from it.
-const SENDING: usize = 64;
+const MAX_SENDING: usize = 64;
 
 /// The state of one connection.
 #[derive(Debug)]
 pub struct Link {
     over: watch::Sender<Option<String>>,
     lost: watch::Sender<u64>,
-    calls: watch::Sender<usize>,
-    progress: Mutex<HashMap<ProgressToken, watch::Sender<Progress>>>,
+    /// The calls under way.
+    calls: watch::Sender<HashMap<ProgressToken, watch::Sender<Progress>>>,
     /// The server has other tools now.
     pub changed: Notify,
     /// The pages that the user was sent to.
@@ -41,19 +32,14 @@ impl Default for Link {
             over: watch::Sender::default(),
             lost: watch::Sender::default(),
             calls: watch::Sender::default(),
-            progress: Mutex::default(),
             changed: Notify::default(),
             pages: Pages::default(),
-            sending: Arc::new(Semaphore::new(SENDING)),
+            sending: Arc::new(Semaphore::new(MAX_SENDING)),
         }
     }
 }
 
 impl Link {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<ProgressToken, watch::Sender<Progress>>> {
-        self.progress.locked()
-    }
-
     /// A place among the messages that wait to be taken; given back when it is dropped.
     pub fn place(&self) -> impl Future<Output = Option<OwnedSemaphorePermit>> + Send + 'static {
         let sending = Arc::clone(&self.sending);
@@ -94,32 +80,30 @@ impl Link {
 
     /// A call began; how far it is comes from the receiver.
     pub fn begin(&self, token: ProgressToken) -> watch::Receiver<Progress> {
-        let (sender, receiver) = watch::channel(Progress::default());
-        self.waiting().insert(token, sender);
-        self.calls.send_modify(|count| *count += 1);
+        let (sender, receiver) = watch::channel(None);
+        self.calls.send_modify(|calls| drop(calls.insert(token, sender)));
         receiver
     }
 
     /// A call ended.
     pub fn finish(&self, token: &ProgressToken) {
-        self.waiting().remove(token);
-        self.calls.send_modify(|count| *count = count.saturating_sub(1));
+        self.calls.send_modify(|calls| drop(calls.remove(token)));
     }
 
     /// Whether a call is under way.
     pub fn is_busy(&self) -> bool {
-        *self.calls.borrow() > 0
+        !self.calls.borrow().is_empty()
     }
 
     /// Waits until no call is under way.
     pub async fn idle(&self) {
-        let _ = self.calls.subscribe().wait_for(|count| *count == 0).await;
+        let _ = self.calls.subscribe().wait_for(HashMap::is_empty).await;
     }
 
     /// The server says how far a call is.
-    pub fn advance(&self, token: &ProgressToken, progress: Progress) {
-        if let Some(sender) = self.waiting().get(token) {
-            sender.send_replace(progress);
+    pub fn advance(&self, progress: ProgressNotificationParam) {
+        if let Some(sender) = self.calls.borrow().get(&progress.progress_token) {
+            sender.send_replace(Some(progress));
         }
     }
 }

@@ -16,18 +16,18 @@ mod result;
 mod server;
 mod sse;
 mod stdio;
-mod text;
 mod tool;
 mod trouble;
 
 pub use name::tool_name;
-pub use own::{Configure, Configured, Own, Usage};
 
 use crate::agent::Settings;
 use crate::model::ToolSpec;
 use crate::notice::Notices;
+use crate::text::{code, line};
 use crate::tools::Prepared;
 use entry::Entry;
+use futures_util::future::join_all;
 use serde_json::Value;
 use server::{Around, Phase, Server};
 use std::collections::HashSet;
@@ -35,7 +35,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use text::{code, line};
 use tieline::agent::SessionHandle;
 use tieline::{McpServer, Severity};
 use tieline_rpc::sync::Lock;
@@ -44,18 +43,17 @@ use tokio::time::Instant;
 use tool::Remote;
 
 /// So long after a session was opened its turns wait for servers that are still starting.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// So long a turn waits for servers that were gone and are tried again.
-const MOMENT: Duration = Duration::from_secs(2);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(2);
 /// As many servers as a session can have.
-const MOST_SERVERS: usize = 32;
+const MAX_SERVERS: usize = 32;
 /// As many of their tools as the model is told of, all together.
-const MOST_TOOLS: usize = 110;
-
+const MAX_TOOLS: usize = 110;
 /// As many warnings about the configuration as are told.
-const MOST_WARNINGS: usize = 5;
+const MAX_WARNINGS: usize = 5;
 /// Of so many servers the model is told what they say about their use.
-const MOST_INSTRUCTIONS: usize = 4;
+const MAX_INSTRUCTIONS: usize = 4;
 
 /// How long servers may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,17 +88,9 @@ pub struct Servers {
     all: Vec<Arc<Server>>,
     notices: Arc<Notices>,
     /// What the user was told last about tools that the model is not told of.
-    told: Mutex<Vec<LeftOut>>,
+    told: Mutex<Vec<String>>,
     opened: Instant,
     _open: watch::Sender<()>,
-}
-
-/// A server with tools that the model is not told of.
-#[derive(Clone, PartialEq, Eq)]
-struct LeftOut {
-    server: String,
-    count: usize,
-    of: usize,
 }
 
 impl Servers {
@@ -114,25 +104,18 @@ impl Servers {
         settings: &Settings,
     ) -> Self {
         let mut entries: Vec<Entry> = servers.into_iter().filter_map(Entry::of).collect();
-        if let Some(configure) = &settings.servers {
-            let named = entries.iter().map(|entry| entry.name.clone()).collect();
-            let Configured { servers, warnings } = configure(roots.first().cloned().unwrap_or_default(), named).await;
-            for warning in warnings.into_iter().take(MOST_WARNINGS) {
+        if settings.own_servers {
+            let warnings = own::add(&mut entries, roots.first().cloned().unwrap_or_default()).await;
+            for warning in warnings.into_iter().take(MAX_WARNINGS) {
                 notices.tell(Severity::Warning, warning, None).await;
-            }
-            for Own { name, server, usage } in servers {
-                if !entries.iter().any(|entry| entry.name == name) {
-                    entries.extend(server.and_then(Entry::of));
-                }
-                entries.iter_mut().filter(|entry| entry.name == name).for_each(|entry| entry.usage.clone_from(&usage));
             }
         }
         let roots: Arc<[PathBuf]> = roots.into();
         let (open, closing) = watch::channel(());
         let mut all: Vec<Arc<Server>> = Vec::new();
         for entry in entries {
-            if all.len() == MOST_SERVERS || all.iter().any(|known| known.entry.name == entry.name) {
-                let why = if all.len() == MOST_SERVERS { "there are too many" } else { "another one has its name" };
+            if all.len() == MAX_SERVERS || all.iter().any(|known| known.entry.name == entry.name) {
+                let why = if all.len() == MAX_SERVERS { "there are too many" } else { "another one has its name" };
                 let title = format!("MCP server {} is not used: {why}.", code(&entry.name));
                 notices.tell(Severity::Warning, title, None).await;
                 continue;
@@ -149,35 +132,30 @@ impl Servers {
     /// Waits for servers that are still starting, but only in the first seconds of a session; tries those again that are
     /// gone, and waits a moment for them.
     pub async fn settle(&self) {
-        let all = async {
-            for server in &self.all {
-                server.settled().await;
-            }
-        };
-        let _ = tokio::time::timeout_at(self.opened + PATIENCE, all).await;
-        let gone: Vec<&Arc<Server>> = self.all.iter().filter(|server| server.poke()).collect();
-        let all = async {
-            for server in gone {
-                server.settled().await;
-            }
-        };
-        let _ = tokio::time::timeout(MOMENT, all).await;
+        let settled = join_all(self.all.iter().map(|server| server.settled()));
+        let _ = tokio::time::timeout_at(self.opened + START_TIMEOUT, settled).await;
+        let gone = self.all.iter().filter(|server| server.poke()).map(|server| server.settled());
+        let _ = tokio::time::timeout(RETRY_TIMEOUT, join_all(gone)).await;
     }
 
-    /// The tools of all servers that work, as far as there is room and no two share a name; and what is left out.
-    fn room(&self) -> (Vec<Arc<Remote>>, Vec<LeftOut>) {
+    /// The tools of all servers that work, as far as there is room and no two share a name; and what the user is told of what is left out.
+    fn room(&self) -> (Vec<Arc<Remote>>, Vec<String>) {
         let (mut tools, mut names, mut left_out) = (Vec::new(), HashSet::new(), Vec::new());
         for server in self.all.iter().filter(|server| server.phase() == Phase::Ready) {
-            let (all, before) = (server.tools(), tools.len());
-            let of = all.len();
+            let all = server.state().tools.clone();
+            let (of, before) = (all.len(), tools.len());
             for tool in all {
-                if tools.len() < MOST_TOOLS && names.insert(tool.name.clone()) {
+                if tools.len() < MAX_TOOLS && names.insert(tool.name.clone()) {
                     tools.push(tool);
                 }
             }
             let count = of - (tools.len() - before);
             if count > 0 {
-                left_out.push(LeftOut { server: server.entry.name.clone(), count, of });
+                left_out.push(format!(
+                    "MCP server {}: {count} of its {of} tools are left out, because a model is told of at most {MAX_TOOLS} \
+                     tools of MCP servers.",
+                    code(&server.entry.name)
+                ));
             }
         }
         (tools, left_out)
@@ -191,16 +169,8 @@ impl Servers {
     /// The tools of all servers that work, for the model. The user hears which are left out.
     pub async fn offer(&self) -> Vec<ToolSpec> {
         let (tools, left_out) = self.room();
-        let told = {
-            let mut told = self.told.locked();
-            std::mem::replace(&mut *told, left_out.clone())
-        };
-        for LeftOut { server, count, of } in left_out.iter().filter(|one| !told.contains(one)) {
-            let title = format!(
-                "MCP server {}: {count} of its {of} tools are left out, because a model is told of at most {MOST_TOOLS} \
-                 tools of MCP servers.",
-                code(server)
-            );
+        let told = std::mem::replace(&mut *self.told.locked(), left_out.clone());
+        for title in left_out.into_iter().filter(|title| !told.contains(title)) {
             self.notices.tell(Severity::Warning, title, None).await;
         }
         let spec = |tool: Arc<Remote>| ToolSpec {
@@ -214,9 +184,9 @@ impl Servers {
     /// What the servers that work say about their use, for the model.
     pub fn instructions(&self) -> String {
         let ready = self.all.iter().filter(|server| server.phase() == Phase::Ready);
-        let said = ready.map(|server| (code(&server.entry.name), server.instructions()));
+        let said = ready.map(|server| (code(&server.entry.name), server.state().instructions.clone()));
         let mut all = String::new();
-        for (name, text) in said.filter(|(_, text)| !text.is_empty()).take(MOST_INSTRUCTIONS) {
+        for (name, text) in said.filter(|(_, text)| !text.is_empty()).take(MAX_INSTRUCTIONS) {
             let _ = write!(all, "\nThe MCP server {name} says about its tools:\n\n{text}\n");
         }
         all
@@ -226,7 +196,7 @@ impl Servers {
     pub fn find(&self, name: &str) -> Option<Found> {
         let (ready, others): (Vec<_>, Vec<_>) = self.all.iter().partition(|server| server.phase() == Phase::Ready);
         ready.into_iter().chain(others).find_map(|server| {
-            let tool = server.tools().into_iter().find(|tool| tool.name == name)?;
+            let tool = server.state().tools.iter().find(|tool| tool.name == name)?.clone();
             Some(Found { server: Arc::clone(server), tool })
         })
     }
@@ -241,12 +211,12 @@ impl Servers {
         for server in &self.all {
             let state = match server.phase() {
                 Phase::Starting => "is starting".to_owned(),
-                Phase::Ready => format!("is ready: {}", server.about()),
+                Phase::Ready => format!("is ready: {}", server.state().about),
                 Phase::Lost(why) => format!("is gone and is tried again: {why}"),
                 Phase::Down(why) => format!("can't be used: {why}"),
             };
             let _ = writeln!(text, "- {} ({}) {state}", code(&server.entry.name), server.entry.kind());
-            for tool in server.tools() {
+            for tool in &server.state().tools {
                 let _ = writeln!(text, "  - {}: {}", code(&tool.tool), line(&tool.description, 100));
             }
         }

@@ -1,60 +1,47 @@
 //! What the user's configuration says about servers: those that every session has besides the client's, and how any of
-//! them is used. Whoever starts the agent reads it, because it knows whom the user trusts.
+//! them is used.
 
-use std::future::Future;
+use super::entry::Entry;
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
-use tieline::McpServer;
+use tieline_host::config::{Config, Flags, McpEntry, Sources};
 
-/// Reads the configuration that counts in a working directory. The names are those of the client's servers: for them
-/// nothing is made ready.
-pub type Configure =
-    Arc<dyn Fn(PathBuf, Vec<String>) -> Pin<Box<dyn Future<Output = Configured> + Send>> + Send + Sync>;
-
-/// What the configuration says.
-#[derive(Default)]
-pub struct Configured {
-    /// Servers by name.
-    pub servers: Vec<Own>,
-    /// What the user should know, such as a file that does not count. Safe to show.
-    pub warnings: Vec<String>,
-}
-
-/// A server of the configuration.
-pub struct Own {
-    /// What it is called.
-    pub name: String,
-    /// How it is reached. `None`: only the client can say, and this is how it is used then.
-    pub server: Option<McpServer>,
-    /// How it is used.
-    pub usage: Usage,
-}
-
-/// How a server is used.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Only these tools, if there are any; a name that ends with `*` stands for all that begin so.
-    pub tools: Vec<String>,
-    /// Not these tools.
-    pub without: Vec<String>,
-    /// How long it may take to start, to answer a call or to report progress.
-    pub timeout: Option<Duration>,
-}
-
-impl Usage {
-    /// Whether a tool is used.
-    pub fn wants(&self, tool: &str) -> bool {
-        let named = |list: &[String]| list.iter().any(|name| fits(name, tool));
-        (self.tools.is_empty() || named(&self.tools)) && !named(&self.without)
+/// Adds the servers of the configuration that counts in this folder, where their names are still free, and how it wants any
+/// of them used. What a project says counts once it is trusted. Gives what the user should know; it is safe to show.
+pub async fn add(entries: &mut Vec<Entry>, cwd: PathBuf) -> Vec<String> {
+    let load = move || Config::load(&Sources::of(&cwd), &Flags::default());
+    let config = match tokio::task::spawn_blocking(load).await {
+        Ok(Ok(config)) => config,
+        Ok(Err(error)) => return vec![format!("The MCP servers of the configuration are not used: {error}")],
+        Err(_) => return Vec::new(),
+    };
+    let mut told = HashSet::new();
+    let held = config.held_back.iter().filter(|held| held.key.starts_with("mcp."));
+    // Once for each server.
+    let held = held.filter(|held| told.insert(held.key.rsplit_once('.').map(|(server, _)| server)));
+    let mut warnings: Vec<String> = held.map(ToString::to_string).collect();
+    for (name, own) in config.mcp {
+        if own.is_whole() && !entries.iter().any(|entry| entry.name == name) {
+            match own.server(&name).await {
+                Ok(server) => entries.extend(Entry::of(server)),
+                Err(error) => warnings.push(error.to_string()),
+            }
+        }
+        entries.iter_mut().filter(|entry| entry.name == name).for_each(|entry| entry.own.clone_from(&own));
     }
+    warnings
+}
 
-    /// The names that fit none of these tools.
-    pub fn misses(&self, tools: &[String]) -> Vec<&str> {
-        let named = |name: &&String| !tools.iter().any(|tool| fits(name, tool));
-        self.tools.iter().chain(&self.without).filter(named).map(String::as_str).collect()
-    }
+/// Whether a tool is used. A name that ends with `*` stands for all that begin so.
+pub fn wants(own: &McpEntry, tool: &str) -> bool {
+    let named = |list: &[String]| list.iter().any(|name| fits(name, tool));
+    (own.tools.is_empty() || named(&own.tools)) && !named(&own.without)
+}
+
+/// The names that fit none of these tools.
+pub fn misses<'a>(own: &'a McpEntry, tools: &[String]) -> Vec<&'a str> {
+    let named = |name: &&String| !tools.iter().any(|tool| fits(name, tool));
+    own.tools.iter().chain(&own.without).filter(named).map(String::as_str).collect()
 }
 
 fn fits(name: &str, tool: &str) -> bool {
@@ -72,7 +59,7 @@ mod tests {
     fn which_tools_are_used() {
         let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let check = |tools: &[&str], without: &[&str], tool: &str| {
-            Usage { tools: list(tools), without: list(without), timeout: None }.wants(tool)
+            wants(&McpEntry { tools: list(tools), without: list(without), ..McpEntry::default() }, tool)
         };
         for (tools, without, tool, expect) in [
             (&[][..], &[][..], "read", true),
@@ -85,7 +72,7 @@ mod tests {
         ] {
             assert_eq!(check(tools, without, tool), expect, "{tools:?} {without:?} {tool}");
         }
-        let usage = Usage { tools: list(&["a", "b*"]), without: list(&["c"]), timeout: None };
-        assert_eq!(usage.misses(&list(&["a", "bc"])), ["c"]);
+        let own = McpEntry { tools: list(&["a", "b*"]), without: list(&["c"]), ..McpEntry::default() };
+        assert_eq!(misses(&own, &list(&["a", "bc"])), ["c"]);
     }
 }

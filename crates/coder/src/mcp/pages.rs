@@ -2,13 +2,13 @@
 
 use crate::secret;
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
 use tieline_host::rules::Host;
 use tieline_rpc::sync::Lock;
 
 /// As many pages of one server as may be open; older ones are forgotten.
-const MOST: usize = 8;
+const MAX_PAGES: usize = 8;
 /// Parts of addresses that are no secrets, though they sound like it: the first step of an OAuth 1.0a login.
 const PLAIN: &[&str] = &["oauth_token", "request_token"];
 
@@ -23,17 +23,13 @@ struct Page {
 }
 
 impl Pages {
-    fn list(&self) -> MutexGuard<'_, VecDeque<Page>> {
-        self.0.locked()
-    }
-
     /// Takes note of a page. Gives the name that the client is told: servers don't know each other, so two of them may
     /// choose the same one.
     pub fn open(&self, theirs: &str) -> String {
         static LAST: AtomicU64 = AtomicU64::new(0);
         let ours = format!("page-{}", LAST.fetch_add(1, Ordering::Relaxed) + 1);
-        let mut list = self.list();
-        if list.len() == MOST {
+        let mut list = self.0.locked();
+        if list.len() == MAX_PAGES {
             list.pop_front();
         }
         list.push_back(Page { ours: ours.clone(), theirs: theirs.to_owned() });
@@ -42,12 +38,12 @@ impl Pages {
 
     /// The user did not go there.
     pub fn forget(&self, ours: &str) {
-        self.list().retain(|page| page.ours != ours);
+        self.0.locked().retain(|page| page.ours != ours);
     }
 
     /// The server says that the user is done there. Gives what the client calls it; nothing if it is not open.
     pub fn done(&self, theirs: &str) -> Option<String> {
-        let mut list = self.list();
+        let mut list = self.0.locked();
         let at = list.iter().position(|page| page.theirs == theirs)?;
         list.remove(at).map(|page| page.ours)
     }
@@ -79,8 +75,8 @@ mod tests {
         one.forget(&ours[0]);
         assert_eq!(one.done("login"), None);
         let first = one.open("first");
-        (0..MOST).for_each(|_| drop(one.open("more")));
-        assert!(one.list().len() == MOST && one.list().iter().all(|page| page.ours != first));
+        (0..MAX_PAGES).for_each(|_| drop(one.open("more")));
+        assert!(one.0.locked().len() == MAX_PAGES && one.0.locked().iter().all(|page| page.ours != first));
     }
 
     #[test]

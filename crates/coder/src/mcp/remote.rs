@@ -1,12 +1,50 @@
-//! What both ways over HTTP share: the address, the headers of the entry, and how a refusal is told.
+//! What both ways over HTTP share: the address, the headers of the entry, the events of a stream, and how a refusal is told.
 
+use super::link::Link;
+use super::stdio::MAX_MESSAGE_BYTES;
 use crate::http::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use crate::http::http::{StatusCode, Uri};
+use crate::http::{Body, HttpError, sse};
 use std::collections::HashMap;
+use std::sync::Arc;
 use tieline::schema::McpHttp;
 
 /// As much of a refusal as is told, in bytes.
-pub const REFUSAL: usize = 300;
+pub const MAX_REFUSAL_BYTES: usize = 300;
+
+/// The events of a body.
+pub struct Events {
+    body: Body,
+    parser: sse::Parser,
+    link: Arc<Link>,
+}
+
+impl Events {
+    /// Reads a body.
+    pub fn new(body: Body, link: &Arc<Link>) -> Self {
+        Self { body, parser: sse::Parser::new(MAX_MESSAGE_BYTES), link: Arc::clone(link) }
+    }
+
+    /// The next event; `None` at the end. Safe to drop while waiting: nothing read is lost.
+    pub async fn next(&mut self) -> Result<Option<sse::Event>, HttpError> {
+        loop {
+            match self.parser.event() {
+                Some(Ok(event)) => return Ok(Some(event)),
+                // Passed over: if the stream broke off here, the server would send it again, for ever.
+                Some(Err(sse::TooLong)) => self.link.lose(),
+                None => match self.body.chunk().await? {
+                    Some(chunk) => self.parser.push(&chunk),
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// How long the server wants us to wait before we connect again, in milliseconds.
+    pub fn retry(&self) -> Option<u64> {
+        self.parser.retry()
+    }
+}
 
 /// The address and the headers of an entry, or what is wrong with them. Never repeats a value.
 pub fn target(server: &McpHttp) -> Result<(Uri, HashMap<HeaderName, HeaderValue>), String> {
@@ -16,7 +54,7 @@ pub fn target(server: &McpHttp) -> Result<(Uri, HashMap<HeaderName, HeaderValue>
     }
     let mut headers = HashMap::new();
     for header in &server.headers {
-        let bad = || format!("its header `{}` is not right", super::text::line(&header.name, 40));
+        let bad = || format!("its header `{}` is not right", crate::text::line(&header.name, 40));
         let name = HeaderName::try_from(&header.name).map_err(|_| bad())?;
         let mut value = HeaderValue::try_from(&header.value).map_err(|_| bad())?;
         value.set_sensitive(true);
@@ -44,7 +82,7 @@ pub fn refusal(status: StatusCode, body: &str) -> String {
         }
         _ => "",
     };
-    let body = super::text::line(body, REFUSAL);
+    let body = crate::text::line(body, MAX_REFUSAL_BYTES);
     let said = if body.is_empty() { String::new() } else { format!(" ({body})") };
     format!("it answered with {}{hint}{said}", status.as_u16())
 }

@@ -1,6 +1,6 @@
 //! What a tool of a server gave back, as the model and the client get it.
 
-use super::text::{code, line};
+use crate::text::{code, line};
 use crate::tools::Output;
 use rmcp::model::{CallToolResult, CustomResult, ServerResult};
 use serde_json::{Value, json};

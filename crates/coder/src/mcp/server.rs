@@ -2,14 +2,14 @@
 //! again once; a server on the network that goes away is tried again for a while, and then whenever a turn begins.
 
 use super::desk::Desk;
-use super::entry::{Entry, Way};
+use super::entry::Entry;
 use super::link::Link;
-use super::text::{clean, code, line};
-use super::tool::{Listing, Remote};
+use super::tool::{Listing, MAX_PAGES, MAX_TOOLS, Remote};
 use super::trouble::{Trouble, in_words, last_words, refused};
-use super::{Limits, http, sse, stdio};
+use super::{Limits, http, own, sse, stdio};
 use crate::http::Http;
 use crate::notice::Notices;
+use crate::text::{clean, code, line};
 use rmcp::model::PaginatedRequestParams;
 use rmcp::service::RunningService;
 use rmcp::transport::IntoTransport;
@@ -17,33 +17,30 @@ use rmcp::{Peer, RoleClient};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-use tieline::Severity;
 use tieline::agent::SessionHandle;
+use tieline::{McpServer, Severity};
 use tieline_process::ChildProcess;
 use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How long a server may take to list its tools again.
-const LIST: Duration = Duration::from_secs(30);
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// So long is waited between two listings: a server may say all the time that its list has changed.
-const OFTEN: Duration = Duration::from_millis(250);
+const LIST_PAUSE: Duration = Duration::from_millis(250);
 /// So long is waited for the end of a process whose streams have ended.
-const EXIT: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the end of a connection may take before its process is ended.
-const CLOSE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// So many seconds are waited before each attempt to reach a server on the network that went away.
-const AGAIN: [u64; 9] = [0, 1, 2, 4, 8, 15, 30, 30, 30];
+const REMOTE_RETRY_SECONDS: [u64; 9] = [0, 1, 2, 4, 8, 15, 30, 30, 30];
 /// A process that dies is started once more, at once.
-const ONCE: [u64; 1] = [0];
+const CHILD_RETRY_SECONDS: [u64; 1] = [0];
 /// A connection that held so long was a good one: after it all attempts are there again.
-const STEADY: Duration = Duration::from_mins(1);
-
-/// As many tools that the configuration does not want as are remembered.
-const MOST_UNWANTED: usize = 1000;
+const STEADY_TIME: Duration = Duration::from_mins(1);
 
 /// As much of a server's instructions as the model is told, in characters.
-const INSTRUCTIONS: usize = 600;
+const MAX_INSTRUCTION_CHARACTERS: usize = 600;
 
 /// How far a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,14 +80,16 @@ pub struct Server {
     state: Mutex<State>,
 }
 
+/// What a server said last.
 #[derive(Default)]
-struct State {
+pub struct State {
     connection: Option<(Peer<RoleClient>, Arc<Link>)>,
-    tools: Vec<Arc<Remote>>,
+    /// Its tools.
+    pub tools: Vec<Arc<Remote>>,
     /// Who it says it is.
-    about: String,
+    pub about: String,
     /// How it wants to be used, as it says.
-    instructions: String,
+    pub instructions: String,
     /// The user knows that so many tools are left out.
     told: usize,
 }
@@ -104,14 +103,15 @@ struct Connection {
 impl Server {
     /// A server that is not started yet.
     pub fn new(entry: Entry, mut around: Around, notices: Arc<Notices>) -> Self {
-        if let Some(limit) = entry.usage.timeout {
+        if let Some(limit) = entry.own.timeout {
             around.limits = Limits { start: limit, call: limit };
         }
         let phase = watch::Sender::new(Phase::Starting);
         Self { entry, around, notices, phase, wake: Notify::new(), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    /// What it said last.
+    pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.locked()
     }
 
@@ -123,21 +123,6 @@ impl Server {
     /// Waits until it works or is known not to.
     pub async fn settled(&self) {
         let _ = self.phase.subscribe().wait_for(|phase| *phase != Phase::Starting).await;
-    }
-
-    /// Its tools, as it listed them last.
-    pub fn tools(&self) -> Vec<Arc<Remote>> {
-        self.state().tools.clone()
-    }
-
-    /// Who it says it is.
-    pub fn about(&self) -> String {
-        self.state().about.clone()
-    }
-
-    /// How it wants to be used, as it says.
-    pub fn instructions(&self) -> String {
-        self.state().instructions.clone()
     }
 
     /// The way to it, or why there is none.
@@ -170,7 +155,7 @@ impl Server {
     /// Starts it and sees to it until `closing` says that the session is over, or until it is of no use any more.
     pub async fn keep(self: Arc<Self>, mut closing: watch::Receiver<()>) {
         let remote = self.entry.is_remote();
-        let waits = if remote { &AGAIN[..] } else { &ONCE };
+        let waits = if remote { &REMOTE_RETRY_SECONDS[..] } else { &CHILD_RETRY_SECONDS };
         let mut left = waits.iter();
         // Whether it ever worked, whether the user knows that it is gone, and that it is given up.
         let (mut worked, mut missed, mut given_up) = (false, false, false);
@@ -190,7 +175,7 @@ impl Server {
                     (worked, given_up) = (true, false);
                     let since = Instant::now();
                     let Some(trouble) = self.attend(connection, &mut closing).await else { return };
-                    if remote && since.elapsed() >= STEADY {
+                    if remote && since.elapsed() >= STEADY_TIME {
                         left = waits.iter();
                     }
                     missed = false;
@@ -242,7 +227,7 @@ impl Server {
 
     /// It is there again; the user is told.
     async fn back(&self, what: &str) {
-        let count = self.tools().len();
+        let count = self.state().tools.len();
         let title = format!("MCP server {} {what}, with {count} tools.", code(&self.entry.name));
         self.notices.tell(Severity::Info, title, None).await;
     }
@@ -253,35 +238,30 @@ impl Server {
         let Around { http, limits, .. } = &self.around;
         let limit = limits.start;
         let late = || format!("it did not answer within {} s", limit.as_secs());
-        match &self.entry.way {
-            Way::Stdio(server) => {
+        let running = match &self.entry.server {
+            McpServer::Stdio(server) => {
                 let cwd = self.around.roots.first().cloned().unwrap_or_default();
-                let (pipe, child) =
-                    stdio::start(server, &cwd, &link).await.map_err(|error| Trouble::from(error.to_string()))?;
-                match timeout(limit, self.hello(pipe, &link)).await {
-                    Ok(Ok(running)) => Ok(Connection { running, link, child: Some(child) }),
-                    Ok(Err(why)) => {
-                        // If it has ended, that says more than that its streams did.
-                        let why = match timeout(EXIT, child.exit()).await {
-                            Ok(reason) => format!("it {}", reason.status),
-                            Err(_) => why,
-                        };
-                        Err(Trouble { why, said: Some(last_words(&child)) })
-                    }
-                    Err(_) => Err(Trouble { why: late(), said: Some(last_words(&child)) }),
-                }
+                let started = stdio::start(server, &cwd, &link).await;
+                let (pipe, child) = started.map_err(|error| Trouble::from(error.to_string()))?;
+                let why = match timeout(limit, self.hello(pipe, &link)).await {
+                    Ok(Ok(running)) => return Ok(Connection { running, link, child: Some(child) }),
+                    // If it has ended, that says more than that its streams did.
+                    Ok(Err(why)) => ended(&child).await.unwrap_or(why),
+                    Err(_) => late(),
+                };
+                return Err(Trouble { why, said: Some(last_words(&child)) });
             }
-            Way::Http(server) => {
-                let transport = http::open(server, http, *limits, &link)?;
-                let running = timeout(limit, self.hello(transport, &link)).await.map_err(|_| late())??;
-                Ok(Connection { running, link, child: None })
-            }
-            Way::Sse(server) => {
+            McpServer::Sse(server) => {
                 let connect = async { self.hello(sse::open(server, http, *limits, &link).await?, &link).await };
-                let running = timeout(limit, connect).await.map_err(|_| late())??;
-                Ok(Connection { running, link, child: None })
+                timeout(limit, connect).await.map_err(|_| late())??
             }
-        }
+            McpServer::Http(server) => {
+                let transport = http::open(server, http, *limits, &link)?;
+                timeout(limit, self.hello(transport, &link)).await.map_err(|_| late())??
+            }
+            McpServer::Other(_) => return Err(Trouble::from("it is of an unknown kind".to_owned())),
+        };
+        Ok(Connection { running, link, child: None })
     }
 
     /// The handshake, and the first list of tools.
@@ -304,10 +284,10 @@ impl Server {
             line(&format!("{} {}", info.title.unwrap_or(info.name), info.version), 80)
         });
         let instructions = peer.peer_info().and_then(|info| info.instructions.clone()).unwrap_or_default();
-        let instructions = clean(&instructions, INSTRUCTIONS);
+        let instructions = clean(&instructions, MAX_INSTRUCTION_CHARACTERS);
         let known: Vec<String> =
             listing.tools.iter().map(|tool| tool.tool.clone()).chain(listing.unwanted.iter().cloned()).collect();
-        let missed: Vec<String> = self.entry.usage.misses(&known).into_iter().map(code).collect();
+        let missed: Vec<String> = own::misses(&self.entry.own, &known).into_iter().map(code).collect();
         let connection = Some((peer.clone(), Arc::clone(link)));
         {
             let mut state = self.state();
@@ -330,18 +310,12 @@ impl Server {
         if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing);
         }
-        let mut cursor = None;
-        while listing.wants_more() {
-            let mut page = PaginatedRequestParams::default();
-            page.cursor = cursor.take();
-            let page = peer.list_tools(Some(page)).await.map_err(|error| refused(&error))?;
-            let (wanted, others): (Vec<_>, Vec<_>) =
-                page.tools.into_iter().partition(|tool| self.entry.usage.wants(&tool.name));
-            let room = MOST_UNWANTED.saturating_sub(listing.unwanted.len());
-            listing.unwanted.extend(others.into_iter().take(room).map(|tool| tool.name.into_owned()));
-            listing.take(&self.entry.name, wanted);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
+        let mut page = PaginatedRequestParams::default();
+        for _ in 0..MAX_PAGES {
+            let found = peer.list_tools(Some(page.clone())).await.map_err(|error| refused(&error))?;
+            found.tools.into_iter().for_each(|tool| listing.take(&self.entry, tool));
+            page.cursor = found.next_cursor.filter(|_| listing.tools.len() < MAX_TOOLS);
+            if page.cursor.is_none() {
                 break;
             }
         }
@@ -367,7 +341,7 @@ impl Server {
     async fn follow(&self, peer: &Peer<RoleClient>, link: &Link) {
         loop {
             link.changed.notified().await;
-            match timeout(LIST, self.list(peer)).await {
+            match timeout(LIST_TIMEOUT, self.list(peer)).await {
                 Ok(Ok(listing)) => {
                     self.state().tools = listing.tools;
                     self.leave_out(listing.left_out).await;
@@ -375,7 +349,7 @@ impl Server {
                 Ok(Err(why)) => tracing::debug!(%why, "the tools could not be listed again"),
                 Err(_) => tracing::debug!("the tools could not be listed again in time"),
             }
-            sleep(OFTEN).await;
+            sleep(LIST_PAUSE).await;
         }
     }
 
@@ -385,7 +359,7 @@ impl Server {
         let why = tokio::select! {
             why = link.ended() => why,
             _ = closing.changed() => {
-                let _ = connection.running.close_with_timeout(CLOSE).await;
+                let _ = connection.running.close_with_timeout(CLOSE_TIMEOUT).await;
                 if let Some(child) = &connection.child {
                     child.shutdown().await;
                 }
@@ -395,13 +369,18 @@ impl Server {
         };
         let Some(child) = &connection.child else { return Some(Trouble::from(why)) };
         // If it has ended, that says more than that its streams did.
-        let why = match timeout(EXIT, child.exit()).await {
-            Ok(reason) => format!("it {}", reason.status),
-            Err(_) => {
+        let why = match ended(child).await {
+            Some(status) => status,
+            None => {
                 child.shutdown().await;
                 if why == stdio::ENDED { "it closed its output".to_owned() } else { why }
             }
         };
         Some(Trouble { why, said: Some(last_words(child)) })
     }
+}
+
+/// How a process ended whose streams did, if it does soon.
+async fn ended(child: &ChildProcess) -> Option<String> {
+    timeout(EXIT_TIMEOUT, child.exit()).await.ok().map(|reason| format!("it {}", reason.status))
 }

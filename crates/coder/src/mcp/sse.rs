@@ -2,11 +2,11 @@
 
 use super::Limits;
 use super::link::Link;
-use super::remote::{REFUSAL, refusal, target};
-use super::stdio::{LONGEST, parse};
+use super::remote::{Events, MAX_REFUSAL_BYTES, refusal, target};
+use super::stdio::parse;
 use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use crate::http::http::{Method, Request, Uri};
-use crate::http::{Body, Bytes, Http, sse};
+use crate::http::{Bytes, Http};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -19,42 +19,17 @@ use tieline::schema::McpHttp;
 const FIRST_EVENTS: usize = 16;
 
 /// The way to a server.
-pub struct Events {
+pub struct SseTransport {
     http: Http,
     post: Uri,
     headers: HashMap<HeaderName, HeaderValue>,
     /// `None` once it is closed.
-    stream: Option<Stream>,
+    events: Option<Events>,
     link: Arc<Link>,
 }
 
-struct Stream {
-    body: Body,
-    parser: sse::Parser,
-}
-
-impl Stream {
-    /// The next event; `None` at the end. Safe to drop while waiting: nothing read is lost. What is too long is passed over.
-    async fn next(&mut self, link: &Link) -> Result<Option<sse::Event>, String> {
-        loop {
-            match self.parser.event() {
-                Some(Ok(event)) => return Ok(Some(event)),
-                Some(Err(sse::TooLong)) => {
-                    link.lose();
-                    continue;
-                }
-                None => {}
-            }
-            match self.body.chunk().await.map_err(|error| error.to_string())? {
-                Some(chunk) => self.parser.push(&chunk),
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
 /// Opens the stream and waits until the server has said where messages go.
-pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<Events, String> {
+pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<SseTransport, String> {
     let (uri, headers) = target(server)?;
     let http = http.times(limits.start, None);
     let mut request = Request::builder().method(Method::GET).uri(&uri).header(ACCEPT, "text/event-stream");
@@ -62,14 +37,14 @@ pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link
     let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
     let mut answer = http.send(request).await.map_err(|error| error.to_string())?;
     if !answer.status().is_success() {
-        return Err(refusal(answer.status(), &answer.body_mut().start(REFUSAL).await));
+        return Err(refusal(answer.status(), &answer.body_mut().start(MAX_REFUSAL_BYTES).await));
     }
-    let mut stream = Stream { body: answer.into_body(), parser: sse::Parser::new(LONGEST) };
+    let mut events = Events::new(answer.into_body(), link);
     for _ in 0..FIRST_EVENTS {
-        let event = stream.next(link).await?.ok_or("it closed the connection")?;
+        let event = events.next().await.map_err(|error| error.to_string())?.ok_or("it closed the connection")?;
         if event.name == "endpoint" {
             let post = endpoint(&uri, event.data.trim()).ok_or("it wants messages sent to another server")?;
-            return Ok(Events { http, post, headers, stream: Some(stream), link: Arc::clone(link) });
+            return Ok(SseTransport { http, post, headers, events: Some(events), link: Arc::clone(link) });
         }
     }
     Err("it does not say where messages go; it may be `http`, not `sse`".into())
@@ -103,7 +78,7 @@ fn port(uri: &Uri) -> u16 {
     uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
 }
 
-impl Transport<RoleClient> for Events {
+impl Transport<RoleClient> for SseTransport {
     type Error = io::Error;
 
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
@@ -121,7 +96,7 @@ impl Transport<RoleClient> for Events {
                 return Ok(());
             }
             let status = answer.status();
-            Err(io::Error::other(refusal(status, &answer.body_mut().start(REFUSAL).await)))
+            Err(io::Error::other(refusal(status, &answer.body_mut().start(MAX_REFUSAL_BYTES).await)))
         }
     }
 
@@ -130,11 +105,8 @@ impl Transport<RoleClient> for Events {
             // A server that never stops talking must not keep all others from their turn.
             tokio::task::yield_now().await;
             self.link.room().await;
-            let event = match &mut self.stream {
-                Some(stream) => stream.next(&self.link).await,
-                None => Ok(None),
-            };
-            match event {
+            let Some(events) = &mut self.events else { return None };
+            match events.next().await {
                 Ok(Some(event)) if matches!(&*event.name, "" | "message") => {
                     if let Some(message) = parse(event.data.as_bytes(), &self.link) {
                         return Some(message);
@@ -142,16 +114,16 @@ impl Transport<RoleClient> for Events {
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => break "it closed the connection".to_owned(),
-                Err(error) => break error,
+                Err(error) => break error.to_string(),
             }
         };
-        self.stream = None;
+        self.events = None;
         self.link.end(why);
         None
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.stream = None;
+        self.events = None;
         Ok(())
     }
 }

@@ -15,9 +15,9 @@ use tieline_process::ChildProcess;
 use tieline_rpc::{Event, FrameReader, FrameWriter};
 
 /// The longest message of a server, in bytes.
-pub const LONGEST: usize = 16 << 20;
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// How long a server may take to read what was sent before its input is closed.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Why a connection is over when the output of a server is.
 pub const ENDED: &str = "it has ended";
@@ -32,7 +32,7 @@ pub struct Pipe {
 /// Starts a server.
 pub async fn start(server: &McpStdio, cwd: &Path, link: &Arc<Link>) -> io::Result<(Pipe, ChildProcess)> {
     let (pipes, child) = ChildProcess::spawn(&spec(server, cwd)).await?;
-    let (reader, writer) = tieline::Transport::new(pipes.output, pipes.input).limit(LONGEST).open();
+    let (reader, writer) = tieline::Transport::new(pipes.output, pipes.input).limit(MAX_MESSAGE_BYTES).open();
     Ok((Pipe { reader, writer, link: Arc::clone(link) }, child))
 }
 
@@ -119,7 +119,7 @@ impl Transport<RoleClient> for Pipe {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        let _ = tokio::time::timeout(LAST_WORDS, self.writer.close()).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer.close()).await;
         Ok(())
     }
 }

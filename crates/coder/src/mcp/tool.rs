@@ -1,14 +1,17 @@
 //! A tool of a server: what the model is told about it, and one call of it from the question to the result.
 
+use super::entry::Entry;
 use super::link::{Link, Progress};
 use super::server::Server;
-use super::text::{clean, code, line};
 use super::tool_name;
 use super::trouble::refused;
-use super::{elicit, result};
+use super::{elicit, own, result};
 use crate::report::Call;
+use crate::text::{clean, code, line};
 use crate::tools::{Output, Prepared};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, PingRequest, ServerResult, Tool};
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, PingRequest, ProgressNotificationParam, ServerResult, Tool,
+};
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::{Peer, RoleClient, ServiceError};
 use serde_json::{Map, Value};
@@ -20,19 +23,21 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// As many tools of one server as are used.
-const MOST: usize = 100;
+pub const MAX_TOOLS: usize = 100;
 /// As many pages of its list as are read.
-const PAGES: usize = 20;
+pub const MAX_PAGES: usize = 20;
+/// As many tools that the configuration does not want as are remembered.
+const MAX_UNWANTED: usize = 1000;
 /// As much of a description as the model is told, in characters.
-const DESCRIPTION: usize = 1024;
+const MAX_DESCRIPTION_CHARACTERS: usize = 1024;
 /// The largest schema of arguments, in bytes.
-const SCHEMA: usize = 32 << 10;
+const MAX_SCHEMA_BYTES: usize = 32 << 10;
 /// How long a server may take to take a request or a cancellation.
-const SEND: Duration = Duration::from_secs(5);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a server that did not answer a call may take to say that it is there.
-const PING: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// So long is waited between two reports of progress.
-const OFTEN: Duration = Duration::from_millis(100);
+const REPORT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A tool of a server.
 #[derive(Debug)]
@@ -56,34 +61,31 @@ pub struct Listing {
     pub left_out: usize,
     /// The names of those that the configuration does not want.
     pub unwanted: Vec<String>,
-    pages: usize,
 }
 
 impl Listing {
-    /// Whether another page is read.
-    pub fn wants_more(&self) -> bool {
-        self.pages < PAGES && self.tools.len() < MOST
-    }
-
-    /// Takes a page.
-    pub fn take(&mut self, server: &str, page: Vec<Tool>) {
-        self.pages += 1;
-        for tool in page {
-            let schema = Value::Object((*tool.input_schema).clone());
-            let name = tool_name(server, &tool.name);
-            let known = self.tools.iter().any(|other| other.name == name);
-            if known || self.tools.len() == MOST || schema.to_string().len() > SCHEMA {
-                self.left_out += 1;
-                continue;
+    /// Takes a tool.
+    pub fn take(&mut self, entry: &Entry, tool: Tool) {
+        if !own::wants(&entry.own, &tool.name) {
+            if self.unwanted.len() < MAX_UNWANTED {
+                self.unwanted.push(tool.name.into_owned());
             }
-            let about = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-            self.tools.push(Arc::new(Remote {
-                name,
-                description: clean(about, DESCRIPTION),
-                tool: tool.name.into_owned(),
-                schema: schema.into(),
-            }));
+            return;
         }
+        let schema = Value::Object((*tool.input_schema).clone());
+        let name = tool_name(&entry.name, &tool.name);
+        let known = self.tools.iter().any(|other| other.name == name);
+        if known || self.tools.len() == MAX_TOOLS || schema.to_string().len() > MAX_SCHEMA_BYTES {
+            self.left_out += 1;
+            return;
+        }
+        let about = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        self.tools.push(Arc::new(Remote {
+            name,
+            description: clean(about, MAX_DESCRIPTION_CHARACTERS),
+            tool: tool.name.into_owned(),
+            schema: schema.into(),
+        }));
     }
 }
 
@@ -153,7 +155,7 @@ async fn exchange(
     let mut params = CallToolRequestParams::new(tool.tool.clone());
     params.arguments = Some(input);
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-    let sent = timeout(SEND, peer.send_cancellable_request(request, PeerRequestOptions::no_options())).await;
+    let sent = timeout(SEND_TIMEOUT, peer.send_cancellable_request(request, PeerRequestOptions::no_options())).await;
     let handle = sent.map_err(|_| broken("it takes no requests"))?.map_err(|error| Failure::Broken(refused(&error)))?;
     let (mut flight, mut progress) = Flight::begin(handle, &link);
     let mut deadline = Instant::now() + server.around.limits.call;
@@ -185,8 +187,8 @@ async fn exchange(
             }
             () = sleep_until(next_report), if news => {
                 news = false;
-                next_report = Instant::now() + OFTEN;
-                let text = in_words(&progress.borrow());
+                next_report = Instant::now() + REPORT_PAUSE;
+                let text = progress.borrow().as_ref().map(in_words).unwrap_or_default();
                 if let Err(error) = report.show(vec![text.into()]).await {
                     return Err(Failure::Broken(error.to_string()));
                 }
@@ -207,7 +209,7 @@ fn check(peer: Peer<RoleClient>, link: Arc<Link>) {
     tokio::spawn(async move {
         let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
         tokio::select! {
-            answer = timeout(PING, ping) => {
+            answer = timeout(PING_TIMEOUT, ping) => {
                 if answer.is_err() {
                     link.end("it does not answer any more");
                 }
@@ -218,13 +220,13 @@ fn check(peer: Peer<RoleClient>, link: Arc<Link>) {
 }
 
 /// How far a call is, for people.
-fn in_words(progress: &Progress) -> String {
-    let Progress { done, total, message } = progress;
-    let part = match total {
-        Some(total) if *total > 0.0 => format!("{:.0} %", (done / total * 100.0).clamp(0.0, 100.0)),
+fn in_words(told: &ProgressNotificationParam) -> String {
+    let done = told.progress;
+    let part = match told.total {
+        Some(total) if total > 0.0 => format!("{:.0} %", (done / total * 100.0).clamp(0.0, 100.0)),
         _ => format!("{done}"),
     };
-    match message {
+    match &told.message {
         Some(message) => format!("{part}: {}", line(message, 300)),
         None => part,
     }
@@ -250,7 +252,7 @@ impl Drop for Flight {
         self.link.finish(&self.token);
         if let (Some(handle), Ok(runtime)) = (self.handle.take(), tokio::runtime::Handle::try_current()) {
             // Nobody waits for it.
-            runtime.spawn(timeout(SEND, handle.cancel(Some("cancelled by the user".into()))));
+            runtime.spawn(timeout(SEND_TIMEOUT, handle.cancel(Some("cancelled by the user".into()))));
         }
     }
 }
@@ -258,11 +260,17 @@ impl Drop for Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rmcp::model::{NumberOrString, ProgressToken};
+    use tieline::McpServer;
+    use tieline::schema::McpStdio;
 
     #[test]
     fn progress_in_words() {
-        let progress =
-            |done, total, message: Option<&str>| Progress { done, total, message: message.map(str::to_owned) };
+        let progress = |done, total, message: Option<&str>| {
+            let mut told = ProgressNotificationParam::new(ProgressToken(NumberOrString::Number(1)), done);
+            (told.total, told.message) = (total, message.map(str::to_owned));
+            told
+        };
         for (progress, expect) in [
             (progress(1.0, Some(4.0), None), "25 %"),
             (progress(9.0, Some(4.0), Some("a\nb")), "100 %: a b"),
@@ -280,15 +288,14 @@ mod tests {
             let schema = serde_json::json!({"type": "object", "description": "x".repeat(size)});
             serde_json::from_value(serde_json::json!({"name": name, "inputSchema": schema})).unwrap()
         };
+        let server = McpStdio { name: "s".into(), ..McpStdio::default() };
+        let entry = Entry::of(McpServer::Stdio(server)).unwrap();
         let mut listing = Listing::default();
-        listing.take("s", vec![tool("a", 0), tool("a", 0), tool("b", SCHEMA)]);
+        [tool("a", 0), tool("a", 0), tool("b", MAX_SCHEMA_BYTES)]
+            .into_iter()
+            .for_each(|tool| listing.take(&entry, tool));
         assert_eq!((listing.tools.len(), listing.left_out), (1, 2));
-        listing.take("s", (0..MOST).map(|at| tool(&at.to_string(), 0)).collect());
-        assert_eq!((listing.tools.len(), listing.left_out, listing.wants_more()), (MOST, 3, false));
-        let mut endless = Listing::default();
-        while endless.wants_more() {
-            endless.take("s", Vec::new());
-        }
-        assert_eq!(endless.pages, PAGES);
+        (0..MAX_TOOLS).for_each(|at| listing.take(&entry, tool(&at.to_string(), 0)));
+        assert_eq!((listing.tools.len(), listing.left_out), (MAX_TOOLS, 3));
     }
 }

@@ -1,11 +1,14 @@
 //! Why a server can't be used, in words that are safe to show.
 
-use super::text::clean;
+use crate::http::innermost;
+use crate::text::clean;
 use rmcp::ServiceError;
 use tieline_process::ChildProcess;
 
-/// As much of a process's last words as is shown, in lines and in characters.
-const LAST_WORDS: (usize, usize) = (8, 1000);
+/// As much of a process's last words as is shown, in lines,
+const MAX_LAST_LINES: usize = 8;
+/// and in characters.
+const MAX_LAST_CHARACTERS: usize = 1000;
 
 /// Why a server can't be used: one line, and what its process said last.
 pub struct Trouble {
@@ -24,11 +27,15 @@ impl From<String> for Trouble {
 /// The last lines of a process's standard error, safe to show.
 pub fn last_words(child: &ChildProcess) -> String {
     let tail = child.stderr_tail();
-    let (lines, characters) = LAST_WORDS;
-    let mut last: Vec<String> =
-        tail.lines().rev().map(|text| clean(text, 200)).filter(|text| !text.trim().is_empty()).take(lines).collect();
+    let mut last: Vec<String> = tail
+        .lines()
+        .rev()
+        .map(|text| clean(text, 200))
+        .filter(|text| !text.trim().is_empty())
+        .take(MAX_LAST_LINES)
+        .collect();
     last.reverse();
-    clean(&last.join("\n"), characters)
+    clean(&last.join("\n"), MAX_LAST_CHARACTERS)
 }
 
 /// Why a connection did not come about, without the messages that were exchanged.
@@ -59,10 +66,6 @@ pub fn refused(error: &ServiceError) -> String {
 
 /// The innermost cause: the outer ones repeat it, or name parts of ours.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    let text = error.to_string();
+    let text = innermost(error);
     text.strip_prefix("Client error: ").map(str::to_owned).unwrap_or(text)
 }

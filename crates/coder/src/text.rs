@@ -1,4 +1,4 @@
-//! What servers say, made safe to show: no control sequences, nothing invisible, and not too much of it.
+//! What others say, made safe to show: no control sequences, nothing invisible, and not too much of it.
 
 use tieline_host::rules::hidden;
 
@@ -37,7 +37,10 @@ pub fn line(text: &str, most: usize) -> String {
 
 /// Text as code in Markdown, on one line.
 pub fn code(text: &str) -> String {
-    format!("`{}`", line(text, 80).replace('`', "'"))
+    match line(text, 80).replace('`', "'") {
+        text if text.is_empty() => "an empty text".to_owned(),
+        text => format!("`{text}`"),
+    }
 }
 
 /// Skips what a terminal would take as an order, after its escape character.

@@ -1,50 +1,53 @@
 //! What an instruction comes down to.
 
-use super::words::code;
+use crate::text::code;
+use serde_json::{Value, json};
 
-/// One step.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
-    List { path: Option<String> },
-    Read { path: String, line: Option<u64>, limit: Option<u64> },
-    Glob { pattern: String, path: Option<String> },
-    Grep { pattern: String, path: Option<String>, ignore_case: bool },
-    Write { path: String, content: String },
-    Append { path: String, text: String },
-    Replace { path: String, old: String, new: String },
-    Move { from: String, to: String },
-    Delete { path: String },
-    Patch { patch: String },
-    Run { command: String, background: bool, timeout: Option<u64> },
-    Test { arguments: String },
-    Fetch { url: String },
-    Todo(Vec<(String, bool)>),
+/// One step: a tool and what it is given. `replace`, `append` and `test` are no tools themselves, but made of some.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Action {
+    pub tool: &'static str,
+    pub arguments: Value,
 }
 
 impl Action {
+    /// What has no value is not given.
+    pub fn new(tool: &'static str, mut arguments: Value) -> Self {
+        if let Some(all) = arguments.as_object_mut() {
+            all.retain(|_, value| !value.is_null());
+        }
+        Self { tool, arguments }
+    }
+
     /// A command in the foreground.
     pub fn run(command: impl Into<String>) -> Self {
-        Self::Run { command: command.into(), background: false, timeout: None }
+        Self::new("run", json!({ "command": command.into() }))
+    }
+
+    /// A text that it is given; empty if it is not.
+    pub fn text(&self, key: &str) -> &str {
+        self.arguments[key].as_str().unwrap_or_default()
     }
 
     /// What the plan shows.
     pub fn title(&self) -> String {
-        match self {
-            Self::List { path: Some(path) } => format!("List {}", code(path)),
-            Self::List { path: None } => "List the files".to_owned(),
-            Self::Read { path, .. } => format!("Read {}", code(path)),
-            Self::Glob { pattern, .. } => format!("Find files {}", code(pattern)),
-            Self::Grep { pattern, .. } => format!("Search for {}", code(pattern)),
-            Self::Write { path, .. } => format!("Write {}", code(path)),
-            Self::Append { path, .. } => format!("Append to {}", code(path)),
-            Self::Replace { path, old, new } => format!("Replace {} with {} in {}", code(old), code(new), code(path)),
-            Self::Move { from, to } => format!("Move {} to {}", code(from), code(to)),
-            Self::Delete { path } => format!("Delete {}", code(path)),
-            Self::Patch { .. } => "Apply the patch".to_owned(),
-            Self::Run { command, .. } => format!("Run {}", code(command)),
-            Self::Test { .. } => "Run the tests".to_owned(),
-            Self::Fetch { url } => format!("Fetch {}", code(url)),
-            Self::Todo(_) => "Write down the plan".to_owned(),
+        let arg = |key| code(self.text(key));
+        match self.tool {
+            "list" if self.text("path").is_empty() => "List the files".to_owned(),
+            "list" => format!("List {}", arg("path")),
+            "read" => format!("Read {}", arg("path")),
+            "glob" => format!("Find files {}", arg("pattern")),
+            "grep" => format!("Search for {}", arg("pattern")),
+            "write" => format!("Write {}", arg("path")),
+            "append" => format!("Append to {}", arg("path")),
+            "replace" => format!("Replace {} with {} in {}", arg("old"), arg("new"), arg("path")),
+            "move" => format!("Move {} to {}", arg("from"), arg("to")),
+            "delete" => format!("Delete {}", arg("path")),
+            "patch" => "Apply the patch".to_owned(),
+            "run" => format!("Run {}", arg("command")),
+            "test" => "Run the tests".to_owned(),
+            "fetch" => format!("Fetch {}", arg("url")),
+            _ => "Write down the plan".to_owned(),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! What was spoken of before: the file that "it" means, and the command that "again" means.
 
-use super::action::Action;
 use crate::editor_prompts::is_added;
-use crate::model::{Message, ToolRequest};
+use crate::model::Message;
 use serde_json::Value;
 use std::fmt::Write as _;
 use tieline::ContentBlock;
@@ -22,37 +21,24 @@ impl Memory {
     pub fn of(messages: &[Message]) -> Self {
         let mut memory = Self::default();
         for message in messages {
-            if let Message::Assistant { calls, .. } = message {
-                for call in calls {
-                    memory.saw(call);
+            let Message::Assistant { calls, .. } = message else { continue };
+            for call in calls {
+                if let Ok(arguments) = serde_json::from_str(&call.arguments) {
+                    memory.note(&call.name, &arguments);
                 }
             }
         }
         memory
     }
 
-    fn saw(&mut self, call: &ToolRequest) {
-        let Ok(arguments) = serde_json::from_str::<Value>(&call.arguments) else { return };
+    /// Takes note of a step that was done or is about to be.
+    pub fn note(&mut self, tool: &str, arguments: &Value) {
         let given = |key: &str| arguments[key].as_str().map(str::to_owned);
-        match call.name.as_str() {
-            "read" | "write" | "edit" => self.file = given("path"),
+        match tool {
+            "read" | "write" | "edit" | "replace" | "append" => self.file = given("path"),
             "move" => self.file = given("to"),
             "delete" => self.file = None,
             "run" => self.command = given("command"),
-            _ => {}
-        }
-    }
-
-    /// The same for a step that is about to be done.
-    pub fn will(&mut self, action: &Action) {
-        match action {
-            Action::Read { path, .. }
-            | Action::Write { path, .. }
-            | Action::Append { path, .. }
-            | Action::Replace { path, .. }
-            | Action::Move { to: path, .. } => self.file = Some(path.clone()),
-            Action::Delete { .. } => self.file = None,
-            Action::Run { command, .. } => self.command = Some(command.clone()),
             _ => {}
         }
     }

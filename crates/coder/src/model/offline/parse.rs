@@ -2,14 +2,19 @@
 
 use super::action::Action;
 use super::memory::Memory;
-use super::words::{Word, code, is_url, literal, words};
+use super::words::{Word, is_url, literal, words};
 use crate::commands::table::{self, Row};
+use crate::text::code;
+use serde_json::{Value, json};
+use std::slice;
 
 /// Reads what follows the name or the verb of a row.
 pub type Parse = fn(&Said<'_>) -> Option<Action>;
 
 /// More steps than this are refused as a whole.
-const MOST_STEPS: usize = 50;
+const MAX_STEPS: usize = 50;
+/// As many entries of a plan as are shown.
+const MAX_ENTRIES: usize = 100;
 
 /// One instruction behind its first word.
 pub struct Said<'a> {
@@ -31,13 +36,13 @@ pub fn steps(prompt: &str, memory: &Memory) -> Result<Vec<Action>, String> {
     if parts.is_empty() {
         return Err("There is no instruction in that.".to_owned());
     }
-    if parts.len() > MOST_STEPS {
-        return Err(format!("These are {} steps, and I take {MOST_STEPS} at once.", parts.len()));
+    if parts.len() > MAX_STEPS {
+        return Err(format!("These are {} steps, and I take {MAX_STEPS} at once.", parts.len()));
     }
     let mut steps = Vec::new();
     for part in parts {
         let action = step(part, &memory)?;
-        memory.will(&action);
+        memory.note(action.tool, &action.arguments);
         steps.push(action);
     }
     Ok(steps)
@@ -97,11 +102,11 @@ fn step(part: &str, memory: &Memory) -> Result<Action, String> {
         return said.action(row).ok_or_else(|| format!("It is used like this: `{}`.", row.usage()));
     }
     if is_diff(part) {
-        return Ok(Action::Patch { patch: ended(part.to_owned()) });
+        return Ok(patch_of(&ended(part.to_owned())));
     }
     if let Some((info, body)) = fenced(part) {
         if info == "diff" || info == "patch" || is_diff(&body) {
-            return Ok(Action::Patch { patch: body });
+            return Ok(patch_of(&body));
         }
         return Err("I don't know what to do with this block.".to_owned());
     }
@@ -140,22 +145,23 @@ impl<'a> Said<'a> {
             [] if self.words.is_empty() => self.memory.file.clone(),
             [it] if it.any(&["it", "this", "that"]) => self.memory.file.clone(),
             [this, file] if this.any(&["this", "that"]) && file.is("file") => self.memory.file.clone(),
-            [one] if self.slash && one.quoted => Some(one.text.clone()),
-            // Punctuation at the end of a word is part of it in a command.
-            [one] if self.slash => Some(first(self.rest.get(one.start..)?).to_owned()),
+            [one] if self.slash => Some(self.word(one)),
             [one] if one.is_path() => Some(one.text.clone()),
             _ => None,
         }
+    }
+
+    /// A word as it counts: punctuation at its end is part of it in a command.
+    fn word(&self, word: &Word) -> String {
+        if self.slash && !word.quoted { first_of(self.rest, word) } else { word.text.clone() }
     }
 
     /// The text of these words as it was written, without quotes around all of it.
     fn text(&self, words: &[Word]) -> Option<String> {
         match words {
             [] => None,
-            [one] if one.quoted => Some(one.text.clone()),
+            [one] => Some(self.word(one)),
             [first, .., last] => self.rest.get(first.start..last.end).map(str::to_owned),
-            [one] if self.slash => Some(first_of(self.rest, one)),
-            [one] => Some(one.text.clone()),
         }
     }
 
@@ -188,13 +194,25 @@ fn split_last<'w>(words: &'w [Word], at: &[&str]) -> Option<(&'w [Word], &'w [Wo
     Some((words.get(..place)?, words.get(place + 1..)?))
 }
 
+fn list_of(path: Option<&str>) -> Action {
+    Action::new("list", json!({ "path": path }))
+}
+
+fn fetch_of(url: &str) -> Action {
+    Action::new("fetch", json!({ "url": url }))
+}
+
+fn patch_of(patch: &str) -> Action {
+    Action::new("patch", json!({ "patch": patch }))
+}
+
 pub fn list(said: &Said<'_>) -> Option<Action> {
     let words = said
         .without(&said.words, &["the", "all", "files", "contents", "in", "of", "folder", "directory", "here", "me"]);
     match words {
-        [] => Some(Action::List { path: None }),
-        [one] => Some(Action::List { path: said.text(std::slice::from_ref(one)) }),
-        [one, noun] if noun.any(&["folder", "directory"]) => Some(Action::List { path: Some(one.text.clone()) }),
+        [] => Some(list_of(None)),
+        [one] => Some(list_of(Some(&said.word(one)))),
+        [one, noun] if noun.any(&["folder", "directory"]) => Some(list_of(Some(&one.text))),
         _ => None,
     }
 }
@@ -212,16 +230,16 @@ pub fn read(said: &Said<'_>) -> Option<Action> {
         };
     }
     match said.without(words, &["me", "the", "all"]) {
-        [url] if is_url(&url.text) => return Some(Action::Fetch { url: url.text.clone() }),
-        [files] if files.is("files") => return Some(Action::List { path: None }),
+        [url] if is_url(&url.text) => return Some(fetch_of(&url.text)),
+        [files] if files.is("files") => return Some(list_of(None)),
         _ => {}
     }
     let mut path = said.path(words)?;
     if is_url(&path) {
-        return Some(Action::Fetch { url: path });
+        return Some(fetch_of(&path));
     }
     if path.ends_with('/') {
-        return Some(Action::List { path: Some(path) });
+        return Some(list_of(Some(&path)));
     }
     if let Some((name, line)) = path.rsplit_once(':')
         && let Ok(line) = line.parse()
@@ -230,7 +248,7 @@ pub fn read(said: &Said<'_>) -> Option<Action> {
         path = name.to_owned();
     }
     let (line, limit) = lines.map_or((None, None), |(line, limit)| (Some(line), limit));
-    Some(Action::Read { path, line, limit })
+    Some(Action::new("read", json!({ "path": path, "line": line, "limit": limit })))
 }
 
 /// `3-5`, or `3` alone: the first line and how many.
@@ -254,12 +272,11 @@ pub fn find(said: &Said<'_>) -> Option<Action> {
         [what, inside, place] if inside.is("in") => (what, Some(place)),
         _ => return None,
     };
-    let path = place.map(|place| place.text.clone());
-    let text = if said.slash && !what.quoted { first_of(said.rest, what) } else { what.text.clone() };
+    let (text, path) = (said.word(what), place.map(|place| &place.text));
     if said.slash || named || (!what.quoted && (text.contains(['*', '?']) || what.is_path())) {
-        return Some(Action::Glob { pattern: pattern(&text), path });
+        return Some(Action::new("glob", json!({ "pattern": pattern(&text), "path": path })));
     }
-    Some(Action::Grep { pattern: literal(&text), path, ignore_case: false })
+    Some(Action::new("grep", json!({ "pattern": literal(&text), "path": path })))
 }
 
 /// A pattern for a name anywhere below.
@@ -300,28 +317,32 @@ pub fn grep(said: &Said<'_>) -> Option<Action> {
     };
     let text = if regex && !what.quoted { first_of(said.rest, what) } else { what.text.clone() };
     let pattern = if regex { text } else { literal(&text) };
-    Some(Action::Grep { pattern, path: place.map(|place| place.text.clone()), ignore_case })
+    let (path, ignore_case) = (place.map(|place| &place.text), ignore_case.then_some(true));
+    Some(Action::new("grep", json!({ "pattern": pattern, "path": path, "ignore_case": ignore_case })))
 }
 
 pub fn write(said: &Said<'_>) -> Option<Action> {
+    let (path, text) = written(said)?;
+    Some(Action::new("write", json!({ "path": path, "content": ended(text) })))
+}
+
+/// What is written to which file.
+fn written(said: &Said<'_>) -> Option<(String, String)> {
     if said.slash {
         let path = said.words.first()?;
-        return Some(Action::Write { path: path.text.clone(), content: ended(said.text_behind(path)) });
+        return Some((path.text.clone(), said.text_behind(path)));
     }
     let words = said.without(&said.words, &["a", "an", "the", "new", "empty", "file", "called", "named"]);
-    if let [path, rest @ ..] = words
-        && path.is_path()
-    {
-        let empty = said.words.iter().take_while(|word| *word != path).any(|word| word.is("empty"));
-        let content = match rest {
-            [] if empty => String::new(),
-            [with, _, ..] if with.any(&["with", "containing"]) => said.text_behind(with),
-            [_, ..] if path.mark == Some(':') => said.text_behind(path),
-            _ => return given(said).map(|(path, text)| Action::Write { path, content: ended(text) }),
-        };
-        return Some(Action::Write { path: path.text.clone(), content: ended(content) });
-    }
-    given(said).map(|(path, text)| Action::Write { path, content: ended(text) })
+    let [path, rest @ ..] = words else { return given(said) };
+    let empty = || said.words.iter().take_while(|word| *word != path).any(|word| word.is("empty"));
+    let text = match rest {
+        _ if !path.is_path() => return given(said),
+        [] if empty() => String::new(),
+        [with, _, ..] if with.any(&["with", "containing"]) => said.text_behind(with),
+        [_, ..] if path.mark == Some(':') => said.text_behind(path),
+        _ => return given(said),
+    };
+    Some((path.text.clone(), text))
 }
 
 /// `"a text" to FILE`: the file and the text.
@@ -336,37 +357,29 @@ fn given(said: &Said<'_>) -> Option<(String, String)> {
 }
 
 pub fn append(said: &Said<'_>) -> Option<Action> {
-    if said.slash {
-        let path = said.words.first()?;
-        let text = said.text_behind(path);
-        return (!text.is_empty()).then(|| Action::Append { path: path.text.clone(), text });
-    }
-    given(said).map(|(path, text)| Action::Append { path, text })
+    let (path, text) = if said.slash { written(said)? } else { given(said)? };
+    (!text.is_empty()).then(|| Action::new("append", json!({ "path": path, "text": text })))
 }
 
 pub fn replace(said: &Said<'_>) -> Option<Action> {
-    if said.slash {
-        let (old, new, path) = match said.words.as_slice() {
-            [old, new] => (old, new, said.memory.file.clone()?),
-            [old, new, path] => (old, new, said.path(std::slice::from_ref(path))?),
-            _ => return None,
-        };
-        let text = |word: &Word| if word.quoted { word.text.clone() } else { first_of(said.rest, word) };
-        let (old, new) = (text(old), text(new));
-        return (!old.is_empty()).then_some(Action::Replace { path, old, new });
-    }
     let joins: &[&str] = if said.verb == "change" { &["to"] } else { &["with", "by"] };
-    let at = said.words.iter().position(|word| word.any(joins))?;
-    let (old, rest) = (said.words.get(..at)?, said.words.get(at + 1..)?);
-    let (new, path) = match split_last(rest, &["in"]) {
-        Some((new, place)) => (new, said.path(place)?),
-        None => (rest, said.memory.file.clone()?),
+    let (old, new, path) = match said.words.as_slice() {
+        [old, new, place @ ..] if said.slash && place.len() < 2 => (slice::from_ref(old), slice::from_ref(new), place),
+        _ if said.slash => return None,
+        words => {
+            let at = words.iter().position(|word| word.any(joins))?;
+            let (old, rest) = (words.get(..at)?, words.get(at + 1..)?);
+            let (new, place) = split_last(rest, &["in"]).unwrap_or((rest, &[]));
+            (old, new, place)
+        }
     };
+    let path = if path.is_empty() { said.memory.file.clone()? } else { said.path(path)? };
     // `change` is also said of other things than texts.
     let exact = said.verb != "change" || matches!(old, [one] if one.quoted);
-    let vague = matches!(old, [one] if one.any(&["it", "this", "that", "them", "everything"]));
+    let vague = !said.slash && matches!(old, [one] if one.any(&["it", "this", "that", "them", "everything"]));
     let (old, new) = (said.text(old)?, said.text(new)?);
-    (exact && !vague && !old.is_empty()).then_some(Action::Replace { path, old, new })
+    let good = (said.slash || exact) && !vague && !old.is_empty();
+    good.then(|| Action::new("replace", json!({ "path": path, "old": old, "new": new })))
 }
 
 pub fn rename(said: &Said<'_>) -> Option<Action> {
@@ -386,20 +399,20 @@ pub fn rename(said: &Said<'_>) -> Option<Action> {
     if to.ends_with('/') {
         to.push_str(from.rsplit('/').next().unwrap_or_default());
     }
-    Some(Action::Move { from, to })
+    Some(Action::new("move", json!({ "from": from, "to": to })))
 }
 
 pub fn delete(said: &Said<'_>) -> Option<Action> {
     if said.words.is_empty() {
         return None;
     }
-    said.path(&said.words).map(|path| Action::Delete { path })
+    said.path(&said.words).map(|path| Action::new("delete", json!({ "path": path })))
 }
 
 pub fn patch(said: &Said<'_>) -> Option<Action> {
     let body = said.rest.trim();
     let patch = fenced(body).map_or_else(|| ended(body.to_owned()), |(_, body)| body);
-    (said.slash || is_diff(&patch)).then_some(Action::Patch { patch }).filter(|_| !body.is_empty())
+    (!body.is_empty() && (said.slash || is_diff(&patch))).then(|| patch_of(&patch))
 }
 
 pub fn run(said: &Said<'_>) -> Option<Action> {
@@ -411,7 +424,7 @@ pub fn run(said: &Said<'_>) -> Option<Action> {
                 rest
             }
             [seconds, rest @ ..] if flag.is("--timeout") => {
-                timeout = Some(seconds.text.parse().ok()?);
+                timeout = Some(seconds.text.parse::<u64>().ok()?);
                 rest
             }
             _ => break,
@@ -424,7 +437,7 @@ pub fn run(said: &Said<'_>) -> Option<Action> {
                 return said.memory.command.clone().map(Action::run);
             }
             ["tests" | "test"] | ["the" | "all", "tests"] | ["all", "the", "tests"] => {
-                return Some(Action::Test { arguments: String::new() });
+                return Some(Action::new("test", json!({})));
             }
             ["a" | "an" | "the" | "it" | "this" | "that" | "all" | "my" | "every", ..] => return None,
             _ if said.rest.contains(", but ") => return None,
@@ -444,12 +457,13 @@ pub fn run(said: &Said<'_>) -> Option<Action> {
     };
     let block = fenced(&command).map(|(_, body)| body.trim_end().to_owned());
     let command = block.unwrap_or(command);
-    Some(Action::Run { command, background, timeout })
+    let background = background.then_some(true);
+    Some(Action::new("run", json!({ "command": command, "background": background, "timeout": timeout })))
 }
 
 pub fn test(said: &Said<'_>) -> Option<Action> {
-    let arguments = said.rest.trim().to_owned();
-    (said.slash || arguments.is_empty()).then_some(Action::Test { arguments })
+    let arguments = said.rest.trim();
+    (said.slash || arguments.is_empty()).then(|| Action::new("test", json!({ "arguments": arguments })))
 }
 
 pub fn git(said: &Said<'_>) -> Option<Action> {
@@ -458,7 +472,7 @@ pub fn git(said: &Said<'_>) -> Option<Action> {
 
 pub fn fetch(said: &Said<'_>) -> Option<Action> {
     match said.without(&said.words, &["me", "the", "page"]) {
-        [url] if is_url(&url.text) => Some(Action::Fetch { url: url.text.clone() }),
+        [url] if is_url(&url.text) => Some(fetch_of(&url.text)),
         _ => None,
     }
 }
@@ -466,15 +480,15 @@ pub fn fetch(said: &Said<'_>) -> Option<Action> {
 pub fn todo(said: &Said<'_>) -> Option<Action> {
     let entry = |text: &str| {
         let text = item(text);
-        let (text, done) = match text.strip_prefix("[x]") {
-            Some(rest) => (rest, true),
-            None => (text.strip_prefix("[ ]").unwrap_or(text), false),
+        let (text, status) = match text.strip_prefix("[x]") {
+            Some(rest) => (rest.trim(), "completed"),
+            None => (text.strip_prefix("[ ]").unwrap_or(text).trim(), "pending"),
         };
-        (!text.trim().is_empty()).then(|| (text.trim().to_owned(), done))
+        (!text.is_empty()).then(|| json!({ "content": text, "status": status }))
     };
-    let entries: Vec<(String, bool)> = said.rest.split([';', '\n']).filter_map(entry).take(100).collect();
+    let entries: Vec<Value> = said.rest.split([';', '\n']).filter_map(entry).take(MAX_ENTRIES).collect();
     // One entry in plain words may be a question for a model.
-    (entries.len() > usize::from(!said.slash)).then_some(Action::Todo(entries))
+    (entries.len() > usize::from(!said.slash)).then(|| Action::new("todo", json!({ "entries": entries })))
 }
 
 /// The info and the body of a fenced block, if the text is exactly one.

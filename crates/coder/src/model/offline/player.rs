@@ -1,8 +1,8 @@
 //! Plays a turn again: takes results that are there already and stops at the first call that has none.
 
 use super::show::{failure, result_text};
-use super::words::code;
 use crate::model::{ToolResult, ToolSpec};
+use crate::text::code;
 use serde_json::Value;
 use std::collections::VecDeque;
 

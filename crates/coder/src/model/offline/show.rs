@@ -1,7 +1,7 @@
 //! Shows results: in fenced blocks, cut where they are long.
 
-use super::words::code;
 use crate::model::ToolResult;
+use crate::text::code;
 use tieline::ContentBlock;
 
 /// As many lines of a result as are shown,

@@ -161,40 +161,6 @@ fn unescape(raw: &str) -> String {
     out
 }
 
-/// Text as inline code on one line, shortened, without anything that could disturb what is around it.
-pub fn code(text: &str) -> String {
-    const MOST: usize = 80;
-    let mut out = String::from("`");
-    let mut space = false;
-    let mut count = 0;
-    for c in text.trim().chars() {
-        if c.is_whitespace() {
-            space = true;
-            continue;
-        }
-        if c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-        {
-            continue;
-        }
-        if count >= MOST {
-            out.push('…');
-            break;
-        }
-        if space {
-            out.push(' ');
-            space = false;
-        }
-        out.push(if c == '`' { '\'' } else { c });
-        count += 1;
-    }
-    if count == 0 {
-        return "an empty text".to_owned();
-    }
-    out.push('`');
-    out
-}
-
 /// A regular expression that finds exactly this text.
 pub fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

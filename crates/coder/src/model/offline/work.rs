@@ -3,8 +3,8 @@
 use super::action::Action;
 use super::player::{Player, Stop};
 use super::show;
-use super::words::code;
-use serde_json::{Map, Value, json};
+use crate::text::code;
+use serde_json::json;
 
 /// How a project is tested, by a file in its folder.
 const TESTS: &[(&str, &str)] = &[
@@ -77,94 +77,62 @@ fn tell<'s>(entries: &mut [(String, &'s str)], index: usize, status: &'s str, pl
     }
 }
 
-/// Arguments without those that are not there.
-fn arguments<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let given = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    Value::Object(given.collect::<Map<String, Value>>())
-}
-
 fn step(action: &Action, player: &mut Player<'_>) -> Result<(), Stop> {
-    let some = |text: &Option<String>| text.clone().map(Value::from);
-    match action {
-        Action::Read { path, line, limit } => {
-            let fields =
-                [("path", Some(json!(path))), ("line", line.map(Value::from)), ("limit", limit.map(Value::from))];
-            let text = show::unnumbered(&player.call("read", arguments(fields))?).0;
-            player.say(&show::file("Read", path, &text));
+    let arg = |key| action.text(key);
+    let tool = match action.tool {
+        "run" => return run(action, player),
+        "test" => return test(arg("arguments"), player),
+        "append" => return append(arg("path"), arg("text"), player),
+        "replace" => {
+            edit(arg("path"), arg("old"), arg("new"), player)?;
+            player.say(&format!("Replaced {} with {} in {}.", code(arg("old")), code(arg("new")), code(arg("path"))));
+            return Ok(());
         }
-        Action::List { path } => {
-            let text = player.call("list", arguments([("path", some(path))]))?;
-            let what = path.as_ref().map_or_else(|| "the working directory".to_owned(), |path| code(path));
-            found(player, &format!("In {what}"), &text);
-        }
-        Action::Glob { pattern, path } => {
-            let text = player.call("glob", arguments([("pattern", Some(json!(pattern))), ("path", some(path))]))?;
-            found(player, &format!("Files {}", code(pattern)), &text);
-        }
-        Action::Grep { pattern, path, ignore_case } => {
-            let case = ignore_case.then_some(Value::Bool(true));
-            let fields = [("pattern", Some(json!(pattern))), ("path", some(path)), ("ignore_case", case)];
-            let text = player.call("grep", arguments(fields))?;
-            found(player, &format!("Matches of {}", code(pattern)), &text);
-        }
-        Action::Write { path, content } => {
-            player.call("write", json!({ "path": path, "content": content }))?;
+        tool => tool,
+    };
+    let text = player.call(tool, action.arguments.clone())?;
+    let said = match tool {
+        "read" => show::file("Read", arg("path"), &show::unnumbered(&text).0),
+        "fetch" => show::file("Fetched", arg("url"), &text),
+        "list" if arg("path").is_empty() => found("In the working directory", &text),
+        "list" => found(&format!("In {}", code(arg("path"))), &text),
+        "glob" => found(&format!("Files {}", code(arg("pattern"))), &text),
+        "grep" => found(&format!("Matches of {}", code(arg("pattern"))), &text),
+        "patch" => found("Applied the patch", &text),
+        "move" => format!("Moved {} to {}.", code(arg("from")), code(arg("to"))),
+        "delete" => format!("Deleted {}.", code(arg("path"))),
+        "write" => {
+            let content = arg("content");
             // A short text is shown, so that it is plain that it was taken word by word.
             let short =
                 if content.lines().count() == 1 { format!(" Its text: {}", code(content)) } else { String::new() };
-            player.say(&format!("Wrote {} ({}).{short}", code(path), show::lines(content)));
+            format!("Wrote {} ({}).{short}", code(arg("path")), show::lines(content))
         }
-        Action::Append { path, text } => append(path, text, player)?,
-        Action::Replace { path, old, new } => {
-            edit(path, old, new, player)?;
-            player.say(&format!("Replaced {} with {} in {}.", code(old), code(new), code(path)));
-        }
-        Action::Move { from, to } => {
-            player.call("move", json!({ "from": from, "to": to }))?;
-            player.say(&format!("Moved {} to {}.", code(from), code(to)));
-        }
-        Action::Delete { path } => {
-            player.call("delete", json!({ "path": path }))?;
-            player.say(&format!("Deleted {}.", code(path)));
-        }
-        Action::Patch { patch } => {
-            let text = player.call("patch", json!({ "patch": patch }))?;
-            found(player, "Applied the patch", &text);
-        }
-        Action::Run { command, background, timeout } => run(command, *background, *timeout, player)?,
-        Action::Test { arguments } => {
-            let listing = player.call("list", json!({}))?;
-            let there = |name: &str| listing.lines().any(|line| line.split_whitespace().next() == Some(name));
-            let Some((_, command)) = TESTS.iter().find(|(name, _)| there(name)) else {
-                let names: Vec<&str> = TESTS.iter().map(|(name, _)| *name).collect();
-                let why = format!(
-                    "No file here says how this project is tested ({}). Say it: `run COMMAND`.",
-                    names.join(", ")
-                );
-                return Err(Stop::Undone(why));
-            };
-            let dashes = if command.starts_with("npm") && !arguments.is_empty() { "-- " } else { "" };
-            run(format!("{command} {dashes}{arguments}").trim_end(), false, None, player)?;
-        }
-        Action::Fetch { url } => {
-            let text = player.call("fetch", json!({ "url": url }))?;
-            player.say(&show::file("Fetched", url, &text));
-        }
-        Action::Todo(entries) => {
-            let status = |done: bool| if done { "completed" } else { "pending" };
-            let entry = |(content, done): &(String, bool)| json!({ "content": content, "status": status(*done) });
-            player.call("todo", json!({ "entries": entries.iter().map(entry).collect::<Vec<_>>() }))?;
-            player.say(&format!("Wrote down {} entries.", entries.len()));
-        }
-    }
+        _ => format!("Wrote down {} entries.", action.arguments["entries"].as_array().map_or(0, Vec::len)),
+    };
+    player.say(&said);
     Ok(())
 }
 
-fn found(player: &mut Player<'_>, what: &str, text: &str) {
+/// Runs the project's tests.
+fn test(arguments: &str, player: &mut Player<'_>) -> Result<(), Stop> {
+    let listing = player.call("list", json!({}))?;
+    let there = |name: &str| listing.lines().any(|line| line.split_whitespace().next() == Some(name));
+    let Some((_, command)) = TESTS.iter().find(|(name, _)| there(name)) else {
+        let names: Vec<&str> = TESTS.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        let why = format!("No file here says how this project is tested ({names}). Say it: `run COMMAND`.");
+        return Err(Stop::Undone(why));
+    };
+    let dashes = if command.starts_with("npm") && !arguments.is_empty() { "-- " } else { "" };
+    run(&Action::run(format!("{command} {dashes}{arguments}").trim_end()), player)
+}
+
+fn found(what: &str, text: &str) -> String {
     if text.trim().is_empty() {
-        player.say(&format!("{what}: nothing to show."));
+        format!("{what}: nothing to show.")
     } else {
-        player.say(&format!("{what}:\n\n{}", show::head(text, "")));
+        format!("{what}:\n\n{}", show::head(text, ""))
     }
 }
 
@@ -193,24 +161,19 @@ fn append(path: &str, text: &str, player: &mut Player<'_>) -> Result<(), Stop> {
 }
 
 /// Runs a command and shows what it printed.
-fn run(command: &str, background: bool, timeout: Option<u64>, player: &mut Player<'_>) -> Result<(), Stop> {
-    let fields = [
-        ("command", Some(json!(command))),
-        ("timeout", timeout.map(Value::from)),
-        ("background", background.then_some(Value::Bool(true))),
-    ];
-    let (output, is_error) = player.attempt("run", arguments(fields))?;
-    let output = output.trim();
+fn run(action: &Action, player: &mut Player<'_>) -> Result<(), Stop> {
+    let (output, is_error) = player.attempt("run", action.arguments.clone())?;
+    let (output, command) = (output.trim(), code(action.text("command")));
     if is_error && !output.contains(RAN) {
         return Err(Stop::Undone(show::failure(output)));
     }
     if is_error {
-        return Err(Stop::Failed(format!("{} failed.\n\n{}", code(command), show::tail(output))));
+        return Err(Stop::Failed(format!("{command} failed.\n\n{}", show::tail(output))));
     }
-    let verb = if background { "Started" } else { "Ran" };
-    match output {
-        "" => player.say(&format!("{verb} {} (no output).", code(command))),
-        _ => player.say(&format!("{verb} {} ({}).\n\n{}", code(command), show::lines(output), show::tail(output))),
-    }
+    let verb = if action.arguments["background"] == true { "Started" } else { "Ran" };
+    player.say(&match output {
+        "" => format!("{verb} {command} (no output)."),
+        _ => format!("{verb} {command} ({}).\n\n{}", show::lines(output), show::tail(output)),
+    });
     Ok(())
 }

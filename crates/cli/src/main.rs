@@ -73,8 +73,7 @@ enum Command {
 
 fn main() -> ExitCode {
     // We may have been started to guard a child process or to hold a command in its sandbox.
-    tieline_process::guardian::init();
-    tieline_host::sandbox::init();
+    tieline_process::init();
     let arguments = match Arguments::try_parse().map_err(helpful) {
         Ok(arguments) => arguments,
         // Programs that read our output get an object also for this.

@@ -18,7 +18,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Terminals need `tieline_host::sandbox::init()` first thing in `main`. The crate is for Linux, like the commands below it.
+//! Terminals need `tieline::process::init()` first thing in `main`. The crate is for Linux, like the commands below it.
 
 pub mod agents;
 pub mod answer;

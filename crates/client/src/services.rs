@@ -325,7 +325,7 @@ impl Handler for Services {
         let (observers, id) = (self.inner.observers.clone(), terminal.clone());
         tokio::spawn(async move {
             let outcome = view.outcome().await;
-            let (exit, leftovers) = (terminal::exit_status(outcome.end), outcome.leftovers);
+            let (exit, leftovers) = (tieline_host::run::exit_status(outcome.end), outcome.leftovers);
             let event = Event::TerminalEnded { session, terminal: id, exit, leftovers };
             for observer in &observers {
                 observer.event(&event);

@@ -1,9 +1,7 @@
 //! Terminals that the client runs for an agent: real ones, bounded in number and in what they keep.
 
-mod exit;
 mod shell;
 
-pub use exit::exit_status;
 pub(crate) use shell::Line;
 use tieline::rpc::sync::Lock;
 
@@ -13,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::schema::{CreateTerminalRequest, ExitStatus, SessionId, TerminalOutputResponse};
 use tieline::{Error, Result, WireError};
-use tieline_host::run::{KEEP, KEEP_MOST, Request, Running, Size, View};
+use tieline_host::run::{KEEP, KEEP_MOST, Request, Running, Size, View, exit_status};
 use tieline_host::sandbox::{Level, Policy};
 
 /// How long a command has to end after it was asked to.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tieline::agent::SessionHandle;
 use tieline::schema::{Background, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, Update};
-use tieline_host::run::View;
+use tieline_host::run::{View, exit_status};
 use tieline_host::store::{Event, SessionLog};
 use tieline_rpc::sync::Lock;
 use tokio::task::JoinSet;
@@ -71,7 +71,7 @@ impl Jobs {
             self.tell(Update::TerminalOutput(chunk), false).await;
             tokio::time::sleep(OFTEN).await;
         }
-        let exit_status = Patch::Set(crate::tools::exit_status(&command.outcome().await));
+        let exit_status = Patch::Set(exit_status(command.outcome().await.end));
         let end = TerminalUpdate { terminal_id: terminal_id.clone(), exit_status, ..TerminalUpdate::default() };
         self.tell(Update::Terminal(Box::new(end)), true).await;
         self.list(|running| running.retain(|id| *id != terminal_id)).await;

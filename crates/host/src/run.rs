@@ -17,22 +17,18 @@
 
 mod background;
 mod environment;
-mod output;
-mod running;
-mod tty;
 
 pub use background::{Background, Entry};
 pub use environment::{base_environment, is_secret};
-pub use output::Output;
-pub use running::{End, Outcome, Running, Stopped, View};
-pub use tty::Size;
+pub use tieline_process::{Outcome, Output, Running, Size, Status, Stopped, View};
 
-use crate::sandbox::{Level, Policy, link};
+use crate::sandbox::Policy;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tieline_process::{Job, Setup, signal_name};
+use tieline_schema::ExitStatus;
 
 /// So much output is kept, unless the request says otherwise.
 pub const KEEP: usize = 1 << 20;
@@ -61,9 +57,6 @@ impl Limits {
     /// No limits.
     pub const NONE: Self = Self { processes: None, file: None, memory: None };
 }
-
-/// So often the roots are looked at before a command is given up because something in them moves all the time.
-const LOOKS: u32 = 8;
 
 /// What to run, and how.
 #[derive(Debug, Clone)]
@@ -165,56 +158,74 @@ impl Request {
         }
     }
 
-    /// Starts it. Needs a runtime with time and I/O.
+    /// Starts it. Needs a runtime with time and I/O. What is below the roots may change in between; then it is looked at again.
     ///
     /// Fails with an error that says what is wrong: with the program, with its folder, or with the sandbox, which is
     /// never weaker than asked for.
     pub async fn start(self) -> io::Result<Running> {
-        let named = |why: &str| format!("can't run `{}`: {why}", self.line());
         if self.words.first().is_none_or(|program| program.is_empty()) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "can't run nothing"));
         }
-        let (reader, writer) = tty::open(self.tty)?;
-        let request = self.clone();
-        let launched = tokio::task::spawn_blocking(move || request.launch(writer));
-        let launched = launched.await.map_err(io::Error::other)??;
-        launched
-            .map_err(|trouble| {
-                let kind = io::Error::from_raw_os_error(trouble.errno).kind();
-                let what = if trouble.program { trouble.text } else { format!("its sandbox: {}", trouble.text) };
-                io::Error::new(kind, named(&what))
-            })
-            .and_then(|launched| Running::attend(launched, reader, &self))
+        let job = Job {
+            line: self.line(),
+            keep: self.keep,
+            time: self.time,
+            grace: self.grace,
+            tty: self.tty,
+            temp: self.policy.temp(),
+        };
+        Running::start(job, move || self.setup()).await
     }
 
-    /// Starts it. What is below the roots may change in between; then it is looked at again.
-    fn launch(&self, output: OwnedFd) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
-        for _ in 1..LOOKS {
-            match self.launch_once(output.try_clone()?)? {
-                Err(trouble) if trouble.is_stale() => {}
-                launched => return Ok(launched),
-            }
+    fn setup(&self) -> io::Result<Setup> {
+        let sandbox = self.policy.sandbox()?;
+        let mut env = environment::allowed(std::env::vars_os(), &self.pass);
+        let temp = sandbox.as_ref().and_then(|sandbox| sandbox.temps().into_iter().next());
+        let temp = temp.map(|temp| (OsString::from("TMPDIR"), temp.into()));
+        for (name, value) in temp.into_iter().chain(self.set.iter().cloned()) {
+            env.retain(|(other, _)| *other != name);
+            env.push((name, value));
         }
-        self.launch_once(output)
+        Ok(Setup {
+            words: self.words.clone(),
+            env,
+            folder: std::path::absolute(&self.folder)?,
+            limits: [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default),
+            session: true,
+            tty: self.tty.is_some(),
+            grace: 0,
+            sandbox,
+        })
     }
+}
 
-    fn launch_once(&self, output: OwnedFd) -> io::Result<Result<link::Launched, crate::sandbox::wire::Trouble>> {
-        let mut setup = self.policy.setup()?;
-        setup.words.clone_from(&self.words);
-        setup.folder = std::path::absolute(&self.folder)?;
-        setup.limits = [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default);
-        setup.tty = self.tty.is_some();
-        setup.env = environment::allowed(std::env::vars_os(), &self.pass);
-        if self.policy.level() != Level::Off
-            && let Some(temp) = setup.temps().into_iter().next()
-        {
-            setup.env.retain(|(name, _)| name != "TMPDIR");
-            setup.env.push(("TMPDIR".into(), temp.into()));
+/// How a command ended, in the words of the protocol. After a signal there is no code; if nobody could tell, there is neither.
+pub fn exit_status(end: Status) -> ExitStatus {
+    let (exit_code, signal) = match end {
+        Status::Code(code) => (Some(code.into()), None),
+        Status::Signal(number) => (None, Some(signal_name(number).unwrap_or_else(|| number.to_string()))),
+        _ => (None, None),
+    };
+    ExitStatus { exit_code, signal, ..ExitStatus::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn v1_term_14_a_signal_leaves_no_code() {
+        for (end, code, signal) in [
+            (Status::Code(0), Some(0), None),
+            (Status::Code(127), Some(127), None),
+            (Status::Signal(9), None, Some("SIGKILL")),
+            (Status::Signal(15), None, Some("SIGTERM")),
+            (Status::Signal(31), None, Some("SIGSYS")),
+            (Status::Signal(40), None, Some("40")),
+            (Status::Unknown, None, None),
+        ] {
+            let status = exit_status(end);
+            assert_eq!((status.exit_code, status.signal.as_deref()), (code, signal), "{end:?}");
         }
-        for (name, value) in &self.set {
-            setup.env.retain(|(other, _)| other != name);
-            setup.env.push((name.clone(), value.clone()));
-        }
-        Ok(link::launch(&setup, output))
     }
 }

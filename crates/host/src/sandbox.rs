@@ -1,12 +1,7 @@
-//! How far a command can reach: levels, what the kernel gives to enforce them, and the launcher that does.
+//! How far a command can reach: levels, what the kernel gives to enforce them, and what is hidden and guarded.
 //!
-//! A command is not started directly. Our own executable is started again as a launcher, which restricts itself with
-//! namespaces, Landlock and seccomp, and then becomes the command. So `main` has to let it:
-//!
-//! ```no_run
-//! tieline_host::sandbox::init();
-//! // Only now the arguments, threads, the runtime, and the rest.
-//! ```
+//! A command is not started directly: a supervisor restricts itself with namespaces, Landlock and seccomp, and then becomes the
+//! command. It is our own executable, so `main` has to call [`tieline_process::init`].
 //!
 //! | | `read-only` | `workspace` | `off` |
 //! |---|---|---|---|
@@ -22,30 +17,20 @@
 //! real one and seccomp the sockets. What is there of Landlock and seccomp is always used on top. [`probe`] tells.
 
 mod available;
-mod confine;
-mod filter;
 mod git;
 mod guard;
-mod launcher;
-pub(crate) mod link;
-mod mounts;
-mod namespaces;
 mod secrets;
-mod supervisor;
-pub(crate) mod temp;
-pub(crate) mod wire;
 
 pub use available::{Available, Refused, probe};
 pub use guard::Guarded;
-pub use launcher::init;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use tieline_process::{Pinned, Plan, Sandbox, Temp};
 
 /// How much of the machine a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -114,17 +99,6 @@ impl fmt::Display for Mechanism {
     }
 }
 
-/// Which mechanisms a launcher uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[allow(clippy::struct_excessive_bools)]
-pub(crate) struct Plan {
-    pub(crate) namespaces: bool,
-    pub(crate) landlock: bool,
-    pub(crate) seccomp: bool,
-    /// Unix sockets can be had, because those of others are out of reach.
-    pub(crate) unix_sockets: bool,
-}
-
 /// How what runs by itself later is guarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Guard {
@@ -133,27 +107,6 @@ enum Guard {
     Some,
     /// A command is not started if anything of it can't be.
     Whole,
-}
-
-/// A folder as it was when it was named. Another one in its place is not it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pinned {
-    #[serde(with = "wire::path")]
-    pub(crate) path: PathBuf,
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
-}
-
-impl Pinned {
-    fn new(path: &Path) -> io::Result<Self> {
-        let named = |error: io::Error| io::Error::new(error.kind(), format!("`{}`: {error}", path.display()));
-        let full = path.canonicalize().map_err(named)?;
-        let facts = full.metadata().map_err(named)?;
-        if !facts.is_dir() {
-            return Err(named(io::ErrorKind::NotADirectory.into()));
-        }
-        Ok(Self { path: full, device: facts.dev(), inode: facts.ino() })
-    }
 }
 
 /// What a command may do: a level, and the exceptions from it. Cheap to clone; clones share one private temporary
@@ -171,7 +124,7 @@ pub struct Policy {
     hide: Vec<PathBuf>,
     show: Vec<PathBuf>,
     without: Vec<Mechanism>,
-    temp: Option<Arc<temp::Temp>>,
+    temp: Option<Arc<Temp>>,
 }
 
 impl Policy {
@@ -183,7 +136,7 @@ impl Policy {
             let why = format!("the whole system can't be a root at sandbox level `{level}`");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let temp = if level == Level::Off { None } else { Some(Arc::new(temp::Temp::new()?)) };
+        let temp = if level == Level::Off { None } else { Some(Arc::new(Temp::new()?)) };
         Ok(Self {
             level,
             network: if level == Level::Off { Network::On } else { Network::Off },
@@ -343,27 +296,31 @@ impl Policy {
         secrets::hidden(&self.hide, &real(&self.show), &keep)
     }
 
-    /// What a launcher is told, except for the command.
-    pub(crate) fn setup(&self) -> Result<wire::Setup, Refused> {
-        let hidden = self.hidden();
-        let plan = self.plan_with(&hidden)?;
-        let mut setup = wire::Setup { plan, level: self.level, network: self.network, ..Default::default() };
-        if self.level != Level::Off {
-            secrets::Hidden { hide: setup.hide, show: setup.show } = hidden;
-            setup.protect = real(&self.protect);
-            self.look(&mut setup)?;
-            setup.roots.clone_from(&self.roots);
-            setup.caches.clone_from(&self.caches);
-            if let Some(temp) = &self.temp {
-                temp.path().clone_into(&mut setup.temp);
-            }
+    /// What a supervisor is told of it. Nothing at level `off`.
+    pub(crate) fn sandbox(&self) -> Result<Option<Sandbox>, Refused> {
+        if self.level == Level::Off {
+            return Ok(None);
         }
-        Ok(setup)
+        let hidden = self.hidden();
+        let mut sandbox = Sandbox {
+            plan: self.plan_with(&hidden)?,
+            network: self.network == Network::On,
+            writable: self.caches.clone(),
+            protect: real(&self.protect),
+            hide: hidden.hide,
+            show: hidden.show,
+            temp: self.temp.as_ref().map(|temp| temp.path().to_owned()).unwrap_or_default(),
+            ..Sandbox::default()
+        };
+        self.look(&mut sandbox)?;
+        let roots = if self.level == Level::Workspace { &mut sandbox.writable } else { &mut sandbox.readable };
+        roots.extend_from_slice(&self.roots);
+        Ok(Some(sandbox))
     }
 
     /// Adds what is found below the roots.
-    fn look(&self, setup: &mut wire::Setup) -> Result<(), Refused> {
-        let guard = self.guard != Guard::None && self.level == Level::Workspace && setup.plan.namespaces;
+    fn look(&self, sandbox: &mut Sandbox) -> Result<(), Refused> {
+        let guard = self.guard != Guard::None && self.level == Level::Workspace && sandbox.plan.namespaces;
         if !guard && self.denied.is_none() {
             return Ok(());
         }
@@ -371,7 +328,7 @@ impl Policy {
         if let (Guard::Whole, true, Some(gap)) = (self.guard, self.level == Level::Workspace, found.gap()) {
             return Err(Refused::new(self.level, format!("what runs by itself later can't be protected: {gap}")));
         }
-        if let (Some(path), false) = (found.denied().first(), setup.plan.namespaces) {
+        if let (Some(path), false) = (found.denied().first(), sandbox.plan.namespaces) {
             let path = crate::roots::shown(path);
             return Err(Refused::new(self.level, format!("`{path}` must not be read, which needs namespaces")));
         }
@@ -379,22 +336,22 @@ impl Policy {
         let hidden = |path: &PathBuf| {
             let around = |place: &&PathBuf| path.starts_with(place);
             let inside = |place: &PathBuf| self.roots.iter().any(|root| place.starts_with(&root.path));
-            setup.hide.iter().filter(around).any(inside)
+            sandbox.hide.iter().filter(around).any(inside)
         };
         let hold = if guard { found.hold() } else { &[] };
         let hold: Vec<PathBuf> = hold.iter().filter(|path| !hidden(path)).cloned().collect();
-        setup.pin = if self.level == Level::Workspace {
+        sandbox.pin = if self.level == Level::Workspace {
             guard::pins(hold.iter().chain(found.denied()), &self.roots)
         } else {
             Vec::new()
         };
-        setup.protect.extend(hold);
-        setup.hide.extend_from_slice(found.denied());
+        sandbox.protect.extend(hold);
+        sandbox.hide.extend_from_slice(found.denied());
         Ok(())
     }
 
     /// Keeps the private temporary folder until dropped.
-    pub(crate) fn temp(&self) -> Option<Arc<temp::Temp>> {
+    pub(crate) fn temp(&self) -> Option<Arc<Temp>> {
         self.temp.clone()
     }
 }

@@ -1,8 +1,10 @@
 //! A child process: started, drained, watched, and ended with everything it started.
 
-use crate::stderr::{Tail, drain};
+use crate::output::Ring;
+use crate::stderr::{KEEP, drain};
+use crate::supervisor::{self, Link};
 use crate::tree::{self, Tree};
-use crate::{ExitReason, Guard, Ladder, Spec, Status, guardian};
+use crate::{ExitReason, Guard, Ladder, Spec, Status, locked};
 use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
@@ -26,26 +28,32 @@ const STUCK: Duration = Duration::from_secs(5);
 /// A child process. Dropping it kills it at once, with everything it started; [`Self::shutdown`] is the friendly way.
 ///
 /// What "everything" is depends on the system. On Linux: its process group and every descendant, whatever session it moved
-/// to; with a [`guardian`] also daemons that forked twice. On other Unix systems: the process group. On Windows: only the
+/// to; with a guardian ([`Guard`]) also daemons that forked twice. On other Unix systems: the process group. On Windows: only the
 /// child itself.
 #[derive(Debug)]
 pub struct ChildProcess {
     shared: Arc<Shared>,
 }
 
-/// Watches a child process without owning it.
-#[derive(Debug, Clone)]
-pub struct ExitWatch {
-    shared: Arc<Shared>,
+/// A child that runs, before anybody attends to it.
+pub(crate) struct Started {
+    pub(crate) child: Child,
+    /// It has a supervisor, which is `child` then.
+    pub(crate) link: Option<Link>,
+    pub(crate) input: std::process::ChildStdin,
+    pub(crate) output: std::process::ChildStdout,
+    /// Not there if somebody else reads it.
+    pub(crate) errors: Option<std::process::ChildStderr>,
 }
 
 struct Shared {
     id: u32,
     program: OsString,
     tree: Mutex<Tree>,
-    link: Option<guardian::Link>,
+    link: Option<Link>,
     state: watch::Sender<State>,
-    tail: Tail,
+    /// The end of its standard error.
+    tail: Mutex<Ring>,
     ladder: Ladder,
 }
 
@@ -59,9 +67,9 @@ impl fmt::Debug for Shared {
 #[derive(Debug)]
 pub struct Pipes {
     /// What it reads.
-    pub input: Input,
+    pub input: ChildInput,
     /// What it writes.
-    pub output: Output,
+    pub output: ChildOutput,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,18 +88,18 @@ impl ChildProcess {
     /// Needs a runtime with time and I/O. Fails with an error that names the program and says what is wrong.
     pub async fn spawn(spec: &Spec) -> io::Result<(Pipes, Self)> {
         spec.check()?;
-        if spec.guard != Guard::Off
-            && guardian::is_ready()
-            && let Some((child, link)) = spec.start_guarded().await?
-        {
-            return Self::attach(spec, child, Some(link));
-        }
-        Self::attach(spec, spec.start()?, None)
+        let guarded = spec.guard != Guard::Off && supervisor::is_ready();
+        let started = if guarded { supervisor::guard(spec).await? } else { None };
+        let started = match started {
+            Some(started) => started,
+            None => spec.start()?,
+        };
+        Self::attach(spec, started)
     }
 
-    fn attach(spec: &Spec, mut child: Child, link: Option<guardian::Link>) -> io::Result<(Pipes, Self)> {
-        let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let program = link.as_ref().map(guardian::Link::program);
+    fn attach(spec: &Spec, started: Started) -> io::Result<(Pipes, Self)> {
+        let Started { child, link, input, output, errors } = started;
+        let program = link.as_ref().map(Link::program);
         let id = program.map_or(child.id(), i32::cast_unsigned);
         let mut tree = Tree::of(child, link.is_some());
         if let Some(program) = program {
@@ -104,7 +112,7 @@ impl ChildProcess {
             tree: Mutex::new(tree),
             link,
             state: watch::Sender::default(),
-            tail: Tail::default(),
+            tail: Mutex::new(Ring::new(KEEP)),
             ladder: spec.ladder,
         });
         // From here on, an early return kills it.
@@ -116,10 +124,6 @@ impl ChildProcess {
             let _ = tree::wait(&shared.tree);
             return Err(error);
         }
-        let (Some(input), Some(output), errors) = streams else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        // Without it, somebody else reads it.
         let errors = errors.map(ChildStderr::from_std).transpose()?;
         let on_line = spec.on_stderr.clone();
         let drained = Arc::clone(&shared);
@@ -129,8 +133,8 @@ impl ChildProcess {
             }
             drained.state.send_modify(|state| state.silent = true);
         });
-        let output = Output::new(ChildStdout::from_std(output)?, &shared);
-        let input = Input { input: ChildStdin::from_std(input)?, shared };
+        let output = ChildOutput::new(ChildStdout::from_std(output)?, &shared);
+        let input = ChildInput { input: ChildStdin::from_std(input)?, shared };
         Ok((Pipes { input, output }, child))
     }
 
@@ -141,17 +145,12 @@ impl ChildProcess {
 
     /// The end of its standard error, at most 64 KiB.
     pub fn stderr_tail(&self) -> String {
-        self.shared.tail.text()
+        locked(&self.shared.tail).read(0).text
     }
 
     /// Waits until it has ended, for whatever reason. Any number of tasks can wait.
     pub async fn exit(&self) -> ExitReason {
         self.shared.exit().await
-    }
-
-    /// A handle that watches it and can outlive this one.
-    pub fn watch(&self) -> ExitWatch {
-        ExitWatch { shared: Arc::clone(&self.shared) }
     }
 
     /// Ends it step by step: patience, SIGTERM, patience, SIGKILL, for the child and everything it started.
@@ -188,23 +187,6 @@ impl Drop for ChildProcess {
     }
 }
 
-impl ExitWatch {
-    /// The number of the program's process.
-    pub fn id(&self) -> u32 {
-        self.shared.id
-    }
-
-    /// The end of its standard error, at most 64 KiB.
-    pub fn stderr_tail(&self) -> String {
-        self.shared.tail.text()
-    }
-
-    /// Waits until it has ended, for whatever reason.
-    pub async fn exit(&self) -> ExitReason {
-        self.shared.exit().await
-    }
-}
-
 impl Shared {
     /// Waits for the end, and sees to it that nothing is left. Blocks.
     fn attend(&self) {
@@ -234,7 +216,7 @@ impl Shared {
         let status = state.wait_for(|state| state.status.is_some()).await.ok().and_then(|state| state.status);
         // What it said last may still be in the pipe.
         let _ = tokio::time::timeout(LINGER, state.wait_for(|state| state.silent)).await;
-        ExitReason { status: status.unwrap_or(Status::Unknown), stderr: self.tail.text() }
+        ExitReason { status: status.unwrap_or(Status::Unknown), stderr: locked(&self.tail).read(0).text }
     }
 
     /// Waits until nothing is left, and does something about it again and again.
@@ -264,12 +246,12 @@ impl Shared {
 
 /// Standard input. Its end makes most programs end, and then nobody knows any more whom they started: so we look before.
 #[derive(Debug)]
-pub struct Input {
+pub struct ChildInput {
     input: ChildStdin,
     shared: Arc<Shared>,
 }
 
-impl Drop for Input {
+impl Drop for ChildInput {
     fn drop(&mut self) {
         if self.shared.state.borrow().status.is_none() {
             tree::lock(&self.shared.tree).remember();
@@ -277,7 +259,7 @@ impl Drop for Input {
     }
 }
 
-impl AsyncWrite for Input {
+impl AsyncWrite for ChildInput {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.input).poll_write(context, bytes)
     }
@@ -293,12 +275,12 @@ impl AsyncWrite for Input {
 }
 
 /// Standard output that ends with the process, also if something that it left behind holds the pipe open.
-pub struct Output {
+pub struct ChildOutput {
     output: ChildStdout,
     over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Output {
+impl ChildOutput {
     fn new(output: ChildStdout, shared: &Shared) -> Self {
         let mut state = shared.state.subscribe();
         let over = async move {
@@ -309,13 +291,13 @@ impl Output {
     }
 }
 
-impl fmt::Debug for Output {
+impl fmt::Debug for ChildOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.output.fmt(f)
     }
 }
 
-impl AsyncRead for Output {
+impl AsyncRead for ChildOutput {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if let Poll::Ready(read) = Pin::new(&mut self.output).poll_read(context, into) {
             return Poll::Ready(read);

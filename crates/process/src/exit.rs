@@ -9,6 +9,7 @@ const BYTES: usize = 2000;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "supervisor", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Status {
     /// It exited with this status; zero means all went well.
@@ -45,23 +46,17 @@ impl fmt::Display for Status {
     }
 }
 
-/// The ones whose number is the same everywhere.
-fn signal_name(number: i32) -> Option<&'static str> {
-    Some(match number {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        11 => "SIGSEGV",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        _ => return None,
-    })
+/// The name of a signal, for those whose number is the same everywhere; on Linux for all that have one.
+pub fn signal_name(number: i32) -> Option<String> {
+    const SAME_EVERYWHERE: [i32; 12] = [1, 2, 3, 4, 5, 6, 8, 9, 11, 13, 14, 15];
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
+        "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
+        "WINCH", "IO", "PWR", "SYS",
+    ];
+    let known = cfg!(target_os = "linux") || SAME_EVERYWHERE.contains(&number);
+    let name = usize::try_from(number - 1).ok().and_then(|at| NAMES.get(at));
+    name.filter(|_| known).map(|name| format!("SIG{name}"))
 }
 
 /// How a process ended, and what it said last. Shown, it reads "exited with status 3; last lines of stderr: …".

@@ -1,20 +1,42 @@
 //! Child processes from start to end: their pipes, the tail of their standard error, and everything that they start.
 //!
-//! Knows nothing of what is said through the pipes.
+//! [`ChildProcess`] is a program that we talk to, [`Running`] a command whose output is kept. Both can have a supervisor, which ends
+//! everything that they started also when we are killed, and holds commands in a sandbox. It is our own executable, started
+//! again, so `main` has to let it be one:
+//!
+//! ```no_run
+//! tieline_process::init();
+//! // Only now the arguments, threads, the runtime, and the rest.
+//! ```
+//!
+//! There are supervisors on Linux only, and with the feature `supervisor`. This crate knows nothing of what is said through the pipes,
+//! and decides nothing: what a command may reach comes from above.
 
 mod child;
 mod exit;
-pub mod guardian;
+mod output;
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+mod running;
 mod spec;
 mod stderr;
+#[cfg_attr(not(all(target_os = "linux", feature = "supervisor")), path = "supervisor_none.rs")]
+mod supervisor;
 #[cfg_attr(not(unix), path = "tree_other.rs")]
 mod tree;
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+mod tty;
 
-pub use child::{ChildProcess, ExitWatch, Input, Output, Pipes};
-pub use exit::{ExitReason, Status};
+pub use child::{ChildInput, ChildOutput, ChildProcess, Pipes};
+pub use exit::{ExitReason, Status, signal_name};
+pub use output::Output;
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+pub use running::{Job, Outcome, Running, Stopped, View};
 pub use spec::{Guard, Ladder, Spec};
-#[cfg(target_os = "linux")]
-pub use tree::Tree;
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+pub use supervisor::{Pinned, Plan, Sandbox, Setup, Temp, probe};
+pub use supervisor::{init, is_ready};
+#[cfg(all(target_os = "linux", feature = "supervisor"))]
+pub use tty::Size;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,16 +1,18 @@
 //! What child process to start, and how; and what to say if it can't be started.
 
-use crate::guardian;
+use crate::child::Started;
 use crate::stderr::OnLine;
-use std::ffi::OsString;
+use crate::supervisor;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether a child gets a [`guardian`].
+/// Whether a child gets a guardian, which ends everything that it started also when we are killed. See [`crate::init`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Guard {
     /// None: descendants are looked for when the child is ended.
@@ -41,8 +43,8 @@ impl Default for Ladder {
 #[derive(Clone)]
 pub struct Spec {
     pub(crate) program: OsString,
-    args: Vec<OsString>,
-    folder: Option<PathBuf>,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) folder: Option<PathBuf>,
     clear: bool,
     env: Vec<(OsString, Option<OsString>)>,
     pub(crate) guard: Guard,
@@ -123,7 +125,7 @@ impl Spec {
         self
     }
 
-    /// Says whether it gets a [`guardian`].
+    /// Says whether it gets a guardian.
     #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
@@ -161,78 +163,74 @@ impl Spec {
             let why = format!("its working directory `{}` {why}", folder.display());
             return Err(self.error(io::ErrorKind::NotFound, why));
         }
-        if self.guard == Guard::Required && !guardian::is_ready() {
-            let why = if cfg!(target_os = "linux") {
-                "it needs a guardian, but `guardian::init()` was not called at the start of `main`"
+        if self.guard == Guard::Required && !supervisor::is_ready() {
+            let why = if cfg!(all(target_os = "linux", feature = "supervisor")) {
+                "it needs a guardian, but `tieline_process::init()` was not called at the start of `main`"
             } else {
-                "it needs a guardian, which only Linux has"
+                "it needs a guardian, which only Linux has, with the feature `supervisor`"
             };
             return Err(self.error(io::ErrorKind::Unsupported, why));
         }
         Ok(())
     }
 
-    fn prepare(&self, command: &mut Command) {
-        if self.clear {
-            command.env_clear();
-        }
+    /// All of its environment.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let mut all: BTreeMap<OsString, OsString> =
+            if self.clear { BTreeMap::new() } else { std::env::vars_os().collect() };
         for (name, value) in &self.env {
             match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
+                Some(value) => all.insert(name.clone(), value.clone()),
+                None => all.remove(name),
             };
         }
-        if let Some(folder) = &self.folder {
+        all.into_iter().collect()
+    }
+
+    /// An error that names the program and says what is wrong with it.
+    pub(crate) fn error(&self, kind: io::ErrorKind, why: impl fmt::Display) -> io::Error {
+        io::Error::new(kind, format!("can't start `{}`: {why}", self.program.display()))
+    }
+
+    /// Starts it, with nobody between us.
+    pub(crate) fn start(&self) -> io::Result<Started> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear().envs(self.environment());
+        let folder = self.folder.as_deref();
+        if let Some(folder) = folder {
             command.current_dir(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         #[cfg(unix)]
-        if let Some(Ok(stderr)) = self.stderr.as_ref().map(|stderr| stderr.try_clone()) {
-            command.stderr(stderr);
+        if let Some(stderr) = &self.stderr {
+            command.stderr(stderr.try_clone()?);
         }
         #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(command, 0);
-    }
-
-    /// An error that names the program and says what is wrong with it.
-    fn error(&self, kind: io::ErrorKind, why: impl fmt::Display) -> io::Error {
-        io::Error::new(kind, format!("can't start `{}`: {why}", self.program.display()))
-    }
-
-    fn explain(&self, error: &io::Error) -> io::Error {
-        let path = Path::new(&self.program);
-        let named = !self.program.to_string_lossy().contains(std::path::is_separator);
-        let full = self.folder.as_deref().unwrap_or(Path::new("")).join(path);
-        let why = match error.kind() {
-            io::ErrorKind::NotFound if named => "not found on PATH".to_owned(),
-            io::ErrorKind::NotFound if full.exists() => "the interpreter that it names is missing".to_owned(),
-            io::ErrorKind::NotFound => "there is no such file".to_owned(),
-            io::ErrorKind::PermissionDenied if full.is_dir() && !named => "it is a folder".to_owned(),
-            io::ErrorKind::PermissionDenied => "it is not executable".to_owned(),
-            _ => error.to_string(),
-        };
-        self.error(error.kind(), why)
-    }
-
-    pub(crate) fn start(&self) -> io::Result<Child> {
-        let mut command = Command::new(&self.program);
-        command.args(&self.args);
-        self.prepare(&mut command);
-        command.spawn().map_err(|error| self.explain(&error))
-    }
-
-    /// Starts it below a guardian. `None` if that is impossible and nobody insists.
-    pub(crate) async fn start_guarded(&self) -> io::Result<Option<(Child, guardian::Link)>> {
-        match guardian::start(&self.program, &self.args, |command| self.prepare(command)).await {
-            Ok(started) => Ok(Some(started)),
-            Err(guardian::Failure::Program(error)) => Err(self.explain(&error)),
-            Err(guardian::Failure::Guardian(error)) if self.guard == Guard::Required => {
-                Err(self.error(error.kind(), format_args!("its guardian can't be started: {error}")))
-            }
-            Err(guardian::Failure::Guardian(error)) => {
-                tracing::warn!(%error, "the guardian can't be started, so the program runs without");
-                Ok(None)
-            }
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(|error| {
+            self.error(error.kind(), explain(&self.program, folder.unwrap_or(Path::new("")), &error, false))
+        })?;
+        let errors = child.stderr.take();
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(output)) => Ok(Started { child, link: None, input, output, errors }),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
+}
+
+/// Why a program can't be started, in words.
+pub(crate) fn explain(program: &OsStr, folder: &Path, error: &io::Error, sandboxed: bool) -> String {
+    let named = !program.to_string_lossy().contains(std::path::is_separator);
+    let full = folder.join(program);
+    let why = match error.kind() {
+        io::ErrorKind::NotFound if named => "not found on PATH",
+        io::ErrorKind::NotFound if full.exists() => "the interpreter that it names is missing",
+        io::ErrorKind::NotFound => "there is no such file",
+        io::ErrorKind::PermissionDenied if full.is_dir() && !named => "it is a folder",
+        io::ErrorKind::PermissionDenied if sandboxed => "it is not executable, or the sandbox does not show it",
+        io::ErrorKind::PermissionDenied => "it is not executable",
+        io::ErrorKind::ArgumentListTooLong => "the command line is too long",
+        _ => return error.to_string(),
+    };
+    why.to_owned()
 }

@@ -1,45 +1,16 @@
 //! A child's standard error: always drained, its end kept, its lines forwarded to whoever wants them.
 
 use crate::locked;
-use std::collections::VecDeque;
+use crate::output::Ring;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// This much of the end is kept. A longer line is forwarded in pieces of this size.
-const KEEP: usize = 64 * 1024;
+pub(crate) const KEEP: usize = 64 * 1024;
 
 /// Takes lines of standard error, without their line ends.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// The last 64 KiB.
-#[derive(Default)]
-pub(crate) struct Tail(Mutex<Ring>);
-
-#[derive(Default)]
-struct Ring {
-    bytes: VecDeque<u8>,
-    cut: bool,
-}
-
-impl Tail {
-    fn push(&self, chunk: &[u8]) {
-        let mut ring = locked(&self.0);
-        ring.bytes.extend(chunk);
-        let over = ring.bytes.len().saturating_sub(KEEP);
-        ring.cut |= over > 0;
-        ring.bytes.drain(..over);
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let mut ring = locked(&self.0);
-        let cut = ring.cut;
-        let bytes = ring.bytes.make_contiguous();
-        // A character whose first byte is gone is left out.
-        let skip = if cut { bytes.iter().take(3).take_while(|byte| is_inner(**byte)).count() } else { 0 };
-        String::from_utf8_lossy(&bytes[skip..]).into_owned()
-    }
-}
 
 /// True for any byte of a character but the first.
 fn is_inner(byte: u8) -> bool {
@@ -47,14 +18,14 @@ fn is_inner(byte: u8) -> bool {
 }
 
 /// Reads until the end, whatever happens to those who look on.
-pub(crate) async fn drain(mut input: impl AsyncRead + Unpin, tail: &Tail, on_line: Option<OnLine>) {
+pub(crate) async fn drain(mut input: impl AsyncRead + Unpin, tail: &Mutex<Ring>, on_line: Option<OnLine>) {
     let mut lines = on_line.map(|on_line| Lines { on_line, line: Vec::new(), broken: false });
     let mut chunk = vec![0; 16 * 1024];
     loop {
         match input.read(&mut chunk).await {
             Ok(0) => break,
             Ok(size) => {
-                tail.push(&chunk[..size]);
+                locked(tail).push(&chunk[..size]);
                 if let Some(lines) = &mut lines {
                     lines.push(&chunk[..size]);
                 }
@@ -63,6 +34,7 @@ pub(crate) async fn drain(mut input: impl AsyncRead + Unpin, tail: &Tail, on_lin
             Err(_) => break,
         }
     }
+    locked(tail).close();
     if let Some(lines) = &mut lines
         && !lines.line.is_empty()
     {
@@ -114,10 +86,10 @@ mod tests {
         let sink = Arc::clone(&seen);
         let on_line: OnLine = Arc::new(move |line| sink.lock().unwrap().push(line.to_owned()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let tail = Tail::default();
+        let tail = Mutex::new(Ring::new(KEEP));
         runtime.block_on(drain(&*chunks.concat(), &tail, Some(on_line)));
         assert_eq!(*seen.lock().unwrap(), expect);
-        assert_eq!(tail.text(), String::from_utf8_lossy(&chunks.concat()));
+        assert_eq!(tail.lock().unwrap().read(0).text, String::from_utf8_lossy(&chunks.concat()));
     }
 
     #[test]
@@ -125,16 +97,6 @@ mod tests {
         check(&[b"one\ntw", b"o\r\n\nlast"], &["one", "two", "", "last"]);
         check(&[], &[]);
         check(&[b"bad \xff byte\n"], &["bad \u{fffd} byte"]);
-    }
-
-    #[test]
-    fn the_tail_starts_with_a_whole_character() {
-        let tail = Tail::default();
-        tail.push("é".repeat(KEEP).as_bytes());
-        tail.push(b"!");
-        let text = tail.text();
-        assert!(text.ends_with("é!") && !text.contains('\u{fffd}'));
-        assert_eq!(text.len(), KEEP - 1);
     }
 
     #[test]

@@ -19,7 +19,7 @@ const MAX_GROWTH: Duration = Duration::from_secs(4);
 /// A root process and what is known to descend from it.
 ///
 /// Who was seen once stays known, also when its parent has died since and the link between them is gone.
-pub struct Tree {
+pub(crate) struct Tree {
     child: Option<Child>,
     root: Pid,
     /// The root is a guardian: it is left alone, because it ends by itself when nothing is below it.
@@ -56,9 +56,15 @@ impl Tree {
 
     /// The tree below this process, which stays out of it. Nobody gets lost if orphans come back to this process
     /// (`PR_SET_CHILD_SUBREAPER`, or process 1 of a namespace).
-    #[cfg(target_os = "linux")]
-    pub fn below_me() -> Self {
+    #[cfg(all(target_os = "linux", feature = "supervisor"))]
+    pub(crate) fn below_me() -> Self {
         Self::from(rustix::process::getpid(), true)
+    }
+
+    /// The tree below the program of a supervisor.
+    #[cfg(all(target_os = "linux", feature = "supervisor"))]
+    pub(crate) fn of_program(pid: i32) -> Option<Self> {
+        Pid::from_raw(pid).map(|pid| Self::from(pid, false))
     }
 
     fn from(root: Pid, spare_root: bool) -> Self {
@@ -108,7 +114,7 @@ impl Tree {
     }
 
     /// Asks every member to end, each of them once: to many programs a second SIGTERM means "at once".
-    pub fn ask_to_end(&mut self) {
+    pub(crate) fn ask_to_end(&mut self) {
         for process in self.look() {
             if let Some(member) = self.known.get_mut(&process.pid)
                 && !std::mem::replace(&mut member.told, true)
@@ -122,7 +128,7 @@ impl Tree {
     }
 
     /// Kills every member. They are stopped first, so that none of them can slip away by forking.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let start = Instant::now();
         // On a busy machine a round of looks may take long; that is no reason to give up on those found in it.
         let mut last = start;
@@ -151,8 +157,12 @@ impl Tree {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        for process in self.look() {
-            send(&process, Signal::KILL);
+        // The youngest first. If a parent went first, the kernel would let a group go on in which somebody is stopped and that nobody
+        // is left to look after; who then ignores the hangup that comes with it could still fork.
+        let mut members = self.look();
+        members.sort_unstable_by_key(|process| std::cmp::Reverse((process.start, process.pid)));
+        for process in &members {
+            send(process, Signal::KILL);
         }
         if self.spare_root {
             // A guardian that somebody stopped must go on now, to reap and to end.
@@ -167,7 +177,7 @@ impl Tree {
     }
 
     /// How many members live.
-    pub fn count(&mut self) -> usize {
+    pub(crate) fn count(&mut self) -> usize {
         self.look().iter().filter(|process| !process.dead).count()
     }
 
@@ -220,11 +230,7 @@ mod table {
     /// Every process that we may see.
     pub(super) fn read() -> Vec<Process> {
         let Ok(folder) = std::fs::read_dir("/proc") else { return Vec::new() };
-        folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().and_then(entry_of)).collect()
-    }
-
-    pub(super) fn entry(pid: i32) -> Option<Process> {
-        entry_of(pid)
+        folder.filter_map(|file| file.ok()?.file_name().to_str()?.parse().ok().and_then(entry)).collect()
     }
 
     /// True if no thread of a process runs: they are stopped, or have ended.
@@ -242,7 +248,7 @@ mod table {
         bytes.get(end + 2).copied()
     }
 
-    fn entry_of(pid: i32) -> Option<Process> {
+    pub(super) fn entry(pid: i32) -> Option<Process> {
         let bytes = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         parse(pid, &bytes)
     }

@@ -16,8 +16,7 @@ mod setup;
 mod terminals;
 
 fn main() {
-    tieline_host::sandbox::init();
-    tieline::process::guardian::init();
+    tieline::process::init();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["agent", ..] => agent::run(&args[1..]),

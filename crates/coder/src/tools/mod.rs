@@ -35,7 +35,6 @@ use tieline_host::roots::{self, Place};
 use tieline_host::rules::Action;
 
 pub use run::Commands;
-pub(crate) use run::exit_status;
 
 /// Work that is under way.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;

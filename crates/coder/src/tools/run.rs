@@ -13,14 +13,15 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tieline::schema::{CreateTerminalRequest, ExitStatus, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
+use tieline::schema::{CreateTerminalRequest, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, ToolCallContent, ToolKind, Update};
 use tieline_host::roots;
 use tieline_host::rules::{Action, CommandLine, Decision, Location};
-use tieline_host::run::{Background, End, Outcome, Request, Running, Stopped, View};
+use tieline_host::run::{Background, Outcome, Request, Status, Stopped, View, exit_status};
 use tieline_host::sandbox::{Level, Policy};
 use tieline_rpc::sync::Lock;
 use tokio::sync::oneshot;
@@ -37,6 +38,9 @@ const OFTEN: Duration = Duration::from_millis(100);
 const TAIL: usize = 16 * 1024;
 /// So many bytes of a command are in its title.
 const LONGEST_TITLE: usize = 4 * 1024;
+
+/// Why a command could not be run, or its output not be shown. It is only told.
+type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// How the commands of a session run.
 pub struct Commands {
@@ -81,7 +85,8 @@ impl Commands {
             policy = unread.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
             let mut hasher = DefaultHasher::new();
             unread.hash(&mut hasher);
-            let (permissions, roots) = (Arc::clone(permissions), self.real_roots());
+            let permissions = Arc::clone(permissions);
+            let roots: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
             policy = policy.deny(hasher.finish(), move |path| {
                 let inside = roots.iter().enumerate().find_map(|(at, root)| Some((at, path.strip_prefix(root).ok()?)));
                 inside.is_some_and(|(at, below)| {
@@ -92,10 +97,6 @@ impl Commands {
             });
         }
         Ok(if guard { policy.guard() } else { policy })
-    }
-
-    fn real_roots(&self) -> Vec<PathBuf> {
-        self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect()
     }
 
     fn base(&self) -> Result<Policy, String> {
@@ -110,13 +111,9 @@ impl Commands {
         Ok(new)
     }
 
-    fn before(&self) -> MutexGuard<'_, HashMap<u32, Watch>> {
-        self.before.locked()
-    }
-
     /// What is new since a command in the background was started.
     async fn news(&self, id: u32) -> String {
-        let watch = self.before().get(&id).cloned();
+        let watch = self.before.locked().get(&id).cloned();
         match watch {
             Some(watch) => watch.news().await,
             None => String::new(),
@@ -230,7 +227,7 @@ impl Tool for Run {
                         }
                     }
                 };
-                Output::of(done)
+                Output::of(done.map_err(|error| error.to_string()))
             });
             prepared.actions.push(action);
             prepared.note = Some(note);
@@ -282,7 +279,7 @@ fn visible(command: &str) -> String {
     if rest.is_empty() { line } else { format!("{line}… [{} more bytes]", rest.len()) }
 }
 
-async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time: Duration) -> Result<Output, String> {
+async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time: Duration) -> Result<Output, Failed> {
     let request = CreateTerminalRequest {
         command: "/bin/sh".into(),
         args: vec!["-c".into(), command],
@@ -296,9 +293,9 @@ async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time
         Err(error) => return Ok(Output::not_done(error.to_string())),
     };
     let content = vec![terminal.as_content()];
-    call.show(content.clone()).await.map_err(|error| error.to_string())?;
+    call.show(content.clone()).await?;
     let done = tokio::select! {
-        done = terminal.finish(time) => done.map_err(|error| error.to_string())?,
+        done = terminal.finish(time) => done?,
         () = call.tool().stopped() => return Ok(stopped("", Some(content))),
     };
     let code = done.exit.as_ref().and_then(|exit| exit.exit_code);
@@ -320,18 +317,25 @@ async fn in_background(
     call: &Call,
     request: Request,
     watch: Option<Watch>,
-) -> Result<Output, String> {
+) -> Result<Output, Failed> {
     let line = request.line();
     let commands = &ctx.commands;
-    let id = start_in_background(Arc::clone(commands), request).await?;
+    let owner = Arc::clone(commands);
+    let id = apart(|give| async move {
+        // If nobody wants it any more, it is ended again.
+        if let Err(Ok(id)) = give.send(owner.background.start(request).await) {
+            owner.background.stop(id).await;
+        }
+    })
+    .await?;
     if let Some(watch) = watch {
-        let mut before = commands.before();
+        let mut before = commands.before.locked();
         before.insert(id, watch);
         before.retain(|id, _| commands.background.get(*id).is_some());
     }
     let text = format!("Started in the background with id {id}: `{}`.", cut(&line, 120));
     let mut output = Output::text(text.clone()).raw(json!({ "id": id }));
-    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await.map_err(|error| error.to_string())?;
+    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await?;
     if let (Screen(Some(terminal)), Some(command)) = (&screen, commands.background.get(id)) {
         commands.jobs.add(terminal.clone(), command).await;
         output.shown = Some([screen.content("", ""), vec![text.into()]].concat());
@@ -339,11 +343,23 @@ async fn in_background(
     Ok(output)
 }
 
-/// Starts a command. The turn is not at rest before it has ended, also if nobody waits for it any more.
-async fn start(request: Request) -> Result<Running, String> {
-    let hold = busy::hold();
+/// Does work that goes on in a task of its own. The turn is not at rest before its end, also if nobody waits for it any more.
+async fn apart<T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
+    work: impl FnOnce(oneshot::Sender<io::Result<T>>) -> F,
+) -> io::Result<T> {
     let (give, take) = oneshot::channel();
+    let (hold, work) = (busy::hold(), work(give));
     tokio::spawn(async move {
+        work.await;
+        drop(hold);
+    });
+    take.await.unwrap_or_else(|_| Err(io::Error::other("the work was cut off")))
+}
+
+/// Runs a command here and shows its output as it comes.
+async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, Failed> {
+    let line = request.line();
+    let running = apart(|give| async move {
         match request.start().await {
             Ok(running) => {
                 let view = running.view();
@@ -351,39 +367,18 @@ async fn start(request: Request) -> Result<Running, String> {
                 drop(give.send(Ok(running)));
                 view.outcome().await;
             }
-            Err(error) => drop(give.send(Err(error.to_string()))),
+            Err(error) => drop(give.send(Err(error))),
         }
-        drop(hold);
-    });
-    take.await.unwrap_or_else(|_| Err("the work was cut off".into()))
-}
-
-/// Starts a command in the background and gives its number. If nobody wants that any more, it is ended again.
-async fn start_in_background(commands: Arc<Commands>, request: Request) -> Result<u32, String> {
-    let hold = busy::hold();
-    let (give, take) = oneshot::channel();
-    tokio::spawn(async move {
-        let started = commands.background.start(request).await.map_err(|error| error.to_string());
-        if let Err(Ok(id)) = give.send(started) {
-            commands.background.stop(id).await;
-        }
-        drop(hold);
-    });
-    take.await.unwrap_or_else(|_| Err("the work was cut off".into()))
-}
-
-/// Runs a command here and shows its output as it comes.
-async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, String> {
-    let line = request.line();
-    let running = start(request).await?;
-    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await.map_err(|error| error.to_string())?;
+    })
+    .await?;
+    let screen = Screen::open(call, &line, ctx.workspace.cwd()).await?;
     let (mut seen, mut stop) = (0, false);
     loop {
         tokio::select! {
             news = running.more(seen) => {
                 let Some(news) = news else { break };
                 seen = news.next;
-                screen.show(call, &news.text, &running).await.map_err(|error| error.to_string())?;
+                screen.show(call, &news.text, &running).await?;
                 tokio::time::sleep(OFTEN).await;
             }
             () = call.tool().stopped(), if !stop => {
@@ -394,7 +389,7 @@ async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Wa
     }
     let outcome = running.outcome().await;
     let output = running.output(0).to_string();
-    let mut shown = screen.close(call, &output, &outcome).await.map_err(|error| error.to_string())?;
+    let mut shown = screen.close(call, &output, &outcome).await?;
     let news = match watch {
         Some(watch) => watch.news().await,
         None => String::new(),
@@ -408,7 +403,7 @@ async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Wa
     let mut result = Output::quiet(format!("{}\n(the command {outcome}){news}", middle_out(&output)));
     result.failed = !outcome.is_success();
     result.shown = Some(shown);
-    let code = if let End::Code(code) = outcome.end { Some(code) } else { None };
+    let code = if let Status::Code(code) = outcome.end { Some(code) } else { None };
     let timed_out = outcome.stopped == Some(Stopped::TimedOut);
     Ok(result.raw(json!({ "exitCode": code, "timedOut": timed_out, "seconds": outcome.took.as_secs_f64() })))
 }
@@ -455,8 +450,7 @@ impl Screen {
             }
             None => {
                 let output = running.output(0).text;
-                let start = output.len().saturating_sub(TAIL);
-                let start = (start..output.len()).find(|&at| output.is_char_boundary(at)).unwrap_or(0);
+                let start = output.ceil_char_boundary(output.len().saturating_sub(TAIL));
                 call.show(self.content(&output[start..], "")).await
             }
         }
@@ -464,20 +458,11 @@ impl Screen {
 
     async fn close(&self, call: &Call, output: &str, outcome: &Outcome) -> tieline::Result<Vec<ToolCallContent>> {
         if let Some(id) = &self.0 {
-            let exit_status = Patch::Set(exit_status(outcome));
+            let exit_status = Patch::Set(exit_status(outcome.end));
             let update = TerminalUpdate { terminal_id: id.clone(), exit_status, ..TerminalUpdate::default() };
             call.reporter().update(Update::Terminal(Box::new(update))).await?;
         }
         Ok(self.content(&middle_out(output), &format!("\nThe command {outcome}.")))
-    }
-}
-
-/// How a command ended, as terminals say it.
-pub fn exit_status(outcome: &Outcome) -> ExitStatus {
-    match outcome.end {
-        End::Code(code) => ExitStatus { exit_code: Some(code.into()), ..ExitStatus::default() },
-        End::Signal(number) => ExitStatus { signal: Some(number.to_string()), ..ExitStatus::default() },
-        _ => ExitStatus::default(),
     }
 }
 
@@ -486,13 +471,7 @@ fn middle_out(text: &str) -> String {
     if text.len() <= TOLD {
         return text.trim_end().to_owned();
     }
-    let fit = |mut at: usize| {
-        while !text.is_char_boundary(at) {
-            at += 1;
-        }
-        at
-    };
-    let (first, last) = (fit(TOLD / 2), fit(text.len() - TOLD / 2));
+    let (first, last) = (text.ceil_char_boundary(TOLD / 2), text.ceil_char_boundary(text.len() - TOLD / 2));
     format!("{}\n[… {} bytes left out …]\n{}", &text[..first], last - first, text[last..].trim_end())
 }
 

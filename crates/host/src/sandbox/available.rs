@@ -1,9 +1,9 @@
 //! What the kernel gives here, found out by trying, and which levels can be built from it.
 
-use super::wire::Setup;
-use super::{Level, Mechanism, Network, Plan, link};
+use super::{Level, Mechanism, Network, Plan};
 use std::fs;
 use std::sync::OnceLock;
+use tieline_process::{Sandbox, Setup};
 
 /// The first version of Landlock that also guards against cutting files short.
 const ENOUGH: u32 = 3;
@@ -26,21 +26,17 @@ pub struct Available {
 pub fn probe() -> &'static Available {
     static FOUND: OnceLock<Available> = OnceLock::new();
     static NOT_READY: OnceLock<Available> = OnceLock::new();
-    if !super::launcher::is_ready() {
-        let why = || Err("`sandbox::init()` was not called at the start of `main`".to_owned());
-        return NOT_READY.get_or_init(|| Available { namespaces: why(), landlock: why().map(|()| 0), seccomp: why() });
-    }
-    FOUND.get_or_init(|| {
-        let attempt = |plan: Plan| {
-            let setup = Setup { plan, temp: "/tmp".into(), ..Setup::default() };
-            link::probe(&setup).map_err(|trouble| trouble.text)
-        };
-        Available {
-            namespaces: attempt(Plan { namespaces: true, ..Plan::default() }).map(drop).map_err(|why| hint(&why)),
-            landlock: attempt(Plan { landlock: true, ..Plan::default() }),
-            seccomp: attempt(Plan { seccomp: true, ..Plan::default() }).map(drop),
-        }
-    })
+    let attempt = |plan: Plan| {
+        let sandbox = Sandbox { plan, temp: "/tmp".into(), ..Sandbox::default() };
+        tieline_process::probe(&Setup { sandbox: Some(sandbox), ..Setup::default() })
+    };
+    let find = || Available {
+        namespaces: attempt(Plan { namespaces: true, ..Plan::default() }).map(drop).map_err(|why| hint(&why)),
+        landlock: attempt(Plan { landlock: true, ..Plan::default() }),
+        seccomp: attempt(Plan { seccomp: true, ..Plan::default() }).map(drop),
+    };
+    // What was asked too early says why, and does not count for later.
+    if tieline_process::is_ready() { FOUND.get_or_init(find) } else { NOT_READY.get_or_init(find) }
 }
 
 /// What is known to forbid namespaces, and how to allow them.

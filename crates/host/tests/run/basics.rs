@@ -5,7 +5,7 @@ use crate::ways::{each, names, run, way};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tieline_host::run::{End, Limits, Request, Size};
+use tieline_host::run::{Limits, Request, Size, Status};
 use tieline_host::sandbox::Network;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -24,19 +24,19 @@ pub const ALL: &[(&str, fn())] = &[
 
 fn status_and_signal_come_through() {
     each(async |way, root, policy| {
-        let check = async |line: &str, expect: End, text: &str| {
+        let check = async |line: &str, expect: Status, text: &str| {
             let (outcome, output) = run(Request::shell(line, root, &policy)).await;
             assert_eq!((outcome.end, outcome.stopped, &*output), (expect, None, text), "{way}: {line}");
             assert_eq!(outcome.leftovers, 0, "{way}: {line}");
         };
-        check("echo hello; exit 3", End::Code(3), "hello\n").await;
-        check("true", End::Code(0), "").await;
-        check("kill -9 $$", End::Signal(9), "").await;
-        check("kill -TERM $$", End::Signal(15), "").await;
-        check("pwd", End::Code(0), &format!("{}\n", root.display())).await;
-        check("[[ a == a* ]] && echo bash", End::Code(0), "bash\n").await;
+        check("echo hello; exit 3", Status::Code(3), "hello\n").await;
+        check("true", Status::Code(0), "").await;
+        check("kill -9 $$", Status::Signal(9), "").await;
+        check("kill -TERM $$", Status::Signal(15), "").await;
+        check("pwd", Status::Code(0), &format!("{}\n", root.display())).await;
+        check("[[ a == a* ]] && echo bash", Status::Code(0), "bash\n").await;
         let (outcome, output) = run(Request::words(["printf", "%s-", "a b", "", "*"], root, &policy)).await;
-        assert_eq!((outcome.end, &*output), (End::Code(0), "a b--*-"));
+        assert_eq!((outcome.end, &*output), (Status::Code(0), "a b--*-"));
     });
 }
 
@@ -174,20 +174,21 @@ fn it_has_no_terminal_and_no_input() {
 fn it_can_have_a_terminal_of_its_own() {
     let size = Size { columns: 97, rows: 31 };
     each(async |way, root, policy| {
-        let check = async |line: &str, expect: End, text: &str| {
+        let check = async |line: &str, expect: Status, text: &str| {
             let (outcome, output) = run(Request::shell(line, root, &policy).tty(size)).await;
             assert_eq!((outcome.end, &*output), (expect, text), "{way}: {line}");
         };
-        check("test -t 0 && test -t 1 && test -t 2 && stty size", End::Code(0), "31 97\r\n").await;
-        check("echo out; echo err >&2; exit 4", End::Code(4), "out\r\nerr\r\n").await;
+        check("test -t 0 && test -t 1 && test -t 2 && stty size", Status::Code(0), "31 97\r\n").await;
+        check("echo out; echo err >&2; exit 4", Status::Code(4), "out\r\nerr\r\n").await;
         // It controls its command, and nobody else's does.
-        check("test \"$(ps -o sid= -p $$ | tr -d ' ')\" = $$ && exec 3<>/dev/tty && test -t 3", End::Code(0), "").await;
-        check("kill -9 $$", End::Signal(9), "").await;
+        check("test \"$(ps -o sid= -p $$ | tr -d ' ')\" = $$ && exec 3<>/dev/tty && test -t 3", Status::Code(0), "")
+            .await;
+        check("kill -9 $$", Status::Signal(9), "").await;
         // What is left in the background goes, and does not hold up the end.
         let mark = crate::harness::unique();
         let line = format!("(sleep 600; echo {mark}) & disown; echo started");
         let (outcome, output) = run(Request::shell(line, root, &policy).tty(size)).await;
-        assert_eq!((outcome.end, &*output), (End::Code(0), "started\r\n"), "{way}");
+        assert_eq!((outcome.end, &*output), (Status::Code(0), "started\r\n"), "{way}");
         assert!(crate::harness::processes_with(&mark).is_empty(), "{way}");
     });
 }

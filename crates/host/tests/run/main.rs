@@ -17,7 +17,7 @@ fn main() {}
 
 #[cfg(target_os = "linux")]
 fn main() {
-    tieline_host::sandbox::init();
+    tieline_process::init();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("own") => families::own(&args[1], &args[2]),

@@ -20,7 +20,7 @@ fn main() {}
 
 #[cfg(target_os = "linux")]
 fn main() {
-    tieline_host::sandbox::init();
+    tieline_process::init();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.first().map(String::as_str) {
         Some("try") => std::process::exit(deeds::attempt(&args[1], &args[2])),

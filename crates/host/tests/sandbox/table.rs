@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::Command;
-use tieline_host::run::{End, Request};
+use tieline_host::run::{Request, Status};
 use tieline_host::sandbox::{Level, Mechanism, Network, Policy, probe};
 
 pub const ALL: &[(&str, fn())] =
@@ -225,7 +225,7 @@ async fn check(
         Err(error) => return Some(format!("{deed} {on}: {error}")),
     };
     let outcome = command.outcome().await;
-    let did = outcome.end == End::Code(0);
+    let did = outcome.end == Status::Code(0);
     let said = command.output(0).text;
     let _ = fs::remove_file("/tmp/tieline-own");
     let _ = fs::remove_file("/dev/shm/tieline-own");
@@ -238,7 +238,7 @@ async fn check(
         "abstract" => world.nameless.accept().is_ok(),
         _ => did,
     };
-    let strange = !matches!(outcome.end, End::Code(0 | 1));
+    let strange = !matches!(outcome.end, Status::Code(0 | 1));
     // A command may believe that it sent something that nobody got.
     if seen == expect && (did == seen || *deed == "udp") && !strange {
         return None;

@@ -217,7 +217,7 @@ mod tests {
             let why = why.to_string();
             assert!(why.contains("did not answer within 1 s") && why.contains("unlock"), "{why}");
         }
-        let started = fake(folder.path(), "sleep 1000 & exit 0");
+        let started = fake(folder.path(), "sleep 10 & exit 0");
         let why = started.get("a", true).await.unwrap_err().to_string();
         assert!(why.contains("did not answer"), "a pipe that stays open is no answer: {why}");
     }

@@ -1,7 +1,7 @@
 //! The file system as a command sees it: read-only but for its own places, and without what is hidden.
 
-use super::wire::Setup;
-use super::{confine, secrets};
+use super::confine;
+use super::wire::Sandbox;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -33,10 +33,24 @@ enum Place {
 }
 
 /// The sockets of others, to be hidden. To be asked before the network namespace is left, which has the list.
-pub(super) fn sockets(setup: &Setup) -> Vec<PathBuf> {
-    let mut sockets = secrets::sockets();
-    sockets.retain(|path| !setup.show.contains(path) && !setup.writable().any(|place| path.starts_with(&place.path)));
+pub(super) fn sockets(sandbox: &Sandbox) -> Vec<PathBuf> {
+    let mut sockets = listening();
+    sockets.retain(|path| {
+        !sandbox.show.contains(path) && !sandbox.writable.iter().any(|place| path.starts_with(&place.path))
+    });
     sockets
+}
+
+/// Sockets that somebody listens on, as the kernel lists them.
+fn listening() -> Vec<PathBuf> {
+    let mut all = BTreeSet::new();
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    for line in table.lines().skip(1) {
+        if let Some(at) = line.find(" /") {
+            all.extend(Path::new(&line[at + 1..]).canonicalize().ok());
+        }
+    }
+    all.into_iter().collect()
 }
 
 /// How to take what is mounted somewhere, with all below it.
@@ -52,36 +66,36 @@ const TRIES: u32 = 16;
 const MAX_WALLED: usize = 2000;
 
 /// Builds it, in a mount namespace of our own.
-pub(super) fn build(setup: &Setup, sockets: &[PathBuf]) -> io::Result<()> {
+pub(super) fn build(sandbox: &Sandbox, sockets: &[PathBuf]) -> io::Result<()> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at("/"))?;
     // Everything is taken from the file system as it is, then put into the new one from the top down. What stays writable is
     // taken first; all the rest is made read-only, and so is each copy of it.
     let mut places: Vec<(PathBuf, Place)> = Vec::new();
     let mut free: Vec<(PathBuf, Place)> = Vec::new();
-    for place in setup.writable() {
+    for place in &sandbox.writable {
         free.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
     }
-    for folder in setup.temps() {
-        let temp = tree(open_path(&setup.temp)?, &setup.temp)?;
+    for folder in sandbox.temps() {
+        let temp = tree(open_path(&sandbox.temp)?, &sandbox.temp)?;
         free.push((folder, Place::Tree(temp)));
     }
     lock()?;
     let null = tree(open_path(Path::new("/dev/null"))?, "/dev/null")?;
-    let walls = Walls::new(setup, sockets);
-    for path in setup.hide.iter().chain(sockets).filter(|path| !walls.around(path)) {
+    let walls = Walls::new(sandbox, sockets);
+    for path in sandbox.hide.iter().chain(sockets).filter(|path| !walls.around(path)) {
         places.push((path.clone(), Place::Nothing));
     }
     for (path, real) in walls.open()? {
         places.push((path, Place::Walled(real)));
     }
-    for place in setup.places().filter(|place| !setup.writable().any(|other| other == *place)) {
+    for place in &sandbox.readable {
         places.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
     }
-    for path in setup.show.iter().filter(|path| !walls.folders.contains(*path)) {
+    for path in sandbox.show.iter().filter(|path| !walls.folders.contains(*path)) {
         places.push((path.clone(), Place::Tree(tree(open_path(path)?, path)?)));
     }
-    places.extend(setup.pin.iter().map(|path| (path.clone(), Place::Pinned)));
-    places.extend(setup.protect.iter().map(|path| (path.clone(), Place::Guarded)));
+    places.extend(sandbox.pin.iter().map(|path| (path.clone(), Place::Pinned)));
+    places.extend(sandbox.protect.iter().map(|path| (path.clone(), Place::Guarded)));
     let mut devices = Vec::new();
     for name in confine::DEVICES {
         let path = Path::new("/dev").join(name);
@@ -94,7 +108,7 @@ pub(super) fn build(setup: &Setup, sockets: &[PathBuf]) -> io::Result<()> {
     // The order is kept where the depth is the same, so that a root wins over a place that is hidden.
     places.sort_by_key(|(path, _)| path.components().count());
     let below: Vec<(PathBuf, OwnedFd)> =
-        setup.places().map(|place| Ok((place.path.clone(), confine::held(place)?))).collect::<io::Result<_>>()?;
+        sandbox.places().map(|place| Ok((place.path.clone(), confine::held(place)?))).collect::<io::Result<_>>()?;
     let mut new = New { null, walls: &walls, below, ours: Vec::new() };
     for (path, place) in &places {
         new.put(path, place).map_err(at(path))?;
@@ -113,18 +127,18 @@ struct Walls<'a> {
 }
 
 impl<'a> Walls<'a> {
-    fn new(setup: &'a Setup, sockets: &'a [PathBuf]) -> Self {
-        let hidden: BTreeSet<&Path> = setup.hide.iter().chain(sockets).map(PathBuf::as_path).collect();
-        let temps = setup.temps();
+    fn new(sandbox: &'a Sandbox, sockets: &'a [PathBuf]) -> Self {
+        let hidden: BTreeSet<&Path> = sandbox.hide.iter().chain(sockets).map(PathBuf::as_path).collect();
+        let temps = sandbox.temps();
         let mut folders: BTreeSet<PathBuf> = BTreeSet::new();
         for path in &hidden {
             let Some(folder) = path.parent().filter(|folder| !folders.contains(*folder)) else { continue };
             // There is too much in `/etc`, and only root can read what is hidden there.
             let system = folder == Path::new("/")
                 || ["/dev", "/etc", "/proc", "/sys"].iter().any(|place| folder.starts_with(place));
-            let ours = setup.places().map(|place| &place.path).chain(&temps).any(|place| folder.starts_with(place));
+            let ours = sandbox.places().map(|place| &place.path).chain(&temps).any(|place| folder.starts_with(place));
             // A folder that is there stays there, more or less.
-            if system || ours || !setup.sees(folder) || path.is_dir() {
+            if system || ours || !sandbox.sees(folder) || path.is_dir() {
                 continue;
             }
             if fs::read_dir(folder).is_ok_and(|entries| entries.take(MAX_WALLED + 1).count() <= MAX_WALLED) {

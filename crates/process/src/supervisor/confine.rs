@@ -1,7 +1,6 @@
 //! The last steps before a command: Landlock, capabilities, limits.
 
-use super::wire::Setup;
-use super::{Pinned, secrets};
+use super::wire::{Pinned, Sandbox, Setup};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
@@ -16,8 +15,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// The newest one that we know. An older kernel leaves out what it does not know; [`super::Available`] judges if the
-/// rest is enough.
+/// The newest one that we know. An older kernel leaves out what it does not know; who makes the plan judges if
+/// the rest is enough.
 const NEWEST: ABI = ABI::V9;
 
 /// Devices that hold nothing of anybody.
@@ -33,36 +32,36 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID);
 
 /// Restricts this process by Landlock. Gives the version that is in force.
-pub(super) fn landlock(setup: &Setup) -> io::Result<u32> {
+pub(super) fn landlock(sandbox: &Sandbox) -> io::Result<u32> {
     let write = AccessFs::from_write(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     // With namespaces, a command sees only what it may read.
-    let handled = if setup.plan.namespaces { write } else { read | write };
+    let handled = if sandbox.plan.namespaces { write } else { read | write };
     let mut rules = Ruleset::default()
         .handle_access(handled)
         .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
-    for place in setup.writable() {
+    for place in &sandbox.writable {
         rules = allow(rules, Some(held(place)?), handled)?;
     }
     let devices = AccessFs::WriteFile | AccessFs::ReadFile | AccessFs::Truncate | AccessFs::IoctlDev;
     for name in DEVICES.iter().chain(&["ptmx", "pts"]) {
         rules = allow(rules, at(&Path::new("/dev").join(name)), devices & handled)?;
     }
-    for folder in setup.temps() {
+    for folder in sandbox.temps() {
         rules = allow(rules, at(&folder), handled)?;
     }
-    if setup.plan.namespaces {
+    if sandbox.plan.namespaces {
         rules = allow(rules, at(Path::new("/dev/shm")), handled)?;
     } else {
-        let mut hidden = setup.hide.clone();
+        let mut hidden = sandbox.hide.clone();
         hidden.push("/dev".into());
-        let mut parts = secrets::carve(Path::new("/"), &hidden);
-        for place in setup.places().map(|place| &place.path).chain(&setup.show) {
+        let mut parts = carve(Path::new("/"), &hidden);
+        for place in sandbox.places().map(|place| &place.path).chain(&sandbox.show) {
             // What is around it may be hidden, and something in it.
             let inside: Vec<PathBuf> = hidden.iter().filter(|path| !place.starts_with(path)).cloned().collect();
-            parts.extend(secrets::carve(place, &inside));
+            parts.extend(carve(place, &inside));
         }
         for path in &parts {
             rules = allow(rules, at(path), read)?;
@@ -127,7 +126,7 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
 /// Limits on processes, on the size of files, and on memory.
 pub(super) fn limit(setup: &Setup) -> io::Result<()> {
     let [mut processes, file, memory] = setup.limits;
-    if processes > 0 && !setup.plan.namespaces {
+    if processes > 0 && !setup.sandbox.as_ref().is_some_and(|sandbox| sandbox.plan.namespaces) {
         // Outside a namespace of its own, all processes of the user count.
         processes += threads_of_user();
     }
@@ -150,4 +149,53 @@ fn threads_of_user() -> u64 {
     };
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| count(std::fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}
+
+/// What can be read if `hidden` can't: the largest files and folders below `top` that hold nothing hidden.
+fn carve(top: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|path| top.starts_with(path)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|path| path.starts_with(top)) {
+        return vec![top.to_owned()];
+    }
+    let mut parts = Vec::new();
+    for entry in std::fs::read_dir(top).into_iter().flatten().flatten() {
+        // A link counts where it leads to.
+        if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
+            parts.extend(carve(&entry.path(), hidden));
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn carving_leaves_out_exactly_what_is_hidden() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().canonicalize().unwrap();
+        for path in ["a/1", "a/2", "b/c/secret", "b/c/open", "b/d/x"] {
+            let path = top.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        std::os::unix::fs::symlink(top.join("b/c/secret"), top.join("link")).unwrap();
+        let check = |hidden: &[&str], expect: &[&str]| {
+            let hidden: Vec<_> = hidden.iter().map(|path| top.join(path)).collect();
+            let mut parts = carve(&top, &hidden);
+            parts.sort();
+            assert_eq!(parts, expect.iter().map(|path| top.join(path)).collect::<Vec<_>>());
+        };
+        check(&["b/c/secret"], &["a", "b/c/open", "b/d"]);
+        check(&["b"], &["a"]);
+        check(&["a", "b/c"], &["b/d"]);
+        check(&["elsewhere"], &["a", "b"]);
+        assert_eq!(carve(&top, &[]), std::slice::from_ref(&top));
+        assert!(carve(&top, std::slice::from_ref(&top)).is_empty());
+    }
 }

@@ -23,7 +23,7 @@ impl Default for Size {
 
 /// Our end, ready to be read without blocking, and the command's. A terminal that nobody has open any more answers with an
 /// error, which is its end.
-pub(super) fn open(tty: Option<Size>) -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn open(tty: Option<Size>) -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = match tty {
         None => io::pipe().map(|(reader, writer)| (reader.into(), writer.into()))?,
         Some(size) => terminal(size)?,

@@ -26,7 +26,7 @@ impl fmt::Display for Output {
 
 /// Keeps the last bytes.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     bytes: VecDeque<u8>,
     /// How many bytes there were before those kept.
     before: u64,
@@ -35,11 +35,11 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self { bytes: VecDeque::new(), before: 0, limit, over: false }
     }
 
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let kept = &bytes[bytes.len().saturating_sub(self.limit)..];
         let drop = (self.bytes.len() + kept.len()).saturating_sub(self.limit);
         self.bytes.drain(..drop);
@@ -48,17 +48,17 @@ impl Ring {
     }
 
     /// There will be no more.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.over = true;
     }
 
     /// How many bytes there were in all.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.before + self.bytes.len() as u64
     }
 
     /// What there is from a position on. A character that is not complete yet waits; one that was cut is left out.
-    pub(super) fn read(&self, from: u64) -> Output {
+    pub(crate) fn read(&self, from: u64) -> Output {
         let mut start = from.saturating_sub(self.before).min(self.bytes.len() as u64) as usize;
         if from < self.before {
             let is_rest = |at: usize| self.bytes.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);

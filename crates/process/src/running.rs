@@ -1,16 +1,15 @@
 //! A command that runs, and those who watch it.
 
-use super::Request;
-use super::output::{Output, Ring};
-use crate::sandbox::link::{Launched, Launcher};
-use crate::sandbox::temp::Temp;
-use crate::sandbox::wire::{Exit, HEAD, Message, length};
+use crate::output::{Output, Ring};
+use crate::supervisor::{Launched, Message, Setup, Streams, Supervisor, Temp, Trouble, hear, launch};
+use crate::tree::Tree;
+use crate::tty::{self, Size};
+use crate::{Status, locked};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use tieline_rpc::sync::Lock;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf};
@@ -21,26 +20,24 @@ const LINGER: Duration = Duration::from_millis(250);
 /// A supervisor that does not do what it is told is left to die when we stop talking to it.
 const OBEY: Duration = Duration::from_secs(2);
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// It exited with this status; zero means all went well.
-    Code(i32),
-    /// A signal with this number killed it.
-    Signal(i32),
-    /// It is gone, but nobody could tell us how.
-    Lost,
-}
+/// So often what a command needs is looked at before it is given up because something there moves all the time.
+const MAX_LOOKS: u32 = 8;
 
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Code(code) => write!(f, "exited with status {code}"),
-            Self::Signal(number) => write!(f, "was killed by signal {number}"),
-            Self::Lost => f.write_str("ended, but its status was lost"),
-        }
-    }
+/// What there is to know of a command besides what is run.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// It in one line, for people.
+    pub line: String,
+    /// Keeps so many bytes of the end of its output.
+    pub keep: usize,
+    /// Stops it after this time.
+    pub time: Option<Duration>,
+    /// How long it has between being asked to end and being killed.
+    pub grace: Duration,
+    /// Gives it a terminal of this size.
+    pub tty: Option<Size>,
+    /// Its private temporary folder, which stays as long as the command.
+    pub temp: Option<Arc<Temp>>,
 }
 
 /// Why we stopped a command.
@@ -56,7 +53,7 @@ pub enum Stopped {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     /// How it ended.
-    pub end: End,
+    pub end: Status,
     /// Why we stopped it, if we did.
     pub stopped: Option<Stopped>,
     /// So many processes outlived it, and were killed.
@@ -68,7 +65,7 @@ pub struct Outcome {
 impl Outcome {
     /// True if it ended by itself, with status zero.
     pub fn is_success(&self) -> bool {
-        self.end == End::Code(0) && self.stopped.is_none()
+        self.end == Status::Code(0) && self.stopped.is_none()
     }
 }
 
@@ -128,16 +125,31 @@ impl std::ops::Deref for Running {
 }
 
 impl Running {
-    pub(super) fn attend(launched: Launched, output: OwnedFd, request: &Request) -> io::Result<Self> {
-        let Launched { talk, launcher, group } = launched;
+    /// Starts a command. Needs a runtime with time and I/O.
+    ///
+    /// `setup` is asked anew if something that it names has moved before the command runs. Fails with an error that says what
+    /// is wrong: with the program, with its folder, or with the sandbox, which is never weaker than asked for.
+    pub async fn start(job: Job, setup: impl Fn() -> io::Result<Setup> + Send + 'static) -> io::Result<Self> {
+        let (output, writer) = tty::open(job.tty)?;
+        let launched = tokio::task::spawn_blocking(move || try_to_launch(setup, &writer)).await;
+        let launched = launched.map_err(io::Error::other)??.map_err(|trouble| {
+            let kind = trouble.kind();
+            let what = if trouble.program { trouble.text } else { format!("its sandbox: {}", trouble.text) };
+            io::Error::new(kind, format!("can't run `{}`: {what}", job.line))
+        })?;
+        Self::attend(launched, output, job)
+    }
+
+    fn attend(launched: Launched, output: OwnedFd, job: Job) -> io::Result<Self> {
+        let Launched { talk, supervisor, program } = launched;
         talk.set_nonblocking(true)?;
         let (talk, wishes) = UnixStream::from_std(talk)?.into_split();
         // Not checked to be a pipe, because a terminal is as good.
         let output = Receiver::from_owned_fd_unchecked(output)?;
         let shared = Arc::new(Shared {
-            line: request.line(),
+            line: job.line,
             started: Instant::now(),
-            ring: Mutex::new(Ring::new(request.keep)),
+            ring: Mutex::new(Ring::new(job.keep)),
             state: watch::Sender::default(),
             stop: watch::Sender::new(false),
         });
@@ -145,13 +157,12 @@ impl Running {
         let attendant = Attendant {
             shared: Arc::clone(&shared),
             wishes: Some(wishes),
-            launcher,
-            group,
+            supervisor,
+            tree: program.and_then(Tree::of_program),
             owner,
-            time: request.time,
-            grace: request.grace,
-            // The private temporary folder stays as long as the command.
-            temp: request.policy.temp(),
+            time: job.time,
+            grace: job.grace,
+            temp: job.temp,
         };
         tokio::spawn(attendant.attend(talk, output));
         Ok(Self { view: View { shared }, _life: life })
@@ -205,7 +216,7 @@ impl View {
         // We hold the sender ourselves, so it can't be gone.
         let found = state.wait_for(|state| state.outcome.is_some()).await.ok().and_then(|state| state.outcome);
         let took = self.shared.started.elapsed();
-        found.unwrap_or(Outcome { end: End::Lost, stopped: None, leftovers: 0, took })
+        found.unwrap_or(Outcome { end: Status::Unknown, stopped: None, leftovers: 0, took })
     }
 
     /// Asks it and everything it started to end, and kills what does not within the time of grace.
@@ -216,7 +227,7 @@ impl View {
 
 impl Shared {
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        self.ring.locked()
+        locked(&self.ring)
     }
 }
 
@@ -225,8 +236,9 @@ struct Attendant {
     shared: Arc<Shared>,
     /// Dropped, it ends everything.
     wishes: Option<OwnedWriteHalf>,
-    launcher: Launcher,
-    group: Option<i32>,
+    supervisor: Supervisor,
+    /// What is below the supervisor, if that is in our namespace.
+    tree: Option<Tree>,
     owner: watch::Receiver<()>,
     time: Option<Duration>,
     grace: Duration,
@@ -265,15 +277,15 @@ impl Attendant {
             }
         };
         self.wishes = None;
-        if exit.is_none()
-            && let Some(group) = self.group.and_then(rustix::process::Pid::from_raw)
-        {
-            // The supervisor was killed. What it held together is loose, but the first of them has a known number.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
-        // When the launcher is gone, so is everything else.
-        let launcher = self.launcher;
-        let gone = tokio::task::spawn_blocking(move || launcher.wait());
+        // When the supervisor is gone, so is everything else; unless it was killed. Then what it held together is loose, but the
+        // first of them is known.
+        let (supervisor, loose) = (self.supervisor, self.tree.filter(|_| exit.is_none()));
+        let gone = tokio::task::spawn_blocking(move || {
+            if let Some(mut tree) = loose {
+                tree.kill();
+            }
+            supervisor.wait();
+        });
         tokio::pin!(gone);
         let mut linger = None;
         while open {
@@ -288,11 +300,7 @@ impl Attendant {
         }
         drop(self.temp);
         shared.ring().close();
-        let (end, leftovers) = match exit {
-            Some(Exit { signal: true, number, leftovers }) => (End::Signal(number), leftovers),
-            Some(Exit { signal: false, number, leftovers }) => (End::Code(number), leftovers),
-            None => (End::Lost, 0),
-        };
+        let (end, leftovers) = exit.unwrap_or((Status::Unknown, 0));
         let leftovers = if stopped.is_some() { 0 } else { leftovers };
         let outcome = Outcome { end, stopped, leftovers, took: shared.started.elapsed() };
         shared.state.send_modify(|state| state.outcome = Some(outcome));
@@ -323,16 +331,24 @@ impl Shared {
     }
 }
 
-/// Waits until the supervisor tells how the command ended. `None` if it is gone without a word.
-async fn last_word(talk: &mut OwnedReadHalf) -> Option<Exit> {
+/// Starts a command, whose output goes there. What it names may move in between; then it is looked at again.
+fn try_to_launch(setup: impl Fn() -> io::Result<Setup>, output: &OwnedFd) -> io::Result<Result<Launched, Trouble>> {
+    let mut looks = 1;
     loop {
-        let mut head = [0; HEAD];
-        talk.read_exact(&mut head).await.ok()?;
-        let mut bytes = vec![0; length(head).ok()?];
-        talk.read_exact(&mut bytes).await.ok()?;
-        if let Message::Ended(exit) = Message::decode(&bytes).ok()? {
-            return Some(exit);
+        let streams = Streams { input: None, output: output.try_clone()?, errors: output.try_clone()? };
+        match launch(&setup()?, streams) {
+            Err(trouble) if trouble.is_stale() && looks < MAX_LOOKS => looks += 1,
+            launched => return Ok(launched),
         }
+    }
+}
+
+/// Waits until the supervisor tells how the command ended, and how many outlived it. `None` if it is gone without a word.
+async fn last_word(talk: &mut OwnedReadHalf) -> Option<(Status, u32)> {
+    let Message::Exited(status) = hear(talk).await.ok()? else { return None };
+    match hear(talk).await {
+        Ok(Message::Left(left)) => Some((status, left)),
+        _ => Some((status, 0)),
     }
 }
 

@@ -13,7 +13,7 @@ const PREFIX: &str = "tieline-run-";
 
 /// A folder that only we can enter, with one inside that everybody could use.
 #[derive(Debug)]
-pub(crate) struct Temp {
+pub struct Temp {
     outer: PathBuf,
     inner: PathBuf,
     /// As long as it is held, others leave the folder alone.
@@ -21,7 +21,8 @@ pub(crate) struct Temp {
 }
 
 impl Temp {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// A new one.
+    pub fn new() -> io::Result<Self> {
         static SWEPT: Once = Once::new();
         let place = std::env::temp_dir().canonicalize()?;
         SWEPT.call_once(|| sweep(&place));
@@ -42,7 +43,8 @@ impl Temp {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The folder to use.
+    pub fn path(&self) -> &Path {
         &self.inner
     }
 }
@@ -93,6 +95,7 @@ fn open_up(folder: &Path) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,7 +1,6 @@
 //! The seccomp filter: which kinds of sockets a command can have, and which system calls are none of its business.
 
-use super::Network;
-use super::wire::Setup;
+use super::wire::Sandbox;
 use rustix::net::{AddressFamily, SocketType, socket};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
@@ -89,9 +88,9 @@ const OPENS: &[(i64, u8)] = &[
 const LENDING: [u32; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Filters this process from now on.
-pub(super) fn apply(setup: &Setup) -> io::Result<()> {
+pub(super) fn apply(sandbox: &Sandbox) -> io::Result<()> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    let rule = not_one_of(&families(setup)).map_err(io::Error::other)?;
+    let rule = not_one_of(&families(sandbox)).map_err(io::Error::other)?;
     for bit in NUMBERS {
         refused.extend(REFUSED.iter().map(|call| (call | bit, Vec::new())));
         refused.insert(libc::SYS_socket | bit, vec![rule.clone()]);
@@ -105,7 +104,7 @@ pub(super) fn apply(setup: &Setup) -> io::Result<()> {
             let rules = both.map(|(makes, lends)| SeccompRule::new(vec![has(*flags, makes)?, has(flags + 1, lends)?]));
             refused.insert(call | bit, rules.collect::<Result<_, _>>().map_err(io::Error::other)?);
         }
-        if !setup.plan.namespaces {
+        if !sandbox.plan.namespaces {
             // Limits of other processes, which it can see here.
             refused.insert(libc::SYS_prlimit64 | bit, vec![not_one_of(&[0]).map_err(io::Error::other)?]);
         }
@@ -127,13 +126,13 @@ fn has(argument: u8, bit: u32) -> Result<SeccompCondition, seccompiler::BackendE
 }
 
 /// The kinds of sockets that a command can have.
-fn families(setup: &Setup) -> Vec<i32> {
+fn families(sandbox: &Sandbox) -> Vec<i32> {
     let mut families = Vec::new();
-    if setup.plan.unix_sockets {
+    if sandbox.plan.unix_sockets {
         families.push(libc::AF_UNIX);
     }
     // In a network namespace, these lead nowhere but to itself.
-    if setup.network == Network::On || setup.plan.namespaces {
+    if sandbox.network || sandbox.plan.namespaces {
         families.extend([libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK]);
     }
     families

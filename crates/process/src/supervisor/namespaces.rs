@@ -1,7 +1,6 @@
 //! New namespaces for a launcher, and the ids of users in them.
 
-use super::Network;
-use super::wire::Setup;
+use super::wire::Sandbox;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, sendto, socket_with};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities,
@@ -12,9 +11,9 @@ use std::io;
 use std::path::Path;
 
 /// Moves this process, which must have one thread, into new namespaces; that of processes counts for its children.
-pub(super) fn enter(setup: &Setup) -> io::Result<()> {
+pub(super) fn enter(sandbox: &Sandbox) -> io::Result<()> {
     let mut flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWIPC;
-    if setup.network == Network::Off {
+    if !sandbox.network {
         flags |= UnshareFlags::NEWNET;
     }
     // It is deprecated for what it does with the flag FILES, which is not there.

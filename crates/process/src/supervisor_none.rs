@@ -1,0 +1,33 @@
+//! Where there is no supervisor: on other systems, or without the feature.
+
+use crate::child::Started;
+use crate::{Spec, Status};
+use std::io;
+
+/// Lets this executable be a supervisor, where there are any.
+pub fn init() {}
+
+/// True if programs can have a supervisor: never here.
+pub fn is_ready() -> bool {
+    false
+}
+
+pub(crate) enum Link {}
+
+impl Link {
+    pub(crate) fn program(&self) -> i32 {
+        match *self {}
+    }
+
+    pub(crate) fn last_word(&self) -> Option<Status> {
+        match *self {}
+    }
+
+    pub(crate) fn release(&self) {
+        match *self {}
+    }
+}
+
+pub(crate) async fn guard(_: &Spec) -> io::Result<Option<Started>> {
+    Ok(None)
+}

@@ -14,8 +14,10 @@ mod models;
 mod pager;
 mod permissions;
 mod record;
+mod replay;
 mod sessions;
 mod shared;
+mod show;
 mod undo;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -31,6 +33,7 @@ const EXAMPLES: &str = "Examples:
   tieline sessions search panic           find what was said
   tieline diff                            what did an agent change here last?
   tieline undo --dry-run                  what would be put back?
+  tieline show trace.jsonl                what was said between a client and an agent?
 
 Settings: ~/.config/tieline/config.toml and .tieline/config.toml; see `tieline config path`.
 A log of what happens inside: TIELINE_LOG=debug, and TIELINE_LOG_FILE=FILE to have it in a file.";
@@ -66,6 +69,8 @@ enum Command {
     Agents(agents::Arguments),
     Doctor(doctor::Arguments),
     Record(record::Arguments),
+    Show(show::Arguments),
+    Replay(replay::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -97,6 +102,8 @@ fn main() -> ExitCode {
         Command::Agents(arguments) => agents::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Record(arguments) => record::run(arguments),
+        Command::Show(arguments) => show::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments),
         Command::Config(arguments) => config::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),

@@ -15,35 +15,10 @@ const MAX_NAMES: usize = 100_000;
 /// Shorter values are not looked for elsewhere: they would be found everywhere.
 const MIN_SECRET_BYTES: usize = 6;
 /// Names of keys, without `-` and `_`, that end like this hold secrets.
-const SECRET_NAMES: [&str; 11] = [
-    "apikey",
-    "accesstoken",
-    "authtoken",
-    "refreshtoken",
-    "bearertoken",
-    "secret",
-    "password",
-    "passphrase",
-    "authorization",
-    "credentials",
-    "privatekey",
-];
+const SECRET_NAMES: &str = "apikey accesstoken authtoken refreshtoken bearertoken secret password passphrase authorization credentials privatekey";
 /// Keys whose value is a word of the protocol, and so part of the shape.
-const WORDS: [&str; 13] = [
-    "jsonrpc",
-    "method",
-    "sessionUpdate",
-    "type",
-    "status",
-    "kind",
-    "stopReason",
-    "role",
-    "outcome",
-    "operation",
-    "state",
-    "priority",
-    "category",
-];
+const WORDS: &str =
+    "jsonrpc method sessionUpdate type status kind stopReason role outcome operation state priority category audience";
 /// Below these keys nothing is a word of the protocol.
 const FREE: [&str; 3] = ["rawInput", "rawOutput", "_meta"];
 
@@ -207,7 +182,7 @@ impl Filter {
                         if number.is_f64() { serde_json::Number::from_f64(0.0).unwrap_or(0.into()) } else { 0.into() };
                 }
             }
-            Value::String(text) if !free && WORDS.contains(&key) && is_word(text) => {}
+            Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
             Value::String(text) if key == "id" || key.ends_with("Id") => {
                 let next = self.names.len() + 1;
                 let full = next > MAX_NAMES;
@@ -226,7 +201,7 @@ impl Filter {
 
 fn is_secret_name(key: &str) -> bool {
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    plain == "token" || SECRET_NAMES.iter().any(|name| plain.ends_with(name))
+    plain == "token" || SECRET_NAMES.split(' ').any(|name| plain.ends_with(name))
 }
 
 /// Such as `session/update`, `agent_message_chunk`, `2.0`.

@@ -27,16 +27,23 @@
 
 mod filter;
 mod foreign;
+mod likeness;
+mod page;
 mod pieces;
 mod read;
 #[cfg(unix)]
 mod record;
+mod replay;
+mod story;
 mod write;
 
 pub use filter::{Kept, redact};
+pub use page::Page;
 pub use read::{Frame, Frames, ReadError, Reader};
 #[cfg(unix)]
 pub use record::record;
+pub use replay::{Extra, Options, Player};
+pub use story::{Call, Kind, Row, Story, Turn, bytes, time};
 pub use write::{Writer, create};
 
 use std::fmt;

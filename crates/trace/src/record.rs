@@ -1,6 +1,7 @@
 //! Stands between a client and an agent and writes down what it passes on: first into the file, then onward, byte for byte.
 
 use crate::{Side, Writer};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
@@ -9,12 +10,20 @@ use tieline_process::{ChildProcess, Guard, Spec, Status};
 use tieline_rpc::stdio_streams;
 use tieline_rpc::sync::Lock as _;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// So much is passed on at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 /// What the agent said last on its standard error is waited for, if nobody takes it, for this long.
 const STDERR_LINGER: Duration = Duration::from_secs(5);
+
+/// What others send to us and mean for the agent.
+const PASSED_ON: [(SignalKind, Signal); 4] = [
+    (SignalKind::interrupt(), Signal::INT),
+    (SignalKind::terminate(), Signal::TERM),
+    (SignalKind::hangup(), Signal::HUP),
+    (SignalKind::quit(), Signal::QUIT),
+];
 
 /// The recording, until it can't be written any more. What goes on between client and agent does not depend on it.
 struct Tape {
@@ -39,12 +48,22 @@ pub async fn record(
     writer: Writer,
     trouble: impl Fn(io::Error) + Send + Sync + 'static,
 ) -> io::Result<Status> {
-    let mut signals = Signals::new()?;
+    // Heard from the start, so that none is lost.
+    let signals = PASSED_ON.map(|(kind, number)| (signal(kind), number));
     let (errors, their_errors) = io::pipe()?;
     let spec = spec.guard(Guard::IfPossible).stderr(OwnedFd::from(their_errors));
     let (pipes, child) = ChildProcess::spawn(&spec).await?;
     // It holds the other end of the pipe, whose end we wait for.
     drop(spec);
+    let pid = Pid::from_raw(child.id().cast_signed());
+    for (stream, number) in signals {
+        let mut stream = stream?;
+        tokio::spawn(async move {
+            while let (Some(()), Some(pid)) = (stream.recv().await, pid) {
+                let _ = kill_process(pid, number);
+            }
+        });
+    }
     let tape = Arc::new(Tape { writer: Mutex::new(Some(writer)), trouble: Box::new(trouble) });
     let (all_said, errors_end) = tokio::sync::oneshot::channel();
     let errors_tape = Arc::clone(&tape);
@@ -69,7 +88,6 @@ pub async fn record(
         tokio::select! {
             () = &mut to_agent, if !heard => heard = true,
             () = &mut to_client, if !said => said = true,
-            number = signals.next() => pass_signal(&child, number),
             reason = child.exit() => break reason,
         }
     };
@@ -111,41 +129,6 @@ fn pass_errors(mut errors: io::PipeReader, tape: &Tape) {
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             _ => return,
-        }
-    }
-}
-
-fn pass_signal(child: &ChildProcess, number: rustix::process::Signal) {
-    if let Some(pid) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        let _ = rustix::process::kill_process(pid, number);
-    }
-}
-
-/// What others send to us and mean for the agent.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    quit: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            quit: signal(SignalKind::quit())?,
-        })
-    }
-
-    async fn next(&mut self) -> rustix::process::Signal {
-        use rustix::process::Signal;
-        tokio::select! {
-            _ = self.interrupt.recv() => Signal::INT,
-            _ = self.terminate.recv() => Signal::TERM,
-            _ = self.hangup.recv() => Signal::HUP,
-            _ = self.quit.recv() => Signal::QUIT,
         }
     }
 }

@@ -1,0 +1,383 @@
+//! Plays one side of a recording against a live other side, and takes note of where that diverges.
+
+use crate::likeness::Likeness;
+use crate::{Frame, Side};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tieline_rpc::{Event, Transport};
+
+/// Updates that are still to come are waited for as long as something comes, and then this long.
+const QUIET: Duration = Duration::from_secs(1);
+/// So many divergences are kept; all are counted.
+const MAX_DIVERGENCES: usize = 1000;
+
+/// What to do about a message of the live side that is not in the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extra {
+    /// Answers a request with an error, and goes on.
+    Refuse,
+    /// Does not answer, and goes on.
+    Ignore,
+    /// Ends the replay.
+    Stop,
+}
+
+/// How to play.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Which side is played.
+    pub side: Side,
+    /// What to do about the unexpected.
+    pub extra: Extra,
+    /// How long an answer, or a recorded request, may take.
+    pub timeout: Duration,
+    /// Where the recorded session worked, for the client's side: its first folder becomes this one.
+    pub folder: Option<String>,
+}
+
+/// A message of the recording.
+#[derive(Debug)]
+struct Step {
+    frame: usize,
+    from: Side,
+    message: Option<Value>,
+    body: Vec<u8>,
+    end: bool,
+    /// It came before its turn; nobody waits for it again.
+    done: bool,
+}
+
+/// What to do now.
+enum Next {
+    Send(Vec<u8>),
+    Wait(Duration),
+    Close,
+}
+
+/// Plays a recording.
+#[derive(Debug)]
+pub struct Player {
+    options: Options,
+    steps: Vec<Step>,
+    /// The first step that is neither sent nor waited for.
+    at: usize,
+    /// Steps of the live side that are waited for.
+    awaited: Vec<usize>,
+    /// Text that is waited for, by its kind: it may come in other pieces.
+    text: BTreeMap<String, (usize, String)>,
+    likeness: Likeness,
+    /// Ids of the live side's requests, by the recorded ones.
+    ids: HashMap<String, Value>,
+    /// The live side is further than what is waited for, which will hardly come then.
+    ahead: bool,
+    stopped: bool,
+    /// What was sent, and what came as recorded.
+    pub sent: usize,
+    /// What came as recorded.
+    pub matched: usize,
+    /// Where the live side diverged; the first ones.
+    pub divergences: Vec<String>,
+    /// How often it did.
+    pub count: usize,
+}
+
+impl Player {
+    /// Plays these frames.
+    pub fn new(frames: impl IntoIterator<Item = Frame>, options: Options) -> Self {
+        let mut steps = Vec::new();
+        for (at, frame) in frames.into_iter().enumerate() {
+            let messages = match frame.message {
+                // Each message of a batch is a step of its own.
+                Some(Value::Array(batch)) if frame.from != options.side => batch.into_iter().map(Some).collect(),
+                message => vec![message],
+            };
+            for message in messages {
+                let (body, end) = (frame.body.clone(), frame.end);
+                steps.push(Step { frame: at + 1, from: frame.from, message, body, end, done: false });
+            }
+        }
+        steps.retain(|step| matches!(step.from, Side::Client | Side::Agent));
+        Self {
+            options,
+            steps,
+            at: 0,
+            awaited: Vec::new(),
+            text: BTreeMap::new(),
+            likeness: Likeness::default(),
+            ids: HashMap::new(),
+            ahead: false,
+            stopped: false,
+            sent: 0,
+            matched: 0,
+            divergences: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Plays to the end.
+    pub async fn play(&mut self, transport: Transport) {
+        let (mut reader, writer) = transport.open();
+        while !self.stopped {
+            match self.next() {
+                Next::Close => break,
+                Next::Send(bytes) => {
+                    if writer.send(|out| out.extend_from_slice(&bytes)).await.is_err() {
+                        self.gone();
+                    }
+                }
+                Next::Wait(limit) => match tokio::time::timeout(limit, reader.next()).await {
+                    Err(_) => self.silence(),
+                    Ok(Event::Frame(at) | Event::Last(at)) => {
+                        for answer in self.heard(reader.bytes(at)) {
+                            let _ = writer.send(|out| out.extend_from_slice(answer.to_string().as_bytes())).await;
+                        }
+                    }
+                    Ok(Event::TooLong(_)) => self.diverges(None, "a message that is too long"),
+                    Ok(Event::Broken(why)) => {
+                        self.diverges(None, why);
+                        self.gone();
+                    }
+                    Ok(Event::End(_)) => self.gone(),
+                },
+            }
+        }
+        writer.close().await;
+    }
+
+    /// Takes note of a divergence.
+    pub fn diverges(&mut self, frame: Option<usize>, what: &str) {
+        self.count += 1;
+        if self.divergences.len() < MAX_DIVERGENCES {
+            let place = frame.map_or_else(|| "not in the recording".to_owned(), |frame| format!("frame {frame}"));
+            self.divergences.push(format!("{place}: {what}"));
+        }
+    }
+
+    fn next(&mut self) -> Next {
+        while let Some(step) = self.steps.get(self.at) {
+            if step.done {
+                self.at += 1;
+                continue;
+            }
+            if step.from == self.options.side {
+                if !self.awaited.is_empty() || !self.text.is_empty() {
+                    break;
+                }
+                self.at += 1;
+                if step.end {
+                    return Next::Close;
+                }
+                let step = self.at - 1;
+                if let Some(bytes) = self.say(step) {
+                    self.sent += 1;
+                    return Next::Send(bytes);
+                }
+                continue;
+            }
+            match step.message.as_ref().and_then(chunk) {
+                Some((kind, text)) => {
+                    let open = self.text.entry(kind).or_insert((step.frame, String::new()));
+                    open.1 += text;
+                }
+                None => self.awaited.push(self.at),
+            }
+            self.at += 1;
+        }
+        let over = self.at == self.steps.len() && self.awaited.is_empty() && self.text.is_empty();
+        if over && self.options.side == Side::Client {
+            return Next::Close;
+        }
+        // An agent stays until its client goes.
+        let needed = over || (!self.ahead && self.awaited.iter().any(|at| is_needed(&self.steps[*at])));
+        Next::Wait(if needed { self.options.timeout } else { QUIET })
+    }
+
+    /// What is sent for a step, as it was recorded if nothing in it has another name now; `None` for an answer that nobody asked for.
+    fn say(&mut self, at: usize) -> Option<Vec<u8>> {
+        let step = &self.steps[at];
+        let mut bytes = step.body.clone();
+        if let Some(message) = &step.message {
+            if let (Some(folder), Some(cwd)) = (&self.options.folder, message["params"]["cwd"].as_str()) {
+                self.likeness.learn_path(cwd, folder);
+                self.options.folder = None;
+            }
+            let mut said = self.likeness.translate(message);
+            if said.get("method").is_none() && said.get("id").is_some() {
+                let recorded = said["id"].to_string();
+                said["id"] = self.ids.remove(&recorded)?;
+            }
+            if said != *message {
+                bytes = said.to_string().into_bytes();
+            }
+        }
+        // A body over several lines has to become one.
+        bytes.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+        Some(bytes)
+    }
+
+    /// Takes what the live side said; gives what to answer to it at once.
+    fn heard(&mut self, body: &[u8]) -> Vec<Value> {
+        let text = String::from_utf8_lossy(body);
+        match serde_json::from_str(&text) {
+            Ok(Value::Array(batch)) => batch.iter().filter_map(|message| self.message(message)).collect(),
+            Ok(message) => self.message(&message).into_iter().collect(),
+            Err(_) => {
+                let same = self
+                    .awaited
+                    .iter()
+                    .position(|at| self.steps[*at].message.is_none() && self.steps[*at].body == body);
+                match same {
+                    Some(at) => {
+                        self.awaited.remove(at);
+                        self.matched += 1;
+                    }
+                    None => self.diverges(None, &format!("a line that is no message: {}", cut(&text))),
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    fn message(&mut self, live: &Value) -> Option<Value> {
+        if let Some((kind, text)) = chunk(live)
+            && let Some((frame, expected)) = self.text.get_mut(&kind)
+        {
+            let (frame, translated) = (*frame, self.likeness.translate(&Value::from(expected.as_str())));
+            let translated = translated.as_str().unwrap_or_default();
+            match translated.strip_prefix(text) {
+                Some("") => drop(self.text.remove(&kind)),
+                Some(rest) => rest.clone_into(expected),
+                None => {
+                    let what = format!("{kind}: recorded {}, live {}", cut(translated), cut(text));
+                    // The rest of it would only say the same again.
+                    expected.clear();
+                    self.diverges(Some(frame), &what);
+                }
+            }
+            self.matched += 1;
+            return None;
+        }
+        let key = key(live);
+        let alike = |at: &&usize| self.steps[**at].message.as_ref().is_some_and(|message| self::key(message) == key);
+        let later = || {
+            (self.at..self.steps.len())
+                .filter(|at| self.steps[*at].from != self.options.side && !self.steps[*at].done)
+                .take(100)
+        };
+        let candidates: Vec<usize> = self.awaited.iter().filter(alike).copied().collect();
+        let candidates =
+            if candidates.is_empty() { later().filter(|at| alike(&at)).take(1).collect() } else { candidates };
+        // Of several the one that is the same, or the first.
+        let differences = |likeness: &mut Likeness, at: usize, found: &mut Vec<String>| {
+            let mut recorded = self.steps[at].message.clone().unwrap_or_default();
+            if let (Some(id), Some(object)) = (live.get("id"), recorded.as_object_mut()) {
+                object.insert("id".into(), id.clone());
+            }
+            likeness.compare(&recorded, live, "", found);
+        };
+        let mut best: Option<(usize, Vec<String>)> = None;
+        for at in candidates {
+            let mut found = Vec::new();
+            differences(&mut self.likeness.clone(), at, &mut found);
+            if best.as_ref().is_none_or(|(_, least)| found.len() < least.len()) {
+                best = Some((at, found));
+            }
+        }
+        let Some((at, found)) = best else { return self.extra(live) };
+        differences(&mut self.likeness, at, &mut Vec::new());
+        self.ahead |= !self.awaited.contains(&at);
+        self.awaited.retain(|awaited| *awaited != at);
+        let step = &mut self.steps[at];
+        step.done = true;
+        let frame = step.frame;
+        if let (Some(id), Some(_), Some(recorded)) = (live.get("id"), live.get("method"), &step.message) {
+            self.ids.insert(recorded["id"].to_string(), id.clone());
+        }
+        self.matched += usize::from(found.is_empty());
+        for what in found {
+            self.diverges(Some(frame), &format!("{key}: {what}"));
+        }
+        None
+    }
+
+    fn extra(&mut self, live: &Value) -> Option<Value> {
+        self.diverges(None, &format!("{} {}", key(live), cut(&live.to_string())));
+        self.stopped |= self.options.extra == Extra::Stop;
+        let id = live.get("id").filter(|_| live.get("method").is_some() && self.options.extra == Extra::Refuse)?;
+        Some(
+            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "this is not in the recording that is replayed"}}),
+        )
+    }
+
+    /// Nothing came for too long.
+    fn silence(&mut self) {
+        if self.awaited.is_empty() && self.text.is_empty() {
+            self.diverges(None, "the live side neither says anything nor ends");
+            self.stopped = true;
+        }
+        self.ahead = false;
+        for at in std::mem::take(&mut self.awaited) {
+            let step = &self.steps[at];
+            self.stopped |= step.message.as_ref().is_some_and(|message| message.get("method").is_none());
+            let what = step.message.as_ref().map_or_else(|| "a line".to_owned(), key);
+            let (frame, end) = (step.frame, step.end);
+            self.diverges(
+                Some(frame),
+                &if end { "it was recorded that this side ends".to_owned() } else { format!("{what} did not come") },
+            );
+        }
+        for (kind, (frame, text)) in std::mem::take(&mut self.text) {
+            if !text.is_empty() {
+                self.diverges(Some(frame), &format!("{kind}: {} did not come", cut(&text)));
+            }
+        }
+    }
+
+    /// The live side has ended.
+    fn gone(&mut self) {
+        self.stopped = true;
+        while let Some(step) = self.steps.get(self.at) {
+            if step.from != self.options.side && !step.done {
+                self.awaited.push(self.at);
+            }
+            self.at += 1;
+        }
+        let ends: Vec<usize> = std::mem::take(&mut self.awaited);
+        self.awaited = ends.into_iter().filter(|at| !self.steps[*at].end).collect();
+        if !self.awaited.is_empty() || !self.text.is_empty() {
+            self.silence();
+        }
+    }
+}
+
+/// Whether the recording can't go on without it.
+fn is_needed(step: &Step) -> bool {
+    step.end || step.message.as_ref().is_some_and(|message| message.get("id").is_some())
+}
+
+/// What a message is, for people and to find it again.
+fn key(message: &Value) -> String {
+    match (message["method"].as_str(), message.get("id")) {
+        (Some(method), _) => match message.pointer("/params/update/sessionUpdate").and_then(Value::as_str) {
+            Some(kind) => format!("{method} {kind}"),
+            None => method.to_owned(),
+        },
+        (None, Some(id)) => format!("the answer to #{id}"),
+        (None, None) => "a message of no kind".to_owned(),
+    }
+}
+
+/// Text that may come in other pieces: its kind, and the text.
+fn chunk(message: &Value) -> Option<(String, &str)> {
+    let update = message.pointer("/params/update")?;
+    let kind = update["sessionUpdate"].as_str().filter(|kind| kind.ends_with("_chunk"))?;
+    Some((kind.to_owned(), update["content"]["text"].as_str()?))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}

@@ -1,0 +1,361 @@
+//! What happened in a recording: every message with what it answers, turns, tool calls, times, what is wrong. No I/O.
+
+use crate::{Frame, Side};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write as _;
+
+/// What is told of a message in its line has at most so many characters.
+const MAX_ABOUT_CHARS: usize = 90;
+/// Where a message says what it is about; the first two that are there are told.
+const ABOUT: &str = "/params/update/sessionUpdate /params/update/content/text /params/update/content/0/text \
+    /params/update/title /params/update/state /params/update/stopReason /params/update/status \
+    /params/prompt/0/text /params/toolCall/title /params/path /params/command /params/cwd \
+    /params/methodId /params/configId /params/modeId /params/terminalId /params/message \
+    /params/protocolVersion /result/protocolVersion /result/stopReason /result/outcome/outcome \
+    /result/outcome/optionId /error/message /error/data";
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Wants an answer.
+    Request,
+    /// Wants none.
+    Notification,
+    /// A good answer.
+    Answer,
+    /// An answer that says what went wrong.
+    Error,
+    /// No message.
+    Rubbish,
+    /// A message of which only the length is known.
+    Dropped,
+    /// Standard error.
+    Text,
+    /// An end was closed, or the agent is gone.
+    End,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Notification => "notification",
+            Self::Answer => "answer",
+            Self::Error => "error",
+            Self::Rubbish => "rubbish",
+            Self::Dropped => "dropped",
+            Self::Text => "stderr",
+            Self::End => "end",
+        }
+    }
+}
+
+/// One message, or something else that happened. Its texts are as they came: make them safe before they are shown.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The number of its frame, from 1.
+    pub frame: usize,
+    /// Microseconds since the start.
+    pub at: u64,
+    /// Who.
+    pub from: Side,
+    /// What.
+    pub kind: Kind,
+    /// Bytes on the wire.
+    pub size: u64,
+    /// The method, also of what is answered; empty if there is none.
+    pub method: String,
+    /// The id, as JSON.
+    pub id: Option<String>,
+    /// The session.
+    pub session: Option<String>,
+    /// How long the answer took, in microseconds.
+    pub took: Option<u64>,
+    /// What it is about, in a few words.
+    pub about: String,
+    /// How the protocol is broken here.
+    pub breaches: Vec<String>,
+}
+
+impl Row {
+    /// Something is wrong here.
+    pub fn is_wrong(&self) -> bool {
+        matches!(self.kind, Kind::Error | Kind::Rubbish) || !self.breaches.is_empty()
+    }
+}
+
+/// A prompt and what came of it.
+#[derive(Debug, Clone, Default)]
+pub struct Turn {
+    /// Its session.
+    pub session: String,
+    /// How the prompt begins.
+    pub prompt: String,
+    /// When it began, in microseconds since the start.
+    pub began: u64,
+    /// When the agent said the first thing.
+    pub first: Option<u64>,
+    /// When it ended.
+    pub ended: Option<u64>,
+    /// Why it ended.
+    pub stop: String,
+    /// How many updates it had.
+    pub updates: usize,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// Its title, or its id.
+    pub title: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its last status.
+    pub status: String,
+    /// When it was first told, in microseconds since the start.
+    pub began: u64,
+    /// When it was over.
+    pub ended: Option<u64>,
+}
+
+/// A request without an answer.
+#[derive(Debug, Clone)]
+struct Asked {
+    method: String,
+    session: Option<String>,
+    at: u64,
+    turn: Option<usize>,
+}
+
+/// Follows a recording.
+#[derive(Debug, Default)]
+pub struct Story {
+    frames: usize,
+    rows: BTreeMap<&'static str, (usize, u64)>,
+    errors: usize,
+    breaches: usize,
+    sessions: BTreeSet<String>,
+    /// Prompts in their order.
+    pub turns: Vec<Turn>,
+    /// Tool calls in their order.
+    pub calls: Vec<Call>,
+    known: HashMap<(String, String), usize>,
+    asked: HashMap<(Side, String), Asked>,
+    took: BTreeMap<String, Vec<u64>>,
+}
+
+impl Story {
+    /// Takes the next frame and what is wrong with it; gives its rows: one, or one for each message of a batch.
+    pub fn take(&mut self, frame: &Frame, breaches: Vec<String>) -> Vec<Row> {
+        self.frames += 1;
+        let base = Row {
+            frame: self.frames,
+            at: frame.at,
+            from: frame.from,
+            kind: Kind::Text,
+            size: frame.size,
+            method: String::new(),
+            id: None,
+            session: None,
+            took: None,
+            about: about_text(&String::from_utf8_lossy(&frame.body)),
+            breaches,
+        };
+        let mut rows = match &frame.message {
+            Some(Value::Array(batch)) if !batch.is_empty() => {
+                batch.iter().map(|message| self.message(&base, message)).collect()
+            }
+            Some(message) => vec![self.message(&base, message)],
+            None => {
+                let (kind, about) = match frame.from {
+                    Side::Stderr => (Kind::Text, base.about.clone()),
+                    Side::Exit => (Kind::End, base.about.clone()),
+                    _ if frame.end => (Kind::End, "closed its end".to_owned()),
+                    _ if frame.dropped => (Kind::Dropped, "left out of the recording".to_owned()),
+                    _ => (Kind::Rubbish, base.about.clone()),
+                };
+                vec![Row { kind, about, ..base.clone() }]
+            }
+        };
+        // What is wrong with a batch is told once.
+        rows.iter_mut().skip(1).for_each(|row| row.breaches.clear());
+        for row in &rows {
+            self.errors += usize::from(matches!(row.kind, Kind::Error | Kind::Rubbish));
+            self.breaches += row.breaches.len();
+        }
+        let sum = self.rows.entry(frame.from.name()).or_default();
+        (sum.0, sum.1) = (sum.0 + rows.len(), sum.1 + frame.size);
+        rows
+    }
+
+    fn message(&mut self, base: &Row, message: &Value) -> Row {
+        let id = message.get("id").filter(|id| !id.is_null()).map(Value::to_string);
+        let session = message["params"]["sessionId"].as_str().map(str::to_owned);
+        let mut row = Row { id: id.clone(), session, about: about(message), ..base.clone() };
+        if let Some(method) = message["method"].as_str() {
+            method.clone_into(&mut row.method);
+            row.kind = if id.is_some() { Kind::Request } else { Kind::Notification };
+            self.called(&row, message);
+        } else if let Some(id) = id {
+            row.kind = if message.get("error").is_some() { Kind::Error } else { Kind::Answer };
+            if let Some(asked) = self.asked.remove(&(base.from.other(), id)) {
+                self.answered(&mut row, asked, message);
+            }
+        } else {
+            row.kind = if message.get("error").is_some() { Kind::Error } else { Kind::Rubbish };
+        }
+        self.sessions.extend(row.session.clone());
+        row
+    }
+
+    fn called(&mut self, row: &Row, message: &Value) {
+        let mut turn = None;
+        if row.method == "session/prompt" {
+            turn = Some(self.turns.len());
+            let prompt =
+                message["params"]["prompt"].as_array().into_iter().flatten().find_map(|block| block["text"].as_str());
+            self.turns.push(Turn {
+                session: row.session.clone().unwrap_or_default(),
+                prompt: about_text(prompt.unwrap_or_default()),
+                began: row.at,
+                ..Turn::default()
+            });
+        }
+        if let Some(id) = &row.id {
+            let asked = Asked { method: row.method.clone(), session: row.session.clone(), at: row.at, turn };
+            self.asked.insert((row.from, id.clone()), asked);
+        }
+        if row.method == "session/update" {
+            self.updated(row, &message["params"]["update"]);
+        }
+    }
+
+    fn answered(&mut self, row: &mut Row, asked: Asked, message: &Value) {
+        let took = row.at.saturating_sub(asked.at);
+        self.took.entry(asked.method.clone()).or_default().push(took);
+        row.took = Some(took);
+        row.session = message["result"]["sessionId"].as_str().map(str::to_owned).or(asked.session);
+        row.method = asked.method;
+        if let Some(turn) = asked.turn.and_then(|turn| self.turns.get_mut(turn)) {
+            let stop = if row.kind == Kind::Error { Some("error") } else { message["result"]["stopReason"].as_str() };
+            // In version 2 the prompt is answered at once, and the end of the turn is told later.
+            if let Some(stop) = stop {
+                (turn.ended, turn.stop) = (Some(row.at), stop.to_owned());
+            }
+        }
+    }
+
+    fn updated(&mut self, row: &Row, update: &Value) {
+        let word = |key: &str| update[key].as_str().unwrap_or_default();
+        let session = row.session.clone().unwrap_or_default();
+        if let Some(turn) = self.turns.iter_mut().rev().find(|turn| turn.session == session && turn.ended.is_none()) {
+            turn.updates += 1;
+            if word("sessionUpdate").starts_with("agent_") {
+                turn.first.get_or_insert(row.at);
+            }
+            if word("state") == "idle" {
+                (turn.ended, turn.stop) = (Some(row.at), word("stopReason").to_owned());
+            }
+        }
+        let id = word("toolCallId");
+        if id.is_empty() {
+            return;
+        }
+        let next = self.calls.len();
+        let at = *self.known.entry((session, id.to_owned())).or_insert(next);
+        if at == next {
+            self.calls.push(Call { title: id.to_owned(), began: row.at, ..Call::default() });
+        }
+        let call = &mut self.calls[at];
+        for (key, field) in [("title", &mut call.title), ("kind", &mut call.kind), ("status", &mut call.status)] {
+            if let Some(text) = update[key].as_str() {
+                *field = about_text(text);
+            }
+        }
+        if matches!(word("status"), "completed" | "failed" | "cancelled") {
+            call.ended.get_or_insert(row.at);
+        }
+    }
+
+    /// The whole in a few lines, as they came: make them safe before they are shown.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        let sizes: Vec<String> =
+            self.rows.iter().map(|(from, (count, size))| format!("{from} {count} ({})", bytes(*size))).collect();
+        let _ = writeln!(
+            text,
+            "{} sessions, {} turns, {} tool calls, {} errors, {} breaches; {}",
+            self.sessions.len(),
+            self.turns.len(),
+            self.calls.len(),
+            self.errors,
+            self.breaches,
+            sizes.join(", ")
+        );
+        for (number, turn) in self.turns.iter().enumerate() {
+            let end = match turn.ended {
+                Some(ended) => format!("{} after {}", turn.stop, time(ended - turn.began)),
+                None => "without an end".to_owned(),
+            };
+            let first =
+                turn.first.map(|first| format!(", first words after {}", time(first - turn.began))).unwrap_or_default();
+            let _ = writeln!(text, "turn {}: “{}”: {end}{first}, {} updates", number + 1, turn.prompt, turn.updates);
+        }
+        for call in &self.calls {
+            let took = call.ended.map_or("no end".to_owned(), |ended| time(ended - call.began));
+            let _ = writeln!(text, "tool call: “{}” {} {}, {took}", call.title, call.kind, call.status);
+        }
+        for (method, took) in &self.took {
+            let mut took = took.clone();
+            took.sort_unstable();
+            let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
+            let _ =
+                writeln!(text, "answers to {method}: {}, median {}, longest {}", took.len(), time(median), time(worst));
+        }
+        let mut open: Vec<_> =
+            self.asked.iter().map(|((from, id), asked)| (asked.at, from, id, &asked.method)).collect();
+        open.sort_unstable_by_key(|asked| asked.0);
+        for (at, from, id, method) in open {
+            let _ = writeln!(text, "no answer: {method} #{id} of the {from} at {}", time(at));
+        }
+        text
+    }
+}
+
+/// A time for people.
+pub fn time(micros: u64) -> String {
+    match micros {
+        0..1_000 => format!("{micros} µs"),
+        1_000..1_000_000 => format!("{}.{} ms", micros / 1_000, micros % 1_000 / 100),
+        _ => format!("{}.{:02} s", micros / 1_000_000, micros % 1_000_000 / 10_000),
+    }
+}
+
+/// A size for people.
+pub fn bytes(size: u64) -> String {
+    match size {
+        0..10_000 => format!("{size} B"),
+        10_000..10_000_000 => format!("{} kB", size / 1_000),
+        _ => format!("{} MB", size / 1_000_000),
+    }
+}
+
+fn about(message: &Value) -> String {
+    let found = ABOUT.split(' ').filter_map(|place| message.pointer(place)).filter(|value| !value.is_null());
+    let tell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let code = message.pointer("/error/code").map(|code| format!("{code} "));
+    let told: Vec<String> = found.take(2).map(tell).collect();
+    about_text(&(code.unwrap_or_default() + &told.join(" ")))
+}
+
+/// In one line, and not too long.
+fn about_text(text: &str) -> String {
+    let text: Vec<&str> = text.split_whitespace().take(MAX_ABOUT_CHARS).collect();
+    let text = text.join(" ");
+    match text.char_indices().nth(MAX_ABOUT_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

@@ -6,15 +6,14 @@ use crate::http::Http;
 use crate::mcp;
 use crate::model::provider::Provider;
 use crate::model::{Gone, Model};
-use crate::notice;
 use crate::permission::Configure;
-use crate::report::store_failed;
-use crate::session::{Conversation, Past, Place};
+use crate::report::{Log, store_failed};
+use crate::session::{Conversation, Past};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tieline::agent::{About, Agent, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
-use tieline::{Error, MessageKind, Patch, Result, SessionId, Severity, Update};
+use tieline::{Error, MessageKind, Patch, Result, SessionId, Update};
 use tieline_host::files::Hash;
 use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
@@ -25,9 +24,10 @@ use tokio::sync::OnceCell;
 const NAME: &str = "coder";
 
 /// Where sessions are kept.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Keep {
     /// In the user's store.
+    #[default]
     Default,
     /// In this file.
     At(PathBuf),
@@ -35,8 +35,8 @@ pub enum Keep {
     Nothing,
 }
 
-/// How the agent works.
-#[derive(Clone)]
+/// How the agent works: [`Settings::new`], and what is to be otherwise.
+#[derive(Clone, Default)]
 pub struct Settings {
     /// Who answers; the first one unless the user chooses another. There must be one.
     pub models: Vec<Arc<dyn Model>>,
@@ -79,27 +79,9 @@ pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, St
 impl Settings {
     /// The usual settings with one model.
     pub fn new(model: impl Model) -> Self {
-        Self {
-            models: vec![Arc::new(model)],
-            mode: None,
-            max_requests: 50,
-            sandbox: Level::Workspace,
-            keep: Keep::Default,
-            retention: Retention::default(),
-            permissions: None,
-            limits: Limits::default(),
-            http: Http::default(),
-            mcp: mcp::Limits::default(),
-            own_servers: false,
-            provider: None,
-            thought_level: None,
-            base_url: None,
-            find: None,
-        }
+        Self { models: vec![Arc::new(model)], max_requests: 50, sandbox: Level::Workspace, ..Self::default() }
     }
-}
 
-impl Settings {
     /// Who users can log in to: first whose model answers unless they choose another, then those of the others.
     fn providers(&self) -> Vec<&Arc<Provider>> {
         let mut all: Vec<&Arc<Provider>> = self.provider.iter().collect();
@@ -176,8 +158,9 @@ impl Coder {
         self.store.get_or_try_init(open).await.map(Some)
     }
 
-    /// What a session may be told when it is opened, new or again.
-    async fn ready(&self, session: Conversation) -> Result<Opened<Conversation>> {
+    /// Opens a session, new or again, with what it is told then.
+    async fn begin(&self, opening: Opening, past: Past) -> Result<Opened<Conversation>> {
+        let session = Conversation::new(Arc::clone(&self.settings), opening, past).await?;
         let options = session.options();
         let commands = commands::advertised(&session).await;
         Ok(Opened::new(session).options(options).commands(commands))
@@ -247,15 +230,15 @@ impl Agent for Coder {
                 options: self.settings.models.first().map(|model| self.settings.chosen(&**model).into()),
                 ..NewSession::default()
             };
-            past.log = Some(Arc::new(store.create(new).await.map_err(store_failed)?));
+            past.log = Log::new(store.create(new).await.map_err(store_failed)?);
             past.kept = Some((store.clone(), Self::snapshots(store, &id)));
         }
-        let place = Place { cwd: opening.cwd, more: opening.additional_directories, servers: opening.mcp_servers };
-        self.ready(Conversation::new(Arc::clone(&self.settings), opening.session, place, past).await?).await
+        self.begin(opening, past).await
     }
 
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Conversation>> {
-        let id = resuming.session.id().clone();
+        let session = &resuming.session;
+        let id = session.id().clone();
         let Some(store) = self.store().await? else { return Err(Error::unknown_session(&id)) };
         let known = store.session(&id).await.map_err(store_failed)?;
         if known.agent != NAME {
@@ -267,25 +250,25 @@ impl Agent for Coder {
             store::Error::InUse { .. } => Error::wire(-32004, error.to_string()),
             error => store_failed(error),
         })?;
-        let mut past = Past { titled: known.title.is_some(), options, ..Past::default() };
-        past.log = Some(Arc::new(opened.log));
-        past.kept = Some((store.clone(), Self::snapshots(store, &id)));
-        let mut replay = store.load(&id);
+        let mut pages = store.load(&id);
         let mut history = History::default();
-        while let Some(page) = replay.next().await.map_err(store_failed)? {
+        while let Some(page) = pages.next().await.map_err(store_failed)? {
             for stored in page {
                 history.take(&stored.event)?;
                 if resuming.replay {
-                    tell_again(&resuming.session, stored).await?;
+                    tell_again(session, stored).await?;
                 }
             }
         }
-        past.messages = history.end();
-        if let Some(damage) = opened.damage {
-            warn(&resuming.session, format!("A part of this session is lost: {damage}")).await?;
-        }
-        let place = Place { cwd: resuming.cwd, more: resuming.additional_directories, servers: resuming.mcp_servers };
-        self.ready(Conversation::new(Arc::clone(&self.settings), resuming.session, place, past).await?).await
+        let past = Past {
+            log: Log::new(opened.log),
+            kept: Some((store.clone(), Self::snapshots(store, &id))),
+            messages: history.end(),
+            titled: known.title.is_some(),
+            options,
+            damage: opened.damage.map(|damage| format!("A part of this session is lost: {damage}")),
+        };
+        self.begin(resuming.into(), past).await
     }
 
     async fn login(&self, method_id: String) -> Result<()> {
@@ -352,14 +335,6 @@ async fn clear_out(store: &Store, retention: Retention) {
         // What can't be removed now can be next time.
         Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
     }
-}
-
-/// Tells what must not be missed: as a notice where the client shows such, in plain words elsewhere.
-async fn warn(session: &SessionHandle, words: String) -> Result<()> {
-    if notice::shows(&session.client()) {
-        return session.notice(Severity::Warning, words).await;
-    }
-    session.update(Update::text(MessageKind::Agent, Some(format!("warning-{}", session.id())), words)).await
 }
 
 /// Sends what happened earlier.

@@ -2,28 +2,30 @@
 
 pub mod table;
 
+use crate::compaction::compact;
 use crate::editor_prompts;
 use crate::history;
 use crate::mcp::tool_name;
 use crate::model::{Message, offline, ways};
-use crate::report::{Reporter, one_line};
+use crate::report::one_line;
 use crate::session::Conversation;
-use crate::turn::compact;
+use crate::tools::ToolError;
 use crate::workspace::blocking;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
-use tieline::agent::ClientHandle;
-use tieline::{Command, ContentBlock, MessageKind, Result, StopReason};
+use tieline::agent::{ClientHandle, Turn};
+use tieline::{Command, ContentBlock, Result, StopReason};
 use tieline_host::files::{EntryKind, Files, Limits, Window};
-use tieline_host::{roots, snapshot};
+use tieline_host::roots;
+use tieline_host::snapshot::{self, Snapshots};
 
 /// Where a project keeps its commands.
 const FOLDER: &str = ".tieline/commands";
 /// As many of them as are used, the first ones by name.
-const MOST: usize = 100;
+const MAX_COMMANDS: usize = 100;
 /// No file of a command is longer, in bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_COMMAND_BYTES: u64 = 64 << 10;
 
 /// What the user typed.
 pub enum Typed {
@@ -90,10 +92,10 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
             .collect();
         named.sort_unstable();
         let read = |(name, size): &(&str, u64)| {
-            let text = if *size > LONGEST {
-                Err(format!("its file is longer than {} KiB", LONGEST >> 10))
+            let text = if *size > MAX_COMMAND_BYTES {
+                Err(format!("its file is longer than {} KiB", MAX_COMMAND_BYTES >> 10))
             } else {
-                let limits = Limits { text: LONGEST, ..*files.limits() };
+                let limits = Limits { text: MAX_COMMAND_BYTES, ..*files.limits() };
                 let files = files.clone().with_limits(limits);
                 let place = files.roots().resolve(format!("{FOLDER}/{name}.md"));
                 let text = place.and_then(|place| files.read_text(&place, &Window::ALL));
@@ -101,7 +103,7 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
             };
             Project { name: (*name).to_owned(), text }
         };
-        Ok((named.iter().take(MOST).map(read).collect(), named.len().saturating_sub(MOST)))
+        Ok((named.iter().take(MAX_COMMANDS).map(read).collect(), named.len().saturating_sub(MAX_COMMANDS)))
     });
     found.await.unwrap_or_default()
 }
@@ -109,7 +111,7 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
 /// All commands of a session: those of the table that count, and the project's.
 pub async fn advertised(session: &Conversation) -> Vec<Command> {
     let mut all = table::commands(is_offline(session));
-    let (more, _) = projects(session.files()).await;
+    let (more, _) = projects(&session.files).await;
     let more = more.into_iter().map(|project| Command::new(&*project.name, project.about()).with_input("more words"));
     for command in more {
         if all.iter().all(|known| known.name != command.name) {
@@ -135,7 +137,7 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
     if table::named(name).is_some_and(|row| row.parse.is_none()) {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
-    match projects(session.files()).await.0.into_iter().find(|project| project.name == name) {
+    match projects(&session.files).await.0.into_iter().find(|project| project.name == name) {
         Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, |text| Typed::Project(at, text)),
         None => Typed::Not,
     }
@@ -162,35 +164,36 @@ fn word(text: &str) -> Option<(&str, &str)> {
 /// Carries one of our commands out.
 pub async fn carry_out(
     session: &Conversation,
-    reporter: &Arc<Reporter>,
+    turn: &Turn,
     messages: &mut Vec<Message>,
-    (name, rest): (String, String),
+    name: &str,
+    rest: &str,
 ) -> Result<StopReason> {
-    let text = match name.as_str() {
-        "undo" => undo(session, reporter.turn.client()).await,
-        "diff" => diff(session).await,
-        "rules" => rules(session, &rest),
-        "mcp" if rest.is_empty() => session.servers().describe(),
+    let text = match name {
+        "undo" => undo(session, turn.client()).await.unwrap_or_else(|why| why.to_string()),
+        "diff" => diff(session).await.unwrap_or_else(|why| why.to_string()),
+        "rules" => rules(session, rest),
+        "mcp" if rest.is_empty() => session.servers.describe(),
         "mcp" => "Type `/mcp` for a list, or `/mcp SERVER TOOL {json}` to call a tool.".into(),
-        "compact" if compact(reporter, messages, history::Cut::Nothing).await? => {
+        "compact" if compact(turn, &session.log, messages, history::Cut::Nothing).await? => {
             "The conversation was shortened to a summary.".into()
         }
         "compact" => "The conversation is short already.".into(),
         _ => help(session).await,
     };
-    reporter.say(MessageKind::Agent, text).await?;
+    turn.say(text).await?;
     Ok(StopReason::EndTurn)
 }
 
 async fn help(session: &Conversation) -> String {
     let offline = is_offline(session);
     let mut text = format!("Answers come from: {}.\n\n{}", session.model().name(), table::help(offline));
-    let (project, more) = projects(session.files()).await;
+    let (project, more) = projects(&session.files).await;
     for project in project {
         let _ = writeln!(text, "- `/{}`: {}", project.name, project.about());
     }
     if more > 0 {
-        let _ = writeln!(text, "\n{more} more in `{FOLDER}` are not used: {MOST} is the most.");
+        let _ = writeln!(text, "\n{more} more in `{FOLDER}` are not used: {MAX_COMMANDS} is the most.");
     }
     if offline {
         let _ = write!(
@@ -206,29 +209,25 @@ async fn help(session: &Conversation) -> String {
 fn rules(session: &Conversation, rest: &str) -> String {
     let mut words = rest.split_whitespace();
     match (words.next(), words.next().and_then(|number| number.parse().ok())) {
-        (None, _) => session.permissions().describe(),
-        (Some("remove"), Some(number)) => session.permissions().forget(number).unwrap_or_else(|why| why),
+        (None, _) => session.permissions.describe(),
+        (Some("remove"), Some(number)) => session.permissions.forget(number).unwrap_or_else(|why| why.to_string()),
         _ => "Type `/rules`, or `/rules remove N`.".into(),
     }
 }
 
-/// The last turn that changed files and was not undone.
-fn last_turn(session: &Conversation) -> std::result::Result<String, String> {
-    let snapshots = session.snapshots().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
+/// The last turn that changed files and was not undone, and what files were before.
+fn last_turn(session: &Conversation) -> std::result::Result<(Arc<Snapshots>, String), ToolError> {
+    let snapshots = session.snapshots.as_ref().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
     let turns = snapshots.turns().into_iter().rev();
     let mut changing = turns.filter(|turn| !snapshot::is_undo(&turn.id) && !snapshots.changed(&turn.id).is_empty());
-    changing.next().map(|turn| turn.id).ok_or_else(|| "No turn has changed files that could be restored.".into())
+    let turn = changing.next().ok_or("No turn has changed files that could be restored.")?;
+    Ok((Arc::clone(snapshots), turn.id))
 }
 
 /// Puts the files of the last turn back, each by the client where it takes files: what it shows must not be of before.
-async fn undo(session: &Conversation, client: ClientHandle) -> String {
-    let turn = match last_turn(session) {
-        Ok(turn) => turn,
-        Err(why) => return why,
-    };
-    let (Some(snapshots), files) = (session.snapshots().cloned(), session.files().clone()) else {
-        return String::new();
-    };
+async fn undo(session: &Conversation, client: ClientHandle) -> std::result::Result<String, ToolError> {
+    let (snapshots, turn) = last_turn(session)?;
+    let files = session.files.clone();
     let (looked, disk, of) = (Arc::clone(&snapshots), files.clone(), turn.clone());
     let wanted = blocking(move || {
         let wanted = looked.preview(&disk, &of, None, false);
@@ -236,10 +235,7 @@ async fn undo(session: &Conversation, client: ClientHandle) -> String {
         let restored: Vec<_> = wanted.restored.into_iter().map(|path| (before(&path), path)).collect();
         Ok((restored, wanted.refused))
     });
-    let (restored, refused) = match wanted.await {
-        Ok(wanted) => wanted,
-        Err(why) => return why,
-    };
+    let (restored, refused) = wanted.await?;
     // What the client writes is remembered as this undo, too.
     let workspace = session.workspace(client, Some(snapshots.begin(snapshots.undo_turn(&turn))));
     let mut text = String::new();
@@ -256,56 +252,50 @@ async fn undo(session: &Conversation, client: ClientHandle) -> String {
             }
             Err(why) => Err(why),
         };
-        match done.map(|done| done.refused.into_iter().next()) {
+        let _ = match done.map(|done| done.refused.into_iter().next()) {
             Ok(None) => {
                 let verb = if path.exists() { "restored" } else { "removed" };
-                let _ = writeln!(text, "- {verb} {}", roots::shown(&path));
+                writeln!(text, "- {verb} {}", roots::shown(&path))
             }
-            Ok(Some(refused)) => _ = writeln!(text, "- left alone: {refused}"),
-            Err(why) => _ = writeln!(text, "- left alone: {}: {why}", roots::shown(&path)),
-        }
+            Ok(Some(refused)) => writeln!(text, "- left alone: {refused}"),
+            Err(why) => writeln!(text, "- left alone: {}: {why}", roots::shown(&path)),
+        };
     }
     for refused in &refused {
         let _ = writeln!(text, "- left alone: {refused}");
     }
-    text
+    Ok(text)
 }
 
-async fn diff(session: &Conversation) -> String {
-    let turn = match last_turn(session) {
-        Ok(turn) => turn,
-        Err(why) => return why,
-    };
-    let (Some(snapshots), files) = (session.snapshots().cloned(), session.files().clone()) else {
-        return String::new();
-    };
-    let shown = blocking(move || {
+async fn diff(session: &Conversation) -> std::result::Result<String, ToolError> {
+    let (snapshots, turn) = last_turn(session)?;
+    let files = session.files.clone();
+    let shown = move || {
         let mut text = String::new();
         for changed in snapshots.changed(&turn) {
             let _ = writeln!(text, "{} ({:?})", roots::shown(&changed.path), changed.kind);
-            match snapshots.hunks(&files, &turn, &changed.path) {
-                Ok(hunks) => {
-                    text.push_str("````diff\n");
-                    for hunk in hunks {
-                        let (old, new) = (&hunk.old_lines, &hunk.new_lines);
-                        let _ =
-                            writeln!(text, "@@ -{},{} +{},{} @@", old.start + 1, old.len(), new.start + 1, new.len());
-                        for (mark, side) in [('-', &hunk.old), ('+', &hunk.new)] {
-                            for line in side.lines() {
-                                let _ = writeln!(text, "{mark}{line}");
-                            }
-                        }
-                    }
-                    text.push_str("````\n");
-                }
+            let hunks = match snapshots.hunks(&files, &turn, &changed.path) {
+                Ok(hunks) => hunks,
                 Err(refused) => {
                     let _ = writeln!(text, "{refused}");
+                    continue;
+                }
+            };
+            text.push_str("````diff\n");
+            for hunk in hunks {
+                let (old, new) = (&hunk.old_lines, &hunk.new_lines);
+                let _ = writeln!(text, "@@ -{},{} +{},{} @@", old.start + 1, old.len(), new.start + 1, new.len());
+                for (mark, side) in [('-', &hunk.old), ('+', &hunk.new)] {
+                    for line in side.lines() {
+                        let _ = writeln!(text, "{mark}{line}");
+                    }
                 }
             }
+            text.push_str("````\n");
         }
         Ok(text)
-    });
-    shown.await.unwrap_or_else(|why| why)
+    };
+    blocking(shown).await
 }
 
 #[cfg(test)]

@@ -1,18 +1,23 @@
 //! What is left of the older part of a conversation when it is shortened: what was wanted, decided and changed.
 
-use crate::history::{cut, text_of};
+use crate::history::{Cut, compaction_event, cut, replace, text_of, trim};
 use crate::model::{Message, ToolRequest, ToolResult};
+use crate::report::Log;
 use crate::tools;
 use serde_json::Value;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
+use tieline::agent::Turn;
+use tieline::schema::{CompactionStatus, CompactionUpdate, Items};
+use tieline::{Patch, Result, Update};
+use tieline_host::store::new_id;
 
 /// So many messages at the end stay as they are.
-const KEPT: usize = 6;
+const KEPT_MESSAGES: usize = 6;
 /// No summary is longer, in bytes. What matters least goes first, the oldest of it before the rest.
-const LONGEST: usize = 24 << 10;
+const MAX_SUMMARY_BYTES: usize = 24 << 10;
 /// No list of changed files is longer, in bytes.
-const LIST: usize = 6 << 10;
+const MAX_LIST_BYTES: usize = 6 << 10;
 
 const HEAD: &str = "Summary of the conversation so far:";
 const FILES: &str = "Files changed so far: ";
@@ -29,6 +34,37 @@ const KINDS: [&str; 6] = [
     "- You used: ",
 ];
 
+/// Shortens a conversation and says so. False if there is nothing to make shorter.
+pub async fn compact(turn: &Turn, log: &Log, messages: &mut Vec<Message>, cut: Cut) -> Result<bool> {
+    // When everything is cut, there is a summary already.
+    let summary = if cut == Cut::Everything { None } else { summarize(messages) };
+    let cut = if trim(messages, cut) { cut } else { Cut::Nothing };
+    if summary.is_none() && cut == Cut::Nothing {
+        return Ok(false);
+    }
+    let compaction_id = new_id();
+    let update = |status, summary| CompactionUpdate {
+        compaction_id: compaction_id.clone(),
+        status,
+        summary,
+        ..CompactionUpdate::default()
+    };
+    turn.update(Update::Compaction(update(CompactionStatus::InProgress, Patch::Keep))).await?;
+    let (summary, kept) = summary.map_or((None, 0), |(summary, kept)| (Some(summary), kept));
+    log.note(compaction_event(summary.as_deref(), kept, cut)).await?;
+    let told = match summary {
+        Some(summary) => {
+            replace(messages, &summary, kept);
+            summary
+        }
+        None if cut == Cut::Everything => "Long prompts were cut.".into(),
+        None => "Long results of tools were cut.".into(),
+    };
+    let told = Patch::Set(Items(vec![told.into()]));
+    turn.update(Update::Compaction(update(CompactionStatus::Completed, told))).await?;
+    Ok(true)
+}
+
 #[derive(Default)]
 struct Summary {
     lines: Vec<String>,
@@ -40,7 +76,7 @@ struct Summary {
 /// A summary of what a shortened conversation leaves out, and how many messages stay. `None` if it is short enough.
 pub fn summarize(messages: &[Message]) -> Option<(String, usize)> {
     // A kept part must not begin with results whose calls are gone.
-    let start = (messages.len().saturating_sub(KEPT)..messages.len())
+    let start = (messages.len().saturating_sub(KEPT_MESSAGES)..messages.len())
         .find(|&at| !matches!(messages[at], Message::Results(_)))
         .unwrap_or(messages.len());
     if start < 2 {
@@ -130,17 +166,18 @@ impl Summary {
     }
 
     fn written(mut self) -> String {
-        while self.files.iter().map(|file| file.len() + 2).sum::<usize>() > LIST {
+        while self.files.iter().map(|file| file.len() + 2).sum::<usize>() > MAX_LIST_BYTES {
             self.files.remove(0);
             self.left_out = true;
         }
-        let fixed = HEAD.len() + LEFT_OUT.len() + LIST + FILES.len() + self.plan.as_ref().map_or(0, String::len);
+        let fixed =
+            HEAD.len() + LEFT_OUT.len() + MAX_LIST_BYTES + FILES.len() + self.plan.as_ref().map_or(0, String::len);
         let mut size: usize = fixed + self.lines.iter().map(|line| line.len() + 1).sum::<usize>();
         // The first request stays: it says what all this is for.
         let mut order: Vec<usize> = (1..self.lines.len()).collect();
         order.sort_by_key(|&at| (Reverse(rank(&self.lines[at])), at));
         for at in order {
-            if size <= LONGEST {
+            if size <= MAX_SUMMARY_BYTES {
                 break;
             }
             size -= self.lines[at].len() + 1;
@@ -194,7 +231,6 @@ fn ends(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::replace;
     use serde_json::json;
 
     fn step(name: &str, arguments: &Value, result: &str, is_error: bool) -> [Message; 2] {
@@ -239,7 +275,7 @@ mod tests {
         ] {
             messages.extend(step(name, &arguments, result, failed));
         }
-        messages.extend((0..KEPT).map(|at| if at % 2 == 0 { user("on") } else { said("well", Vec::new()) }));
+        messages.extend((0..KEPT_MESSAGES).map(|at| if at % 2 == 0 { user("on") } else { said("well", Vec::new()) }));
         messages
     }
 
@@ -257,7 +293,7 @@ mod tests {
     #[test]
     fn what_was_decided_and_changed_stays() {
         let (text, kept) = summarize(&talk()).unwrap();
-        assert_eq!(kept, KEPT);
+        assert_eq!(kept, KEPT_MESSAGES);
         for expect in EXPECT {
             assert!(text.contains(expect), "{expect}: {text}");
         }
@@ -272,7 +308,8 @@ mod tests {
             let (text, kept) = summarize(&messages).unwrap();
             replace(&mut messages, &text, kept);
             messages.extend(step("write", &json!({"path": "b.txt", "content": ""}), "Written", false));
-            messages.extend((0..KEPT).map(|at| if at % 2 == 0 { user("more") } else { said("fine", Vec::new()) }));
+            messages
+                .extend((0..KEPT_MESSAGES).map(|at| if at % 2 == 0 { user("more") } else { said("fine", Vec::new()) }));
         }
         let (text, _) = summarize(&messages).unwrap();
         for expect in EXPECT.iter().filter(|expect| !expect.starts_with("Files")) {
@@ -285,7 +322,7 @@ mod tests {
     #[test]
     fn it_is_never_long_and_keeps_what_matters() {
         let mut messages = talk();
-        let tail = messages.split_off(messages.len() - KEPT);
+        let tail = messages.split_off(messages.len() - KEPT_MESSAGES);
         for number in 0..3000 {
             messages.push(user(&format!("wish {number}")));
             messages.extend(step("run", &json!({"command": "x".repeat(300)}), "ok", false));
@@ -298,7 +335,7 @@ mod tests {
         }
         messages.extend(tail);
         let (text, _) = summarize(&messages).unwrap();
-        assert!(text.len() <= LONGEST, "{}", text.len());
+        assert!(text.len() <= MAX_SUMMARY_BYTES, "{}", text.len());
         assert!(text.contains("Make it blue.") && text.contains("wish 2999\n") && text.contains(LEFT_OUT), "{text}");
         assert!(text.contains("y2999\n") && !text.contains("You used"), "{text}");
     }

@@ -10,7 +10,7 @@ pub use tieline_host::text::cut_line as cut;
 /// The name under which a compaction is stored.
 const COMPACTION: &str = "compaction";
 /// A result that is longer, in bytes, is cut when the conversation does not fit.
-const LONG: usize = 8 * 1024;
+const MAX_KEPT_BYTES: usize = 8 * 1024;
 
 /// The name under which it is stored that a prompt was taken back.
 const TAKEN_BACK: &str = "taken_back";
@@ -18,7 +18,7 @@ const TAKEN_BACK: &str = "taken_back";
 const CUT_OFF: &str = "Not finished: the turn ended before. It may have been done in part; look before you rely on it.";
 
 /// A message as it is stored. One flat record, because raw JSON can't be read inside an enum with a tag.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Line {
     role: Role,
     /// What the user said; absent if it is just what the prompt said.
@@ -36,9 +36,10 @@ struct Line {
     results: Vec<LineResult>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Role {
+    #[default]
     User,
     Assistant,
     Results,
@@ -53,13 +54,8 @@ struct LineResult {
 }
 
 impl Line {
-    fn new(role: Role) -> Self {
-        let (text, thought, calls, results) = (String::new(), String::new(), Vec::new(), Vec::new());
-        Self { role, content: None, text, thought, calls, kept: None, results }
-    }
-
     fn store(&self) -> Result<Raw, Unusable> {
-        Raw::of(self).map_err(|error| Unusable(error.to_string()))
+        Raw::of(self).map_err(unusable)
     }
 }
 
@@ -76,50 +72,51 @@ impl From<Unusable> for tieline::Error {
     }
 }
 
+fn unusable(error: impl std::fmt::Display) -> Unusable {
+    Unusable(error.to_string())
+}
+
 fn write(blocks: &[ContentBlock]) -> Result<Vec<Raw>, Unusable> {
-    blocks.iter().map(|block| Raw::new(to_json(block, Dialect::V2)).map_err(|e| Unusable(e.to_string()))).collect()
+    blocks.iter().map(|block| Raw::new(to_json(block, Dialect::V2)).map_err(unusable)).collect()
 }
 
 fn read(blocks: &[Raw]) -> Result<Vec<ContentBlock>, Unusable> {
-    blocks.iter().map(|raw| from_json(raw.get()).map_err(|e| Unusable(e.to_string()))).collect()
+    blocks.iter().map(|raw| from_json(raw.get()).map_err(unusable)).collect()
 }
 
 /// The user's message as an event; `same` if it is just what the prompt said.
 pub fn user_event(content: &[ContentBlock], same: bool) -> Result<Event, Unusable> {
     let content = if same { None } else { Some(write(content)?) };
-    Line { content, ..Line::new(Role::User) }.store().map(Event::Model)
+    Line { content, ..Line::default() }.store().map(Event::Model)
 }
 
 /// A message as an event.
 pub fn event(message: &Message) -> Result<Event, Unusable> {
-    let line = match message {
-        Message::User(content) => return user_event(content, false),
-        Message::Assistant { text, thought, calls, kept } => Line {
-            text: text.clone(),
-            thought: thought.clone(),
-            calls: calls.clone(),
-            kept: kept.clone(),
-            ..Line::new(Role::Assistant)
-        },
+    line(message)?.store().map(Event::Model)
+}
+
+fn line(message: &Message) -> Result<Line, Unusable> {
+    Ok(match message {
+        Message::User(content) => Line { content: Some(write(content)?), ..Line::default() },
+        Message::Assistant { text, thought, calls, kept } => {
+            let (text, thought, calls, kept) = (text.clone(), thought.clone(), calls.clone(), kept.clone());
+            Line { role: Role::Assistant, text, thought, calls, kept, ..Line::default() }
+        }
         Message::Results(results) => {
             let result = |result: &ToolResult| {
                 let content = write(&result.content)?;
                 Ok(LineResult { id: result.id.clone(), name: result.name.clone(), content, is_error: result.is_error })
             };
             let results = results.iter().map(result).collect::<Result<_, _>>()?;
-            Line { results, ..Line::new(Role::Results) }
+            Line { role: Role::Results, results, ..Line::default() }
         }
-    };
-    line.store().map(Event::Model)
+    })
 }
 
 /// One result of a tool as an event, written down before the others are there.
-pub fn result_event(tool_call_id: &str, result: ToolResult) -> Result<Event, Unusable> {
-    let event = event(&Message::Results(vec![result]))?;
-    Ok(match event {
-        Event::Model(result) => Event::ToolResult { tool_call_id: tool_call_id.to_owned(), result },
-        other => other,
-    })
+pub fn result_event(tool_call_id: &str, result: &ToolResult) -> Result<Event, Unusable> {
+    let result = line(&Message::Results(vec![result.clone()]))?.store()?;
+    Ok(Event::ToolResult { tool_call_id: tool_call_id.to_owned(), result })
 }
 
 /// The event that says that all messages before are replaced by a summary and the last `kept` ones, and what was cut.
@@ -154,7 +151,7 @@ impl History {
             Event::ToolResult { result, .. } => self.done.extend(results(parse(result)?)?),
             Event::Other { kind, .. } if kind == TAKEN_BACK => drop(take_back(&mut self.messages)),
             Event::Other { kind, body } if kind == COMPACTION => {
-                let body: serde_json::Value = body.parse().map_err(|error| Unusable(error.to_string()))?;
+                let body: serde_json::Value = body.parse().map_err(unusable)?;
                 let kept = body["kept"].as_u64().and_then(|kept| usize::try_from(kept).ok()).unwrap_or(0);
                 if let Some(summary) = body["summary"].as_str() {
                     replace(&mut self.messages, summary, kept);
@@ -195,7 +192,7 @@ impl History {
 }
 
 fn parse(raw: &Raw) -> Result<Line, Unusable> {
-    raw.parse().map_err(|error| Unusable(error.to_string()))
+    raw.parse().map_err(unusable)
 }
 
 fn results(line: Line) -> Result<Vec<ToolResult>, Unusable> {
@@ -284,23 +281,14 @@ pub enum Cut {
 
 /// Cuts the middle out of long texts and drops pictures. False if there was nothing to cut.
 pub fn trim(messages: &mut [Message], cut: Cut) -> bool {
-    let mut done = false;
-    for message in messages {
-        match message {
-            Message::Results(results) if cut != Cut::Nothing => {
-                for block in results.iter_mut().flat_map(|result| &mut result.content) {
-                    done |= trim_block(block);
-                }
-            }
-            Message::User(blocks) if cut == Cut::Everything => {
-                for block in blocks {
-                    done |= trim_block(block);
-                }
-            }
-            _ => {}
+    let blocks = messages.iter_mut().flat_map(|message| match message {
+        Message::Results(results) if cut != Cut::Nothing => {
+            results.iter_mut().flat_map(|result| &mut result.content).collect()
         }
-    }
-    done
+        Message::User(blocks) if cut == Cut::Everything => blocks.iter_mut().collect(),
+        _ => Vec::new(),
+    });
+    blocks.map(trim_block).fold(false, |done, now| done | now)
 }
 
 fn trim_block(block: &mut ContentBlock) -> bool {
@@ -316,7 +304,7 @@ fn trim_block(block: &mut ContentBlock) -> bool {
         }
         _ => return false,
     };
-    let long = text.len() > LONG;
+    let long = text.len() > MAX_KEPT_BYTES;
     if long {
         *text = middle_cut(text);
     }
@@ -324,13 +312,8 @@ fn trim_block(block: &mut ContentBlock) -> bool {
 }
 
 fn middle_cut(text: &str) -> String {
-    let (mut head, mut tail) = (LONG / 2, text.len() - LONG / 4);
-    while !text.is_char_boundary(head) {
-        head -= 1;
-    }
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let head = text.floor_char_boundary(MAX_KEPT_BYTES / 2);
+    let tail = text.ceil_char_boundary(text.len() - MAX_KEPT_BYTES / 4);
     format!("{}\n(… cut to fit …)\n{}", &text[..head], &text[tail..])
 }
 
@@ -397,7 +380,7 @@ mod tests {
     fn what_was_cut_off_has_a_result() {
         let user = user_event(&["go".into()], false).unwrap();
         let calls = event(&said(vec![call("1"), call("2")])).unwrap();
-        let done = result_event("c1", result("1", "one")).unwrap();
+        let done = result_event("c1", &result("1", "one")).unwrap();
         let Some(Message::Results(results)) = read_back(&[user, calls, done]).unwrap().pop() else { panic!() };
         assert_eq!(results[0], result("1", "one"));
         assert!(results[1].is_error && text_of(&results[1].content[0]) == CUT_OFF);

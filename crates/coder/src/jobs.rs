@@ -4,52 +4,44 @@
 //! its output and its end are told when they come, also between turns. The older dialects have no words for that; there
 //! only the model hears of it, by `output`.
 
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::agent::SessionHandle;
 use tieline::schema::{Background, Terminal, TerminalOutputChunk, TerminalUpdate, to_base64};
 use tieline::{Dialect, Patch, Update};
 use tieline_host::run::{View, exit_status};
-use tieline_host::store::{Event, SessionLog};
 use tieline_rpc::sync::Lock;
 use tokio::task::JoinSet;
 
 /// So often the client is told what is new.
-const OFTEN: Duration = Duration::from_millis(100);
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(100);
 /// So long the last words of commands that were stopped are waited for.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LAST_WORDS_TIMEOUT: Duration = Duration::from_secs(1);
 /// So much may wait to start by itself.
-const MOST_LATER: usize = 16;
+const MAX_LATER: usize = 16;
 
 /// What goes on beside the turns.
 pub struct Jobs {
     session: SessionHandle,
-    /// Weak, because the session lets the log go when it is closed.
-    log: Weak<SessionLog>,
     /// The terminals of the commands that run. Held while the client is told, so that it hears the lists in order.
     running: tokio::sync::Mutex<Vec<String>>,
     watchers: Mutex<JoinSet<()>>,
     later: Mutex<JoinSet<()>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.locked()
-}
-
 impl Jobs {
     /// Nothing yet; the client is told so with every state.
-    pub async fn new(session: SessionHandle, log: Option<&Arc<SessionLog>>) -> Arc<Self> {
+    pub async fn new(session: SessionHandle) -> Arc<Self> {
         let _ = session.background(Vec::new()).await;
-        let log = log.map(Arc::downgrade).unwrap_or_default();
         let (watchers, later) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { session, log, running: tokio::sync::Mutex::default(), watchers, later })
+        Arc::new(Self { session, running: tokio::sync::Mutex::default(), watchers, later })
     }
 
     /// Puts a command on the list, and shows it until its end. Its terminal was announced before.
     pub async fn add(self: &Arc<Self>, terminal_id: String, command: View) {
         self.list(|running| running.push(terminal_id.clone())).await;
         let jobs = Arc::clone(self);
-        let mut watchers = lock(&self.watchers);
+        let mut watchers = self.watchers.locked();
         while watchers.try_join_next().is_some() {}
         watchers.spawn(async move { jobs.watch(terminal_id, command).await });
     }
@@ -68,28 +60,19 @@ impl Jobs {
             seen = news.next;
             let data = to_base64(news.text.as_bytes());
             let chunk = TerminalOutputChunk { terminal_id: terminal_id.clone(), data, meta: None };
-            self.tell(Update::TerminalOutput(chunk), false).await;
-            tokio::time::sleep(OFTEN).await;
+            self.tell(Update::TerminalOutput(chunk)).await;
+            tokio::time::sleep(OUTPUT_INTERVAL).await;
         }
         let exit_status = Patch::Set(exit_status(command.outcome().await.end));
         let end = TerminalUpdate { terminal_id: terminal_id.clone(), exit_status, ..TerminalUpdate::default() };
-        self.tell(Update::Terminal(Box::new(end)), true).await;
+        self.tell(Update::Terminal(Box::new(end))).await;
         self.list(|running| running.retain(|id| *id != terminal_id)).await;
     }
 
-    /// Writes an update down, at once if it counts, then sends it.
-    async fn tell(&self, update: Update, counts: bool) {
-        if let Some(log) = self.log.upgrade() {
-            let written = if counts {
-                log.append(vec![Event::Update(update.clone())]).await.map(drop)
-            } else {
-                log.stream(update.clone()).await
-            };
-            if let Err(error) = written {
-                tracing::warn!(%error, "the output of a command in the background could not be stored");
-            }
+    async fn tell(&self, update: Update) {
+        if let Err(error) = self.session.update(update).await {
+            tracing::debug!(%error, "the output of a command in the background could not be told");
         }
-        let _ = self.session.update(update).await;
     }
 
     /// Starts work by itself, a while from now. Says why it can't.
@@ -97,9 +80,9 @@ impl Jobs {
         if self.session.dialect() != Dialect::V2 {
             return Err("This client can't be told of work that it did not ask for.");
         }
-        let mut later = lock(&self.later);
+        let mut later = self.later.locked();
         while later.try_join_next().is_some() {}
-        if later.len() >= MOST_LATER {
+        if later.len() >= MAX_LATER {
             return Err("Too much waits to start by itself already.");
         }
         let session = self.session.clone();
@@ -114,9 +97,9 @@ impl Jobs {
 
     /// The session is over: nothing starts any more, and the ends of commands that were stopped are told.
     pub async fn finish(&self) {
-        lock(&self.later).abort_all();
-        let mut watchers = std::mem::take(&mut *lock(&self.watchers));
+        self.later.locked().abort_all();
+        let mut watchers = std::mem::take(&mut *self.watchers.locked());
         let all = async { while watchers.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(FAREWELL, all).await;
+        let _ = tokio::time::timeout(LAST_WORDS_TIMEOUT, all).await;
     }
 }

@@ -1,27 +1,27 @@
 //! Tells the user what is no part of the conversation, so that every client shows it: as a notice where it knows such,
 //! elsewhere as a message of its own, at once in a turn and otherwise at the start of the next one.
 
-use crate::report::Reporter;
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
-use tieline::agent::{ClientHandle, SessionHandle};
+use tieline::agent::{ClientHandle, SessionHandle, Turn};
 use tieline::schema::{Dialect, Notice};
-use tieline::{Result, Severity, Update};
+use tieline::{MessageKind, Result, Severity, Update};
+use tieline_host::store::new_id;
 use tokio::sync::Mutex;
 
 /// So many wait for the next turn; older ones are forgotten.
-const MOST: usize = 8;
+const MAX_WAITING: usize = 8;
 
 /// What the user of a session has to know.
 pub struct Notices {
     session: SessionHandle,
-    /// Held while something is said, so that nothing is said after the end of a turn.
+    /// Held while something is said, so that they are said in order.
     now: Mutex<Now>,
 }
 
 #[derive(Default)]
 struct Now {
-    turn: Weak<Reporter>,
+    /// The last turn.
+    turn: Option<Turn>,
     waiting: VecDeque<String>,
 }
 
@@ -41,19 +41,14 @@ impl Notices {
     }
 
     /// A turn begins: what waits is said, and what comes is said in it.
-    pub async fn begin(&self, reporter: &Arc<Reporter>) -> Result<()> {
+    pub async fn begin(&self, turn: &Turn) -> Result<()> {
         let mut now = self.now.lock().await;
         while let Some(text) = now.waiting.front() {
-            reporter.remark(text).await?;
+            remark(turn, text).await?;
             now.waiting.pop_front();
         }
-        now.turn = Arc::downgrade(reporter);
+        now.turn = Some(turn.clone());
         Ok(())
-    }
-
-    /// The turn is over.
-    pub async fn end(&self) {
-        self.now.lock().await.turn = Weak::new();
     }
 
     /// Tells it: one line, and more of it if there is more. Both are safe to show.
@@ -70,14 +65,20 @@ impl Notices {
             None => title,
         };
         let mut now = self.now.lock().await;
-        if let Some(reporter) = now.turn.upgrade()
-            && reporter.remark(&text).await.is_ok()
+        // A client that does not tell messages apart puts it behind what was said last. A turn that is over says nothing.
+        if let Some(turn) = &now.turn
+            && remark(turn, &format!("\n\n{text}")).await.is_ok()
         {
             return;
         }
-        if now.waiting.len() == MOST {
+        if now.waiting.len() == MAX_WAITING {
             now.waiting.pop_front();
         }
         now.waiting.push_back(text);
     }
+}
+
+/// Says what is no part of the conversation, as a message of its own; it is not written down.
+async fn remark(turn: &Turn, text: &str) -> Result<()> {
+    turn.update_unrecorded(Update::text(MessageKind::Agent, Some(new_id()), format!("{text}\n\n"))).await
 }

@@ -1,6 +1,7 @@
 //! Who decides about a tool call: the one engine, and where it leaves something open, the user through the client.
 
 use crate::report::{Call, one_line};
+use crate::tools::ToolError;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,9 +19,10 @@ pub type Configure = Arc<dyn Fn(&Path) -> std::result::Result<Settings, String> 
 pub struct Permissions {
     /// Where commands run.
     cwd: PathBuf,
-    engine: Engine,
+    /// Who knows the rules and the mode that is on.
+    pub engine: Engine,
     /// The modes that the session can be in.
-    modes: Vec<Preset>,
+    pub modes: Vec<Preset>,
 }
 
 /// What was decided about a call.
@@ -40,9 +42,9 @@ impl Permissions {
         settings: &Settings,
         limits: &Limits,
         cwd: &Path,
-    ) -> std::result::Result<Self, String> {
+    ) -> std::result::Result<Self, ToolError> {
         let preset = mode.or(settings.default).unwrap_or_default();
-        let engine = Engine::load(preset, settings, limits).map_err(|error| error.to_string())?;
+        let engine = Engine::load(preset, settings, limits)?;
         let mut modes = Preset::MODES.to_vec();
         if !modes.contains(&preset) {
             modes.push(preset);
@@ -50,29 +52,9 @@ impl Permissions {
         Ok(Self { cwd: cwd.to_owned(), engine, modes })
     }
 
-    /// The modes that the session can be in.
-    pub fn modes(&self) -> &[Preset] {
-        &self.modes
-    }
-
     /// The mode of this id, if the session can be in it.
     pub fn mode_named(&self, id: &str) -> Option<Preset> {
         Preset::of_mode(id).filter(|mode| self.modes.contains(mode))
-    }
-
-    /// The mode that is on.
-    pub fn mode(&self) -> Preset {
-        self.engine.preset()
-    }
-
-    /// Switches the mode.
-    pub fn set_mode(&self, mode: Preset) {
-        self.engine.set_preset(mode);
-    }
-
-    /// What the engine says about an action.
-    pub fn decide(&self, action: &Action) -> tieline_host::rules::Verdict {
-        self.engine.decide(action)
     }
 
     /// The rules that forbid reading, for those who have to keep commands from it.
@@ -85,7 +67,7 @@ impl Permissions {
     /// Otherwise even an error would tell something about it.
     pub fn lets_look(&self, place: &Place, deed: &Action) -> bool {
         let read = Action::Read(place.location());
-        self.decide(&read).decision == Decision::Allow && self.decide(deed).decision != Decision::Deny
+        self.engine.decide(&read).decision == Decision::Allow && self.engine.decide(deed).decision != Decision::Deny
     }
 
     /// Decides about a call, with the user where need be. `note` is shown with the question.
@@ -107,14 +89,12 @@ impl Permissions {
         let options = options(&rules);
         let ask = match actions {
             // Where there is a question about commands, that is the clearer one.
-            [Action::Execute { command, .. }] if call.reporter().turn.dialect() == Dialect::V2 => {
-                Ask::command(CommandSubject {
-                    command: command.text().to_owned(),
-                    cwd: self.cwd.to_string_lossy().into_owned(),
-                    tool_call_id: Some(call.id().to_owned()),
-                    ..CommandSubject::default()
-                })
-            }
+            [Action::Execute { command, .. }] if call.turn().dialect() == Dialect::V2 => Ask::command(CommandSubject {
+                command: command.text().to_owned(),
+                cwd: self.cwd.to_string_lossy().into_owned(),
+                tool_call_id: Some(call.id().to_owned()),
+                ..CommandSubject::default()
+            }),
             // Whole, not only its id: some clients show and judge nothing but what the question itself says.
             _ => Ask::about(with_note(call, note)),
         };
@@ -124,7 +104,7 @@ impl Permissions {
             None => ask,
         };
         call.was_asked();
-        let answer = call.reporter().turn.ask(ask).await?;
+        let answer = call.turn().ask(ask).await?;
         let Answer::Chosen(option) = &answer else {
             decided(call, "cancelled", "").await?;
             return Ok(Verdict::Cancelled);
@@ -135,7 +115,7 @@ impl Permissions {
                 tracing::warn!(%error, "a rule could not be stored; it holds for this session");
             }
         }
-        let Said { by, reason } = Said::of(option);
+        let (by, reason) = said(option);
         decided(call, &option.option_id, reason.as_deref().unwrap_or_default()).await?;
         if answer.is_allowed() {
             return Ok(Verdict::Allowed);
@@ -146,7 +126,7 @@ impl Permissions {
     /// The rules in words; those that were learned in this folder have numbers.
     pub fn describe(&self) -> String {
         let (stored, place) = self.engine.stored();
-        let mut text = format!("Mode: {}\n\n", self.mode().mode());
+        let mut text = format!("Mode: {}\n\n", self.engine.preset().mode());
         let mut rows = stored.iter().enumerate().peekable();
         if rows.peek().is_none() {
             text.push_str("No rules are remembered for this folder.\n");
@@ -177,30 +157,20 @@ impl Permissions {
     }
 
     /// Removes a remembered rule by its number.
-    pub fn forget(&self, number: usize) -> std::result::Result<String, String> {
+    pub fn forget(&self, number: usize) -> std::result::Result<String, ToolError> {
         let (stored, _) = self.engine.stored();
         let row = number.checked_sub(1).and_then(|at| stored.iter().nth(at));
         let (decision, rule) = row.ok_or_else(|| format!("There is no rule {number}."))?;
-        self.engine.forget(decision, rule).map_err(|error| error.to_string())?;
+        self.engine.forget(decision, rule)?;
         Ok(format!("Removed: {} `{rule}`.", decision.word()))
     }
 }
 
-/// What a client adds to its answer.
-#[derive(Default)]
-struct Said {
-    /// Who decided, if it was no person.
-    by: Option<String>,
-    /// A person's reason.
-    reason: Option<String>,
-}
-
-impl Said {
-    fn of(option: &PermissionOption) -> Self {
-        let meta = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok()).unwrap_or_default();
-        let text = |name: &str| meta.get(name).and_then(|value| value.as_str()).map(one_line);
-        Self { by: text("decidedBy"), reason: text("reason") }
-    }
+/// Who decided, if a client says so, and a person's reason.
+fn said(option: &PermissionOption) -> (Option<String>, Option<String>) {
+    let meta = option.meta.as_ref().and_then(|meta| meta.0.parse::<serde_json::Value>().ok()).unwrap_or_default();
+    let text = |name: &str| meta[name].as_str().map(one_line);
+    (text("decidedBy"), text("reason"))
 }
 
 /// What the model is told of a no: whose it was, as far as that is known.
@@ -232,7 +202,7 @@ fn options(rules: &[Rule]) -> Vec<PermissionOption> {
 
 /// The question itself: what the call does, and in short how it is held. Many editors show nothing else.
 fn title(call: &Call, note: Option<&str>) -> String {
-    let title = call.announced().title.set().cloned().unwrap_or_default();
+    let title = call.announced.title.set().cloned().unwrap_or_default();
     match note.and_then(|note| note.split_once(':')) {
         Some((brief, _)) => format!("{title} ({brief})"),
         None => title,
@@ -241,7 +211,7 @@ fn title(call: &Call, note: Option<&str>) -> String {
 
 /// The call as the question shows it, with the note among what it shows: older dialects have no other place for it.
 fn with_note(call: &Call, note: Option<&str>) -> ToolCallUpdate {
-    let mut shown = call.announced().clone();
+    let mut shown = call.announced.clone();
     if let Some(note) = note {
         shown.title = Patch::Set(title(call, Some(note)));
         let mut content = shown.content.set().map(|content| content.0.clone()).unwrap_or_default();
@@ -254,5 +224,5 @@ fn with_note(call: &Call, note: Option<&str>) -> ToolCallUpdate {
 /// Writes a decision down before anything follows from it.
 async fn decided(call: &Call, decision: &str, reason: &str) -> Result<()> {
     let decision: Raw = serde_json::json!({ "decision": decision, "reason": reason }).into();
-    call.reporter().note(vec![Event::Permission { tool_call_id: call.id().to_owned(), decision }]).await
+    call.note(Event::Permission { tool_call_id: call.id().to_owned(), decision }).await
 }

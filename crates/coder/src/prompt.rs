@@ -1,5 +1,6 @@
 //! The system prompt: how to work, where, and what the project's own `AGENTS.md` says.
 
+use crate::tools::ToolError;
 use crate::workspace::Workspace;
 use std::fmt::Write as _;
 use tieline_host::rules::Preset;
@@ -36,7 +37,7 @@ pub async fn system(workspace: &Workspace, mode: Preset) -> String {
     text
 }
 
-async fn guide(workspace: &Workspace) -> Result<Option<String>, String> {
+async fn guide(workspace: &Workspace) -> Result<Option<String>, ToolError> {
     let place = workspace.place("AGENTS.md")?;
     if workspace.version(&place).await?.is_none() {
         return Ok(None);

@@ -4,34 +4,29 @@ use crate::model::Report;
 use crate::tools::ToolContext;
 use serde::Serialize;
 use std::time::Duration;
-use tieline::schema::{CommandsUpdate, CompactionUpdate, Decode, Items, Plan, PlanUpdate, UsageUpdate, from_json};
-use tieline::{Command, ConfigValue, Error, MessageKind, Patch, Result, StopReason, Update};
+use tieline::schema::{CompactionUpdate, Decode, Items, from_json};
+use tieline::{Command, ConfigValue, Error, Patch, Result, StopReason, Update};
 use tieline_script::Compaction;
 
 /// Reports it. `Some` if the turn ends here.
 pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason>> {
-    let reporter = &ctx.reporter;
-    let session = reporter.turn.session();
+    let turn = &ctx.turn;
+    let session = turn.session();
     match report {
         Report::Title(title) => session.title(title).await?,
         Report::Notice { severity, title } => ctx.notices.tell(wire(&severity)?, title, None).await,
         Report::Commands(list) => {
             let commands = list.into_iter().map(|offer| Command::new(offer.name, offer.description)).collect();
-            reporter.turn.update(CommandsUpdate { commands, meta: None }).await?;
+            session.commands(commands).await?;
         }
         Report::Mode(id) => {
             if let Some(mode) = ctx.permissions.mode_named(&id) {
-                ctx.permissions.set_mode(mode);
+                ctx.permissions.engine.set_preset(mode);
             }
             session.set_option("mode", ConfigValue::Id(id)).await?;
         }
-        Report::Context { used, size } => {
-            reporter.update(UsageUpdate { used, size, ..UsageUpdate::default() }).await?;
-        }
-        Report::Plan(entries) => {
-            let entries = entries.iter().map(wire).collect::<Result<_>>()?;
-            reporter.update(PlanUpdate::from(Plan::main(entries))).await?;
-        }
+        Report::Context { used, size } => turn.usage(used, size, None).await?,
+        Report::Plan(entries) => turn.plan(entries.iter().map(wire).collect::<Result<_>>()?).await?,
         Report::Compaction(Compaction { id, status, summary, error }) => {
             let update = CompactionUpdate {
                 compaction_id: id,
@@ -40,12 +35,12 @@ pub async fn play(ctx: &ToolContext, report: Report) -> Result<Option<StopReason
                 error: error.map_or(Patch::Keep, Patch::Set),
                 ..CompactionUpdate::default()
             };
-            reporter.update(Update::Compaction(update)).await?;
+            turn.update(Update::Compaction(update)).await?;
         }
-        Report::Raw(raw) => reporter.update(wire::<Update>(&raw)?).await?,
+        Report::Raw(raw) => turn.update(wire::<Update>(&raw)?).await?,
         Report::Later { after_ms, prompt } => {
             if let Err(why) = ctx.commands.jobs().later(Duration::from_millis(after_ms), prompt) {
-                reporter.say(MessageKind::Agent, why).await?;
+                turn.say(why).await?;
             }
         }
         Report::Stop(reason) => return Ok(Some(reason.as_str().into())),

@@ -3,45 +3,13 @@
 use tieline::schema::{FormField, FormSchema};
 
 /// Words that name a secret by themselves.
-const WORDS: &[&str] = &[
-    "apikey",
-    "authtoken",
-    "credential",
-    "credentials",
-    "cvc",
-    "cvv",
-    "otp",
-    "passcode",
-    "passphrase",
-    "passwd",
-    "password",
-    "passwords",
-    "pwd",
-    "secret",
-    "secrets",
-    "token",
-    "totp",
-];
+const WORDS: &str = "apikey authtoken credential credentials cvc cvv otp passcode passphrase passwd password passwords pwd secret \
+    secrets token totp";
 /// Words that name a secret together, next to each other.
-const PAIRS: &[(&str, &[&str])] = &[
-    ("access", &["code", "key", "keys"]),
-    ("api", &["key", "keys"]),
-    ("auth", &["code", "key"]),
-    ("card", &["number"]),
-    ("encryption", &["key"]),
-    ("license", &["key"]),
-    ("pass", &["phrase", "word"]),
-    ("pin", &["code", "number"]),
-    ("your", &["key", "keys", "pin", "tokens"]),
-    ("private", &["key", "keys"]),
-    ("recovery", &["code", "codes", "key", "phrase"]),
-    ("security", &["code"]),
-    ("seed", &["phrase"]),
-    ("signing", &["key"]),
-    ("ssh", &["key", "keys"]),
-    ("time", &["code"]),
-    ("verification", &["code"]),
-];
+const PAIRS: &str = "access code, access key, access keys, api key, api keys, auth code, auth key, card number, encryption key, \
+    license key, pass phrase, pass word, pin code, pin number, your key, your keys, your pin, your tokens, private key, private keys, \
+    recovery code, recovery codes, recovery key, recovery phrase, security code, seed phrase, signing key, ssh key, ssh keys, \
+    time code, verification code";
 
 /// The words of a text in lower case; `apiKey`, `API_KEY` and "API key" have the same ones.
 fn words(text: &str) -> Vec<String> {
@@ -63,9 +31,8 @@ fn words(text: &str) -> Vec<String> {
 /// Whether a text names a secret.
 pub fn is_named_in(text: &str) -> bool {
     let words = words(text);
-    let pair =
-        |pair: &[String]| PAIRS.iter().any(|(first, seconds)| pair[0] == *first && seconds.contains(&pair[1].as_str()));
-    words.iter().any(|word| WORDS.contains(&word.as_str())) || words.windows(2).any(pair)
+    let pair = |pair: &[String]| PAIRS.split(", ").any(|known| known == pair.join(" "));
+    words.iter().any(|word| WORDS.split(' ').any(|known| known == word)) || words.windows(2).any(pair)
 }
 
 /// Whether a form asks for a secret: a field for free text is about one. A choice between given words tells nothing new.

@@ -11,24 +11,24 @@ use crate::model::{Message, Model, ToolRequest};
 use crate::notice::Notices;
 use crate::permission::Permissions;
 use crate::prompt;
-use crate::report::{Reporter, one_line, store_failed};
-use crate::tools::{Commands, ToolContext};
+use crate::report::{Log, Recording, one_line, store_failed};
+use crate::tools::{Commands, ToolContext, ToolError};
 use crate::turn::{Answer, TurnLoop};
 use crate::workspace::{Seen, Workspace};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
-use tieline::agent::{ClientHandle, Session, SessionHandle, Turn};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tieline::agent::{ClientHandle, Opening, Session, SessionHandle, Turn};
 use tieline::schema::{ConfigCategory, SelectOption, SelectOptions};
-use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, McpServer, MessageKind, Result, StopReason};
+use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, Result, Severity, StopReason, ToolCallStatus};
 use tieline_host::files::Files;
 use tieline_host::roots::Roots;
-use tieline_host::rules::{Preset, Settings as Stated};
+use tieline_host::rules::Settings as Stated;
 use tieline_host::snapshot::{Recorder, Snapshots};
-use tieline_host::store::{Event, SessionLog, Store};
+use tieline_host::store::{Event, Store};
 use tieline_rpc::sync::Lock;
 
 /// So many bytes of old contents are kept for undo.
-const SNAPSHOTS: u64 = 256 << 20;
+const MAX_SNAPSHOT_BYTES: u64 = 256 << 20;
 /// So many cancelled prompts in a row are known again when an editor repeats them.
 const MAX_CANCELLED: usize = 16;
 
@@ -36,7 +36,7 @@ const MAX_CANCELLED: usize = 16;
 #[derive(Default)]
 pub struct Past {
     /// Where it is written down.
-    pub log: Option<Arc<SessionLog>>,
+    pub log: Log,
     /// The store, and the folder for snapshots.
     pub kept: Option<(Store, PathBuf)>,
     /// The conversation so far.
@@ -45,16 +45,8 @@ pub struct Past {
     pub titled: bool,
     /// The options that were chosen.
     pub options: serde_json::Value,
-}
-
-/// Where a session works, and with which MCP servers.
-pub struct Place {
-    /// The working directory.
-    pub cwd: String,
-    /// More folders.
-    pub more: Vec<String>,
-    /// The servers to connect to.
-    pub servers: Vec<McpServer>,
+    /// What is lost of it, for the user.
+    pub damage: Option<String>,
 }
 
 /// One conversation.
@@ -62,13 +54,14 @@ pub struct Conversation {
     settings: Arc<Settings>,
     handle: SessionHandle,
     store: Option<Store>,
-    log: Mutex<Option<Arc<SessionLog>>>,
-    files: Files,
+    pub(crate) log: Arc<Log>,
+    pub(crate) files: Files,
     seen: Seen,
-    snapshots: Option<Arc<Snapshots>>,
-    permissions: Arc<Permissions>,
+    /// What files were before each turn, if that is kept.
+    pub(crate) snapshots: Option<Arc<Snapshots>>,
+    pub(crate) permissions: Arc<Permissions>,
     commands: Arc<Commands>,
-    servers: Arc<Servers>,
+    pub(crate) servers: Arc<Servers>,
     notices: Arc<Notices>,
     /// Who can be chosen to answer.
     models: Vec<Arc<dyn Model>>,
@@ -91,73 +84,59 @@ fn title(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.locked()
-}
-
-/// No session without the rules that may hold it back.
-fn unreadable(why: String) -> Error {
-    Error::wire(-32603, format!("The rules can't be read: {why}"))
+/// Does work that may block, outside of any turn.
+async fn off_runtime<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(Error::internal)
 }
 
 impl Conversation {
     /// Sets a session up.
-    pub async fn new(
-        settings: Arc<Settings>,
-        handle: SessionHandle,
-        Place { cwd, more, servers }: Place,
-        past: Past,
-    ) -> Result<Self> {
+    pub async fn new(settings: Arc<Settings>, opening: Opening, past: Past) -> Result<Self> {
+        let Opening { session: handle, cwd, additional_directories: more, mcp_servers, .. } = opening;
+        let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
         // One that is not there may be the client's own, or come later. One that is a file never works.
-        for folder in std::iter::once(&cwd).chain(&more) {
-            if std::fs::metadata(folder).is_ok_and(|facts| !facts.is_dir()) {
-                return Err(Error::invalid_params("a working directory or additional directory is no directory"));
-            }
+        if folders.iter().any(|folder| std::fs::metadata(folder).is_ok_and(|facts| !facts.is_dir())) {
+            return Err(Error::invalid_params("a working directory or additional directory is no directory"));
         }
         let roots = Roots::new(&cwd, &more).map_err(Error::invalid_params)?;
-        let folders: Vec<PathBuf> = std::iter::once(&cwd).chain(&more).map(PathBuf::from).collect();
         let (store, snapshots) = match past.kept {
             Some((store, folder)) => {
-                let open = move || Snapshots::open(folder, SNAPSHOTS);
-                let opened = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?;
+                let opened = off_runtime(move || Snapshots::open(folder, MAX_SNAPSHOT_BYTES)).await?;
                 (Some(store), Some(opened.map_err(|error| Error::wire(-32603, format!("snapshots: {error}")))?))
             }
             None => (None, None),
         };
-        let files = Files::new(roots);
-        let stated = match settings.permissions.clone() {
-            Some(read) => {
-                let cwd = PathBuf::from(&cwd);
-                let read = tokio::task::spawn_blocking(move || read(&cwd)).await.map_err(Error::internal)?;
-                read.map_err(unreadable)?
-            }
-            None => Stated::default(),
-        };
-        let permissions =
-            Permissions::load(settings.mode, &stated, &settings.limits, Path::new(&cwd)).map_err(unreadable)?;
+        let (rules, place) = (settings.permissions.clone(), PathBuf::from(&cwd));
+        let stated = off_runtime(move || rules.map_or_else(|| Ok(Stated::default()), |read| read(&place))).await?;
+        // No session without the rules that may hold it back.
+        let unreadable = |why: ToolError| Error::wire(-32603, format!("The rules can't be read: {why}"));
+        let stated = stated.map_err(|why| unreadable(why.into()))?;
+        let permissions = Permissions::load(settings.mode, &stated, &settings.limits, cwd.as_ref());
+        let permissions = permissions.map_err(unreadable)?;
         let (own, models) = settings.restored(&past.options);
         let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
-        let thought_level = Mutex::new(settings.thought_level.clone());
-        let jobs = Jobs::new(handle.clone(), past.log.as_ref()).await;
+        let log = Arc::new(past.log);
+        handle.record_to(Arc::new(Recording(Arc::downgrade(&log))));
+        let jobs = Jobs::new(handle.clone()).await;
         // Last of all, so that nothing is started for a session that can't be opened.
         let notices = Arc::new(Notices::new(handle.clone()));
         let told = Arc::clone(&notices);
-        let servers = Arc::new(Servers::start(servers, folders.clone(), &handle, told, &settings).await);
+        let servers = Arc::new(Servers::start(mcp_servers, folders.clone(), &handle, told, &settings).await);
         let session = Self {
             servers,
             notices,
             commands: Arc::new(Commands::new(settings.sandbox, folders, settings.key_files(), jobs)),
+            thought_level: Mutex::new(settings.thought_level.clone()),
             settings,
             handle,
             store,
-            log: Mutex::new(past.log),
-            files,
+            log,
+            files: Files::new(roots),
             seen: Seen::default(),
             snapshots,
             permissions: Arc::new(permissions),
             models,
             model: Mutex::new(model),
-            thought_level,
             state: tokio::sync::Mutex::new(State {
                 messages: past.messages,
                 cancelled: Vec::new(),
@@ -165,8 +144,8 @@ impl Conversation {
                 cost: 0.0,
             }),
         };
-        for note in stated.notes {
-            session.notices.tell(tieline::Severity::Warning, note, None).await;
+        for note in stated.notes.into_iter().chain(past.damage) {
+            session.notices.tell(Severity::Warning, note, None).await;
         }
         for id in ["mode", "thought_level"] {
             let _ = session.choose(id, past.options[id].as_str().unwrap_or_default());
@@ -174,62 +153,32 @@ impl Conversation {
         Ok(session)
     }
 
-    /// The way to tell the client something outside a turn.
-    pub fn handle(&self) -> &SessionHandle {
-        &self.handle
-    }
-
-    /// The files.
-    pub fn files(&self) -> &Files {
-        &self.files
-    }
-
     /// The files as this client sees them, recorded for undo if there is a recorder.
     pub fn workspace(&self, client: ClientHandle, recorder: Option<Arc<Recorder>>) -> Workspace {
         Workspace::new(self.files.clone(), Arc::clone(&self.seen), client, recorder)
     }
 
-    /// What files were before each turn, if that is kept.
-    pub fn snapshots(&self) -> Option<&Arc<Snapshots>> {
-        self.snapshots.as_ref()
-    }
-
-    /// The rules.
-    pub fn permissions(&self) -> &Permissions {
-        &self.permissions
-    }
-
-    /// The MCP servers.
-    pub fn servers(&self) -> &Arc<Servers> {
-        &self.servers
-    }
-
-    /// The mode that is on.
-    pub fn mode(&self) -> Preset {
-        self.permissions.mode()
-    }
-
     /// Who answers.
     pub fn model(&self) -> Arc<dyn Model> {
-        Arc::clone(&lock(&self.model))
+        Arc::clone(&self.model.locked())
     }
 
     /// How hard it should think, if it was told and can be.
-    pub fn thought_level(&self) -> Option<String> {
+    fn thought_level(&self) -> Option<String> {
         let levels = self.model().thought_levels();
-        lock(&self.thought_level).clone().filter(|level| levels.contains(&level.as_str()))
+        self.thought_level.locked().clone().filter(|level| levels.contains(&level.as_str()))
     }
 
     /// Changes an option; false if there is no such value.
     fn choose(&self, id: &str, value: &str) -> bool {
         match id {
-            "mode" => self.permissions.mode_named(value).map(|mode| self.permissions.set_mode(mode)).is_some(),
+            "mode" => self.permissions.mode_named(value).map(|mode| self.permissions.engine.set_preset(mode)).is_some(),
             "model" => {
                 let found = self.models.iter().find(|model| model.id() == value);
-                found.map(|model| *lock(&self.model) = Arc::clone(model)).is_some()
+                found.map(|model| *self.model.locked() = Arc::clone(model)).is_some()
             }
             "thought_level" if self.model().thought_levels().contains(&value) => {
-                *lock(&self.thought_level) = Some(value.to_owned());
+                *self.thought_level.locked() = Some(value.to_owned());
                 true
             }
             _ => false,
@@ -249,9 +198,9 @@ impl Conversation {
             option.category = Some(category);
             option
         };
-        let ways = self.permissions.modes().iter();
+        let ways = self.permissions.modes.iter();
         let ways = ways.map(|mode| choice(mode.mode(), mode.title(), mode.about())).collect();
-        let mode = select("mode", "Mode", self.mode().mode(), ways, ConfigCategory::Mode);
+        let mode = select("mode", "Mode", self.permissions.engine.preset().mode(), ways, ConfigCategory::Mode);
         let known = self.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
         let model = self.model();
         let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
@@ -267,7 +216,7 @@ impl Conversation {
     async fn save_options(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
         let mut options = self.settings.chosen(&*self.model());
-        options["mode"] = self.mode().mode().into();
+        options["mode"] = self.permissions.engine.preset().mode().into();
         options["thought_level"] = self.thought_level().into();
         store.set_options(self.handle.id(), options.into()).await.map_err(store_failed)
     }
@@ -286,9 +235,8 @@ impl Conversation {
         self.handle.title(title).await
     }
 
-    async fn work(&self, reporter: &Arc<Reporter>, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
-        let turn = &reporter.turn;
-        self.notices.begin(reporter).await?;
+    async fn work(&self, turn: &Turn, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
+        self.notices.begin(turn).await?;
         turn.unless_cancelled(self.servers.settle()).await?;
         // What the agent itself starts with is for the model; nobody typed it.
         let own = turn.is_own();
@@ -303,37 +251,38 @@ impl Conversation {
             self.entitle(&content, &mut state.titled).await?;
         }
         match typed {
-            Typed::Ours(command) => {
-                let done = commands::carry_out(self, reporter, &mut state.messages, command);
+            Typed::Ours((name, rest)) => {
+                let done = commands::carry_out(self, turn, &mut state.messages, &name, &rest);
                 return turn.unless_cancelled(done).await?;
             }
             Typed::Project(at, text) => content[at] = text.into(),
             Typed::Useless(why) => {
-                reporter.say(MessageKind::Agent, why).await?;
+                turn.say(why).await?;
                 return Ok(StopReason::EndTurn);
             }
             Typed::Call(name, arguments) => {
-                let id = reporter.new_id("typed");
+                let id = format!("{}-typed", turn.prompt_id());
                 typed_call = Some(ToolRequest { id, name, arguments });
             }
             Typed::Not => {}
         }
-        reporter.note(vec![history::user_event(&content, content == prompt && !own)?]).await?;
+        self.log.note(history::user_event(&content, content == prompt && !own)?).await?;
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), recorder);
-        let system = prompt::system(&workspace, self.mode()).await + &self.servers.instructions();
-        let ctx = Arc::new(ToolContext {
-            reporter: Arc::clone(reporter),
+        let system = prompt::system(&workspace, self.permissions.engine.preset()).await + &self.servers.instructions();
+        let ctx = ToolContext {
+            turn: turn.clone(),
+            log: Arc::clone(&self.log),
             workspace,
             permissions: Arc::clone(&self.permissions),
             commands: Arc::clone(&self.commands),
             http: self.settings.http.clone(),
             servers: Arc::clone(&self.servers),
             notices: Arc::clone(&self.notices),
-        });
+        };
         let mut work = TurnLoop {
-            ctx,
+            ctx: Arc::new(ctx),
             model: self.model(),
             thought_level: self.thought_level(),
             system,
@@ -348,16 +297,14 @@ impl Conversation {
             Some(call) => turn.unless_cancelled(work.carry_out(call)).await,
             None => turn.unless_cancelled(work.go()).await,
         };
-        let result = result.and_then(|result| result);
         work.close().await?;
-        result
+        result?
     }
 }
 
 impl Session for Conversation {
     async fn accept(&self, message_id: &str, prompt: &[ContentBlock]) -> Result<()> {
-        let log = lock(&self.log).clone();
-        if let Some(log) = log {
+        if let Some(log) = self.log.open() {
             // Before the client hears a word of it.
             log.begin_turn(Some(message_id.to_owned()), prompt.to_vec()).await.map_err(store_failed)?;
         }
@@ -365,32 +312,30 @@ impl Session for Conversation {
     }
 
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
-        let log = lock(&self.log).clone();
-        let reporter = Reporter::new(turn, log);
-        let mode = self.mode();
-        if reporter.turn.is_own() {
+        let mode = self.permissions.engine.preset();
+        if turn.is_own() {
             // There is no prompt to write down, so the turn begins here.
-            reporter.note(vec![Event::TurnBegin]).await?;
+            self.log.note(Event::TurnBegin).await?;
         }
         let mut state = self.state.lock().await;
         let busy = Busy::new();
-        let result = Box::pin(busy.during(self.work(&reporter, &mut state, prompt))).await;
+        let result = Box::pin(busy.during(self.work(&turn, &mut state, prompt))).await;
         // A cancel cuts tools off, but what they were about to do may still happen. Nothing does once the turn is over.
         busy.rest().await;
-        self.notices.end().await;
-        let stop = match &result {
-            Ok(stop) => stop.clone(),
-            Err(Error::Cancelled) => StopReason::Cancelled,
-            Err(_) if reporter.turn.is_cancelled() => StopReason::Cancelled,
-            Err(_) => StopReason::Error,
+        let (stop, calls) = match &result {
+            Ok(stop) => (stop.clone(), ToolCallStatus::Failed),
+            Err(error) if *error == Error::Cancelled || turn.is_cancelled() => {
+                (StopReason::Cancelled, ToolCallStatus::Cancelled)
+            }
+            Err(_) => (StopReason::Error, ToolCallStatus::Failed),
         };
         if stop != StopReason::Cancelled {
             state.cancelled.clear();
         }
-        let mut events = reporter.cut_off();
-        events.push(Event::TurnEnd { stop: stop.clone(), interrupted: false });
-        reporter.note(events).await?;
-        if mode != self.mode() {
+        // A client that is gone need not hear it.
+        let _ = turn.end_calls(calls).await;
+        self.log.note(Event::TurnEnd { stop: stop.clone(), interrupted: false }).await?;
+        if mode != self.permissions.engine.preset() {
             self.save_options().await?;
         }
         if stop == StopReason::Cancelled { Ok(stop) } else { result }
@@ -408,11 +353,6 @@ impl Session for Conversation {
 
     async fn close(&self) {
         self.commands.stop_all().await;
-        let log = lock(&self.log).take();
-        if let Some(log) = log.and_then(Arc::into_inner)
-            && let Err(error) = log.close().await
-        {
-            tracing::warn!(%error, "a session could not be closed in the store");
-        }
+        self.log.close().await;
     }
 }

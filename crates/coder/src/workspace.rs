@@ -2,6 +2,7 @@
 
 use crate::busy;
 use crate::editor_files::{meant, same};
+use crate::tools::ToolError;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +17,9 @@ use tieline_rpc::sync::Lock;
 const METHOD_NOT_FOUND: i64 = -32601;
 /// The code for what is refused.
 const PERMISSION_DENIED: i64 = -32003;
+
+/// How a recorder takes note of a file.
+type Note = fn(&Recorder, &Files, &Place) -> roots::Result<()>;
 
 /// What the model has seen of each file: the hash of its text.
 pub type Seen = Arc<Mutex<HashMap<PathBuf, Hash>>>;
@@ -34,16 +38,9 @@ pub struct Workspace {
 pub struct Now {
     /// Its text; `None` if there is no such file.
     pub text: Option<String>,
-    /// Which version is on the disk.
-    version: Option<Version>,
-    from_client: bool,
-}
-
-impl Now {
     /// Which version is on the disk; `None` if there is no file.
-    pub fn version(&self) -> Option<Version> {
-        self.version
-    }
+    pub version: Option<Version>,
+    from_client: bool,
 }
 
 impl Workspace {
@@ -73,25 +70,34 @@ impl Workspace {
     }
 
     /// What a path means, or why it can't be used.
-    pub fn place(&self, path: &str) -> Result<Place, String> {
-        self.roots().resolve(if path.is_empty() { "." } else { path }).map_err(|error| error.to_string())
+    pub fn place(&self, path: &str) -> Result<Place, ToolError> {
+        Ok(self.roots().resolve(if path.is_empty() { "." } else { path })?)
     }
 
     /// The same for a name that is to be moved or deleted: a link stands for itself.
-    pub fn entry(&self, path: &str) -> Result<Place, String> {
-        self.roots().resolve_entry(path).map_err(|error| error.to_string())
+    pub fn entry(&self, path: &str) -> Result<Place, ToolError> {
+        Ok(self.roots().resolve_entry(path)?)
     }
 
     fn seen(&self) -> MutexGuard<'_, HashMap<PathBuf, Hash>> {
         self.seen.locked()
     }
 
+    /// Does something with a place on the disk.
+    async fn disk<T, E, W>(&self, place: &Place, work: W) -> Result<T, ToolError>
+    where
+        T: Send + 'static,
+        E: Into<ToolError>,
+        W: FnOnce(&Files, &Place) -> Result<T, E> + Send + 'static,
+    {
+        let (files, place) = (self.files.clone(), place.clone());
+        blocking(move || work(&files, &place).map_err(Into::into)).await
+    }
+
     /// The text of a file as the user sees it: unsaved text in an editor wins.
-    pub async fn now(&self, place: &Place) -> Result<Now, String> {
+    pub async fn now(&self, place: &Place) -> Result<Now, ToolError> {
         if self.client.capabilities().fs_read {
-            let path = place.real_path();
-            let Some(path) = path.to_str() else { return Err("its path is no text".into()) };
-            match self.client.read_text_file(path, None, None).await {
+            match self.client.read_text_file(&named(place)?, None, None).await {
                 Ok(text) => {
                     let (version, disk) = self.on_disk(place).await?;
                     let text = match (version, disk) {
@@ -110,45 +116,48 @@ impl Workspace {
                 // A client that turns out not to read files leaves them to us.
                 Err(error) if error.code() == Some(METHOD_NOT_FOUND) || matches!(error, Error::Unsupported(_)) => {}
                 // A no is a no: what the client does not show is not read from the disk.
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(error.into()),
             }
         }
-        let (files, place) = (self.files.clone(), place.clone());
-        blocking(move || match files.read_text(&place, &Window::ALL) {
+        self.disk(place, |files, place| match files.read_text(place, &Window::ALL) {
             Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
             Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error),
         })
         .await
     }
 
+    /// The same for a file that may be anything; what is no text has none.
+    pub async fn anything(&self, place: &Place) -> Result<Now, ToolError> {
+        match self.now(place).await {
+            Ok(now) => Ok(now),
+            Err(_) => Ok(Now { text: None, version: self.version(place).await?, from_client: false }),
+        }
+    }
+
     /// Which version is on the disk, and its text if it is one.
-    async fn on_disk(&self, place: &Place) -> Result<(Option<Version>, Option<String>), String> {
-        let (files, place) = (self.files.clone(), place.clone());
-        blocking(move || match files.read_text(&place, &Window::ALL) {
+    async fn on_disk(&self, place: &Place) -> Result<(Option<Version>, Option<String>), ToolError> {
+        self.disk(place, |files, place| match files.read_text(place, &Window::ALL) {
             Ok(text) => Ok((Some(text.version), Some(text.text))),
             Err(roots::Error::NotFound(_)) => Ok((None, None)),
-            Err(_) => files.version(&place).map(|version| (version, None)).map_err(|error| error.to_string()),
+            Err(_) => files.version(place).map(|version| (version, None)),
         })
         .await
     }
 
     /// Which version is on the disk; `None` if there is no file.
-    pub async fn version(&self, place: &Place) -> Result<Option<Version>, String> {
-        let (files, place) = (self.files.clone(), place.clone());
-        blocking(move || files.version(&place).map_err(|error| error.to_string())).await
+    pub async fn version(&self, place: &Place) -> Result<Option<Version>, ToolError> {
+        self.disk(place, Files::version).await
     }
 
     /// The bytes of a file on the disk.
-    pub async fn bytes(&self, place: &Place) -> Result<Bytes, String> {
-        let (files, place) = (self.files.clone(), place.clone());
-        blocking(move || files.read_bytes(&place).map_err(|error| error.to_string())).await
+    pub async fn bytes(&self, place: &Place) -> Result<Bytes, ToolError> {
+        self.disk(place, Files::read_bytes).await
     }
 
     /// The entries of a directory.
-    pub async fn list(&self, place: &Place) -> Result<Listing, String> {
-        let (files, place) = (self.files.clone(), place.clone());
-        blocking(move || files.list(&place).map_err(|error| error.to_string())).await
+    pub async fn list(&self, place: &Place) -> Result<Listing, ToolError> {
+        self.disk(place, Files::list).await
     }
 
     /// Notes that the model has seen this text.
@@ -157,11 +166,11 @@ impl Workspace {
     }
 
     /// Refuses a file that is not what the model last saw of it.
-    pub fn check_fresh(&self, place: &Place, now: &Now) -> Result<(), String> {
+    pub fn check_fresh(&self, place: &Place, now: &Now) -> Result<(), ToolError> {
         let path = place.real_path();
         match (self.seen().get(&path), &now.text) {
             (Some(seen), Some(text)) if *seen != Hash::of(text.as_bytes()) => {
-                Err(format!("{} changed since it was read; read it again first", roots::shown(&path)))
+                Err(format!("{} changed since it was read; read it again first", roots::shown(&path)).into())
             }
             _ => Ok(()),
         }
@@ -169,29 +178,23 @@ impl Workspace {
 
     /// Writes a whole file, if it still is what `before` says. The client's text is looked at again only if some time has
     /// `passed` since then; the disk always is. False if the client made something else of the text, such as formatted it.
-    pub async fn write(&self, place: &Place, before: &Now, text: &str, passed: bool) -> Result<bool, String> {
-        let path = place.real_path();
-        let mut held = None;
-        let by_client = self.client.capabilities().fs_write;
-        if passed && (by_client || before.from_client) && self.now(place).await?.text != before.text {
-            return Err(format!("{} changed meanwhile; read it again first", roots::shown(&path)));
+    pub async fn write(&self, place: &Place, before: &Now, text: &str, passed: bool) -> Result<bool, ToolError> {
+        let shown = || roots::shown(&place.real_path());
+        let can = self.client.capabilities();
+        if passed && (can.fs_write || before.from_client) && self.now(place).await?.text != before.text {
+            return Err(format!("{} changed meanwhile; read it again first", shown()).into());
         }
-        if by_client {
-            let Some(name) = path.to_str() else { return Err("its path is no text".into()) };
-            self.record(place, true).await?;
-            self.make_folder(place).await;
-            held = self.write_by_client(place, name, text).await?;
-            self.record(place, false).await?;
+        let mut held = None;
+        if can.fs_write {
+            held = self.write_by_client(place, text).await?;
             // Some clients answer a write that failed like one that did not.
             let same = held == before.text && text != before.text.as_deref().unwrap_or_default();
-            if same && self.client.capabilities().fs_read {
-                return Err(format!("the client did not write {}", roots::shown(&path)));
+            if same && can.fs_read {
+                return Err(format!("the client did not write {}", shown()).into());
             }
         } else {
-            let expect = expect(before.version);
-            let (files, target, bytes) = (self.files.clone(), place.clone(), text.as_bytes().to_vec());
-            let how = Write::expecting(expect).with_parents();
-            blocking(move || files.write(&target, &bytes, &how).map(drop).map_err(|error| error.to_string())).await?;
+            let (bytes, how) = (text.as_bytes().to_vec(), Write::expecting(expect(before.version)).with_parents());
+            self.disk(place, move |files, place| files.write(place, &bytes, &how).map(drop)).await?;
         }
         let held = held.as_deref().unwrap_or(text);
         self.saw(place, held);
@@ -199,59 +202,53 @@ impl Workspace {
     }
 
     /// Has the client put back what a file was. False if it takes no files; refused if it shows what is not saved.
-    pub async fn put_back(&self, path: &Path, text: &str) -> Result<bool, String> {
+    pub async fn put_back(&self, path: &Path, text: &str) -> Result<bool, ToolError> {
         if !self.client.capabilities().fs_write {
             return Ok(false);
         }
-        let place = self.roots().resolve(path).map_err(|error| error.to_string())?;
+        let place = self.roots().resolve(path)?;
         if self.now(&place).await?.text != self.on_disk(&place).await?.1 {
             return Err("it has changes that are not saved".into());
         }
-        let name = path.to_str().ok_or("its path is no text")?;
-        self.record(&place, true).await?;
-        self.write_by_client(&place, name, text).await?;
-        self.record(&place, false).await?;
+        self.write_by_client(&place, text).await?;
         self.saw(&place, text);
         Ok(true)
     }
 
-    /// Has the client write a file. Gives what it holds then.
-    async fn write_by_client(&self, place: &Place, name: &str, text: &str) -> Result<Option<String>, String> {
-        let write = |text| async move { self.client.write_text_file(name, text).await.map_err(|why| why.to_string()) };
-        write(text).await?;
-        let held = self.now(place).await?.text;
+    /// Has the client write a file, recorded for undo. Gives what it holds then.
+    async fn write_by_client(&self, place: &Place, text: &str) -> Result<Option<String>, ToolError> {
+        let name = named(place)?;
+        self.record(place, Recorder::before).await?;
+        // Not every client makes the folder, and it may have a disk of its own.
+        if let Some(folder) = place.parent_folder()
+            && let Err(error) = self.disk(&folder, |files, folder| files.create_dirs(folder).map(drop)).await
+        {
+            tracing::debug!(%error, "a folder could not be made");
+        }
+        self.client.write_text_file(&name, text).await?;
+        let mut held = self.now(place).await?.text;
         // Where the text becomes lines, its last newline may become an empty one.
-        match text.strip_suffix('\n') {
-            Some(lines) if held.as_deref().and_then(|held| held.strip_suffix('\n')) == Some(text) => {
-                write(lines).await?;
-                Ok(self.now(place).await?.text)
-            }
-            _ => Ok(held),
+        if let Some(lines) = text.strip_suffix('\n')
+            && held.as_deref().and_then(|held| held.strip_suffix('\n')) == Some(text)
+        {
+            self.client.write_text_file(&name, lines).await?;
+            held = self.now(place).await?.text;
         }
-    }
-
-    /// Makes the folder of a file that the client is about to write: not every client does. It may have a disk of its own.
-    async fn make_folder(&self, place: &Place) {
-        let files = self.files.clone();
-        let Some(folder) = place.parent_folder() else { return };
-        let made = blocking(move || files.create_dirs(&folder).map(drop).map_err(|error| error.to_string()));
-        if let Err(why) = made.await {
-            tracing::debug!(%why, "a folder could not be made");
-        }
+        self.record(place, Recorder::after).await?;
+        Ok(held)
     }
 
     /// Deletes a file, if it still is this version.
-    pub async fn delete(&self, place: &Place, version: Option<Version>) -> Result<(), String> {
-        let (files, target) = (self.files.clone(), place.clone());
-        blocking(move || files.delete(&target, expect(version)).map_err(|error| error.to_string())).await?;
+    pub async fn delete(&self, place: &Place, version: Option<Version>) -> Result<(), ToolError> {
+        self.disk(place, move |files, place| files.delete(place, expect(version))).await?;
         self.seen().remove(&place.real_path());
         Ok(())
     }
 
     /// Moves a file to where nothing is.
-    pub async fn rename(&self, from: &Place, to: &Place) -> Result<(), String> {
-        let (files, source, target) = (self.files.clone(), from.clone(), to.clone());
-        blocking(move || files.rename(&source, &target, Expect::Any, true).map_err(|error| error.to_string())).await?;
+    pub async fn rename(&self, from: &Place, to: &Place) -> Result<(), ToolError> {
+        let target = to.clone();
+        self.disk(from, move |files, from| files.rename(from, &target, Expect::Any, true)).await?;
         let mut seen = self.seen();
         if let Some(hash) = seen.remove(&from.real_path()) {
             seen.insert(to.real_path(), hash);
@@ -259,12 +256,10 @@ impl Workspace {
         Ok(())
     }
 
-    /// Notes what a file is before and after the client writes it.
-    async fn record(&self, place: &Place, before: bool) -> Result<(), String> {
+    /// Notes what a file is before or after the client writes it.
+    async fn record(&self, place: &Place, note: Note) -> Result<(), ToolError> {
         let Some(recorder) = self.recorder.clone() else { return Ok(()) };
-        let (files, place) = (self.files.clone(), place.clone());
-        let note = move || if before { recorder.before(&files, &place) } else { recorder.after(&files, &place) };
-        blocking(move || note().map_err(|error| error.to_string())).await
+        self.disk(place, move |files, place| note(&recorder, files, place)).await
     }
 }
 
@@ -282,10 +277,15 @@ fn is_missing(error: &Error) -> bool {
     error.code() == Some(-32002) || ["not found", "enoent", "no such file"].iter().any(|words| text.contains(words))
 }
 
+/// The whole path of a file for the client.
+fn named(place: &Place) -> Result<String, ToolError> {
+    place.real_path().into_os_string().into_string().map_err(|_| "its path is no text".into())
+}
+
 /// Does work that may block, off the runtime. A turn that is dropped meanwhile is not at rest before it is done.
 pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
+    work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
     let hold = busy::hold();
     let all = move || {
         let done = work();

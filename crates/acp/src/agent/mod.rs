@@ -191,6 +191,13 @@ pub struct Resuming {
     pub meta: Option<Meta>,
 }
 
+impl From<Resuming> for Opening {
+    fn from(resuming: Resuming) -> Self {
+        let Resuming { session, cwd, additional_directories, mcp_servers, meta, .. } = resuming;
+        Self { session, cwd, additional_directories, mcp_servers, meta }
+    }
+}
+
 /// A session that is ready.
 #[derive(Debug)]
 pub struct Opened<S: ?Sized> {

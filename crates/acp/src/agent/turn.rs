@@ -116,6 +116,10 @@ impl Turn {
     }
 
     async fn speak(&self, kind: MessageKind, content: Say<'_>) -> Result<()> {
+        // Nothing begins no message.
+        if matches!(&content, Say::Text(text) if text.is_empty()) {
+            return Ok(());
+        }
         let id = self.message(kind);
         match content {
             Say::Text(text) => self.shared.outlet.send_text(self.shared.number, kind, &id, &text).await,

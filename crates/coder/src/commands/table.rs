@@ -43,6 +43,16 @@ const fn own(name: &'static str, input: &'static str, about: &'static str) -> Ro
     Row { name, input, about, verbs: &[], plain: "", parse: None }
 }
 
+/// What the offline agent understands: name, input and sentence, then what it reads, the other verbs and the plain words.
+const fn plain(
+    (name, input, about): (&'static str, &'static str, &'static str),
+    parse: Parse,
+    verbs: &'static [&'static str],
+    plain: &'static str,
+) -> Row {
+    Row { name, input, about, verbs, plain, parse: Some(parse) }
+}
+
 /// All of them.
 pub const ROWS: &[Row] = &[
     own("undo", "", "Restores the files of the last turn that changed some."),
@@ -51,126 +61,61 @@ pub const ROWS: &[Row] = &[
     own("rules", "remove N", "Lists the permission rules; `remove N` removes one."),
     own("mcp", "SERVER TOOL {json}", "Lists the MCP servers and their tools, or calls a tool."),
     own("help", "", "Says what can be typed here."),
-    Row {
-        name: "list",
-        input: "[FOLDER]",
-        about: "Lists a folder.",
-        verbs: &["ls"],
-        plain: "list the files in src",
-        parse: Some(parse::list),
-    },
-    Row {
-        name: "read",
-        input: "FILE [FIRST-LAST]",
-        about: "Shows a file, or some lines of it.",
-        verbs: &["show", "open", "cat", "view", "print", "display"],
-        plain: "show README.md",
-        parse: Some(parse::read),
-    },
-    Row {
-        name: "find",
-        input: "PATTERN [FOLDER]",
-        about: "Finds files by their names; in plain words also text.",
-        verbs: &["locate"],
-        plain: "find TODO in src",
-        parse: Some(parse::find),
-    },
-    Row {
-        name: "grep",
-        input: "[-i] REGEX [PATH]",
-        about: "Finds lines by a regular expression.",
-        verbs: &["search", "look"],
-        plain: "search for \"some words\" in src",
-        parse: Some(parse::grep),
-    },
-    Row {
-        name: "write",
-        input: "FILE TEXT",
-        about: "Writes a file.",
-        verbs: &["create", "make", "save", "put"],
-        plain: "create notes.txt with some text",
-        parse: Some(parse::write),
-    },
-    Row {
-        name: "append",
-        input: "FILE TEXT",
-        about: "Adds lines to the end of a file.",
-        verbs: &["add"],
-        plain: "append one more line to notes.txt",
-        parse: Some(parse::append),
-    },
-    Row {
-        name: "replace",
-        input: "OLD NEW [FILE]",
-        about: "Replaces a text wherever it stands in a file.",
-        verbs: &["change", "substitute", "edit"],
-        plain: "replace old with new in notes.txt",
-        parse: Some(parse::replace),
-    },
-    Row {
-        name: "move",
-        input: "OLD NEW",
-        about: "Moves or renames a file.",
-        verbs: &["rename", "mv"],
-        plain: "rename a.txt to b.txt",
-        parse: Some(parse::rename),
-    },
-    Row {
-        name: "delete",
-        input: "FILE",
-        about: "Deletes a file.",
-        verbs: &["remove", "rm"],
-        plain: "delete notes.txt",
-        parse: Some(parse::delete),
-    },
-    Row {
-        name: "patch",
-        input: "DIFF",
-        about: "Applies the diff that follows.",
-        verbs: &["apply"],
-        plain: "a diff, and nothing else",
-        parse: Some(parse::patch),
-    },
-    Row {
-        name: "run",
-        input: "[--background] [--timeout SECONDS] COMMAND",
-        about: "Runs a command.",
-        verbs: &["execute", "rerun"],
-        plain: "run cargo test, or later: run it again",
-        parse: Some(parse::run),
-    },
-    Row {
-        name: "test",
-        input: "[ARGUMENTS]",
-        about: "Runs the project's tests.",
-        verbs: &[],
-        plain: "run the tests",
-        parse: Some(parse::test),
-    },
-    Row {
-        name: "git",
-        input: "ARGUMENTS",
-        about: "Runs git.",
-        verbs: &[],
-        plain: "git status",
-        parse: Some(parse::git),
-    },
-    Row {
-        name: "fetch",
-        input: "URL",
-        about: "Gets a page from the network.",
-        verbs: &["download", "get"],
-        plain: "fetch https://example.com",
-        parse: Some(parse::fetch),
-    },
-    Row {
-        name: "todo",
-        input: "FIRST; SECOND",
-        about: "Shows a plan.",
-        verbs: &["plan"],
-        plain: "plan look around; tidy up",
-        parse: Some(parse::todo),
-    },
+    plain(("list", "[FOLDER]", "Lists a folder."), parse::list, &["ls"], "list the files in src"),
+    plain(
+        ("read", "FILE [FIRST-LAST]", "Shows a file, or some lines of it."),
+        parse::read,
+        &["show", "open", "cat", "view", "print", "display"],
+        "show README.md",
+    ),
+    plain(
+        ("find", "PATTERN [FOLDER]", "Finds files by their names; in plain words also text."),
+        parse::find,
+        &["locate"],
+        "find TODO in src",
+    ),
+    plain(
+        ("grep", "[-i] REGEX [PATH]", "Finds lines by a regular expression."),
+        parse::grep,
+        &["search", "look"],
+        "search for \"some words\" in src",
+    ),
+    plain(
+        ("write", "FILE TEXT", "Writes a file."),
+        parse::write,
+        &["create", "make", "save", "put"],
+        "create notes.txt with some text",
+    ),
+    plain(
+        ("append", "FILE TEXT", "Adds lines to the end of a file."),
+        parse::append,
+        &["add"],
+        "append one more line to notes.txt",
+    ),
+    plain(
+        ("replace", "OLD NEW [FILE]", "Replaces a text wherever it stands in a file."),
+        parse::replace,
+        &["change", "substitute", "edit"],
+        "replace old with new in notes.txt",
+    ),
+    plain(("move", "OLD NEW", "Moves or renames a file."), parse::rename, &["rename", "mv"], "rename a.txt to b.txt"),
+    plain(("delete", "FILE", "Deletes a file."), parse::delete, &["remove", "rm"], "delete notes.txt"),
+    plain(("patch", "DIFF", "Applies the diff that follows."), parse::patch, &["apply"], "a diff, and nothing else"),
+    plain(
+        ("run", "[--background] [--timeout SECONDS] COMMAND", "Runs a command."),
+        parse::run,
+        &["execute", "rerun"],
+        "run cargo test, or later: run it again",
+    ),
+    plain(("test", "[ARGUMENTS]", "Runs the project's tests."), parse::test, &[], "run the tests"),
+    plain(("git", "ARGUMENTS", "Runs git."), parse::git, &[], "git status"),
+    plain(
+        ("fetch", "URL", "Gets a page from the network."),
+        parse::fetch,
+        &["download", "get"],
+        "fetch https://example.com",
+    ),
+    plain(("todo", "FIRST; SECOND", "Shows a plan."), parse::todo, &["plan"], "plan look around; tidy up"),
 ];
 
 /// The row of this name.

@@ -97,7 +97,8 @@ pub fn prepare(server: &Arc<Server>, tool: &Arc<Remote>, input: Value) -> Result
     let title = format!("{}: {}", line(&server.entry.name, 60), line(&tool.tool, 60));
     let (server, tool) = (Arc::clone(server), Arc::clone(tool));
     let action = Action::Mcp { server: server.entry.name.clone(), tool: tool.tool.clone() };
-    let mut prepared = Prepared::new(title, move |report| async move { call(&server, &tool, input, &report).await });
+    let mut prepared =
+        Prepared::new(title, move |report| async move { Ok(call(&server, &tool, input, &report).await) });
     prepared.actions.push(action);
     Ok(prepared)
 }
@@ -113,7 +114,7 @@ async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report:
             ..Output::default()
         },
         Err(Failure::NeedsPages(data, link)) => {
-            let client = report.reporter().turn.client();
+            let client = report.turn().client();
             Output::error(elicit::visit(&client, &server.entry.name, &link.pages, data).await)
         }
         Err(Failure::Said(why)) => {
@@ -177,7 +178,7 @@ async fn exchange(
                     Err(_) => Err(broken("the connection was closed")),
                 };
             }
-            () = report.tool().stopped() => return Err(Failure::Stopped),
+            () = report.stopped() => return Err(Failure::Stopped),
             why = link.ended() => return Err(Failure::Broken(why)),
             _ = losses.changed() => return Err(broken("an answer of it could not be read, or was too long")),
             changed = progress.changed() => {

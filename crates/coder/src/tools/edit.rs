@@ -1,18 +1,29 @@
 //! `edit`: exact pieces of a file replaced by others.
 
-use super::blind::look_first;
-use super::write::change;
-use super::{Boxed, Prepared, Tool, ToolContext, arguments, object, shown};
+use super::change::{Change, change};
+use super::{Prepared, Tool, ToolContext, ToolError, Type, arguments, shown};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use tieline::ToolKind;
-use tieline_host::roots::Place;
 
 /// No text becomes longer, in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_TEXT_BYTES: usize = 16 << 20;
 
-pub struct Edit;
+pub const EDIT: Tool = Tool::new(
+    "edit",
+    ToolKind::Edit,
+    "Replaces exact pieces of a text file, in order. `old` must be there exactly once, unless `all` is true.",
+    &[
+        ("path", Type::Text, ""),
+        (
+            "edits",
+            Type::List(&Type::Object(&[("old", Type::Text, ""), ("new", Type::Text, ""), ("all?", Type::Boolean, "")])),
+            "",
+        ),
+    ],
+    |input, ctx| Box::pin(prepare(input, ctx)),
+);
 
 #[derive(Deserialize)]
 struct Input {
@@ -20,7 +31,7 @@ struct Input {
     edits: Vec<Replace>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Replace {
     old: String,
     new: String,
@@ -28,87 +39,59 @@ struct Replace {
     all: bool,
 }
 
-impl Replace {
-    /// The same with the line ends of a text; models know only one kind, and so do editors.
-    fn in_lines_of(&self, text: &str) -> Self {
-        let Self { old, new, all } = self;
-        if !text.contains("\r\n") || old.contains('\r') || new.contains('\r') {
-            return Self { old: old.clone(), new: new.clone(), all: *all };
-        }
-        Self { old: old.replace('\n', "\r\n"), new: new.replace('\n', "\r\n"), all: *all }
-    }
+async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Input { path, edits } = arguments(input)?;
+    let place = ctx.workspace.place(&path)?;
+    let name = shown(&place);
+    let edit = move |text: Option<&str>| {
+        let text = text.ok_or_else(|| format!("There is no file {name}."))?;
+        apply(text, &edits).map_err(|why| format!("{name}: {why}").into())
+    };
+    change("Edit", "Written", vec![Change { place, delete: false, edit: Some(Box::new(edit)) }], ctx).await
 }
 
-impl Tool for Edit {
-    fn name(&self) -> &'static str {
-        "edit"
-    }
-
-    fn description(&self) -> &'static str {
-        "Replaces exact pieces of a text file, in order. `old` must be there exactly once, unless `all` is true."
-    }
-
-    fn schema(&self) -> Value {
-        let edit =
-            object(&[("old", "string".into(), ""), ("new", "string".into(), ""), ("all?", "boolean".into(), "")]);
-        object(&[("path", "string".into(), ""), ("edits", json!({ "type": "array", "items": edit }), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Edit
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let input: Input = arguments(input)?;
-            let place = ctx.workspace.place(&input.path)?;
-            Ok(match look_first(format!("Edit {}", shown(&place)), &ctx, &[(place.clone(), false)]) {
-                Some(blind) => blind.then(move || prepare(place, input.edits, ctx)),
-                None => prepare(place, input.edits, ctx).await?,
-            })
-        })
-    }
-}
-
-async fn prepare(place: Place, edits: Vec<Replace>, ctx: Arc<ToolContext>) -> Result<Prepared, String> {
-    let now = ctx.workspace.now(&place).await?;
-    ctx.workspace.check_fresh(&place, &now)?;
-    let Some(text) = &now.text else { return Err(format!("There is no file {}.", shown(&place))) };
-    let text = apply(text, &edits).map_err(|why| format!("{}: {why}", shown(&place)))?;
-    Ok(change(format!("Edit {}", shown(&place)), ctx, vec![(place, now, text)]))
-}
-
-fn apply(text: &str, edits: &[Replace]) -> Result<String, String> {
+fn apply(text: &str, edits: &[Replace]) -> Result<String, ToolError> {
     if edits.is_empty() {
         return Err("there are no edits".into());
     }
     let mut text = text.to_owned();
     for (at, edit) in edits.iter().enumerate() {
-        let number = at + 1;
-        let edit = &edit.in_lines_of(&text);
-        if edit.old.is_empty() {
-            return Err(format!("edit {number}: `old` is empty; nothing was changed"));
-        }
-        if edit.old == edit.new {
-            return Err(format!("edit {number}: `old` and `new` are the same; nothing was changed"));
-        }
-        let count = text.matches(&edit.old).count();
-        // Edits can breed: each may make more of what the next one replaces.
-        if text.len() - count * edit.old.len() + count.saturating_mul(edit.new.len()) > LONGEST {
-            return Err(format!("edit {number}: the text would become too long; nothing was changed"));
-        }
-        match count {
-            0 => return Err(format!("edit {number}: {}; nothing was changed", miss(&text, &edit.old))),
-            1 => text = text.replacen(&edit.old, &edit.new, 1),
-            _ if edit.all => text = text.replace(&edit.old, &edit.new),
-            count => {
-                return Err(format!(
-                    "edit {number}: `old` is there {count} times; give more of the text around it, or set `all`; nothing was changed"
-                ));
-            }
-        }
+        text = edit.apply(&text).map_err(|why| format!("edit {}: {why}; nothing was changed", at + 1))?;
     }
     Ok(text)
+}
+
+impl Replace {
+    /// The same with the line ends of a text; models know only one kind, and so do editors.
+    fn in_lines_of(&self, text: &str) -> Self {
+        let Self { old, new, all } = self;
+        if !text.contains("\r\n") || old.contains('\r') || new.contains('\r') {
+            return self.clone();
+        }
+        Self { old: old.replace('\n', "\r\n"), new: new.replace('\n', "\r\n"), all: *all }
+    }
+
+    fn apply(&self, text: &str) -> Result<String, ToolError> {
+        let Self { old, new, all } = &self.in_lines_of(text);
+        if old.is_empty() {
+            return Err("`old` is empty".into());
+        }
+        if old == new {
+            return Err("`old` and `new` are the same".into());
+        }
+        let count = text.matches(old).count();
+        // Edits can breed: each may make more of what the next one replaces.
+        if text.len() - count * old.len() + count.saturating_mul(new.len()) > MAX_TEXT_BYTES {
+            return Err("the text would become too long".into());
+        }
+        match count {
+            0 => Err(miss(text, old).into()),
+            2.. if !all => {
+                Err(format!("`old` is there {count} times; give more of the text around it, or set `all`").into())
+            }
+            _ => Ok(text.replace(old, new)),
+        }
+    }
 }
 
 /// Why a text was not found: the nearest thing that is there.
@@ -135,16 +118,19 @@ mod tests {
 
     #[test]
     fn edits_and_misses() {
-        assert_eq!(apply("a b a", &[edit("b", "c", false)]).as_deref(), Ok("a c a"));
-        assert_eq!(apply("a b a", &[edit("a", "x", true), edit("b", "y", false)]).as_deref(), Ok("x y x"));
-        assert_eq!(apply("a\r\nb\r\n", &[edit("a\nb", "c\nd", false)]).as_deref(), Ok("c\r\nd\r\n"));
-        assert!(apply("a b a", &[edit("a", "x", false)]).is_err_and(|why| why.contains("2 times")));
-        assert!(
-            apply("  if x\n    y\n", &[edit("if x\n  y", "z", false)]).is_err_and(|why| why.contains("white space"))
-        );
-        assert!(apply("one\ntwo\n", &[edit("one\nthree", "z", false)]).is_err_and(|why| why.contains("line 1")));
-        assert!(apply("one", &[edit("none", "z", false)]).is_err_and(|why| why.contains("not there")));
-        assert!(apply("one", &[edit("", "z", false)]).is_err());
-        assert!(apply("one", &[]).is_err());
+        let check = |text: &str, edits: &[Replace], expect: Result<&str, &str>| match (apply(text, edits), expect) {
+            (Ok(text), Ok(expect)) => assert_eq!(text, expect),
+            (Err(why), Err(expect)) => assert!(why.to_string().contains(expect), "{why}"),
+            other => panic!("{other:?}"),
+        };
+        check("a b a", &[edit("b", "c", false)], Ok("a c a"));
+        check("a b a", &[edit("a", "x", true), edit("b", "y", false)], Ok("x y x"));
+        check("a\r\nb\r\n", &[edit("a\nb", "c\nd", false)], Ok("c\r\nd\r\n"));
+        check("a b a", &[edit("a", "x", false)], Err("2 times"));
+        check("  if x\n    y\n", &[edit("if x\n  y", "z", false)], Err("white space"));
+        check("one\ntwo\n", &[edit("one\nthree", "z", false)], Err("line 1"));
+        check("one", &[edit("none", "z", false)], Err("not there"));
+        check("one", &[edit("", "z", false)], Err("empty"));
+        check("one", &[], Err("no edits"));
     }
 }

@@ -1,6 +1,6 @@
 //! `fetch`: a page or file from the web, up to a size.
 
-use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, html, object};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, html, ready};
 use crate::http::http::header::{CONTENT_TYPE, LOCATION};
 use crate::http::{Bytes, Http, Request};
 use crate::permission::Verdict;
@@ -14,60 +14,46 @@ use tieline::ToolKind;
 use tieline_host::rules::{Action, Because, Decision, Host, is_local};
 
 /// As much as is read, in bytes.
-const MOST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// As much as the model is told, in characters.
-const TOLD: usize = 40_000;
+const MAX_CHARS: usize = 40_000;
 /// So many redirections are followed.
-const HOPS: usize = 5;
-const TIME: Duration = Duration::from_secs(30);
+const MAX_REDIRECTIONS: usize = 5;
+/// How long one server may take.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub struct Fetch;
+pub const FETCH: Tool = Tool::new(
+    "fetch",
+    ToolKind::Fetch,
+    "Gets a text from an http or https address, up to 1 MiB. Web pages come as plain text.",
+    &[("url", Type::Text, "")],
+    |input, ctx| ready(prepare(input, ctx)),
+);
 
 #[derive(Deserialize)]
 struct Input {
     url: String,
 }
 
-impl Tool for Fetch {
-    fn name(&self) -> &'static str {
-        "fetch"
-    }
-
-    fn description(&self) -> &'static str {
-        "Gets a text from an http or https address, up to 1 MiB. Web pages come as plain text."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[("url", "string".into(), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Fetch
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let Input { url } = arguments(input)?;
-            let host = host_of(&url)?;
-            let title = format!("Fetch {url}");
-            let mut prepared = Prepared::new(title, move |call| async move { Output::of(get(&ctx, &call, url).await) });
-            prepared.actions.push(Action::Fetch(host));
-            Ok(prepared)
-        })
-    }
+fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Input { url } = arguments(input)?;
+    let host = host_of(&url)?;
+    let mut prepared = Prepared::new(format!("Fetch {url}"), move |call| async move { get(&ctx, &call, url).await });
+    prepared.actions.push(Action::Fetch(host));
+    Ok(prepared)
 }
 
-fn host_of(url: &str) -> Result<Host, String> {
+fn host_of(url: &str) -> Result<Host, ToolError> {
     Host::of_url(url).ok_or_else(|| "The address is not a plain http or https address.".into())
 }
 
 /// Gets an address and where it leads to. Another server is another question for the rules.
-async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, String> {
-    for _ in 0..=HOPS {
+async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, ToolError> {
+    for _ in 0..=MAX_REDIRECTIONS {
         let http = way(ctx, call, &url).await?;
         // The user may take longer to answer a question than a server to answer us.
-        let step = tokio::time::timeout(TIME, one(&http, &url)).await;
-        match step.map_err(|_| format!("It took more than {} s.", TIME.as_secs()))?? {
+        let step = tokio::time::timeout(TIMEOUT, one(&http, &url)).await;
+        match step.map_err(|_| format!("It took more than {} s.", TIMEOUT.as_secs()))?? {
             Step::Done(output) => return Ok(output),
             Step::On(next) => {
                 let host = host_of(&next)?;
@@ -78,24 +64,24 @@ async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, 
             }
         }
     }
-    Err(format!("It leads on more than {HOPS} times."))
+    Err(format!("It leads on more than {MAX_REDIRECTIONS} times.").into())
 }
 
 /// Asks the rules, and where they say so the user, about one more server.
-async fn allow(ctx: &ToolContext, call: &Call, host: Host, note: &str) -> Result<(), String> {
+async fn allow(ctx: &ToolContext, call: &Call, host: Host, note: &str) -> Result<(), ToolError> {
     match ctx.permissions.check(call, &[Action::Fetch(host)], Some(note)).await {
         Ok(Verdict::Allowed) => Ok(()),
-        Ok(Verdict::Refused(why)) => Err(format!("{note}. {why}")),
-        Ok(Verdict::Cancelled) | Err(_) => Err(format!("{note}. That was not allowed.")),
+        Ok(Verdict::Refused(why)) => Err(format!("{note}. {why}").into()),
+        Ok(Verdict::Cancelled) | Err(_) => Err(format!("{note}. That was not allowed.").into()),
     }
 }
 
 /// The way to a server. A name can lead anywhere, so the rules are asked about the addresses that it has, and exactly these
 /// are used. What a proxy finds, it does not tell us.
-async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, String> {
+async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, ToolError> {
     let uri = url.split('#').next().unwrap_or_default();
     let uri = uri.parse().map_err(|error| format!("The address is not right: {error}"))?;
-    let Some(found) = ctx.http.find(&uri).await.map_err(|error| error.to_string())? else {
+    let Some(found) = ctx.http.find(&uri).await? else {
         return Ok(ctx.http.clone());
     };
     let host = host_of(url)?;
@@ -108,7 +94,7 @@ async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, String> 
             continue;
         }
         seen.push(there.clone());
-        let verdict = ctx.permissions.decide(&Action::Fetch(there.clone()));
+        let verdict = ctx.permissions.engine.decide(&Action::Fetch(there.clone()));
         let named = matches!(verdict.because, Because::Rules(_)) && verdict.decision != Decision::Allow;
         let near = is_local(address);
         if named || (near && !is_here) {
@@ -124,26 +110,26 @@ enum Step {
     On(String),
 }
 
-async fn one(http: &Http, url: &str) -> Result<Step, String> {
+async fn one(http: &Http, url: &str) -> Result<Step, ToolError> {
     let plain = url.split('#').next().unwrap_or_default();
     let request = Request::get(plain)
         .header("accept", "text/html, text/*;q=0.9, */*;q=0.5")
         .body(Bytes::new())
         .map_err(|error| format!("The address is not right: {error}"))?;
-    let mut answer = http.send(request).await.map_err(|error| error.to_string())?;
+    let mut answer = http.send(request).await?;
     let status = answer.status();
     let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let kind = header(CONTENT_TYPE).unwrap_or_default();
     if let Some(target) = header(LOCATION).filter(|_| status.is_redirection()) {
         return joined(plain, &target).map(Step::On);
     }
-    let bytes = answer.body_mut().bytes(MOST).await.map_err(|error| error.to_string())?;
+    let bytes = answer.body_mut().bytes(MAX_BYTES).await?;
     let size = bytes.len();
     let Ok(text) = String::from_utf8(bytes) else {
-        return Err(format!("It is no text ({kind}, {size} bytes)."));
+        return Err(format!("It is no text ({kind}, {size} bytes).").into());
     };
     let text = if html::is_page(&kind, &text) { html::text_of(&text) } else { text };
-    let mut told: String = text.chars().take(TOLD).collect();
+    let mut told: String = text.chars().take(MAX_CHARS).collect();
     if told.len() < text.len() {
         told.push_str("\n(cut here)");
     }
@@ -154,7 +140,7 @@ async fn one(http: &Http, url: &str) -> Result<Step, String> {
 }
 
 /// Where a redirection leads, seen from the address that sent it.
-fn joined(from: &str, target: &str) -> Result<String, String> {
+fn joined(from: &str, target: &str) -> Result<String, ToolError> {
     if target.contains("://") {
         return Ok(target.to_owned());
     }
@@ -190,7 +176,7 @@ mod tests {
     }
 
     async fn page(answer: &'static str) -> Result<Output, String> {
-        match one(&Http::default(), &serve(answer)).await? {
+        match one(&Http::default(), &serve(answer)).await.map_err(|error| error.to_string())? {
             Step::Done(output) => Ok(output),
             Step::On(next) => Err(format!("to {next}")),
         }
@@ -210,6 +196,7 @@ mod tests {
         let large = "HTTP/1.1 200 OK\r\ncontent-length: 2000000\r\n\r\n";
         assert!(page(large).await.is_err());
         let Err(why) = one(&Http::default(), "http://127.0.0.1:1/").await else { panic!("an answer") };
+        let why = why.to_string();
         assert!(why.starts_with("127.0.0.1:1: can't connect"), "{why}");
     }
 

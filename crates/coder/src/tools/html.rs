@@ -3,66 +3,17 @@
 use std::fmt::Write as _;
 
 /// Elements whose content nobody reads.
-const SILENT: &[&str] = &["script", "style", "head", "noscript", "template", "svg", "iframe", "select"];
+const SILENT: &str = "script style head noscript template svg iframe select";
 /// Elements that begin on a line of their own.
-const BLOCKS: &[&str] = &[
-    "address",
-    "article",
-    "aside",
-    "blockquote",
-    "br",
-    "dd",
-    "div",
-    "dl",
-    "dt",
-    "fieldset",
-    "figcaption",
-    "figure",
-    "footer",
-    "form",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "header",
-    "hr",
-    "li",
-    "main",
-    "nav",
-    "ol",
-    "p",
-    "pre",
-    "section",
-    "table",
-    "tr",
-    "ul",
-];
-const ENTITIES: &[(&str, char)] = &[
-    ("amp", '&'),
-    ("lt", '<'),
-    ("gt", '>'),
-    ("quot", '"'),
-    ("apos", '\''),
-    ("nbsp", ' '),
-    ("copy", '©'),
-    ("mdash", '—'),
-    ("ndash", '–'),
-    ("hellip", '…'),
-    ("laquo", '«'),
-    ("raquo", '»'),
-    ("ldquo", '“'),
-    ("rdquo", '”'),
-    ("lsquo", '‘'),
-    ("rsquo", '’'),
-    ("bull", '•'),
-    ("middot", '·'),
-    ("times", '×'),
-    ("rarr", '→'),
-    ("larr", '←'),
-    ("euro", '€'),
-];
+const BLOCKS: &str = "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 \
+    header hr li main nav ol p pre section table tr ul";
+/// What stands behind `&` and before `;`, each with its character.
+const ENTITIES: &str = "amp & lt < gt > quot \" apos ' copy © mdash — ndash – hellip … laquo « raquo » ldquo “ rdquo ” lsquo ‘ \
+    rsquo ’ bull • middot · times × rarr → larr ← euro €";
+
+fn is_in(list: &str, name: &str) -> bool {
+    list.split(' ').any(|known| known == name)
+}
 
 /// True if a text is a page, by its content type or by how it begins.
 pub fn is_page(kind: &str, text: &str) -> bool {
@@ -90,7 +41,7 @@ pub fn text_of(page: &str) -> String {
             continue;
         };
         rest = after;
-        if SILENT.contains(&&*tag.name) && !tag.closing {
+        if is_in(SILENT, &tag.name) && !tag.closing {
             rest = behind(rest, &tag.name);
             continue;
         }
@@ -128,17 +79,13 @@ fn tag(text: &str) -> Option<(Tag<'_>, &str)> {
         return None;
     }
     let mut quote = None;
-    let end = inside.char_indices().find_map(|(at, c)| match (quote, c) {
-        (None, '>') => Some(at),
-        (None, '"' | '\'') => {
-            quote = Some(c);
-            None
+    let end = inside.find(|c: char| {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if open == c => quote = None,
+            _ => {}
         }
-        (Some(open), c) if open == c => {
-            quote = None;
-            None
-        }
-        _ => None,
+        quote.is_none() && c == '>'
     });
     // A quote that never ends must not swallow the page.
     let end = end.or_else(|| inside.find('>'))?;
@@ -210,7 +157,7 @@ impl Text {
                 }
             }
             ("td" | "th", true) => self.out.push_str(" | "),
-            (name, closing) if BLOCKS.contains(&name) => {
+            (name, closing) if is_in(BLOCKS, name) => {
                 self.line();
                 if !closing {
                     match name.as_bytes() {
@@ -255,19 +202,14 @@ fn decode(text: &str) -> String {
                 Some(hex) => u32::from_str_radix(hex, 16).ok(),
                 None => digits.parse().ok(),
             });
-            let named = ENTITIES.iter().find(|(known, _)| *known == name).map(|(_, c)| *c);
+            let words: Vec<&str> = ENTITIES.split(' ').collect();
+            let named = words.chunks(2).find(|pair| pair[0] == name).and_then(|pair| pair[1].chars().next());
+            let named = if name == "nbsp" { Some(' ') } else { named };
             number.and_then(char::from_u32).or(named).map(|c| (c, end + 2))
         });
-        match known {
-            Some((c, end)) => {
-                out.push(c);
-                rest = &rest[end..];
-            }
-            None => {
-                out.push('&');
-                rest = &rest[1..];
-            }
-        }
+        let (c, end) = known.unwrap_or(('&', 1));
+        out.push(c);
+        rest = &rest[end..];
     }
     out.push_str(rest);
     out

@@ -1,6 +1,6 @@
 //! `list`: what is in a folder.
 
-use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object, shown};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -9,69 +9,49 @@ use std::sync::Arc;
 use tieline::ToolKind;
 use tieline_host::files::EntryKind;
 use tieline_host::roots;
-use tieline_host::rules::Action;
 
 /// As many entries as are shown.
-const MOST: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
-pub struct List;
+pub const LIST: Tool = Tool::new(
+    "list",
+    ToolKind::Read,
+    "Lists a folder: folders end in `/`, files come with their size.",
+    &[("path?", Type::Text, "the working directory if absent")],
+    |input, ctx| ready(prepare(input, ctx)),
+)
+.reads_only();
 
 #[derive(Deserialize)]
 struct Input {
     path: Option<String>,
 }
 
-impl Tool for List {
-    fn name(&self) -> &'static str {
-        "list"
-    }
-
-    fn description(&self) -> &'static str {
-        "Lists a folder: folders end in `/`, files come with their size."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[("path?", "string".into(), "the working directory if absent")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Read
-    }
-
-    fn reads_only(&self) -> bool {
-        true
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let input: Input = arguments(input)?;
-            let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
-            let (action, target) = (Action::Read(place.location()), place.clone());
-            let work = async move {
-                let listing = ctx.workspace.list(&target).await?;
-                let mut text = String::new();
-                for entry in listing.entries.iter().take(MOST) {
-                    let name = roots::shown(Path::new(&entry.name));
-                    let _ = match entry.kind {
-                        EntryKind::Directory => writeln!(text, "{name}/"),
-                        EntryKind::File => writeln!(text, "{name}  {} bytes", entry.size),
-                        EntryKind::Link => {
-                            let target = entry.target.as_deref().map(roots::shown).unwrap_or_default();
-                            writeln!(text, "{name} -> {target}")
-                        }
-                        EntryKind::Special => writeln!(text, "{name}  (special)"),
-                    };
+fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Input { path } = arguments(input)?;
+    let place = ctx.workspace.place(path.as_deref().unwrap_or("."))?;
+    let target = place.clone();
+    let work = async move {
+        let listing = ctx.workspace.list(&target).await?;
+        let mut text = String::new();
+        for entry in listing.entries.iter().take(MAX_ENTRIES) {
+            let name = roots::shown(Path::new(&entry.name));
+            let _ = match entry.kind {
+                EntryKind::Directory => writeln!(text, "{name}/"),
+                EntryKind::File => writeln!(text, "{name}  {} bytes", entry.size),
+                EntryKind::Link => {
+                    writeln!(text, "{name} -> {}", entry.target.as_deref().map(roots::shown).unwrap_or_default())
                 }
-                if listing.more || listing.entries.len() > MOST {
-                    text.push_str("(there are more)\n");
-                }
-                if text.is_empty() {
-                    text.push_str("(empty)\n");
-                }
-                Ok(Output::text(text).raw(json!({ "entries": listing.entries.len() })))
+                EntryKind::Special => writeln!(text, "{name}  (special)"),
             };
-            let title = format!("List {}", shown(&place));
-            Ok(Prepared::new(title, move |_| async move { Output::of(work.await) }).at(&place, 0, action))
-        })
-    }
+        }
+        if listing.more || listing.entries.len() > MAX_ENTRIES {
+            text.push_str("(there are more)\n");
+        }
+        if text.is_empty() {
+            text.push_str("(empty)\n");
+        }
+        Ok(Output::text(text).raw(json!({ "entries": listing.entries.len() })))
+    };
+    Ok(Prepared::reading(format!("List {}", shown(&place)), &place, 0, work))
 }

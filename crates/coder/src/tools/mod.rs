@@ -1,76 +1,153 @@
 //! The tools of the agent: what they are called, what they take, how they are shown and what they do.
 
 mod ask;
-mod blind;
+mod change;
 mod edit;
 mod fetch;
-mod find;
-mod grep;
 mod guard;
 mod html;
 mod list;
-mod manage;
 mod mode;
 mod patch;
 mod read;
 mod run;
+mod search;
 mod todo;
 mod unified;
 mod walk;
-mod write;
 
 use crate::http::Http;
 use crate::mcp::Servers;
 use crate::model::ToolSpec;
 use crate::notice::Notices;
 use crate::permission::Permissions;
-use crate::report::{Call, Reporter};
+use crate::report::{Call, Log};
 use crate::workspace::Workspace;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
+use tieline::agent::Turn;
 use tieline::{ContentBlock, Location, ToolCallContent, ToolKind};
 use tieline_host::roots::{self, Place};
 use tieline_host::rules::Action;
 
 pub use run::Commands;
 
+/// Why a tool could not do its work. It is told to the model and shown, and nobody tells one from another.
+pub type ToolError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Work that is under way.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Something the model can use.
-pub trait Tool: Send + Sync {
+pub struct Tool {
     /// What the model calls it.
-    fn name(&self) -> &'static str;
-
-    /// What it does and when to use it, for the model.
-    fn description(&self) -> &'static str;
-
-    /// The JSON schema of its arguments.
-    fn schema(&self) -> Value;
-
+    pub name: &'static str,
     /// What kind of thing it does.
-    fn kind(&self) -> ToolKind;
-
-    /// True if it changes nothing, so that several can run side by side.
-    fn reads_only(&self) -> bool {
-        false
-    }
-
-    /// True if the client may stop it alone.
-    fn stoppable(&self) -> bool {
-        false
-    }
-
+    pub kind: ToolKind,
+    /// What it does and when to use it, for the model.
+    about: &'static str,
+    input: &'static [Field],
+    /// It changes nothing, so that several can run side by side.
+    pub reads_only: bool,
+    /// The client may stop it alone.
+    pub stoppable: bool,
     /// Looks at the arguments and says what would be done. Changes nothing yet.
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>>;
+    pub prepare: Prepare,
 }
+
+/// How a call is prepared.
+pub type Prepare = fn(Value, Arc<ToolContext>) -> Boxed<Result<Prepared, ToolError>>;
+
+/// An argument: its name, with a `?` if it may be left out, its type, and what it means if that is not plain.
+type Field = (&'static str, Type, &'static str);
+
+enum Type {
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    OneOf(&'static [&'static str]),
+    List(&'static Type),
+    Object(&'static [Field]),
+}
+
+impl Type {
+    /// As a JSON schema.
+    fn schema(&self) -> Value {
+        match self {
+            Self::Text => json!({ "type": "string" }),
+            Self::Integer => json!({ "type": "integer" }),
+            Self::Number => json!({ "type": "number" }),
+            Self::Boolean => json!({ "type": "boolean" }),
+            Self::OneOf(words) => json!({ "enum": words }),
+            Self::List(item) => json!({ "type": "array", "items": item.schema() }),
+            Self::Object(fields) => {
+                let mut properties = serde_json::Map::new();
+                for (name, of, meaning) in *fields {
+                    let mut schema = of.schema();
+                    if !meaning.is_empty() {
+                        schema["description"] = (*meaning).into();
+                    }
+                    properties.insert(name.trim_end_matches('?').into(), schema);
+                }
+                let names = fields.iter().map(|(name, ..)| name);
+                let required: Vec<_> = names.filter(|name| !name.ends_with('?')).collect();
+                json!({ "type": "object", "properties": properties, "required": required })
+            }
+        }
+    }
+}
+
+impl Tool {
+    const fn new(
+        name: &'static str,
+        kind: ToolKind,
+        about: &'static str,
+        input: &'static [Field],
+        prepare: Prepare,
+    ) -> Self {
+        Self { name, kind, about, input, reads_only: false, stoppable: false, prepare }
+    }
+
+    const fn reads_only(mut self) -> Self {
+        self.reads_only = true;
+        self
+    }
+
+    const fn stoppable(mut self) -> Self {
+        self.stoppable = true;
+        self
+    }
+}
+
+/// All tools, in the order the model is told of them.
+static ALL: [Tool; 16] = [
+    read::READ,
+    change::WRITE,
+    edit::EDIT,
+    patch::PATCH,
+    list::LIST,
+    search::GLOB,
+    search::GREP,
+    change::MOVE,
+    change::DELETE,
+    run::RUN,
+    run::OUTPUT,
+    run::STOP,
+    fetch::FETCH,
+    todo::TODO,
+    ask::ASK,
+    mode::SWITCH_MODE,
+];
 
 /// What tools work with during a turn.
 pub struct ToolContext {
-    /// The reports of the turn.
-    pub(crate) reporter: Arc<Reporter>,
+    /// The turn.
+    pub(crate) turn: Turn,
+    /// Where it is written down.
+    pub(crate) log: Arc<Log>,
     /// The files.
     pub(crate) workspace: Workspace,
     /// Who decides.
@@ -86,7 +163,7 @@ pub struct ToolContext {
 }
 
 /// What a call does once it may.
-pub type Work = Box<dyn FnOnce(Arc<Call>) -> Boxed<Output> + Send>;
+pub type Work = Box<dyn FnOnce(Arc<Call>) -> Boxed<Result<Output, ToolError>> + Send>;
 
 /// A call that is ready to run.
 pub struct Prepared {
@@ -100,18 +177,26 @@ pub struct Prepared {
     pub actions: Vec<Action>,
     /// What else the user should know before deciding.
     pub note: Option<String>,
-    /// Does it.
-    pub work: Work,
+    /// Does it; or why it can't even begin.
+    pub work: Result<Work, ToolError>,
 }
 
 impl Prepared {
     /// A call that needs no permission.
     pub fn new<F>(title: impl Into<String>, work: impl FnOnce(Arc<Call>) -> F + Send + 'static) -> Self
     where
-        F: Future<Output = Output> + Send + 'static,
+        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
-        let work: Work = Box::new(move |call| Box::pin(work(call)));
+        let work: Result<Work, _> = Ok(Box::new(move |call| Box::pin(work(call))));
         Self { title: title.into(), locations: Vec::new(), content: Vec::new(), actions: Vec::new(), note: None, work }
+    }
+
+    /// A call that only reads a file or folder.
+    pub fn reading<F>(title: String, place: &Place, line: u32, work: F) -> Self
+    where
+        F: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        Self::new(title, move |_| work).at(place, line, Action::Read(place.location()))
     }
 
     /// Adds a file and the fact that it is touched.
@@ -152,16 +237,16 @@ impl Output {
     }
 
     /// It was not even begun: it was refused, or could not be.
-    pub fn not_done(why: impl Into<String>) -> Self {
-        let why = why.into();
-        let raw = serde_json::json!({ "error": why, "ran": false });
+    pub fn not_done(why: impl ToString) -> Self {
+        let why = why.to_string();
+        let raw = json!({ "error": why, "ran": false });
         Self::error(why).raw(raw)
     }
 
     /// It did not work.
-    pub fn error(why: impl Into<String>) -> Self {
-        let why = why.into();
-        let raw = Some(serde_json::json!({ "error": why }));
+    pub fn error(why: impl ToString) -> Self {
+        let why = why.to_string();
+        let raw = Some(json!({ "error": why }));
         Self { content: vec![why.into()], raw, failed: true, ..Self::default() }
     }
 
@@ -171,48 +256,21 @@ impl Output {
         self.raw = Some(raw);
         self
     }
-
-    /// The output of work that gives text or a reason.
-    pub fn of(result: Result<Self, String>) -> Self {
-        result.unwrap_or_else(Self::error)
-    }
-}
-
-/// All tools, in the order the model is told of them.
-pub fn all() -> &'static [&'static dyn Tool] {
-    &[
-        &read::Read,
-        &write::Write,
-        &edit::Edit,
-        &patch::Patch,
-        &list::List,
-        &find::Glob,
-        &grep::Grep,
-        &manage::Move,
-        &manage::Delete,
-        &run::Run,
-        &run::OutputOf,
-        &run::Stop,
-        &fetch::Fetch,
-        &todo::Todo,
-        &ask::Ask,
-        &mode::SwitchMode,
-    ]
 }
 
 /// The tool of this name.
-pub fn find(name: &str) -> Option<&'static dyn Tool> {
-    all().iter().copied().find(|tool| tool.name() == name)
+pub fn find(name: &str) -> Option<&'static Tool> {
+    ALL.iter().find(|tool| tool.name == name)
 }
 
 /// The tools as a model is told about them.
 pub fn specs() -> Vec<ToolSpec> {
-    let spec = |tool: &&'static dyn Tool| ToolSpec {
-        name: tool.name().into(),
-        description: tool.description().into(),
-        parameters: tool.schema().into(),
+    let spec = |tool: &Tool| ToolSpec {
+        name: tool.name.into(),
+        description: tool.about.into(),
+        parameters: Type::Object(tool.input).schema().into(),
     };
-    all().iter().map(spec).collect()
+    ALL.iter().map(spec).collect()
 }
 
 /// The files that a call changes if it works, by the names that the model gave them.
@@ -229,26 +287,34 @@ pub fn changes(name: &str, input: &Value) -> Vec<String> {
     }
 }
 
-/// What a call that can't begin was about: a title, and the files that it names.
-pub fn attempted(name: &str, input: &Value, workspace: &Workspace) -> (String, Vec<Location>) {
-    let mut named = changes(name, input);
-    if named.is_empty() && find(name).is_some() {
-        named.extend(input["path"].as_str().map(str::to_owned));
+/// A call that can't begin, and why: what it was about, and the files that it names.
+pub fn attempted(name: &str, input: &Value, workspace: &Workspace, why: ToolError) -> Prepared {
+    let mut paths = changes(name, input);
+    if paths.is_empty() && find(name).is_some() {
+        paths.extend(input["path"].as_str().map(str::to_owned));
     }
-    if named.is_empty() {
-        return (name.to_owned(), Vec::new());
+    let mut prepared = Prepared { work: Err(why), ..Prepared::new(name, |_| async { Ok(Output::default()) }) };
+    let mut names = Vec::new();
+    for path in paths {
+        let place = workspace.place(&path).ok();
+        names.push(place.as_ref().map_or(path, shown));
+        prepared.locations.extend(place.map(|place| Location::new(full(&place), 0)));
     }
-    let places: Vec<Option<Place>> = named.iter().map(|path| workspace.place(path).ok()).collect();
-    let shown: Vec<String> =
-        places.iter().zip(named).map(|(place, given)| place.as_ref().map_or(given, shown)).collect();
-    let locations = places.iter().flatten().map(|place| Location::new(full(place), 0)).collect();
-    let (first, rest) = name.split_at(1);
-    (format!("{}{rest} {}", first.to_uppercase(), shown.join(", ")), locations)
+    if !names.is_empty() {
+        let (first, rest) = name.split_at(1);
+        prepared.title = format!("{}{rest} {}", first.to_uppercase(), names.join(", "));
+    }
+    prepared
+}
+
+/// A call that was prepared without waiting for anything.
+fn ready(prepared: Result<Prepared, ToolError>) -> Boxed<Result<Prepared, ToolError>> {
+    Box::pin(std::future::ready(prepared))
 }
 
 /// Reads the arguments of a tool, or says what is wrong with them.
-fn arguments<T: DeserializeOwned>(input: Value) -> Result<T, String> {
-    serde_json::from_value(input).map_err(|error| format!("The arguments are not right: {error}"))
+fn arguments<T: DeserializeOwned>(input: Value) -> Result<T, ToolError> {
+    serde_json::from_value(input).map_err(|error| format!("The arguments are not right: {error}").into())
 }
 
 /// A path as people are shown it: below the working directory without it.
@@ -262,25 +328,4 @@ fn shown(place: &Place) -> String {
 /// The whole path as text.
 fn full(place: &Place) -> String {
     place.real_path().to_string_lossy().into_owned()
-}
-
-/// An object schema in short: `(name, type or schema, what it means)`; a name that ends in `?` may be left out.
-fn object(fields: &[(&str, Value, &str)]) -> Value {
-    let mut properties = serde_json::Map::new();
-    let mut required = Vec::new();
-    for (name, kind, meaning) in fields {
-        let mut schema = match kind {
-            Value::String(kind) => serde_json::json!({ "type": kind }),
-            schema => schema.clone(),
-        };
-        if !meaning.is_empty() {
-            schema["description"] = (*meaning).into();
-        }
-        let plain = name.trim_end_matches('?');
-        if plain == *name {
-            required.push(plain);
-        }
-        properties.insert(plain.into(), schema);
-    }
-    serde_json::json!({ "type": "object", "properties": properties, "required": required })
 }

@@ -1,20 +1,26 @@
 //! `read`: the text of a file, or a window of it; images as pictures.
 
-use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, full, object, shown};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, full, ready, shown};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tieline::schema::{Image, to_base64};
 use tieline::{ContentBlock, ToolCallContent, ToolKind};
-use tieline_host::rules::Action;
 
 /// As many lines as are given at once unless the model asks for another number.
-const LINES: usize = 2000;
+const USUAL_LINES: usize = 2000;
 /// As many bytes as are given at once.
-const BYTES: usize = 100 * 1024;
+const MAX_BYTES: usize = 100 * 1024;
 
-pub struct Read;
+pub const READ: Tool = Tool::new(
+    "read",
+    ToolKind::Read,
+    "Reads a file. Text comes with line numbers; `line` (from 1) and `limit` choose a window. Images come as pictures.",
+    &[("path", Type::Text, ""), ("line?", Type::Integer, ""), ("limit?", Type::Integer, "")],
+    |input, ctx| ready(prepare(input, ctx)),
+)
+.reads_only();
 
 #[derive(Deserialize)]
 struct Input {
@@ -23,60 +29,26 @@ struct Input {
     limit: Option<usize>,
 }
 
-impl Tool for Read {
-    fn name(&self) -> &'static str {
-        "read"
-    }
-
-    fn description(&self) -> &'static str {
-        "Reads a file. Text comes with line numbers; `line` (from 1) and `limit` choose a window. Images come as pictures."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[("path", "string".into(), ""), ("line?", "integer".into(), ""), ("limit?", "integer".into(), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Read
-    }
-
-    fn reads_only(&self) -> bool {
-        true
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let input: Input = arguments(input)?;
-            let place = ctx.workspace.place(&input.path)?;
-            let line = u32::try_from(input.line.unwrap_or(0)).unwrap_or(0);
-            let action = Action::Read(place.location());
-            let target = place.clone();
-            let work = async move {
-                match image_type(&input.path) {
-                    Some(mime) => {
-                        let bytes = ctx.workspace.bytes(&target).await?;
-                        let data = to_base64(&bytes.bytes);
-                        let image = Image { data, mime_type: mime.into(), uri: None, ..Image::default() };
-                        let image = ContentBlock::Image(image);
-                        Ok(Output {
-                            content: vec![image.clone()],
-                            shown: Some(vec![ToolCallContent::from(image)]),
-                            raw: Some(json!({ "bytes": bytes.bytes.len() })),
-                            ..Output::default()
-                        })
-                    }
-                    None => {
-                        let now = ctx.workspace.now(&target).await?;
-                        let text = now.text.ok_or_else(|| format!("There is no file {}.", full(&target)))?;
-                        ctx.workspace.saw(&target, &text);
-                        Ok(window(&text, input.line.unwrap_or(1).max(1), input.limit.unwrap_or(LINES)))
-                    }
-                }
-            };
-            let title = format!("Read {}", shown(&place));
-            Ok(Prepared::new(title, move |_| async move { Output::of(work.await) }).at(&place, line, action))
-        })
-    }
+fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let input: Input = arguments(input)?;
+    let place = ctx.workspace.place(&input.path)?;
+    let line = u32::try_from(input.line.unwrap_or(0)).unwrap_or(0);
+    let target = place.clone();
+    let work = async move {
+        if let Some(mime) = image_type(&input.path) {
+            let bytes = ctx.workspace.bytes(&target).await?.bytes;
+            let image = Image { data: to_base64(&bytes), mime_type: mime.into(), ..Image::default() };
+            let image = ContentBlock::Image(image);
+            let shown = Some(vec![ToolCallContent::from(image.clone())]);
+            let raw = Some(json!({ "bytes": bytes.len() }));
+            return Ok(Output { content: vec![image], shown, raw, ..Output::default() });
+        }
+        let now = ctx.workspace.now(&target).await?;
+        let text = now.text.ok_or_else(|| format!("There is no file {}.", full(&target)))?;
+        ctx.workspace.saw(&target, &text);
+        Ok(window(&text, input.line.unwrap_or(1).max(1), input.limit.unwrap_or(USUAL_LINES)))
+    };
+    Ok(Prepared::reading(format!("Read {}", shown(&place)), &place, line, work))
 }
 
 fn image_type(path: &str) -> Option<&'static str> {
@@ -95,15 +67,12 @@ fn window(text: &str, first: usize, limit: usize) -> Output {
     let total = text.lines().count();
     let (mut numbered, mut plain, mut count) = (String::new(), String::new(), 0);
     for (at, line) in text.lines().enumerate().skip(first - 1).take(limit) {
-        if numbered.len() + line.len() > BYTES && count > 0 {
+        if numbered.len() + line.len() > MAX_BYTES && count > 0 {
             break;
         }
-        let mut end = line.len().min(BYTES);
-        while !line.is_char_boundary(end) {
-            end -= 1;
-        }
-        let _ = writeln!(numbered, "{:>5}  {}", at + 1, &line[..end]);
-        let _ = writeln!(plain, "{}", &line[..end]);
+        let line = &line[..line.floor_char_boundary(MAX_BYTES)];
+        let _ = writeln!(numbered, "{:>5}  {line}", at + 1);
+        let _ = writeln!(plain, "{line}");
         count += 1;
     }
     let last = (first - 1).saturating_add(count);

@@ -1,7 +1,7 @@
 //! `run`, `output` and `stop`: commands, in the client's terminal or in our sandbox.
 
 use super::guard::{Watch, keeps_versions};
-use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
 use crate::busy;
 use crate::history::cut;
 use crate::jobs::Jobs;
@@ -23,6 +23,7 @@ use tieline_host::roots;
 use tieline_host::rules::{Action, CommandLine, Decision, Location};
 use tieline_host::run::{Background, Outcome, Request, Status, Stopped, View, exit_status};
 use tieline_host::sandbox::{Level, Policy};
+use tieline_host::store::new_id;
 use tieline_rpc::sync::Lock;
 use tokio::sync::oneshot;
 
@@ -38,9 +39,6 @@ const OFTEN: Duration = Duration::from_millis(100);
 const TAIL: usize = 16 * 1024;
 /// So many bytes of a command are in its title.
 const LONGEST_TITLE: usize = 4 * 1024;
-
-/// Why a command could not be run, or its output not be shown. It is only told.
-type Failed = Box<dyn std::error::Error + Send + Sync>;
 
 /// How the commands of a session run.
 pub struct Commands {
@@ -78,7 +76,7 @@ impl Commands {
 
     /// The sandbox, made on first use, with or without a guard on what runs by itself later, and without what must not be read.
     /// Fails if it can't be had here.
-    fn policy(&self, guard: bool, permissions: &Arc<Permissions>) -> Result<Policy, String> {
+    fn policy(&self, guard: bool, permissions: &Arc<Permissions>) -> Result<Policy, ToolError> {
         let mut policy = self.base()?;
         let unread = permissions.unread();
         if !unread.is_empty() {
@@ -92,21 +90,21 @@ impl Commands {
                 inside.is_some_and(|(at, below)| {
                     // The first root is the working directory.
                     let read = Action::Read(Location::inside(path.to_owned(), below.to_owned(), at == 0));
-                    permissions.decide(&read).decision == Decision::Deny
+                    permissions.engine.decide(&read).decision == Decision::Deny
                 })
             });
         }
         Ok(if guard { policy.guard() } else { policy })
     }
 
-    fn base(&self) -> Result<Policy, String> {
+    fn base(&self) -> Result<Policy, ToolError> {
         let mut policy = self.policy.locked();
         if let Some(policy) = &*policy {
             return Ok(policy.clone());
         }
         let new = Policy::new(self.level, &self.roots).map_err(|error| format!("no sandbox: {error}"))?;
         let new = self.hide.iter().fold(new, Policy::hide);
-        new.check().map_err(|refused| refused.to_string())?;
+        new.check()?;
         *policy = Some(new.clone());
         Ok(new)
     }
@@ -121,9 +119,37 @@ impl Commands {
     }
 }
 
-pub struct Run;
-pub struct OutputOf;
-pub struct Stop;
+pub const RUN: Tool = Tool::new(
+    "run",
+    ToolKind::Execute,
+    "Runs a shell command in the working directory and waits for it (120 s unless `timeout` in seconds says otherwise). \
+     With `background`, gives an id at once; see `output` and `stop`. What runs by itself later (`.git`, `.envrc`, settings \
+     of editors and the like) is read-only for it; set `unprotected` if the command has to change that: the user is asked.",
+    &[
+        ("command", Type::Text, ""),
+        ("timeout?", Type::Number, ""),
+        ("background?", Type::Boolean, ""),
+        ("unprotected?", Type::Boolean, ""),
+    ],
+    |input, ctx| Box::pin(prepare(input, ctx)),
+)
+.stoppable();
+
+pub const OUTPUT: Tool = Tool::new(
+    "output",
+    ToolKind::Read,
+    "What a command in the background has written, and whether it still runs.",
+    &[("id", Type::Integer, "")],
+    |input, ctx| ready(output(input, ctx)),
+);
+
+pub const STOP: Tool = Tool::new(
+    "stop",
+    ToolKind::Execute,
+    "Stops a command in the background.",
+    &[("id", Type::Integer, "")],
+    |input, ctx| ready(stop(input, ctx)),
+);
 
 #[derive(Deserialize)]
 struct Input {
@@ -150,96 +176,64 @@ fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     number.ok_or_else(|| serde::de::Error::custom("`id` is the number that `run` gave"))
 }
 
-impl Tool for Run {
-    fn name(&self) -> &'static str {
-        "run"
+async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let input: Input = arguments(input)?;
+    if input.command.trim().is_empty() {
+        return Err("The command is empty.".into());
     }
-
-    fn description(&self) -> &'static str {
-        "Runs a shell command in the working directory and waits for it (120 s unless `timeout` in seconds says otherwise). \
-         With `background`, gives an id at once; see `output` and `stop`. What runs by itself later (`.git`, `.envrc`, settings \
-         of editors and the like) is read-only for it; set `unprotected` if the command has to change that: the user is asked."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[
-            ("command", "string".into(), ""),
-            ("timeout?", "number".into(), ""),
-            ("background?", "boolean".into(), ""),
-            ("unprotected?", "boolean".into(), ""),
-        ])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Execute
-    }
-
-    fn stoppable(&self) -> bool {
-        true
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let input: Input = arguments(input)?;
-            if input.command.trim().is_empty() {
-                return Err("The command is empty.".into());
+    let time = match input.timeout {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| format!("timeout: {error}"))?,
+        None => TIME,
+    };
+    let time = time.min(LONGEST);
+    let line = CommandLine::parse(&input.command);
+    let guard = !input.unprotected && !keeps_versions(&line);
+    // What must not be read is hidden by our sandbox only; a terminal of the client has none.
+    let hides = !ctx.permissions.unread().is_empty();
+    let theirs = ctx.turn.client().capabilities().terminal && !input.background && !hides;
+    let mut sandboxed = false;
+    let (note, policy) = if theirs {
+        ("no sandbox: it runs in the client's terminal".to_owned(), None)
+    } else {
+        let (commands, permissions) = (Arc::clone(&ctx.commands), Arc::clone(&ctx.permissions));
+        let all = blocking(move || guarded(commands.policy(guard, &permissions)?, guard));
+        let (note, policy, whole) = all.await?;
+        sandboxed = whole;
+        (note, Some(policy))
+    };
+    let action = Action::Execute { command: line, sandboxed };
+    let title = format!("Run `{}`", visible(&input.command));
+    let command = input.command;
+    let mut prepared = Prepared::new(title, move |call| async move {
+        match policy {
+            None => in_their_terminal(&ctx, &call, command, time).await,
+            Some(policy) => {
+                // A command works by names, so a name that means another folder by now is refused.
+                if let Some(root) =
+                    ctx.workspace.roots().list().find(|root| root.real_path().is_some() && !root.still_there())
+                {
+                    let path = roots::shown(root.given_path());
+                    return Err(format!("{path} is gone or was replaced; nothing was run").into());
+                }
+                let request = Request::shell(command, ctx.workspace.cwd(), &policy);
+                let watch = Watch::begin(policy, ctx.workspace.cwd()).await;
+                if input.background {
+                    in_background(&ctx, &call, request, watch).await
+                } else {
+                    here(&ctx, &call, request.timeout(time), watch).await
+                }
             }
-            let time = match input.timeout {
-                Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| format!("timeout: {error}"))?,
-                None => TIME,
-            };
-            let time = time.min(LONGEST);
-            let line = CommandLine::parse(&input.command);
-            let guard = !input.unprotected && !keeps_versions(&line);
-            // What must not be read is hidden by our sandbox only; a terminal of the client has none.
-            let hides = !ctx.permissions.unread().is_empty();
-            let theirs = ctx.reporter.turn.client().capabilities().terminal && !input.background && !hides;
-            let mut sandboxed = false;
-            let (note, policy) = if theirs {
-                ("no sandbox: it runs in the client's terminal".to_owned(), None)
-            } else {
-                let (commands, permissions) = (Arc::clone(&ctx.commands), Arc::clone(&ctx.permissions));
-                let all = blocking(move || guarded(commands.policy(guard, &permissions)?, guard));
-                let (note, policy, whole) = all.await?;
-                sandboxed = whole;
-                (note, Some(policy))
-            };
-            let action = Action::Execute { command: line, sandboxed };
-            let title = format!("Run `{}`", visible(&input.command));
-            let command = input.command;
-            let mut prepared = Prepared::new(title, move |call| async move {
-                let done = match policy {
-                    None => in_their_terminal(&ctx, &call, command, time).await,
-                    Some(policy) => {
-                        // A command works by names, so a name that means another folder by now is refused.
-                        if let Some(root) =
-                            ctx.workspace.roots().list().find(|root| root.real_path().is_some() && !root.still_there())
-                        {
-                            let path = roots::shown(root.given_path());
-                            return Output::error(format!("{path} is gone or was replaced; nothing was run"));
-                        }
-                        let request = Request::shell(command, ctx.workspace.cwd(), &policy);
-                        let watch = Watch::begin(policy, ctx.workspace.cwd()).await;
-                        if input.background {
-                            in_background(&ctx, &call, request, watch).await
-                        } else {
-                            here(&ctx, &call, request.timeout(time), watch).await
-                        }
-                    }
-                };
-                Output::of(done.map_err(|error| error.to_string()))
-            });
-            prepared.actions.push(action);
-            prepared.note = Some(note);
-            Ok(prepared)
-        })
-    }
+        }
+    });
+    prepared.actions.push(action);
+    prepared.note = Some(note);
+    Ok(prepared)
 }
 
 /// What the user is told of a sandbox, and whether it keeps a command from all that runs by itself later. If so, it is not started
 /// should that have changed by then.
-fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), String> {
-    let mut note = policy.describe().map_err(|refused| refused.to_string())?;
+fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), ToolError> {
+    let mut note = policy.describe()?;
     let keeps = policy.guards();
     if policy.level() != Level::Workspace {
         return Ok((note, policy, keeps));
@@ -279,7 +273,12 @@ fn visible(command: &str) -> String {
     if rest.is_empty() { line } else { format!("{line}… [{} more bytes]", rest.len()) }
 }
 
-async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time: Duration) -> Result<Output, Failed> {
+async fn in_their_terminal(
+    ctx: &ToolContext,
+    call: &Call,
+    command: String,
+    time: Duration,
+) -> Result<Output, ToolError> {
     let request = CreateTerminalRequest {
         command: "/bin/sh".into(),
         args: vec!["-c".into(), command],
@@ -287,16 +286,16 @@ async fn in_their_terminal(ctx: &ToolContext, call: &Call, command: String, time
         output_byte_limit: Some(1 << 20),
         ..CreateTerminalRequest::default()
     };
-    let terminal = match ctx.reporter.turn.client().terminal(request).await {
+    let terminal = match ctx.turn.client().terminal(request).await {
         Ok(terminal) => terminal,
         // It was refused or could not be started, so nothing ran; and nothing is tried elsewhere.
-        Err(error) => return Ok(Output::not_done(error.to_string())),
+        Err(error) => return Ok(Output::not_done(error)),
     };
     let content = vec![terminal.as_content()];
     call.show(content.clone()).await?;
     let done = tokio::select! {
         done = terminal.finish(time) => done?,
-        () = call.tool().stopped() => return Ok(stopped("", Some(content))),
+        () = call.stopped() => return Ok(stopped("", Some(content))),
     };
     let code = done.exit.as_ref().and_then(|exit| exit.exit_code);
     let signal = done.exit.as_ref().and_then(|exit| exit.signal.clone());
@@ -317,7 +316,7 @@ async fn in_background(
     call: &Call,
     request: Request,
     watch: Option<Watch>,
-) -> Result<Output, Failed> {
+) -> Result<Output, ToolError> {
     let line = request.line();
     let commands = &ctx.commands;
     let owner = Arc::clone(commands);
@@ -357,7 +356,7 @@ async fn apart<T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
 }
 
 /// Runs a command here and shows its output as it comes.
-async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, Failed> {
+async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Watch>) -> Result<Output, ToolError> {
     let line = request.line();
     let running = apart(|give| async move {
         match request.start().await {
@@ -381,7 +380,7 @@ async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Wa
                 screen.show(call, &news.text, &running).await?;
                 tokio::time::sleep(OFTEN).await;
             }
-            () = call.tool().stopped(), if !stop => {
+            () = call.stopped(), if !stop => {
                 stop = true;
                 running.stop();
             }
@@ -418,17 +417,17 @@ struct Screen(Option<String>);
 
 impl Screen {
     async fn open(call: &Call, line: &str, cwd: PathBuf) -> tieline::Result<Self> {
-        if call.reporter().turn.dialect() != Dialect::V2 {
+        if call.turn().dialect() != Dialect::V2 {
             return Ok(Self(None));
         }
-        let terminal_id = call.reporter().new_id("t");
+        let terminal_id = new_id();
         let update = TerminalUpdate {
             terminal_id: terminal_id.clone(),
             command: Patch::Set(line.to_owned()),
             cwd: Patch::Set(cwd.to_string_lossy().into_owned()),
             ..TerminalUpdate::default()
         };
-        call.reporter().update(Update::Terminal(Box::new(update))).await?;
+        call.turn().update(Update::Terminal(Box::new(update))).await?;
         let screen = Self(Some(terminal_id));
         call.update(tieline::ToolCallUpdate::default().content(screen.content("", ""))).await?;
         Ok(screen)
@@ -446,7 +445,7 @@ impl Screen {
             Some(id) => {
                 let data = to_base64(news.as_bytes());
                 let chunk = TerminalOutputChunk { terminal_id: id.clone(), data, meta: None };
-                call.reporter().stream(Update::TerminalOutput(chunk)).await
+                call.turn().update(Update::TerminalOutput(chunk)).await
             }
             None => {
                 let output = running.output(0).text;
@@ -460,7 +459,7 @@ impl Screen {
         if let Some(id) = &self.0 {
             let exit_status = Patch::Set(exit_status(outcome.end));
             let update = TerminalUpdate { terminal_id: id.clone(), exit_status, ..TerminalUpdate::default() };
-            call.reporter().update(Update::Terminal(Box::new(update))).await?;
+            call.turn().update(Update::Terminal(Box::new(update))).await?;
         }
         Ok(self.content(&middle_out(output), &format!("\nThe command {outcome}.")))
     }
@@ -475,68 +474,24 @@ fn middle_out(text: &str) -> String {
     format!("{}\n[… {} bytes left out …]\n{}", &text[..first], last - first, text[last..].trim_end())
 }
 
-impl Tool for OutputOf {
-    fn name(&self) -> &'static str {
-        "output"
-    }
-
-    fn description(&self) -> &'static str {
-        "What a command in the background has written, and whether it still runs."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[("id", "integer".into(), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Read
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let Id { id } = arguments(input)?;
-            Ok(Prepared::new(format!("Output of command {id}"), move |_| async move {
-                let Some((output, outcome)) = ctx.commands.background.poll(id, 0) else {
-                    return Output::error(format!("There is no command {id}."));
-                };
-                let how = outcome.map_or("still runs".to_owned(), |outcome| outcome.to_string());
-                let news = ctx.commands.news(id).await;
-                let text = format!("{}\n(the command {how}){news}", middle_out(&output.to_string()));
-                Output::text(text).raw(json!({ "id": id, "running": outcome.is_none() }))
-            }))
-        })
-    }
+fn output(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Id { id } = arguments(input)?;
+    Ok(Prepared::new(format!("Output of command {id}"), move |_| async move {
+        let found = ctx.commands.background.poll(id, 0);
+        let (output, outcome) = found.ok_or_else(|| format!("There is no command {id}."))?;
+        let how = outcome.map_or("still runs".to_owned(), |outcome| outcome.to_string());
+        let news = ctx.commands.news(id).await;
+        let text = format!("{}\n(the command {how}){news}", middle_out(&output.to_string()));
+        Ok(Output::text(text).raw(json!({ "id": id, "running": outcome.is_none() })))
+    }))
 }
 
-impl Tool for Stop {
-    fn name(&self) -> &'static str {
-        "stop"
-    }
-
-    fn description(&self) -> &'static str {
-        "Stops a command in the background."
-    }
-
-    fn schema(&self) -> Value {
-        object(&[("id", "integer".into(), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Execute
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let Id { id } = arguments(input)?;
-            Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
-                match ctx.commands.background.stop(id).await {
-                    Some(outcome) => {
-                        let news = ctx.commands.news(id).await;
-                        Output::text(format!("Command {id} {outcome}.{news}")).raw(json!({ "id": id }))
-                    }
-                    None => Output::error(format!("There is no command {id}.")),
-                }
-            }))
-        })
-    }
+fn stop(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Id { id } = arguments(input)?;
+    Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
+        let stopped = ctx.commands.background.stop(id).await;
+        let outcome = stopped.ok_or_else(|| format!("There is no command {id}."))?;
+        let news = ctx.commands.news(id).await;
+        Ok(Output::text(format!("Command {id} {outcome}.{news}")).raw(json!({ "id": id })))
+    }))
 }

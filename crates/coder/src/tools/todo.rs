@@ -1,13 +1,26 @@
 //! `todo`: the plan of the work, shown to the user.
 
-use super::{Boxed, Output, Prepared, Tool, ToolContext, arguments, object};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tieline::schema::{Plan, PlanUpdate};
 use tieline::{PlanEntry, PlanPriority, PlanStatus, ToolKind};
 
-pub struct Todo;
+pub const TODO: Tool = Tool::new(
+    "todo",
+    ToolKind::Think,
+    "Shows the plan of the work: always all entries. `status` is pending, in_progress or completed; `priority` is high, medium or low.",
+    &[(
+        "entries",
+        Type::List(&Type::Object(&[
+            ("content", Type::Text, ""),
+            ("status?", Type::OneOf(&["pending", "in_progress", "completed"]), ""),
+            ("priority?", Type::OneOf(PlanPriority::KNOWN), ""),
+        ])),
+        "",
+    )],
+    |input, ctx| ready(prepare(input, ctx)),
+);
 
 #[derive(Deserialize)]
 struct Input {
@@ -21,56 +34,22 @@ struct Entry {
     priority: Option<String>,
 }
 
-impl Tool for Todo {
-    fn name(&self) -> &'static str {
-        "todo"
-    }
-
-    fn description(&self) -> &'static str {
-        "Shows the plan of the work: always all entries. `status` is pending, in_progress or completed; `priority` is high, medium or low."
-    }
-
-    fn schema(&self) -> Value {
-        let entry = object(&[
-            ("content", "string".into(), ""),
-            ("status?", json!({ "enum": ["pending", "in_progress", "completed"] }), ""),
-            ("priority?", json!({ "enum": ["high", "medium", "low"] }), ""),
-        ]);
-        object(&[("entries", json!({ "type": "array", "items": entry }), "")])
-    }
-
-    fn kind(&self) -> ToolKind {
-        ToolKind::Think
-    }
-
-    fn prepare(&self, input: Value, ctx: Arc<ToolContext>) -> Boxed<Result<Prepared, String>> {
-        Box::pin(async move {
-            let Input { entries } = arguments(input)?;
-            let entries: Vec<PlanEntry> = entries.into_iter().map(entry).collect::<Result<_, _>>()?;
-            let open = entries.iter().filter(|entry| entry.status != PlanStatus::Completed).count();
-            Ok(Prepared::new("Update the plan", move |_| async move {
-                match ctx.reporter.update(PlanUpdate::from(Plan::main(entries))).await {
-                    Ok(()) => Output::text(format!("The plan is shown; {open} entries are open."))
-                        .raw(json!({ "open": open })),
-                    Err(error) => Output::error(error.to_string()),
-                }
-            }))
-        })
-    }
+fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let Input { entries } = arguments(input)?;
+    let entries: Vec<PlanEntry> = entries.into_iter().map(entry).collect::<Result<_, _>>()?;
+    let open = entries.iter().filter(|entry| entry.status != PlanStatus::Completed).count();
+    Ok(Prepared::new("Update the plan", move |_| async move {
+        ctx.turn.plan(entries).await?;
+        Ok(Output::text(format!("The plan is shown; {open} entries are open.")).raw(json!({ "open": open })))
+    }))
 }
 
-fn entry(entry: Entry) -> Result<PlanEntry, String> {
-    let status = match entry.status.as_deref() {
-        None | Some("pending") => PlanStatus::Pending,
-        Some("in_progress") => PlanStatus::InProgress,
-        Some("completed") => PlanStatus::Completed,
-        Some(other) => return Err(format!("There is no status `{other}`.")),
-    };
-    let priority = match entry.priority.as_deref() {
-        None | Some("medium") => PlanPriority::Medium,
-        Some("high") => PlanPriority::High,
-        Some("low") => PlanPriority::Low,
-        Some(other) => return Err(format!("There is no priority `{other}`.")),
-    };
-    Ok(PlanEntry { priority, ..PlanEntry::new(entry.content, status) })
+fn entry(entry: Entry) -> Result<PlanEntry, ToolError> {
+    let status = entry.status.as_deref().map(PlanStatus::from).unwrap_or_default();
+    let priority = entry.priority.as_deref().map(PlanPriority::from).unwrap_or_default();
+    match (&status, &priority) {
+        (PlanStatus::Other(other), _) => Err(format!("There is no status `{other}`.").into()),
+        (_, PlanPriority::Other(other)) => Err(format!("There is no priority `{other}`.").into()),
+        _ => Ok(PlanEntry { priority, ..PlanEntry::new(entry.content, status) }),
+    }
 }

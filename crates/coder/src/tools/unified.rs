@@ -1,5 +1,7 @@
 //! Reads unified diffs of several files and applies them.
 
+use super::ToolError;
+
 /// The changes of one file.
 #[derive(Debug, Default, PartialEq)]
 pub struct Section {
@@ -22,13 +24,13 @@ struct Hunk {
 }
 
 /// Takes a patch apart.
-pub fn parse(patch: &str) -> Result<Vec<Section>, String> {
+pub fn parse(patch: &str) -> Result<Vec<Section>, ToolError> {
     let mut sections: Vec<Section> = Vec::new();
     let mut lines = patch.lines().enumerate().peekable();
     while let Some((at, line)) = lines.next() {
         if let Some(old) = line.strip_prefix("--- ") {
             let Some((_, new)) = lines.next_if(|(_, next)| next.starts_with("+++ ")) else {
-                return Err(format!("line {}: `---` without `+++`", at + 1));
+                return Err(format!("line {}: `---` without `+++`", at + 1).into());
             };
             sections.push(Section { old: name(old, "a/"), new: name(&new[4..], "b/"), hunks: Vec::new() });
         } else if line.starts_with("@@") {
@@ -54,7 +56,7 @@ pub fn parse(patch: &str) -> Result<Vec<Section>, String> {
                         new_left = new_left.saturating_sub(1);
                     }
                     "\\" => open(&mut hunk, old_left, new_left),
-                    _ => return Err(format!("line {}: not part of a hunk", at + 1)),
+                    _ => return Err(format!("line {}: not part of a hunk", at + 1).into()),
                 }
             }
             if lines.next_if(|(_, next)| next.starts_with('\\')).is_some() {
@@ -96,7 +98,7 @@ fn range(text: &str) -> Option<(usize, usize)> {
 
 impl Section {
     /// The text after the patch.
-    pub fn apply(&self, text: &str) -> Result<String, String> {
+    pub fn apply(&self, text: &str) -> Result<String, ToolError> {
         let mut lines: Vec<&str> = text.split('\n').collect();
         let mut open = lines.pop_if(|last| last.is_empty()).is_none();
         // How far later hunks have moved.
@@ -145,7 +147,7 @@ mod tests {
         let done = parse(patch).and_then(|sections| sections[0].apply(before));
         match (done, after) {
             (Ok(done), Ok(after)) => assert_eq!(done, after),
-            (Err(done), Err(after)) => assert!(done.contains(after), "{done}"),
+            (Err(done), Err(after)) => assert!(done.to_string().contains(after), "{done}"),
             other => panic!("{other:?}"),
         }
     }

@@ -11,9 +11,9 @@ use tieline_host::files::{EntryKind, Files};
 use tieline_host::roots::{self, Place};
 
 /// A walk ends when it has found so many files.
-const MOST: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 /// A longer list of what to ignore is not read.
-const LONGEST: u64 = 1 << 20;
+const MAX_LIST_BYTES: u64 = 1 << 20;
 
 /// Stops a walk in another thread when the call is dropped.
 #[derive(Default)]
@@ -60,7 +60,7 @@ pub fn walk(files: &Files, top: &Place, glob: Option<&GlobMatcher>, stop: &Atomi
     let mut found = Vec::new();
     let mut todo = vec![(top.clone(), true, above(files, top))];
     while let Some((place, folder, ignored)) = todo.pop() {
-        if stop.load(Ordering::Relaxed) || found.len() >= MOST {
+        if stop.load(Ordering::Relaxed) || found.len() >= MAX_FILES {
             break;
         }
         if !folder {
@@ -106,7 +106,7 @@ fn lists(files: &Files, folder: &Place) -> Vec<Gitignore> {
         .filter_map(|names| {
             let place = names.iter().fold(folder.clone(), |place, name| place.join(OsStr::new(name)));
             let bytes = files.read_bytes(&place).ok()?.bytes;
-            if bytes.len() as u64 > LONGEST {
+            if bytes.len() as u64 > MAX_LIST_BYTES {
                 return None;
             }
             let mut list = GitignoreBuilder::new(folder.real_path());

@@ -1,0 +1,129 @@
+//! `glob` and `grep`: files by the pattern of their names, and lines by a regular expression.
+
+use super::walk::{Stop, walk};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready, shown};
+use crate::workspace::blocking;
+use globset::{GlobBuilder, GlobMatcher};
+use grep_regex::RegexMatcherBuilder;
+use grep_searcher::{BinaryDetection, SearcherBuilder, sinks};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tieline::ToolKind;
+use tieline_host::rules::{Action, Decision};
+
+/// As many names as `glob` gives.
+const MAX_NAMES: usize = 500;
+/// As many lines as `grep` gives.
+const MAX_LINES: usize = 300;
+/// As much of a line as is given, in characters.
+const MAX_LINE_CHARS: usize = 300;
+
+pub const GLOB: Tool = Tool::new(
+    "glob",
+    ToolKind::Search,
+    "Finds files by name, such as `**/*.rs`. Leaves out what .gitignore names.",
+    &[("pattern", Type::Text, ""), ("path?", Type::Text, "")],
+    |input, ctx| ready(glob(input, ctx)),
+)
+.reads_only();
+
+pub const GREP: Tool = Tool::new(
+    "grep",
+    ToolKind::Search,
+    "Finds lines by a regular expression: `file:line: text`. `glob` limits the files. Leaves out what .gitignore names.",
+    &[
+        ("pattern", Type::Text, ""),
+        ("path?", Type::Text, ""),
+        ("glob?", Type::Text, ""),
+        ("ignore_case?", Type::Boolean, ""),
+    ],
+    |input, ctx| ready(grep(input, ctx)),
+)
+.reads_only();
+
+#[derive(Deserialize)]
+struct Input {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    #[serde(default)]
+    ignore_case: bool,
+}
+
+/// A pattern for paths below a folder; one without `/` matches names anywhere.
+fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+    let anywhere =
+        if pattern.contains('/') { pattern.trim_start_matches("./").into() } else { format!("**/{pattern}") };
+    Ok(GlobBuilder::new(&anywhere).literal_separator(true).build()?.compile_matcher())
+}
+
+fn glob(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let input: Input = arguments(input)?;
+    let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
+    let glob = matcher(&input.pattern)?;
+    let title = format!("Find {} in {}", input.pattern, shown(&place));
+    let target = place.clone();
+    let work = async move {
+        let stop = Stop::default();
+        let flag = Arc::clone(&stop.0);
+        let files = ctx.workspace.files().clone();
+        let found = blocking(move || Ok(walk(&files, &target, Some(&glob), &flag))).await?;
+        let lines: Vec<String> = found.iter().take(MAX_NAMES).map(shown).collect();
+        let mut text = if lines.is_empty() { "Nothing found.".into() } else { lines.join("\n") };
+        if found.len() > MAX_NAMES {
+            let _ = write!(text, "\n(the first {MAX_NAMES} of {})", found.len());
+        }
+        Ok(Output::text(text).raw(json!({ "files": found.len() })))
+    };
+    Ok(Prepared::reading(title, &place, 0, work))
+}
+
+fn grep(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let input: Input = arguments(input)?;
+    let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
+    let glob = input.glob.as_deref().map(matcher).transpose()?;
+    let regex = RegexMatcherBuilder::new().case_insensitive(input.ignore_case).build(&input.pattern);
+    let regex = regex.map_err(|error| format!("The pattern can't be read: {error}"))?;
+    let title = format!("Search {} in {}", input.pattern, shown(&place));
+    let target = place.clone();
+    let work = async move {
+        let stop = Stop::default();
+        let flag = Arc::clone(&stop.0);
+        let search = move || {
+            let files = ctx.workspace.files();
+            let (mut text, mut count, mut hits) = (String::new(), 0, 0);
+            let mut searcher =
+                SearcherBuilder::new().binary_detection(BinaryDetection::quit(0)).line_number(true).build();
+            for file in walk(files, &target, glob.as_ref(), &flag) {
+                if count >= MAX_LINES || flag.load(Ordering::Relaxed) {
+                    break;
+                }
+                // Rules may hide a file.
+                if ctx.permissions.engine.decide(&Action::Read(file.location())).decision != Decision::Allow {
+                    continue;
+                }
+                let Ok(bytes) = files.read_bytes(&file) else { continue };
+                let (name, before) = (shown(&file), count);
+                let sink = sinks::Lossy(|number, line| {
+                    let line: String = line.trim_end().chars().take(MAX_LINE_CHARS).collect();
+                    let _ = writeln!(text, "{name}:{number}: {line}");
+                    count += 1;
+                    Ok(count < MAX_LINES)
+                });
+                let _ = searcher.search_slice(&regex, &bytes.bytes, sink);
+                hits += usize::from(count > before);
+            }
+            if count == 0 {
+                text.push_str("Nothing found.");
+            } else if count >= MAX_LINES {
+                let _ = writeln!(text, "(only the first {MAX_LINES})");
+            }
+            Ok(Output::text(text).raw(json!({ "matches": count, "files": hits })))
+        };
+        blocking(search).await
+    };
+    Ok(Prepared::reading(title, &place, 0, work))
+}

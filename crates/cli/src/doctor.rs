@@ -29,11 +29,11 @@ pub struct Arguments {
     #[arg(long)]
     no_prompt: bool,
 
-    /// How long the turn may take, in seconds
+    /// How long the agent may be silent in the turn, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     turn_timeout: u64,
 
-    /// How long each other step may take, in seconds
+    /// How long everything before the turn may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
 
@@ -54,10 +54,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
             if json {
                 let value = serde_json::to_value(&diagnosis).unwrap_or_default();
                 print(&(export::json_text(&value) + "\n"));
-            } else if diagnosis.failure().is_none() {
+            } else if diagnosis.exit_code == 0 {
                 print(&format!("\n{} works.\n", sanitize::line(&diagnosis.agent)));
             }
-            ExitCode::from(diagnosis.exit_code())
+            ExitCode::from(diagnosis.exit_code)
         }
         Err((code, why)) => {
             note(format_args!("tieline doctor: {why}"));
@@ -107,7 +107,7 @@ fn line(finding: &Finding) -> String {
         _ => format!("{} ms", finding.took.as_millis()),
     };
     let detail = finding.detail.replace('\n', "\n                                 ");
-    let mut text = format!("  {mark:4}  {:10}  {took:>9}  {detail}", finding.step.name()).trim_end().to_owned() + "\n";
+    let mut text = format!("  {mark:4}  {:10}  {took:>9}  {detail}", finding.step).trim_end().to_owned() + "\n";
     if let Some(fix) = &finding.fix {
         let _ = writeln!(text, "                               → {fix}");
     }

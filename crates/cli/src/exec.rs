@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use style::Style;
 use tieline_client::config::{Flags, Sources};
-use tieline_client::run::{self, Ending, Event, Failure, Gone, Outcome, Phase, Progress, Stop, Warnings, Watch};
+use tieline_client::run::{self, Ending, Event, Failure, Gone, Notes, Outcome, Phase, Progress, Stop, Watch};
 use tokio::sync::mpsc;
 
 /// How long the last words may take when we were told to stop.
@@ -113,8 +113,8 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
         }
     };
     let style = Style::detect();
-    let warnings = Warnings::default();
-    if let Err(why) = log::listen(warnings.clone()) {
+    let notes = Notes::default();
+    if let Err(why) = log::listen(notes.clone()) {
         printer.push(To::Err, format!("tieline exec: {why}\n"));
         let _ = printer.written().await;
         return Ending::Usage;
@@ -127,7 +127,7 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
         Ok(config) => {
             let limit = arguments.timeout;
             tokio::select! {
-                prepared = prepare(&arguments, config, format, &printer, style, &warnings) => prepared,
+                prepared = prepare(&arguments, config, format, &printer, style, &notes) => prepared,
                 Some(stop) = stops.recv() => Err(match stop {
                     Stop::Interrupt => Failure::new(Ending::Interrupted, Phase::Find, "interrupted before the agent was started"),
                     Stop::Terminate => Failure::new(Ending::Terminated, Phase::Find, "told to end before the agent was started"),
@@ -141,7 +141,7 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
     };
     let outcome = match prepared {
         Ok(Prepared { plan, parts }) => {
-            let services = parts.handler.clone();
+            let services = parts.services.clone();
             if let Out::Text(text) = &out {
                 text.serve(&services);
             }

@@ -298,7 +298,12 @@ impl<H: Handler> Desk<H> {
             lane.push(update, weight);
         }
         if let (Some(lane), Some(PermissionSubject::ToolCall(subject))) = (&lane, &mut request.subject) {
+            let untitled = subject.tool_call.title.set().is_none();
             lane.fill_in(&mut subject.tool_call);
+            // In the older dialects a question has no title but that of its call.
+            if let (Some(title), true) = (subject.tool_call.title.set(), untitled && dialect != Dialect::V2) {
+                request.title.clone_from(title);
+            }
         }
         let ask = Asking::new(lane);
         let withdrawn = responder.cancel().clone();

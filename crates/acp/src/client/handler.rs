@@ -11,7 +11,7 @@ use tieline_schema::{
 /// Serves an agent's requests. The engine has checked them: only what [`crate::ClientCapabilities`] offers comes here, paths
 /// are absolute, lines count from 1. A future may be dropped when the agent or the user does not want the answer any more.
 pub trait Handler: Send + Sync + 'static {
-    /// Lets the user decide. What the agent said of the tool call before is filled in, but for its content. When the turn is
+    /// Lets the user decide. What the agent said of the tool call before is filled in. When the turn is
     /// cancelled meanwhile, the engine answers for you.
     fn permission(&self, request: PermissionRequest) -> impl Future<Output = PermissionOutcome> + Send {
         async move { refuse(&request.options) }

@@ -92,7 +92,7 @@ impl Lane {
     /// Takes an update, on the reader.
     pub(crate) fn push(&self, update: Update, bytes: usize) {
         let mut inner = self.lock();
-        inner.watch(&update);
+        inner.watch(&update, bytes);
         let ends = match &update {
             Update::State(state) => inner.state_changed(state),
             _ => Vec::new(),
@@ -340,7 +340,7 @@ impl Drop for Lane {
 
 impl Inner {
     /// Keeps what the session object can be asked for.
-    fn watch(&mut self, update: &Update) {
+    fn watch(&mut self, update: &Update, bytes: usize) {
         match update {
             Update::ConfigOptions(list) => self.options.clone_from(&list.options),
             Update::Commands(list) => self.commands.clone_from(&list.commands),
@@ -351,7 +351,7 @@ impl Inner {
             }
             Update::State(_) => {}
             _ => {
-                self.calls.note(update);
+                self.calls.note(update, bytes);
                 if let Some(turn) = self.turns.front_mut() {
                     turn.worked = true;
                 }

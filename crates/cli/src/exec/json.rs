@@ -4,12 +4,10 @@ use super::printer::{Printer, To};
 use serde_json::{Map, Value, json};
 use std::cell::Cell;
 use tieline_client::permission::Ruling;
-use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, Reached, Watch, When};
+use tieline_client::run::{Event, Gone, News, Outcome, Progress, Watch, When};
 use tieline_client::{sanitize, services};
 use tieline_host::store::Time;
-use tieline_schema::{
-    AuthMethod, ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json,
-};
+use tieline_schema::{ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json};
 
 /// Text is written in pieces of this size.
 const PIECE: usize = 64 * 1024;
@@ -66,10 +64,11 @@ impl Stream {
 impl Watch for Stream {
     async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
         match event {
+            Event::Started(_) => {}
             Event::Agent(agent) => {
                 self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
             }
-            Event::Session(session) => self.event("session", session_value(session)),
+            Event::Session(session) => self.event("session", json!(session)),
             Event::Said { kind, news, when } => {
                 let name = if kind == MessageKind::Thought { "thought" } else { "text" };
                 let (fresh, text) = match news {
@@ -101,8 +100,8 @@ impl Watch for Stream {
 
     fn hear(&self, progress: Progress) {
         match progress {
-            Progress::Phase(phase) => self.event("phase", json!({"phase": phase.name()})),
-            Progress::Cancelling(ending) => self.event("cancel", json!({"step": "asked", "why": ending.name()})),
+            Progress::Phase(phase) => self.event("phase", json!({"phase": phase})),
+            Progress::Cancelling(ending) => self.event("cancel", json!({"step": "asked", "why": ending})),
             Progress::Ending => self.event("cancel", json!({"step": "ending"})),
             Progress::Killing => self.event("cancel", json!({"step": "killing"})),
             Progress::Waiting(..) => {}
@@ -216,60 +215,31 @@ fn write_outcome(printer: &Printer, mut head: Value, outcome: &Outcome) {
 }
 
 pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
-    let mut map = Map::new();
-    let mut put = |key: &str, value: Value| drop(map.insert(key.to_owned(), value));
-    put("status", outcome.ending.name().into());
-    put("exit_code", outcome.ending.code().into());
-    put("stop_reason", outcome.stop.as_ref().map(ToString::to_string).into());
-    put("session", session_value(&outcome.session));
-    let agent = &outcome.agent;
-    put(
-        "agent",
-        json!({"label": agent.label, "name": agent.name, "version": agent.version, "protocol": agent.protocol}),
-    );
-    put("usage", outcome.usage.map(|(used, size)| json!({"used": used, "size": size})).into());
-    put("cost", outcome.cost.as_ref().map(cost_value).into());
-    put("changed_files", outcome.changed.iter().map(|file| Value::from(&*file.path)).collect());
-    let untold = outcome.changed.iter().filter(|file| !file.told);
-    put("unasked_files", untold.map(|file| Value::from(&*file.path)).collect());
-    let permissions = outcome.permissions;
-    put(
-        "permissions",
-        json!({"allowed": permissions.allowed, "denied": permissions.denied, "cancelled": permissions.cancelled}),
-    );
-    put("warnings", outcome.warnings.iter().map(|warning| Value::from(&**warning)).collect());
-    if let Some(answer) = &outcome.answer {
-        put("answer", answer.clone());
-    }
-    put("duration_ms", (outcome.took.as_millis() as u64).into());
-    if let Some(failure) = &outcome.failure {
-        put("error", failure_value(failure));
-    } else if outcome.ending == Ending::Denied {
-        let denied = Failure::new(Ending::Denied, Phase::Turn, "every permission that was asked for was refused");
-        put("error", failure_value(&denied.hint("allow more with --allow-edits, --allow-all or --allow RULE")));
-    }
+    let files = |untold: bool| -> Vec<&str> {
+        outcome.changed.iter().filter(|file| !(untold && file.told)).map(|file| &*file.path).collect()
+    };
+    let value = json!({
+        "status": outcome.ending,
+        "exit_code": outcome.ending.code(),
+        "stop_reason": outcome.stop.as_ref().map(ToString::to_string),
+        "session": outcome.session,
+        "agent": outcome.agent,
+        "usage": outcome.usage.map(|(used, size)| json!({"used": used, "size": size})),
+        "cost": outcome.cost.as_ref().map(cost_value),
+        "changed_files": files(false),
+        "unasked_files": files(true),
+        "permissions": outcome.permissions,
+        "warnings": outcome.warnings,
+        "duration_ms": outcome.took.as_millis() as u64,
+    });
+    let Value::Object(mut map) = value else { return Map::new() };
+    map.extend(outcome.answer.iter().map(|answer| ("answer".to_owned(), answer.clone())));
+    map.extend(outcome.failure.iter().map(|failure| ("error".to_owned(), json!(failure))));
     map
-}
-
-fn failure_value(failure: &Failure) -> Value {
-    let login = |method: &AuthMethod| json!({"id": method.id(), "name": method.name(), "kind": method.kind()});
-    let logins: Vec<Value> = failure.logins.iter().map(login).collect();
-    json!({"code": failure.ending.name(), "phase": failure.phase.name(), "message": failure.message,
-        "rpc_code": failure.rpc_code, "exit": failure.exit, "stderr_tail": failure.stderr, "hint": failure.hint,
-        "login_methods": logins, "limit": failure.limit.as_ref().map(limit_value), "violations": failure.violations})
 }
 
 fn cost_value(cost: &Cost) -> Value {
     json!({"amount": cost.amount, "currency": cost.currency})
-}
-
-fn limit_value(reached: &Reached) -> Value {
-    json!({"name": reached.name, "limit": reached.limit, "used": reached.used, "unit": reached.unit})
-}
-
-fn session_value(session: &tieline_client::run::SessionFacts) -> Value {
-    json!({"id": session.id, "agent_session": session.agent_id, "cwd": session.cwd.to_string_lossy(),
-        "resumed": session.resumed, "handed_over": session.handed_over})
 }
 
 fn tool_value(tool: &ToolCallItem) -> Value {

@@ -1,7 +1,7 @@
 //! What the libraries warn of becomes a warning of the run.
 
 use std::fmt::{Debug, Write};
-use tieline_client::run::Warnings;
+use tieline_client::run::Notes;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
@@ -9,14 +9,12 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::Context;
 
 /// Listens to the libraries, beside the log that the user may want.
-pub fn listen(warnings: Warnings) -> Result<(), String> {
+pub fn listen(notes: Notes) -> Result<(), String> {
     let ours = Targets::new().with_target("tieline", LevelFilter::WARN);
-    crate::log::start(Some(Listener { warnings }.with_filter(ours).boxed()))
+    crate::log::start(Some(Listener(notes).with_filter(ours).boxed()))
 }
 
-struct Listener {
-    warnings: Warnings,
-}
+struct Listener(Notes);
 
 /// The words of an event: its message, then its fields.
 #[derive(Default)]
@@ -38,6 +36,6 @@ impl<S: Subscriber> Layer<S> for Listener {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut words = Words::default();
         event.record(&mut words);
-        self.warnings.push(words.message + &words.fields);
+        self.0.warn(words.message + &words.fields);
     }
 }

@@ -14,7 +14,7 @@ use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{self, Engine, Headless, Preset};
-use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan, Warnings};
+use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
@@ -25,7 +25,7 @@ use tieline_schema::ClientCapabilities;
 /// All that a run needs.
 pub struct Prepared {
     pub plan: Plan,
-    pub parts: Parts<Services>,
+    pub parts: Parts,
 }
 
 pub type Result<T> = std::result::Result<T, Box<Failure>>;
@@ -40,9 +40,9 @@ fn config_error(error: &impl std::fmt::Display) -> Box<Failure> {
 }
 
 /// What the configuration has to say itself.
-fn warn(config: &Config, warnings: &Warnings) {
-    let notes = config.permissions.notes.iter().cloned();
-    config.held_back.iter().map(ToString::to_string).chain(notes).for_each(|note| warnings.push(note));
+fn warn(config: &Config, notes: &Notes) {
+    let moved = config.permissions.notes.iter().cloned();
+    config.held_back.iter().map(ToString::to_string).chain(moved).for_each(|note| notes.warn(note));
 }
 
 /// Prepares a run.
@@ -52,17 +52,17 @@ pub async fn prepare(
     format: Format,
     printer: &Printer,
     style: Style,
-    warnings: &Warnings,
+    notes: &Notes,
 ) -> Result<Prepared> {
-    warn(config, warnings);
+    warn(config, notes);
     let teller = format.is_for_people().then(|| printer.clone());
     let Given { prompt, servers } = Given::read(arguments, teller).await?;
-    let journal = journal(arguments, warnings)?;
+    let journal = journal(arguments, notes)?;
     let entry = entry(arguments, config, journal.as_ref()).await?;
     if let (Some(journal), None) = (&journal, &entry)
         && let Err(error) = journal.tidy(config.retention).await
     {
-        warnings.push(format!("old sessions were not removed: {error}"));
+        notes.warn(format!("old sessions were not removed: {error}"));
     }
     let cwd = folder(arguments, entry.as_ref())?;
     let (mut agent, by_command) = agent(arguments, config, entry.as_ref())?;
@@ -78,14 +78,14 @@ pub async fn prepare(
     let roots = roots(arguments, entry.as_ref())?;
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
     mcp.extend(servers);
-    let schema = schema(arguments, warnings)?;
+    let schema = schema(arguments, notes)?;
     if let Some(path) = &arguments.save_last {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if path.is_dir() || !folder.is_dir() {
             return Err(usage(format!("--save-last {}: this is no place for a file", path.display())));
         }
     }
-    let mut trace = Frames::new(warnings.clone());
+    let mut trace = Frames::new(notes.clone());
     if arguments.strict {
         trace = trace.strict();
     }
@@ -101,9 +101,8 @@ pub async fn prepare(
         _ => None,
     };
     let person = if format.is_for_people() { Person::find(printer.clone(), style) } else { None };
-    let notes = Notes::default();
     let permission = Permission::of(arguments, config, &cwd, agent.is_built_in())?;
-    let services = services(arguments, &permission, &cwd, &roots, person.clone(), &notes)?;
+    let services = services(arguments, &permission, &cwd, &roots, person.clone(), notes)?;
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
     let lines = printer.clone();
@@ -143,16 +142,14 @@ pub async fn prepare(
         by_command,
         key,
         terminal_login: person.is_some(),
+        forget: false,
     };
     let chooser = person.map(|person| person as Arc<dyn Chooser>);
-    Ok(Prepared {
-        plan,
-        parts: Parts { handler: services, notes, frames: Arc::new(trace), warnings: warnings.clone(), chooser },
-    })
+    Ok(Prepared { plan, parts: Parts { services, notes: notes.clone(), frames: Arc::new(trace), chooser } })
 }
 
 /// Where sessions are kept. Without a place for them there is no record, unless one is needed.
-fn journal(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Journal>> {
+fn journal(arguments: &Arguments, notes: &Notes) -> Result<Option<Journal>> {
     if arguments.no_record {
         return Ok(None);
     }
@@ -162,7 +159,7 @@ fn journal(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Journal>
             Err(config_error(&error).hint("set XDG_STATE_HOME to a folder that you can write to"))
         }
         Err(error) => {
-            warnings.push(format!("the session is not recorded: {error}"));
+            notes.warn(format!("the session is not recorded: {error}"));
             Ok(None)
         }
     }
@@ -314,13 +311,13 @@ fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Resul
 }
 
 /// What the answer must fit.
-fn schema(arguments: &Arguments, warnings: &Warnings) -> Result<Option<Schema>> {
+fn schema(arguments: &Arguments, notes: &Notes) -> Result<Option<Schema>> {
     let Some(path) = &arguments.output_schema else { return Ok(None) };
     let wrong = |why: &dyn std::fmt::Display| usage(format!("--output-schema {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
     let schema = Schema::parse(&text).map_err(|why| wrong(&why))?;
     for format in schema.formats() {
-        warnings.push(format!("the format `{format}` in the schema is a word about the answer, and is not checked"));
+        notes.warn(format!("the format `{format}` in the schema is a word about the answer, and is not checked"));
     }
     Ok(Some(schema))
 }

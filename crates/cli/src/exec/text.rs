@@ -340,18 +340,16 @@ impl Text {
         if let (Ruling::Refused | Ruling::Cancelled, Some(call)) = (record.ruling, &record.call) {
             self.tools.borrow_mut().entry(call.clone()).or_default().refused = true;
         }
-        let answer = match record.ruling {
-            Ruling::Allowed if record.method == "fs/read_text_file" || matches!(record.by, By::Before(_)) => return,
-            Ruling::Allowed => "allowed",
-            Ruling::Refused => "refused",
-            Ruling::Cancelled => "cancelled",
-        };
+        let quiet = record.method == "fs/read_text_file" || matches!(record.by, By::Before(_));
+        if record.ruling == Ruling::Allowed && quiet {
+            return;
+        }
         let what = match (&record.facts[..], &*record.title) {
             ([], "") => record.method.to_owned(),
             ([], title) => title.to_owned(),
             (facts, _) => facts.join("; "),
         };
-        self.dim(&format!("{answer}: {what} ({})", why(record)));
+        self.dim(&format!("{}: {what} ({})", record.ruling.word(), why(record)));
     }
 
     fn note(&self, note: &services::Event) {
@@ -423,10 +421,6 @@ impl Text {
         match (&outcome.failure, outcome.ending) {
             (_, Ending::OutputClosed) => {}
             (Some(failure), _) => text = Self::failure(&name, failure),
-            (None, Ending::Denied) => {
-                let _ = writeln!(text, "{name} every permission that was asked for was refused");
-                let _ = writeln!(text, "  try: --allow-edits, --allow-all, or one --allow RULE per thing");
-            }
             (None, Ending::Refused) => {
                 let _ = writeln!(text, "{name} the agent refused");
             }
@@ -516,7 +510,7 @@ impl Watch for Text {
             Event::Session(SessionFacts { anew: Some(anew), .. }) if self.quiet => {
                 self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(anew)));
             }
-            Event::Session(_) | Event::Said { .. } => {}
+            Event::Started(_) | Event::Session(_) | Event::Said { .. } => {}
             Event::Update { update, tool, when } => self.update(update, tool, when),
             Event::Note(note) => self.note(note),
             Event::Warning(warning) => self.dim(&format!("note: {}", sanitize::line(warning))),

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tieline::Protocol;
-use tieline::process::Spec;
 use tieline::rpc::framing::Framing;
 use tieline::schema::Dialect;
 
@@ -24,7 +23,7 @@ use tieline::schema::Dialect;
 pub const BUILT_IN: &str = "tieline";
 
 /// What is needed to start an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentSpec {
     /// Its name; for a command line the name of the program.
     pub name: String,
@@ -69,19 +68,11 @@ impl AgentSpec {
 
     fn plain(command: Vec<String>, origin: Origin) -> Self {
         let name = Path::new(&command[0]).file_name().map(|name| name.to_string_lossy().into_owned());
-        Self {
-            name: name.unwrap_or_default(),
-            command,
-            env: BTreeMap::new(),
-            cwd: None,
-            protocol: None,
-            framing: Framing::Lines,
-            origin,
-        }
+        Self { name: name.unwrap_or_default(), command, origin, ..Self::default() }
     }
 
     fn of_entry(name: &str, entry: &AgentEntry) -> Self {
-        let origin = entry.origin.clone().unwrap_or(Origin::BuiltIn);
+        let origin = entry.origin.clone().unwrap_or_default();
         Self {
             name: name.to_owned(),
             env: entry.env.clone(),
@@ -101,11 +92,6 @@ impl AgentSpec {
     pub fn protocol_or_default(&self) -> Protocol {
         let usual = if self.is_built_in() { Protocol::Auto } else { Protocol::Only(Dialect::V1) };
         self.protocol.unwrap_or(usual)
-    }
-
-    /// The child process to start, with its secrets. `folder` is where it runs unless the agent has a place of its own.
-    pub async fn spec(&self, folder: &Path) -> Result<Spec, Error> {
-        Ok(self.launch(folder).await?.spec())
     }
 
     /// How it is started, with its secrets; a login in a terminal starts the same.

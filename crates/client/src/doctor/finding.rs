@@ -1,49 +1,20 @@
 //! What a check found: one finding for each step, and the exit code that comes of them.
 
+use crate::run::Phase;
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 
-/// A step of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// The program is looked for.
-    Find,
-    /// It is started.
-    Start,
-    /// It answers the hello.
-    Initialize,
-    /// It says whether login is needed.
-    Login,
-    /// It opens a session.
-    Session,
-    /// It begins to answer.
-    Prompt,
-    /// It ends the turn.
-    End,
-    /// Its process ends when its input does.
-    Exit,
-}
-
-impl Step {
-    /// All steps, in order.
-    pub const ALL: [Self; 8] =
-        [Self::Find, Self::Start, Self::Initialize, Self::Login, Self::Session, Self::Prompt, Self::End, Self::Exit];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Find => "find",
-            Self::Start => "start",
-            Self::Initialize => "initialize",
-            Self::Login => "login",
-            Self::Session => "session",
-            Self::Prompt => "prompt",
-            Self::End => "end",
-            Self::Exit => "exit",
-        }
-    }
-}
+/// All steps, in order.
+pub(super) const STEPS: [Phase; 8] = [
+    Phase::Find,
+    Phase::Start,
+    Phase::Initialize,
+    Phase::Login,
+    Phase::Session,
+    Phase::Prompt,
+    Phase::Turn,
+    Phase::End,
+];
 
 /// How a step went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -62,8 +33,11 @@ pub enum Status {
 /// What a step found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Finding {
-    /// Which step.
-    pub step: Step,
+    /// Which step of a run.
+    #[serde(skip)]
+    pub phase: Phase,
+    /// Its name: what a check sees of the turn is its end, and of the end the exit.
+    pub step: &'static str,
     /// How it went.
     pub status: Status,
     /// How long it took.
@@ -74,6 +48,14 @@ pub struct Finding {
     /// What to type, if something is to be mended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
+}
+
+pub(super) fn name(step: Phase) -> &'static str {
+    match step {
+        Phase::Turn => "end",
+        Phase::End => "exit",
+        step => step.name(),
+    }
 }
 
 fn as_millis<S: Serializer>(took: &Duration, to: S) -> Result<S::Ok, S::Error> {
@@ -89,25 +71,8 @@ pub struct Diagnosis {
     pub command: Vec<String>,
     /// One finding for each step.
     pub steps: Vec<Finding>,
-}
-
-impl Diagnosis {
-    /// The step that failed, if one did.
-    pub fn failure(&self) -> Option<&Finding> {
-        self.steps.iter().find(|finding| finding.status == Status::Bad)
-    }
-
-    /// The exit code: 0, or 1 for a turn that failed, 3 for a time-out, 6 for login, 7 for an agent that can't be started or does not
-    /// speak the protocol.
-    pub fn exit_code(&self) -> u8 {
-        match self.failure() {
-            None => 0,
-            Some(failure) if failure.detail.contains("no answer after") => 3,
-            Some(failure) => match failure.step {
-                Step::Find | Step::Start | Step::Initialize => 7,
-                Step::Login => 6,
-                _ => 1,
-            },
-        }
-    }
+    /// 0, or 1 for a turn that failed, 3 for a time-out, 6 for login, 7 for an agent that can't be started or does not speak the
+    /// protocol.
+    #[serde(skip)]
+    pub exit_code: u8,
 }

@@ -2,8 +2,8 @@
 
 use crate::agents::{AgentSpec, KNOWN, join_line};
 use crate::config::is_agent_name;
+use crate::run::{Ending, Failure, Phase};
 use crate::{login, sanitize};
-use tieline::Error;
 use tieline::schema::AuthMethod;
 
 /// The agent's command as one would type it.
@@ -55,37 +55,42 @@ pub(super) fn newer_node(wants: &str) -> String {
     format!("install Node.js {wants}; with npm: npm install -g node@latest")
 }
 
-/// For errors of a connection.
-pub(super) fn of_error(agent: &AgentSpec, error: &Error, stderr: &str, ended: bool) -> String {
-    let words = stderr.to_lowercase();
+/// For a run that failed.
+pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
+    let words = failure.stderr.join("\n").to_lowercase();
     let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
-    if ended
-        && (has(&["unsupported engine", "requires node", "node.js version", "node version", "requires node.js"])
-            || (words.contains("syntaxerror") && words.contains("node:")))
-    {
-        return newer_node("22 or newer");
-    }
-    if ended && has(&["cannot find module", "err_module_not_found", "modulenotfounderror", "no module named"]) {
-        return format!("install it again, a part of it is missing; by hand: {}", command(agent));
-    }
-    if ended && has(&["api key", "api_key", "apikey", "not logged in", "unauthorized", "authenticate"]) {
-        return format!("log in or set its key, then try again; by hand: {}", command(agent));
-    }
-    if ended && has(&["eaddrnotavail", "enotfound", "etimedout", "econnrefused", "network"]) {
-        return "see whether the network and the proxy settings are right".to_owned();
-    }
-    if agent.is_built_in() && error.to_string().contains("session store") {
-        return "set XDG_STATE_HOME to a folder that you can write to".to_owned();
-    }
-    match error {
-        Error::Version(_) => format!("tieline doctor {} --protocol auto", agent.name),
-        Error::TimedOut { .. } => format!("give it longer (--timeout 120), or {}", by_hand(agent)),
+    let old_node = || {
+        has(&["unsupported engine", "requires node", "node.js version", "node version"])
+            || (words.contains("syntaxerror") && words.contains("node:"))
+    };
+    match failure {
+        Failure { ending: Ending::LoginNeeded, .. } => log_in(agent, &failure.logins),
+        Failure { ending: Ending::TimedOut, .. } => format!("give it longer (--timeout 120), or {}", by_hand(agent)),
+        Failure { exit: Some(_), .. } if old_node() => newer_node("22 or newer"),
+        Failure { exit: Some(_), .. } => {
+            if has(&["cannot find module", "err_module_not_found", "modulenotfounderror", "no module named"]) {
+                format!("install it again, a part of it is missing; by hand: {}", command(agent))
+            } else if has(&["api key", "api_key", "apikey", "not logged in", "unauthorized", "authenticate"]) {
+                format!("log in or set its key, then try again; by hand: {}", command(agent))
+            } else if has(&["eaddrnotavail", "enotfound", "etimedout", "econnrefused", "network"]) {
+                "see whether the network and the proxy settings are right".to_owned()
+            } else {
+                by_hand(agent)
+            }
+        }
+        _ if agent.is_built_in() && failure.message.contains("session store") => {
+            "set XDG_STATE_HOME to a folder that you can write to".to_owned()
+        }
+        // The agent answered, in another version.
+        Failure { phase: Phase::Initialize, hint: Some(_), .. } => {
+            format!("tieline doctor {} --protocol auto", agent.name)
+        }
         _ => by_hand(agent),
     }
 }
 
 /// For an agent that wants a login.
-pub(super) fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
+fn log_in(agent: &AgentSpec, methods: &[AuthMethod]) -> String {
     let terminal = methods.iter().find_map(|method| match method {
         AuthMethod::Terminal(terminal) => Some(terminal),
         _ => None,

@@ -98,6 +98,17 @@ pub enum Ruling {
     Cancelled,
 }
 
+impl Ruling {
+    /// In a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Refused => "refused",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Record {

@@ -1,23 +1,20 @@
 //! Runs the steps, and watches over them: signals, deadlines, the ladder from a polite cancel to a kill, and the end.
 
-use super::drive::Broken;
 use super::journal_writer::JournalWriter;
 use super::limits::{IdleTimer, Meter};
 use super::record::Record;
-use super::{
-    Ending, Event, Failure, Gone, Outcome, Parts, Phase, PhaseClock, Plan, Progress, Reached, Said, Stop, Watch, When,
-};
-use crate::answer::{self, Schema};
+use super::{Ending, Failure, Gone, Outcome, Parts, Phase, Plan, Progress, Reached, Said, Stop, Watch, When};
+use crate::answer;
 use crate::live::{Conversation, never_ran};
 use crate::login::Launch;
 use crate::undo;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::client::{AgentHandle, Handler, Session};
-use tieline::process::ChildProcess;
-use tieline::schema::{Item, StopReason};
+use tieline::client::{AgentHandle, Session};
+use tieline::process::{ChildProcess, Status};
+use tieline::schema::{Item, StopReason, Update};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -37,15 +34,20 @@ const TICK: Duration = Duration::from_secs(1);
 const FAR: Duration = Duration::from_hours(24 * 365);
 
 /// What is alive during a run.
-pub(super) struct Live<'w, W> {
-    pub(super) watch: &'w W,
-    pub(super) clock: RefCell<PhaseClock>,
+pub(super) struct Live<'r, W> {
+    pub(super) plan: &'r Plan,
+    pub(super) parts: &'r Parts,
+    pub(super) watch: &'r W,
+    /// The present phase, and since when nothing has happened in it.
+    clock: Cell<(Phase, std::time::Instant)>,
     pub(super) record: Mutex<Record>,
     pub(super) writer: Arc<Mutex<JournalWriter>>,
     pub(super) launch: RefCell<Option<Launch>>,
     pub(super) child: RefCell<Option<Rc<ChildProcess>>>,
     pub(super) agent: RefCell<Option<AgentHandle>>,
     pub(super) session: RefCell<Option<Rc<Session>>>,
+    /// How the agent's process ended.
+    exit: Cell<Option<Status>>,
     pub(super) conversation: Conversation,
     pub(super) idle: IdleTimer,
     pub(super) meter: RefCell<Meter>,
@@ -56,67 +58,33 @@ pub(super) struct Live<'w, W> {
     pub(super) cancelled: Notify,
 }
 
-impl<W: Watch> Live<'_, W> {
-    pub(super) fn enter(&self, phase: Phase) {
-        self.clock.borrow_mut().enter(phase);
-        self.watch.hear(Progress::Phase(phase));
-    }
-
-    pub(super) fn phase(&self) -> Phase {
-        self.clock.borrow().phase()
-    }
-
-    pub(super) fn child(&self) -> Option<Rc<ChildProcess>> {
-        self.child.borrow().clone()
-    }
-
-    /// Counts what an update costs.
-    pub(super) fn count(&self, update: &tieline::schema::Update, when: When) {
-        let mut meter = self.meter.borrow_mut();
-        if when == When::Before {
-            return meter.before(update);
-        }
-        if let Some(reached) = meter.take(update)
-            && self.reached.borrow().is_none()
-        {
-            self.reached.replace(Some(reached));
-            self.over_budget.notify_one();
-        }
-    }
-
-    fn session(&self) -> Option<Rc<Session>> {
-        self.session.borrow().clone()
-    }
-}
-
 /// Runs a plan to its end. Whatever happens, one outcome comes back, and nothing that was started is left.
-pub async fn run<H: Handler + Clone, W: Watch>(
-    mut plan: Plan,
-    parts: Parts<H>,
-    watch: &W,
-    stops: &mut mpsc::Receiver<Stop>,
-) -> Outcome {
+pub async fn run<W: Watch>(mut plan: Plan, parts: Parts, watch: &W, stops: &mut mpsc::Receiver<Stop>) -> Outcome {
     let began = std::time::Instant::now();
     // The files are looked at while the agent starts.
     let roots = || std::iter::once(&plan.cwd).chain(&plan.roots).cloned();
     let scanning =
         plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), &plan.ours, undo::Limits::default()));
     let conversation = Conversation::default();
+    let writer = JournalWriter::new(
+        plan.recording.take(),
+        parts.notes.clone(),
+        scanning,
+        conversation.clone(),
+        plan.agent.is_built_in(),
+    );
     let live = Live {
+        plan: &plan,
+        parts: &parts,
         watch,
-        clock: RefCell::default(),
+        clock: Cell::new((Phase::Find, began)),
         record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
-        writer: Arc::new(Mutex::new(JournalWriter::new(
-            plan.recording.take(),
-            parts.warnings.clone(),
-            scanning,
-            conversation.clone(),
-            plan.agent.is_built_in(),
-        ))),
+        writer: Arc::new(Mutex::new(writer)),
         launch: RefCell::default(),
         child: RefCell::default(),
         agent: RefCell::default(),
         session: RefCell::default(),
+        exit: Cell::default(),
         conversation,
         idle: IdleTimer::default(),
         meter: RefCell::new(Meter::new(plan.budget)),
@@ -124,10 +92,7 @@ pub async fn run<H: Handler + Clone, W: Watch>(
         over_budget: Notify::new(),
         cancelled: Notify::new(),
     };
-    let (stop, failure) = match live.control(&plan, &parts, stops).await {
-        Ok(stop) => (Some(stop), None),
-        Err(failure) => (None, Some(failure)),
-    };
+    let (stop, failure) = live.control(stops).await;
     // Who was made to stop gets little time.
     let hurry = failure.as_ref().is_some_and(|failure| {
         matches!(
@@ -140,33 +105,62 @@ pub async fn run<H: Handler + Clone, W: Watch>(
                 | Ending::Denied
         )
     });
-    let patience = if hurry { Patience::Little } else { Patience::Usual };
-    live.end(plan.agent.is_built_in(), stop.is_some(), patience, stops).await;
-    if stop.is_some() {
-        live.meter.borrow().unminded().into_iter().for_each(|warning| parts.warnings.push(warning));
+    live.end(failure.is_none(), hurry, stops).await;
+    if failure.is_none() {
+        live.meter.borrow().unminded().into_iter().for_each(|warning| parts.notes.warn(warning));
     }
-    live.last_notes(&parts, hurry, stops).await;
-    live.outcome(stop, failure, plan.schema.as_ref(), &parts, began).await
-}
-
-/// How long an agent gets to end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
-    Usual,
-    Little,
+    live.last_notes(hurry, stops).await;
+    live.outcome(stop, failure, began).await
 }
 
 impl<W: Watch> Live<'_, W> {
-    async fn control<H: Handler + Clone>(
-        &self,
-        plan: &Plan,
-        parts: &Parts<H>,
-        stops: &mut mpsc::Receiver<Stop>,
-    ) -> Result<StopReason, Box<Failure>> {
-        let drive = self.drive(plan, parts);
+    pub(super) fn enter(&self, phase: Phase) {
+        self.clock.set((phase, std::time::Instant::now()));
+        self.watch.hear(Progress::Phase(phase));
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.clock.get().0
+    }
+
+    /// Something happened: the wait begins anew.
+    pub(super) fn stir(&self) {
+        self.clock.set((self.phase(), std::time::Instant::now()));
+    }
+
+    fn tell_age(&self) {
+        let (phase, since) = self.clock.get();
+        self.watch.hear(Progress::Waiting(phase, since.elapsed()));
+    }
+
+    pub(super) fn child(&self) -> Option<Rc<ChildProcess>> {
+        self.child.borrow().clone()
+    }
+
+    fn session(&self) -> Option<Rc<Session>> {
+        self.session.borrow().clone()
+    }
+
+    /// Counts what an update costs.
+    pub(super) fn count(&self, update: &Update, when: When) {
+        let mut meter = self.meter.borrow_mut();
+        if when == When::Before {
+            return meter.before(update);
+        }
+        if let Some(reached) = meter.take(update)
+            && self.reached.borrow().is_none()
+        {
+            self.reached.replace(Some(reached));
+            self.over_budget.notify_one();
+        }
+    }
+
+    /// Runs the steps until they end, or have to. Gives why the turn stopped, if it did, and what went wrong.
+    async fn control(&self, stops: &mut mpsc::Receiver<Stop>) -> (Option<StopReason>, Option<Box<Failure>>) {
+        let drive = self.drive();
         tokio::pin!(drive);
-        let limit = Instant::now() + plan.limit.unwrap_or(FAR);
-        let idle = plan.idle_limit.unwrap_or(FAR);
+        let limit = Instant::now() + self.plan.limit.unwrap_or(FAR);
+        let idle = self.plan.idle_limit.unwrap_or(FAR);
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Why we stop, and how long the agent has for it.
@@ -175,15 +169,25 @@ impl<W: Watch> Live<'_, W> {
             let patience = stopping.map_or(limit, |(_, until)| until);
             let ending = tokio::select! {
                 biased;
-                driven = &mut drive => return self.settle(driven, stopping.map(|(ending, _)| ending)),
+                driven = &mut drive => return match (driven, stopping) {
+                    (Ok(stop), None) => (stop, None),
+                    (Err(mut failure), None) => {
+                        if failure.ending == Ending::OutputClosed {
+                            failure.phase = self.phase();
+                        }
+                        (None, Some(failure))
+                    }
+                    // The agent finished in spite of the cancel, or because of it.
+                    (driven, Some((ending, _))) => (driven.ok().flatten(), Some(self.stopped(ending, false))),
+                },
                 Some(stop) = stops.recv() => match stop {
                     Stop::Interrupt => Ending::Interrupted,
                     Stop::Terminate => Ending::Terminated,
                 },
-                () = sleep_until(patience) => self.out_of_time(Reached::time("timeout", plan.limit.unwrap_or_default())),
+                () = sleep_until(patience) => self.out_of_time("timeout", self.plan.limit.unwrap_or_default()),
                 () = self.over_budget.notified(), if stopping.is_none() => Ending::Budget,
                 () = self.idle.silent(idle), if stopping.is_none() && self.phase() == Phase::Turn => {
-                    self.out_of_time(Reached::time("idle-timeout", idle))
+                    self.out_of_time("idle-timeout", idle)
                 }
                 _ = tick.tick() => {
                     self.tell_age();
@@ -201,48 +205,23 @@ impl<W: Watch> Live<'_, W> {
                         let _ = timeout(Duration::from_millis(200), session.cancel()).await;
                     }
                 }
-                // There is nothing to cancel, or the agent did not listen, or the user insists.
-                stopped => {
-                    let ending = stopped.map_or(ending, |(first, _)| first);
-                    if stopped.is_some() {
-                        self.watch.hear(Progress::Ending);
-                        if let Some(child) = self.child() {
-                            child.kill();
-                        }
+                // There is nothing to cancel.
+                None => return (None, Some(self.stopped(ending, false))),
+                // The agent did not listen, or the user insists.
+                Some((first, _)) => {
+                    self.watch.hear(Progress::Ending);
+                    if let Some(child) = self.child() {
+                        child.kill();
                     }
-                    return Err(self.stopped(ending, stopped.is_some()));
+                    return (None, Some(self.stopped(first, true)));
                 }
             }
         }
     }
 
-    fn out_of_time(&self, reached: Reached) -> Ending {
-        self.reached.borrow_mut().get_or_insert(reached);
+    fn out_of_time(&self, name: &'static str, limit: Duration) -> Ending {
+        self.reached.borrow_mut().get_or_insert_with(|| Reached::time(name, limit));
         Ending::TimedOut
-    }
-
-    fn tell_age(&self) {
-        let clock = *self.clock.borrow();
-        self.watch.hear(Progress::Waiting(clock.phase(), clock.age()));
-    }
-
-    /// What came of the steps, given that we may have wanted them to stop.
-    fn settle(&self, driven: Result<StopReason, Broken>, stopping: Option<Ending>) -> Result<StopReason, Box<Failure>> {
-        match (driven, stopping) {
-            // The agent finished in spite of the cancel, or because of it.
-            (Ok(stop), Some(ending)) => {
-                if let Ok(mut record) = self.record.try_lock() {
-                    record.stop = Some(stop);
-                }
-                Err(self.stopped(ending, false))
-            }
-            (Ok(stop), None) => Ok(stop),
-            (Err(_), Some(ending)) => Err(self.stopped(ending, false)),
-            (Err(Broken::Gone), None) => {
-                Err(Failure::new(Ending::OutputClosed, self.phase(), "nobody reads the output any more"))
-            }
-            (Err(Broken::Failure(failure)), None) => Err(failure),
-        }
     }
 
     fn stopped(&self, ending: Ending, deaf: bool) -> Box<Failure> {
@@ -263,37 +242,30 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// Reads what comes late, closes the session, and ends the agent with everything it started.
-    async fn end(&self, own: bool, turned: bool, patience: Patience, stops: &mut mpsc::Receiver<Stop>) {
+    async fn end(&self, turned: bool, hurry: bool, stops: &mut mpsc::Receiver<Stop>) {
         self.enter(Phase::End);
         let work = async {
-            if turned {
-                self.late(own).await;
+            if turned || (self.plan.forget && !hurry) {
+                self.late().await;
                 self.close_session().await;
             }
             let Some(child) = self.child() else { return };
             let agent = self.agent.borrow().clone();
-            let ended = async {
-                let gone = async {
-                    match &agent {
-                        Some(agent) => drop(tokio::join!(agent.peer().close(), child.shutdown())),
-                        None => drop(child.shutdown().await),
-                    }
-                };
-                tokio::pin!(gone);
-                if patience == Patience::Usual {
-                    gone.await;
-                } else if timeout(HURRY, &mut gone).await.is_err() {
-                    child.kill();
-                    gone.await;
+            let close = async {
+                if let Some(agent) = &agent {
+                    agent.peer().close().await;
                 }
             };
-            let read = async {
-                while let Some(session) = self.session().filter(|_| turned)
-                    && let Some(update) = session.next().await
-                    && self.take(&update, When::Late).await.is_ok()
-                {}
+            let gone = async { tokio::join!(close, child.shutdown()).1 };
+            tokio::pin!(gone);
+            let reason = match timeout(if hurry { HURRY } else { FAR }, &mut gone).await {
+                Ok(reason) => reason,
+                Err(_) => {
+                    child.kill();
+                    gone.await
+                }
             };
-            tokio::join!(ended, async { drop(timeout(LATE, read).await) });
+            self.exit.set(Some(reason.status));
         };
         tokio::pin!(work);
         let mut tick = tokio::time::interval(TICK);
@@ -317,17 +289,14 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// Writes down what is still to be told, and tells it. A reader that does not read is waited for until we are told to stop.
-    async fn last_notes<H>(&self, parts: &Parts<H>, hurry: bool, stops: &mut mpsc::Receiver<Stop>) {
-        let notes: Vec<_> = std::iter::from_fn(|| parts.notes.take()).collect();
+    async fn last_notes(&self, hurry: bool, stops: &mut mpsc::Receiver<Stop>) {
+        let notes: Vec<_> = std::iter::from_fn(|| self.parts.notes.take()).collect();
         for note in &notes {
             self.record.lock().await.note(note);
         }
         let tell = async {
-            for note in &notes {
-                self.watch.see(Event::Note(note)).await?;
-            }
-            while let Some(warning) = parts.warnings.take() {
-                self.watch.see(Event::Warning(&warning)).await?;
+            for note in notes {
+                self.show(note).await?;
             }
             Ok::<_, Gone>(())
         };
@@ -340,9 +309,9 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// Updates that come behind the end of the turn.
-    async fn late(&self, own: bool) {
+    async fn late(&self) {
         let Some(session) = self.session() else { return };
-        let until = Instant::now() + LATE;
+        let (own, until) = (self.plan.agent.is_built_in(), Instant::now() + LATE);
         while Instant::now() < until {
             let next = if own { session.try_next() } else { timeout(QUIET, session.next()).await.ok().flatten() };
             let Some(update) = next else { return };
@@ -354,19 +323,21 @@ impl<W: Watch> Live<'_, W> {
 
     /// Lets go of the session, so that another process can take it up. That it is closed is not vital.
     async fn close_session(&self) {
-        let closes = self.agent.borrow().as_ref().is_some_and(|agent| agent.capabilities().close);
-        let session = self.session.take().and_then(Rc::into_inner);
-        if closes && let Some(session) = session {
+        let (agent, session) = (self.agent.borrow().clone(), self.session.take().and_then(Rc::into_inner));
+        let (Some(agent), Some(session)) = (agent, session) else { return };
+        let id = session.id().clone();
+        if agent.capabilities().close {
             let _ = timeout(CLOSE, session.close()).await;
+        }
+        if agent.capabilities().delete && self.plan.forget {
+            let _ = timeout(CLOSE, agent.delete(id)).await;
         }
     }
 
-    async fn outcome<H>(
+    async fn outcome(
         self,
         stop: Option<StopReason>,
         mut failure: Option<Box<Failure>>,
-        schema: Option<&Schema>,
-        parts: &Parts<H>,
         began: std::time::Instant,
     ) -> Outcome {
         if let (None, Some(reached)) = (&failure, self.reached.take()) {
@@ -380,7 +351,8 @@ impl<W: Watch> Live<'_, W> {
         let plain = |failure: &Failure| {
             failure.ending == Ending::Failed && failure.exit.is_none() && failure.rpc_code.is_none()
         };
-        if let (violations @ [first, ..], count) = (&*parts.frames.violations().0, parts.frames.violations().1)
+        if let (violations @ [first, ..], count) =
+            (&*self.parts.frames.violations().0, self.parts.frames.violations().1)
             && failure.as_deref().is_none_or(plain)
         {
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
@@ -390,8 +362,11 @@ impl<W: Watch> Live<'_, W> {
             broken.violations = violations.to_vec();
             failure = Some(broken);
         }
-        let mut record = self.record.into_inner();
-        let permissions = parts.notes.permissions();
+        let record = self.record.into_inner();
+        let permissions = self.parts.notes.permissions();
+        if let (None, Some(stop)) = (&failure, &stop) {
+            failure = unasked(stop, permissions.denied > 0);
+        }
         let mut ending = match (&stop, &failure) {
             (_, Some(failure)) => failure.ending,
             (Some(stop), None) => Ending::of(stop),
@@ -405,13 +380,8 @@ impl<W: Watch> Live<'_, W> {
         if matches!(ending, Ending::Done | Ending::Refused) && denied && permissions.allowed == 0 {
             ending = Ending::Denied;
         }
-        let unwanted = stop.as_ref().filter(|_| failure.is_none());
-        failure = failure.or_else(|| unwanted.and_then(|stop| unasked(stop, permissions.denied > 0)));
-        if let Some(failure) = &failure {
-            ending = failure.ending;
-        }
         let mut answer = None;
-        if let (Ending::Done, Some(schema)) = (ending, schema) {
+        if let (Ending::Done, Some(schema)) = (ending, &self.plan.schema) {
             match last_message(&record.said).and_then(|text| schema.check_message(&text)) {
                 Ok(value) => answer = Some(value),
                 Err(why) => {
@@ -428,7 +398,8 @@ impl<W: Watch> Live<'_, W> {
             Some(StopReason::Other(name)) => {
                 remarks.push(format!("the agent stopped for a reason that is not known here: {name}"));
             }
-            Some(StopReason::Refusal) if ending == Ending::Refused => {
+            // Our own agent remembers what it could not do.
+            Some(StopReason::Refusal) if ending == Ending::Refused && !self.plan.agent.is_built_in() => {
                 remarks.push("what was said in this turn is no part of the conversation any more".to_owned());
             }
             Some(StopReason::Cancelled) if failure.is_none() => {
@@ -439,33 +410,39 @@ impl<W: Watch> Live<'_, W> {
             }
             _ => {}
         }
-        let stop = stop.or(record.stop.take());
-        // What we demand of a turn that ended is no part of its story.
-        let turn = failure.as_ref().filter(|failure| !matches!(failure.ending, Ending::Misfit | Ending::Violation));
-        let told = turn.map(|failure| (failure.phase.name(), &*failure.message));
         let mut writer = self.writer.lock().await;
         // Questions that were dropped are decided, too.
-        writer.decisions(&parts.notes).await;
+        writer.decisions(&self.parts.notes).await;
         let changed = match writer.changes(&mut remarks).await {
             Some(changed) => changed,
             None => record.changed(),
         };
+        // What we demand of a turn that ended is no part of its story.
+        let told = failure.as_deref().filter(|told| !matches!(told.ending, Ending::Misfit | Ending::Violation));
         writer.end(ending, stop.as_ref(), told).await;
-        let usage = self.conversation.now().usage().cloned();
+        if ending == Ending::Denied && failure.is_none() {
+            let all = Failure::new(ending, Phase::Turn, "every permission that was asked for was refused");
+            // Who said no knows how to say yes.
+            let by_person = permissions.denied > 0 && permissions.denied == permissions.denied_by_person;
+            let hint = "allow more with --allow-edits, --allow-all or --allow RULE";
+            failure = Some(if by_person { all } else { all.hint(hint) });
+        }
+        let usage = conversation.usage();
         Outcome {
             ending,
             stop,
             said: record.said,
             agent: record.agent,
             session: record.session,
-            usage: usage.as_ref().map(|usage| (usage.used, usage.size)),
-            cost: usage.and_then(|usage| usage.cost),
+            usage: usage.map(|usage| (usage.used, usage.size)),
+            cost: usage.and_then(|usage| usage.cost.clone()),
             changed,
             permissions,
-            warnings: parts.warnings.all().into_iter().chain(remarks.iter().cloned()).collect(),
+            warnings: self.parts.notes.warnings().into_iter().chain(remarks.iter().cloned()).collect(),
             remarks,
             answer,
             failure,
+            exit: self.exit.get(),
             took: began.elapsed(),
         }
     }

@@ -1,17 +1,17 @@
 //! The steps of a run, one after the other, up to the end of the turn.
 
 use super::control::Live;
-use super::handler_hooks::Hooks;
-use super::launch::{facts, find, greet, last_lines, launch, start};
-use super::session::{Got, Opened, login_needed, open, set_up, wants_login};
-use super::{Ending, Event, Failure, Gone, OnLost, Parts, Phase, Plan, Reached, Watch, When};
+use super::handler_hooks::Hooked;
+use super::launch::{find, greet, last_lines, launch, start};
+use super::notes::Note;
+use super::session::{Opened, login_needed, open, set_up};
+use super::{AgentFacts, Ending, Event, Failure, Gone, OnLost, Phase, Reached, Watch, When};
 use crate::journal::{Begin, Handover};
-use crate::login::{Login, words};
-use crate::services;
+use crate::login::{Login, Next, is_needed, words};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::client::{AgentHandle, Handler, Session, Turn};
+use tieline::client::{AgentHandle, Session, Turn};
 use tieline::process::Status;
 use tieline::schema::{ContentBlock, Item, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -20,62 +20,67 @@ use tokio::time::{Instant, timeout, timeout_at};
 const EXIT_GRACE: Duration = Duration::from_millis(500);
 /// An agent that tells an old session again has done so when it is silent for this long.
 const REPLAY_SILENCE: Duration = Duration::from_millis(150);
-
 /// An agent that never is silent then is not waited for.
 const REPLAY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a run did not get to the end of its turn.
-pub(super) enum Broken {
-    Failure(Box<Failure>),
-    Gone,
-}
-
-impl From<Box<Failure>> for Broken {
-    fn from(failure: Box<Failure>) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl From<Gone> for Broken {
-    fn from(_: Gone) -> Self {
-        Self::Gone
-    }
-}
+type Result<T> = std::result::Result<T, Box<Failure>>;
 
 impl<W: Watch> Live<'_, W> {
-    /// Everything up to the end of the turn.
-    pub(super) async fn drive<H: Handler + Clone>(&self, plan: &Plan, parts: &Parts<H>) -> Result<StopReason, Broken> {
+    /// Everything up to the end of the turn. Without a prompt there is none.
+    pub(super) async fn drive(&self) -> Result<Option<StopReason>> {
+        let (plan, notes) = (self.plan, &self.parts.notes);
         let mut deadline = Instant::now() + plan.start_limit;
-        let mut agent = self.reach(plan, parts, deadline).await?;
-        let mut got = self.open(plan, parts, &agent, &mut deadline, true).await?;
-        if let Got::Reconnect = got {
-            deadline = Instant::now() + plan.start_limit;
-            agent = self.reach(plan, parts, deadline).await?;
-            got = self.open(plan, parts, &agent, &mut deadline, false).await?;
-        }
-        let Got::Session(Opened { session, resumed, lost }) = got else {
-            return Err(login_needed(&agent, Phase::Login, "the login did not help").into());
+        let mut logged_in = false;
+        let (agent, Opened { session, resumed, lost }) = 'started: loop {
+            let agent = self.reach(deadline).await?;
+            loop {
+                self.enter(Phase::Session);
+                // Not held on to: the agent may ask for something before the session is there.
+                let entry = self.writer.lock().await.recording().map(|recording| recording.entry().clone());
+                let error = match timeout_at(deadline, open(plan, &agent, entry.as_ref())).await {
+                    Ok(Ok(opened)) => break 'started (agent, opened?),
+                    Ok(Err(error)) if is_needed(&error) => error,
+                    Ok(Err(error)) => return Err(self.failed(error).await),
+                    Err(_) => return Err(self.too_slow()),
+                };
+                if std::mem::replace(&mut logged_in, true) {
+                    return Err(login_needed(&agent, self.phase(), &words(&error)));
+                }
+                let next = self.log_in(&agent, &error).await?;
+                // The login may have taken a while; that is not the agent's fault.
+                deadline = Instant::now() + plan.start_limit;
+                if next == Next::Reconnect {
+                    agent.close().await;
+                    if let Some(child) = self.child() {
+                        child.shutdown().await;
+                    }
+                    continue 'started;
+                }
+            }
         };
         let session = Rc::new(session);
         *self.session.borrow_mut() = Some(Rc::clone(&session));
         let (anew, record) = match lost {
-            Some(why) => self.lost(plan, parts, &why).await,
+            Some(why) => self.lost(&why).await,
             None => (None, None),
         };
-        self.opened(plan, &agent, &session, resumed, (anew, record.is_some())).await?;
+        self.opened(&agent, &session, resumed, (anew, record.is_some())).await?;
         self.enter(Phase::Prompt);
-        timeout_at(deadline, set_up(plan, &session)).await.unwrap_or_else(|_| Err(self.too_slow(plan)))?;
+        timeout_at(deadline, set_up(plan, &session)).await.unwrap_or_else(|_| Err(self.too_slow()))?;
+        if plan.prompt.is_empty() {
+            return Ok(None);
+        }
         let mut prompt = Vec::new();
         for part in &plan.prompt {
             let (block, lost) = part.block(agent.capabilities());
             prompt.push(block);
             if let Some(lost) = lost {
-                parts.warnings.push(lost);
+                notes.warn(lost);
             }
         }
         if resumed {
             // What an old session is told of again is not part of the answer.
-            self.cost_before(parts).await;
+            self.cost_before().await;
             let told = async {
                 while let Ok(Some(update)) = timeout(REPLAY_SILENCE, session.next()).await {
                     self.count(&update, When::Before);
@@ -89,28 +94,27 @@ impl<W: Watch> Live<'_, W> {
         self.writer.lock().await.prompt(&prompt).await;
         // The journal keeps what the user said; the record is made of it.
         prompt.splice(0..0, record.map(ContentBlock::from));
-        let sent = timeout_at(deadline, session.prompt(prompt)).await;
-        let turn = match sent {
+        let turn = match timeout_at(deadline, session.prompt(prompt)).await {
             Ok(Ok(turn)) => turn,
-            Ok(Err(error)) => return Err(self.failed(error).await.into()),
-            Err(_) => return Err(self.too_slow(plan).into()),
+            Ok(Err(error)) => return Err(self.failed(error).await),
+            Err(_) => return Err(self.too_slow()),
         };
         self.enter(Phase::Turn);
         self.idle.seen();
-        self.turn(turn, parts).await
+        self.turn(turn).await.map(Some)
     }
 
     /// The agent has lost the session, and the user wants to go on: says so, and gives the record for the new one.
-    async fn lost<H>(&self, plan: &Plan, parts: &Parts<H>, why: &str) -> (Option<String>, Option<String>) {
-        let (how, record) = self.record_of_before(plan).await;
+    async fn lost(&self, why: &str) -> (Option<String>, Option<String>) {
+        let (how, record) = self.record_of_before().await;
         let anew = format!("the agent has lost the session, so a new one was started {how}: {why}");
-        parts.warnings.push(anew.clone());
+        self.parts.notes.warn(anew.clone());
         (Some(anew), record)
     }
 
-    async fn record_of_before(&self, plan: &Plan) -> (String, Option<String>) {
+    async fn record_of_before(&self) -> (String, Option<String>) {
         let writer = self.writer.lock().await;
-        let Some(recording) = writer.recording().filter(|_| plan.on_lost == OnLost::HandOver) else {
+        let Some(recording) = writer.recording().filter(|_| self.plan.on_lost == OnLost::HandOver) else {
             return ("without what was said before".to_owned(), None);
         };
         let record = match recording.journal().story(recording.id()).await {
@@ -127,7 +131,7 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// What an old session had cost, so that the turn is not charged for it.
-    async fn cost_before<H>(&self, parts: &Parts<H>) {
+    async fn cost_before(&self) {
         let minds = self.meter.borrow().minds_cost();
         let writer = self.writer.lock().await;
         let Some(recording) = writer.recording().filter(|_| minds) else { return };
@@ -136,114 +140,81 @@ impl<W: Watch> Live<'_, W> {
                 let cost = story.transcript.usage().and_then(|usage| usage.cost.as_ref());
                 self.meter.borrow_mut().had_cost(cost.map_or(0.0, |cost| cost.amount));
             }
-            Err(error) => parts.warnings.push(format!("it is not known what the session had cost before: {error}")),
+            Err(error) => self.parts.notes.warn(format!("it is not known what the session had cost before: {error}")),
         }
     }
 
     /// From nothing to an agent that has answered.
-    async fn reach<H: Handler + Clone>(
-        &self,
-        plan: &Plan,
-        parts: &Parts<H>,
-        deadline: Instant,
-    ) -> Result<AgentHandle, Broken> {
+    async fn reach(&self, deadline: Instant) -> Result<AgentHandle> {
+        let (plan, parts) = (self.plan, self.parts);
         self.enter(Phase::Find);
         let program = find(&plan.agent)?;
         self.enter(Phase::Start);
         let launch = launch(plan, program).await?;
         let (transport, child) = start(plan, &launch).await?;
+        let pid = child.id();
         self.launch.replace(plan.terminal_login.then_some(launch));
         *self.child.borrow_mut() = Some(Rc::new(child));
+        self.watch.see(Event::Started(pid)).await?;
         self.enter(Phase::Initialize);
-        let hooks = Hooks {
-            watching: self.writer.lock().await.watching(),
-            conversation: self.conversation.clone(),
+        let hooked = Hooked {
+            services: parts.services.clone(),
             writer: Arc::clone(&self.writer),
             notes: parts.notes.clone(),
             idle: self.idle.clone(),
         };
-        let hello = timeout_at(deadline, greet(plan, parts, hooks, transport)).await;
+        let hello = timeout_at(deadline, greet(plan, hooked, Arc::clone(&parts.frames), transport)).await;
         let agent = match hello {
             Ok(Ok(agent)) => agent,
-            Ok(Err(error)) => return Err(self.failed(error).await.into()),
-            Err(_) => return Err(self.too_slow(plan).into()),
+            Ok(Err(error)) => return Err(self.failed(error).await),
+            Err(_) => return Err(self.too_slow()),
         };
-        let about = facts(&plan.agent.name, &agent);
-        {
-            let mut record = self.record.lock().await;
-            self.conversation.speaks(agent.dialect());
-            parts.frames.speaks(agent.dialect());
-            record.agent = about.clone();
-        }
+        let about = AgentFacts {
+            label: plan.agent.name.clone(),
+            name: agent.info().map(|info| info.title.clone().unwrap_or_else(|| info.name.clone())),
+            version: agent.info().map(|info| info.version.clone()),
+            protocol: Some(agent.dialect().to_string()),
+            logins: agent.auth_methods().len(),
+        };
+        self.conversation.speaks(agent.dialect());
+        parts.frames.speaks(agent.dialect());
+        self.record.lock().await.agent = about.clone();
         *self.agent.borrow_mut() = Some(agent.clone());
         if !agent.capabilities().additional_directories {
             for root in &plan.roots {
-                parts.warnings.push(format!("the agent takes no more folders: {} is left out", root.display()));
+                parts.notes.warn(format!("the agent takes no more folders: {} is left out", root.display()));
             }
         }
         self.watch.see(Event::Agent(&about)).await?;
         Ok(agent)
     }
 
-    async fn open<H: Handler + Clone>(
-        &self,
-        plan: &Plan,
-        parts: &Parts<H>,
-        agent: &AgentHandle,
-        deadline: &mut Instant,
-        may_log_in: bool,
-    ) -> Result<Got, Box<Failure>> {
-        self.enter(Phase::Session);
-        // Not held on to: the agent may ask for something before the session is there.
-        let entry = self.writer.lock().await.recording().map(|recording| recording.entry().clone());
-        for attempt in 0..2 {
-            let error = match timeout_at(*deadline, open(plan, agent, entry.as_ref())).await {
-                Ok(Ok(opened)) => return opened.map(Got::Session),
-                Ok(Err(error)) => error,
-                Err(_) => return Err(self.too_slow(plan)),
-            };
-            if !wants_login(&error) {
-                return Err(self.failed(error).await);
-            }
-            let launch = self.launch.borrow().clone();
-            let chooser = parts.chooser.as_deref();
-            let login = Login { method: plan.login.as_deref(), chooser, launch: launch.as_ref() };
-            if attempt > 0 || !may_log_in || (login.method.is_none() && login.chooser.is_none()) {
-                return Err(login_needed(agent, self.phase(), &words(&error)));
-            }
-            self.enter(Phase::Login);
-            match login.run(agent).await {
-                Ok(crate::login::Next::Retry) => {}
-                Ok(crate::login::Next::Reconnect) => {
-                    agent.close().await;
-                    if let Some(child) = self.child() {
-                        child.shutdown().await;
-                    }
-                    return Ok(Got::Reconnect);
-                }
-                Err(failed) => {
-                    let mut failure = login_needed(agent, Phase::Login, &words(&error));
-                    // The methods are told on their own.
-                    failure.message = failed.to_string().lines().take(1).collect();
-                    return Err(failure);
-                }
-            }
-            self.enter(Phase::Session);
-            // The login may have taken a while; that is not the agent's fault.
-            *deadline = Instant::now() + plan.start_limit;
+    /// Logs in, if the user said how or can be asked.
+    async fn log_in(&self, agent: &AgentHandle, error: &tieline::Error) -> Result<Next> {
+        let launch = self.launch.borrow().clone();
+        let chooser = self.parts.chooser.as_deref();
+        let login = Login { method: self.plan.login.as_deref(), chooser, launch: launch.as_ref() };
+        if login.method.is_none() && login.chooser.is_none() {
+            return Err(login_needed(agent, self.phase(), &words(error)));
         }
-        Err(login_needed(agent, Phase::Login, "the login did not help"))
+        self.enter(Phase::Login);
+        login.run(agent).await.map_err(|failed| {
+            let mut failure = login_needed(agent, Phase::Login, &words(error));
+            // The methods are told on their own.
+            failure.message = failed.to_string().lines().take(1).collect();
+            failure
+        })
     }
 
     /// The session is there: it is written down, and told of.
     async fn opened(
         &self,
-        plan: &Plan,
         agent: &AgentHandle,
         session: &Session,
         resumed: bool,
         (anew, handed_over): (Option<String>, bool),
-    ) -> Result<(), Gone> {
+    ) -> std::result::Result<(), Gone> {
+        let plan = self.plan;
         let begin = Begin {
             id: plan.agent.is_built_in().then(|| session.id().to_string()),
             agent: plan.key.clone(),
@@ -269,43 +240,44 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// Reads the turn to its end.
-    async fn turn<H>(&self, mut turn: Turn, parts: &Parts<H>) -> Result<StopReason, Broken> {
+    async fn turn(&self, mut turn: Turn) -> Result<StopReason> {
+        let notes = &self.parts.notes;
+        notes.turn(true);
         loop {
             let mut more = true;
             tokio::select! {
                 biased;
                 () = self.cancelled.notified() => self.cancel_calls().await?,
-                // What the agent said before a question comes before what was answered.
+                // What the agent said before a question comes before the question and what was answered.
                 update = turn.next() => match update {
                     Some(update) => self.take(&update, When::Turn).await?,
                     None => more = false,
                 },
-                note = parts.notes.next() => self.note(&note).await?,
-                warning = parts.warnings.next() => self.watch.see(Event::Warning(&warning)).await?,
+                note = notes.next() => self.note(note).await?,
             }
-            self.clock.borrow_mut().stir();
-            if let Some(what) = parts.notes.nobody() {
+            self.stir();
+            if let Some(what) = notes.nobody() {
                 let why = format!("nobody could be asked for permission: {what}");
                 let failure = Failure::new(Ending::Denied, Phase::Turn, why);
-                return Err(failure.hint("allow it with --allow RULE, or run in a terminal").into());
+                return Err(failure.hint("allow it with --allow RULE, or run in a terminal"));
             }
             if !more {
                 break;
             }
         }
-        while let Some(note) = parts.notes.take() {
-            self.note(&note).await?;
+        notes.turn(false);
+        while let Some(note) = notes.take() {
+            self.note(note).await?;
         }
         match turn.stop() {
             Ok(reason) => Ok(reason),
-            Err(error) => Err(self.failed(error).await.into()),
+            Err(error) => Err(self.failed(error).await),
         }
     }
 
     /// The turn is being cancelled: what is unfinished is told as cancelled at once. The agent may know better later.
-    async fn cancel_calls(&self) -> Result<(), Gone> {
-        let unfinished = self.conversation.unfinished();
-        for tool_call_id in unfinished {
+    async fn cancel_calls(&self) -> std::result::Result<(), Gone> {
+        for tool_call_id in self.conversation.unfinished() {
             let status = Patch::Set(ToolCallStatus::Cancelled);
             let call = ToolCallUpdate { tool_call_id, status, ..ToolCallUpdate::default() };
             self.take(&Update::ToolCall(Box::new(call)), When::Turn).await?;
@@ -314,7 +286,7 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// Takes in an update: written down, then shown.
-    pub(super) async fn take(&self, update: &Update, when: When) -> Result<(), Gone> {
+    pub(super) async fn take(&self, update: &Update, when: When) -> std::result::Result<(), Gone> {
         // A reader of ours that is slow is not the silence of the agent.
         let _waits = self.idle.waits();
         self.count(update, when);
@@ -333,15 +305,27 @@ impl<W: Watch> Live<'_, W> {
         Ok(())
     }
 
-    pub(super) async fn note(&self, note: &services::Event) -> Result<(), Gone> {
+    /// Takes in what was heard beside the updates.
+    async fn note(&self, note: Note) -> std::result::Result<(), Gone> {
         let _waits = self.idle.waits();
-        self.record.lock().await.note(note);
-        self.watch.see(Event::Note(note)).await
+        self.record.lock().await.note(&note);
+        self.show(note).await
     }
 
-    pub(super) fn too_slow(&self, plan: &Plan) -> Box<Failure> {
+    pub(super) async fn show(&self, note: Note) -> std::result::Result<(), Gone> {
+        match note {
+            Note::Done(event) => self.watch.see(Event::Note(&event)).await,
+            Note::Warning(warning) => self.watch.see(Event::Warning(&warning)).await,
+            Note::Question(shown) => {
+                let _ = shown.send(());
+                Ok(())
+            }
+        }
+    }
+
+    fn too_slow(&self) -> Box<Failure> {
         let phase = self.phase();
-        let reached = Reached::time("start-timeout", plan.start_limit);
+        let reached = Reached::time("start-timeout", self.plan.start_limit);
         let limit = &reached.limit;
         let why = format!("{} took longer than {limit} s", phase.waits_for());
         let mut failure = Failure::new(Ending::TimedOut, phase, why);
@@ -356,10 +340,10 @@ impl<W: Watch> Live<'_, W> {
     }
 
     /// What an error means, told with the end of the agent's process if that has ended.
-    pub(super) async fn failed(&self, error: tieline::Error) -> Box<Failure> {
+    async fn failed(&self, error: tieline::Error) -> Box<Failure> {
         let phase = self.phase();
         let agent = self.agent.borrow().clone();
-        if let (true, Some(agent)) = (wants_login(&error), agent) {
+        if let (true, Some(agent)) = (is_needed(&error), agent) {
             return login_needed(&agent, phase, &words(&error));
         }
         let mut failure = Failure::new(Ending::Failed, phase, error.to_string());

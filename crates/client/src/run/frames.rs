@@ -1,10 +1,10 @@
 //! Every frame in both directions: judged, kept in a trace file, shown to whoever wants it; secrets are taken out first.
 
-use super::Warnings;
+use super::Notes;
 use super::judge::Judge;
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use tieline::rpc::Direction;
@@ -14,31 +14,23 @@ use tieline_host::store::Time;
 
 /// What stands in the place of a secret.
 const HIDDEN: &str = "(hidden)";
-/// So many violations are told one by one.
-const TOLD: usize = 20;
+/// What stands before a line that is none, in a warning.
+pub(crate) const NO_MESSAGE: &str = "the agent wrote a line that is no message: ";
 
 type Show = Box<dyn Fn(Direction, &str) + Send + Sync>;
 
 /// Looks at frames. To be used as a tap of the connection.
 pub struct Frames {
-    trace: Option<Mutex<File>>,
+    trace: Option<Mutex<BufWriter<File>>>,
     show: Option<Show>,
-    warnings: Warnings,
-    strict: Option<Mutex<(Judge, Violations)>>,
-}
-
-/// How the agent broke the protocol.
-#[derive(Debug, Default)]
-struct Violations {
-    told: Vec<String>,
-    /// How often.
-    count: u64,
+    notes: Notes,
+    strict: Option<Mutex<Judge>>,
 }
 
 impl Frames {
     /// Only judges.
-    pub fn new(warnings: Warnings) -> Self {
-        Self { trace: None, show: None, warnings, strict: None }
+    pub fn new(notes: Notes) -> Self {
+        Self { trace: None, show: None, notes, strict: None }
     }
 
     /// Also writes every frame into a file, one JSON object per line: `time`, `direction`, `frame`.
@@ -53,7 +45,7 @@ impl Frames {
         if file.metadata()?.is_file() {
             file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
         }
-        self.trace = Some(Mutex::new(file));
+        self.trace = Some(Mutex::new(BufWriter::new(file)));
         Ok(self)
     }
 
@@ -74,44 +66,29 @@ impl Frames {
     /// The dialect is known now.
     pub(super) fn speaks(&self, dialect: Dialect) {
         if let Some(strict) = &self.strict {
-            strict.locked().0.speaks(dialect);
+            strict.locked().speaks(dialect);
         }
     }
 
     /// How the agent broke the protocol: the first times, and how often in all.
     pub(super) fn violations(&self) -> (Vec<String>, u64) {
         let Some(strict) = &self.strict else { return (Vec::new(), 0) };
-        let strict = strict.locked();
-        (strict.1.told.clone(), strict.1.count)
-    }
-
-    fn judge(&self, direction: Direction, json: Option<&str>) {
-        let Some(strict) = &self.strict else { return };
-        let mut strict = strict.locked();
-        let wrong = match (direction, json) {
-            (Direction::Out, json) => return strict.0.sent(json.unwrap_or_default()),
-            (Direction::In, Some(json)) => strict.0.heard(json),
-            (Direction::In, None) => vec!["a line that is no message".to_owned()],
-        };
-        for one in wrong {
-            strict.1.count += 1;
-            let one = tieline_host::text::cut(&one, 300);
-            if strict.1.told.len() < TOLD && !strict.1.told.contains(&one) {
-                strict.1.told.push(one);
-            }
-        }
+        let judge = strict.locked();
+        (judge.told.clone(), judge.count)
     }
 
     /// Looks at one frame.
     pub fn see(&self, direction: Direction, frame: &[u8]) {
         let json = json(frame);
-        self.judge(direction, json);
+        match (&self.strict, direction) {
+            (Some(strict), Direction::Out) => strict.locked().sent(json.unwrap_or_default()),
+            (Some(strict), Direction::In) => strict.locked().heard(json),
+            (None, _) => {}
+        }
         let Some(json) = json else {
             if direction == Direction::In {
-                self.warnings.push(format!(
-                    "the agent wrote a line that is no message: {}",
-                    String::from_utf8_lossy(&frame[..frame.len().min(80)])
-                ));
+                let text = String::from_utf8_lossy(&frame[..frame.len().min(80)]);
+                self.notes.warn(format!("{NO_MESSAGE}{text}"));
             }
             return self.write(direction, "text", &serde_json::Value::from(String::from_utf8_lossy(frame)).to_string());
         };
@@ -131,18 +108,11 @@ impl Frames {
             Direction::In => "from_agent",
             Direction::Out => "to_agent",
         };
-        let head = format!("{{\"time\":\"{}\",\"direction\":\"{direction}\",\"{key}\":", Time::now());
         let mut file = trace.locked();
-        let written = if json.len() < 1 << 20 {
-            file.write_all(format!("{head}{json}}}\n").as_bytes())
-        } else {
-            // No second copy of a huge message.
-            file.write_all(head.as_bytes())
-                .and_then(|()| file.write_all(json.as_bytes()))
-                .and_then(|()| file.write_all(b"}\n"))
-        };
+        let written = writeln!(file, "{{\"time\":\"{}\",\"direction\":\"{direction}\",\"{key}\":{json}}}", Time::now());
+        let written = written.and_then(|()| file.flush());
         if let Err(error) = written {
-            self.warnings.push(format!("the trace can't be written: {error}"));
+            self.notes.warn(format!("the trace can't be written: {error}"));
         }
     }
 }
@@ -221,7 +191,7 @@ mod tests {
         let path = folder.path().join("trace");
         std::fs::write(&path, "old")?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666))?;
-        let frames = Frames::new(Warnings::default()).trace(&path)?;
+        let frames = Frames::new(Notes::default()).trace(&path)?;
         frames.see(Direction::Out, b"{}");
         assert_eq!(std::fs::metadata(&path)?.permissions().mode() & 0o777, 0o600);
         assert!(!std::fs::read_to_string(&path)?.contains("old"));

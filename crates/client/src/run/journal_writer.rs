@@ -1,12 +1,12 @@
 //! The run as it is written into the journal, and what its turn did to files. A journal that fails is told of once and does
 //! not stop the run.
 
-use super::handler_hooks::Watching;
-use super::{Changed, Ending, Notes, Warnings};
+use super::{Changed, Ending, Failure, Notes};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
 use crate::live::Conversation;
-use crate::permission::{By, NOBODY, Record, Ruling};
-use crate::undo::{Scanning, Undo};
+use crate::permission::{By, NOBODY, Record};
+use crate::undo::{Scanning, Undo, Watch};
+use std::sync::Arc;
 use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
 use tieline_host::roots::shown;
 
@@ -18,12 +18,13 @@ const MAX_TOLD_FILES: usize = 20;
 /// Writes a run down, or does not.
 pub(super) struct JournalWriter {
     recording: Option<Recording>,
-    warnings: Warnings,
+    notes: Notes,
     /// A turn is open.
     turn: bool,
     /// A look at the files that is under way.
     scanning: Option<Scanning>,
-    watching: Watching,
+    /// The watch over the files of the turn that runs.
+    pub(super) watch: Option<Arc<Watch>>,
     conversation: Conversation,
     /// The agent is our own.
     built_in: bool,
@@ -32,17 +33,12 @@ pub(super) struct JournalWriter {
 impl JournalWriter {
     pub(super) fn new(
         recording: Option<Recording>,
-        warnings: Warnings,
+        notes: Notes,
         scanning: Option<Scanning>,
         conversation: Conversation,
         built_in: bool,
     ) -> Self {
-        Self { recording, warnings, turn: false, scanning, watching: Watching::default(), conversation, built_in }
-    }
-
-    /// Where the watch over the turn is.
-    pub(super) fn watching(&self) -> Watching {
-        self.watching.clone()
+        Self { recording, notes, turn: false, scanning, watch: None, conversation, built_in }
     }
 
     /// Begins a session of ours, or goes on with the one we have.
@@ -86,8 +82,8 @@ impl JournalWriter {
                 undo.watch(turn, scanning, &self.conversation).await
             };
             match watched.await {
-                Ok(watch) => self.watching.set(Some(watch)),
-                Err(error) => self.warnings.push(format!("changes of files are not watched: {error}")),
+                Ok(watch) => self.watch = Some(Arc::new(watch)),
+                Err(error) => self.notes.warn(format!("changes of files are not watched: {error}")),
             }
         }
     }
@@ -121,11 +117,6 @@ impl JournalWriter {
 
     async fn decision(&mut self, record: &Record) {
         let Some(recording) = &self.recording else { return };
-        let decision = match record.ruling {
-            Ruling::Allowed => "allowed",
-            Ruling::Refused => "refused",
-            Ruling::Cancelled => "cancelled",
-        };
         let by = match &record.by {
             By::Rule(_) | By::Unclear(_) => "rule",
             By::Decider(name) if name == NOBODY => "nobody",
@@ -136,7 +127,7 @@ impl JournalWriter {
             tool_call_id: record.call.clone().unwrap_or_default(),
             title: record.title.clone(),
             about: record.facts.clone(),
-            decision: decision.to_owned(),
+            decision: record.ruling.word().to_owned(),
             option: record.option.clone(),
             by: by.to_owned(),
             because: record.by.to_string(),
@@ -147,17 +138,16 @@ impl JournalWriter {
 
     /// The files that the turn changed, if that was watched. What changed beside it is a remark.
     pub(super) async fn changes(&mut self, remarks: &mut Vec<String>) -> Option<Vec<Changed>> {
-        let watch = self.watching.get()?;
-        self.watching.set(None);
+        let watch = self.watch.take()?;
         let mut report = match watch.after().await {
             Ok(report) => report,
             Err(error) => {
-                self.warnings.push(format!("it can't be told which files changed: {error}"));
+                self.notes.warn(format!("it can't be told which files changed: {error}"));
                 return None;
             }
         };
         for uncovered in report.uncovered.iter().take(3) {
-            self.warnings.push(format!("not watched for changes: {uncovered}"));
+            self.notes.warn(format!("not watched for changes: {uncovered}"));
         }
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.meanwhile.is_empty()) {
             let names =
@@ -184,14 +174,13 @@ impl JournalWriter {
     }
 
     /// Ends the turn and lets the session go.
-    pub(super) async fn end(&mut self, ending: Ending, stop: Option<&StopReason>, outcome: Option<(&str, &str)>) {
+    pub(super) async fn end(&mut self, ending: Ending, stop: Option<&StopReason>, failure: Option<&Failure>) {
         let Some(recording) = self.recording.take() else { return };
-        let told = match (stop, outcome) {
+        let stopped = matches!(ending, Ending::Interrupted | Ending::Terminated | Ending::OutputClosed);
+        let told = match (stop, failure) {
             (Some(stop), None) => stop.into(),
-            (_, Some((phase, message)))
-                if !matches!(ending, Ending::Interrupted | Ending::Terminated | Ending::OutputClosed) =>
-            {
-                journal::Outcome::Failed { phase: phase.to_owned(), message: message.to_owned() }
+            (_, Some(Failure { phase, message, .. })) if !stopped => {
+                journal::Outcome::Failed { phase: phase.to_string(), message: message.clone() }
             }
             _ => journal::Outcome::Interrupted { by: ending.name().to_owned() },
         };
@@ -207,7 +196,7 @@ impl JournalWriter {
     fn check<T>(&mut self, done: journal::Result<T>) -> Option<T> {
         done.inspect_err(|error| {
             self.recording = None;
-            self.warnings.push(format!("the session is not recorded any further: {error}"));
+            self.notes.warn(format!("the session is not recorded any further: {error}"));
         })
         .ok()
     }

@@ -10,9 +10,16 @@ use tieline::schema::{
 /// So many requests of ours are remembered until they are answered.
 const ASKED: usize = 10_000;
 
+/// So many violations are told one by one.
+const MAX_TOLD: usize = 20;
+
 /// Judges messages.
 #[derive(Debug, Default)]
 pub(super) struct Judge {
+    /// How the agent broke the protocol, the first times.
+    pub(super) told: Vec<String>,
+    /// How often it did.
+    pub(super) count: u64,
     dialect: Option<Dialect>,
     /// What we asked, by its id.
     asked: HashMap<String, String>,
@@ -34,19 +41,26 @@ impl Judge {
         }
     }
 
-    /// What is wrong with what the agent sent.
-    pub(super) fn heard(&mut self, json: &str) -> Vec<String> {
+    /// Takes note of what is wrong with a frame of the agent; `None` is one that is no JSON.
+    pub(super) fn heard(&mut self, json: Option<&str>) {
         let mut wrong = Vec::new();
-        match serde_json::from_str(json) {
-            Ok(Value::Array(batch)) if !batch.is_empty() => {
+        match json.map(serde_json::from_str) {
+            None => wrong.push("a line that is no message".to_owned()),
+            Some(Ok(Value::Array(batch))) if !batch.is_empty() => {
                 for message in &batch {
                     self.message(message, &mut wrong);
                 }
             }
-            Ok(message) => self.message(&message, &mut wrong),
-            Err(error) => wrong.push(format!("a message that can't be read: {error}")),
+            Some(Ok(message)) => self.message(&message, &mut wrong),
+            Some(Err(error)) => wrong.push(format!("a message that can't be read: {error}")),
         }
-        wrong
+        for one in wrong {
+            self.count += 1;
+            let one = tieline_host::text::cut(&one, 300);
+            if self.told.len() < MAX_TOLD && !self.told.contains(&one) {
+                self.told.push(one);
+            }
+        }
     }
 
     fn message(&mut self, message: &Value, wrong: &mut Vec<String>) {

@@ -1,14 +1,14 @@
 //! From a command to an agent that has answered the hello.
 
-use super::handler_hooks::{Hooked, Hooks};
-use super::{AgentFacts, Ending, Failure, Parts, Phase, Plan};
+use super::handler_hooks::Hooked;
+use super::{Ending, Failure, Frames, Phase, Plan};
 use crate::agents::{AgentSpec, find_program};
 use crate::login::Launch;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::client::{AgentHandle, Client, Handler};
+use tieline::client::{AgentHandle, Client};
 use tieline::process::{ChildProcess, Guard, Ladder};
 use tieline::rpc::{Direction, Transport};
 
@@ -60,16 +60,15 @@ pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, Ch
 }
 
 /// Says hello.
-pub(super) async fn greet<H: Handler + Clone>(
+pub(super) async fn greet(
     plan: &Plan,
-    parts: &Parts<H>,
-    hooks: Hooks,
+    hooked: Hooked,
+    frames: Arc<Frames>,
     transport: Transport,
 ) -> tieline::Result<AgentHandle> {
-    let (offer, frames) = (plan.offer.clone(), Arc::clone(&parts.frames));
-    let heard = hooks.idle.clone();
+    let (offer, heard) = (plan.offer.clone(), hooked.idle.clone());
     Client::new("tieline", env!("CARGO_PKG_VERSION"))
-        .handler(Hooked { inner: parts.handler.clone(), hooks })
+        .handler(hooked)
         .offer(|capabilities| *capabilities = offer)
         .protocol(plan.protocol)
         .framing(plan.framing)
@@ -84,16 +83,6 @@ pub(super) async fn greet<H: Handler + Clone>(
         })
         .connect(transport)
         .await
-}
-
-/// Who answered.
-pub(super) fn facts(label: &str, agent: &AgentHandle) -> AgentFacts {
-    AgentFacts {
-        label: label.to_owned(),
-        name: agent.info().map(|info| info.title.clone().unwrap_or_else(|| info.name.clone())),
-        version: agent.info().map(|info| info.version.clone()),
-        protocol: Some(agent.dialect().to_string()),
-    }
 }
 
 /// The last lines of a standard error that say something.

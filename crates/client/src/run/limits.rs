@@ -1,5 +1,6 @@
 //! The limits of a run: what the turn may cost, and for how long the agent may be silent.
 
+use serde::Serialize;
 use serde_json::Number;
 use std::collections::HashSet;
 use std::fmt;
@@ -21,7 +22,7 @@ pub struct Budget {
 }
 
 /// A limit that was reached.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Reached {
     /// The name of its flag, without the dashes.
     pub name: &'static str,

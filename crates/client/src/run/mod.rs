@@ -18,23 +18,23 @@ mod prompt;
 mod record;
 mod said;
 mod session;
-mod spill;
-mod warnings;
 
 pub use control::run;
+pub(crate) use frames::NO_MESSAGE;
 pub use frames::{Frames, redact};
 pub use limits::{Budget, Reached};
 pub use notes::Notes;
 pub use outcome::{AgentFacts, Changed, Ending, Failure, Outcome, Permissions, SessionFacts};
-pub use phase::{Phase, PhaseClock};
+pub use phase::Phase;
 pub use prompt::{Part, read};
 pub use said::{News, Said};
-pub use warnings::Warnings;
+pub(crate) use session::LOG_IN_FIRST;
 
 use crate::agents::AgentSpec;
 use crate::answer::Schema;
 use crate::journal::{Journal, Recording};
-use crate::{login, services};
+use crate::login;
+use crate::services::{self, Services};
 use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,6 +46,7 @@ use tieline::schema::{ClientCapabilities, McpServer, MessageKind, Protocol, Tool
 pub type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What to run.
+#[derive(Default)]
 pub struct Plan {
     /// The agent.
     pub agent: AgentSpec,
@@ -61,7 +62,7 @@ pub struct Plan {
     pub ours: Vec<PathBuf>,
     /// MCP servers for the agent.
     pub mcp: Vec<McpServer>,
-    /// What to say.
+    /// What to say. Nothing: the run ends when the session is open.
     pub prompt: Vec<Part>,
     /// The mode to switch to first.
     pub mode: Option<String>,
@@ -101,6 +102,8 @@ pub struct Plan {
     pub key: String,
     /// True if the agent's program may be started on the user's terminal, for a login.
     pub terminal_login: bool,
+    /// True if the agent is to delete the session at the end, if it can.
+    pub forget: bool,
 }
 
 /// What to do with a session that the agent has lost.
@@ -116,15 +119,13 @@ pub enum OnLost {
 }
 
 /// Who helps a run.
-pub struct Parts<H> {
-    /// Answers the agent's requests.
-    pub handler: H,
-    /// Hears what was decided and done for the agent.
+pub struct Parts {
+    /// Answer the agent's requests.
+    pub services: Services,
+    /// Hears what was decided and done for the agent, and what is odd.
     pub notes: Notes,
     /// Sees the frames.
     pub frames: Arc<Frames>,
-    /// Where warnings go.
-    pub warnings: Warnings,
     /// Lets a person choose how to log in.
     pub chooser: Option<Arc<dyn login::Chooser>>,
 }
@@ -141,6 +142,8 @@ pub enum Stop {
 /// What comes, in order.
 #[derive(Debug)]
 pub enum Event<'e> {
+    /// The agent's process runs, under this number.
+    Started(u32),
     /// The agent answered the hello.
     Agent(&'e AgentFacts),
     /// The session is open.
@@ -198,6 +201,12 @@ pub enum Progress {
 /// Nobody reads the output any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gone;
+
+impl From<Gone> for Box<Failure> {
+    fn from(_: Gone) -> Self {
+        Failure::new(Ending::OutputClosed, Phase::Turn, "nobody reads the output any more")
+    }
+}
 
 /// Sees a run.
 pub trait Watch {

@@ -1,21 +1,35 @@
-//! What the services did for the agent, on its way to whoever watches the run.
+//! What a run hears beside the updates of the agent: what the services did, what is odd, questions that come. Never without bound.
 
 use super::Permissions;
-use crate::permission::{Record, Ruling};
+use crate::permission::{By, NOBODY, Record, Ruling};
 use crate::services::{Event, Observer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tieline::rpc::sync::Lock;
-use tokio::sync::Notify;
+use tieline::rpc::sync::{Lock, when};
+use tieline_host::text::cut;
+use tokio::sync::{Notify, oneshot};
 
 /// So many wait to be shown; what comes on top is only counted.
-const WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
+/// So many warnings are told; the rest is counted.
+const MAX_WARNINGS: usize = 50;
+/// A warning is cut here.
+const MAX_WARNING_CHARS: usize = 500;
 
-/// Hears what the services do. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub struct Notes {
-    inner: Arc<Inner>,
+/// One thing that was heard.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// The services did something.
+    Done(Event),
+    /// Something is odd.
+    Warning(String),
+    /// A question comes; to be told when all is shown that came before it.
+    Question(oneshot::Sender<()>),
 }
+
+/// Hears what is beside the updates. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Notes(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -25,32 +39,82 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct State {
-    waiting: VecDeque<Event>,
+    waiting: VecDeque<Note>,
     /// What is not written down yet.
     decisions: VecDeque<Record>,
     permissions: Permissions,
     /// What nobody could be asked about, and should have been.
     nobody: Option<String>,
+    warnings: Vec<String>,
+    more_warnings: u64,
+    /// Somebody reads the turn.
+    in_turn: bool,
+}
+
+impl State {
+    fn push(&mut self, note: Note) {
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push_back(note);
+        }
+    }
 }
 
 impl Notes {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.locked()
+        self.0.state.locked()
+    }
+
+    /// Warns. The same words are told once.
+    pub fn warn(&self, warning: impl Into<String>) {
+        let warning = cut(&warning.into(), MAX_WARNING_CHARS);
+        let mut state = self.state();
+        if state.warnings.contains(&warning) {
+            return;
+        }
+        if state.warnings.len() >= MAX_WARNINGS {
+            state.more_warnings += 1;
+            return;
+        }
+        state.warnings.push(warning.clone());
+        state.push(Note::Warning(warning));
+        drop(state);
+        self.0.wake.notify_waiters();
+    }
+
+    /// All warnings, and how many were not told.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let state = self.state();
+        let more = (state.more_warnings > 0).then(|| format!("{} more warnings", state.more_warnings));
+        state.warnings.iter().cloned().chain(more).collect()
     }
 
     /// The next one if it is there already.
-    pub(super) fn take(&self) -> Option<Event> {
+    pub(super) fn take(&self) -> Option<Note> {
         self.state().waiting.pop_front()
     }
 
     /// Waits for the next one.
-    pub(super) async fn next(&self) -> Event {
-        loop {
-            if let Some(event) = self.take() {
-                return event;
+    pub(super) async fn next(&self) -> Note {
+        when(&self.0.wake, || self.take()).await
+    }
+
+    /// A turn is read from now on, or not any more.
+    pub(super) fn turn(&self, is_read: bool) {
+        self.state().in_turn = is_read;
+    }
+
+    /// Waits until everything is shown that came before a question. Where nobody reads there is nothing to wait for.
+    pub(super) async fn question(&self) {
+        let (told, shown) = oneshot::channel();
+        {
+            let mut state = self.state();
+            if !state.in_turn {
+                return;
             }
-            self.inner.wake.notified().await;
+            state.push(Note::Question(told));
         }
+        self.0.wake.notify_waiters();
+        let _ = shown.await;
     }
 
     /// The next decision that is not written down yet.
@@ -79,8 +143,10 @@ impl Observer for Notes {
                 Ruling::Refused => permissions.denied += 1,
                 Ruling::Cancelled => permissions.cancelled += 1,
             }
+            let by_person = matches!(&record.by, By::Decider(name) if name != NOBODY);
+            permissions.denied_by_person += u64::from(by_person && record.ruling == Ruling::Refused);
             // They are written down as they are made; only those that were dropped wait for the next one.
-            if state.decisions.len() < WAITING {
+            if state.decisions.len() < MAX_WAITING {
                 state.decisions.push_back((**record).clone());
             }
             if record.nobody {
@@ -88,10 +154,8 @@ impl Observer for Notes {
                 state.nobody = Some(what);
             }
         }
-        if state.waiting.len() < WAITING {
-            state.waiting.push_back(event.clone());
-        }
+        state.push(Note::Done(event.clone()));
         drop(state);
-        self.inner.wake.notify_one();
+        self.0.wake.notify_waiters();
     }
 }

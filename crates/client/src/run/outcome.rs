@@ -2,14 +2,18 @@
 
 use super::said::Said;
 use super::{Phase, Reached};
-use std::path::PathBuf;
+use serde::{Serialize, Serializer};
+use serde_json::json;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tieline::process::Status;
 use tieline::schema::{AuthMethod, Cost, StopReason};
 
 /// The kinds of ending. The codes 0 to 5 and 130 mean the same as in acpx.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ending {
     /// The turn ended as it should.
+    #[default]
     Done,
     /// The agent answered with an error, broke the protocol or died.
     Failed,
@@ -48,52 +52,38 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// The exit code, and the name for programs.
+    fn row(self) -> (u8, &'static str) {
+        match self {
+            Self::Done => (0, "done"),
+            Self::Failed => (1, "failed"),
+            Self::Usage => (2, "usage"),
+            Self::TimedOut => (3, "timed_out"),
+            Self::NoSuchSession => (4, "no_such_session"),
+            Self::Denied => (5, "denied"),
+            Self::LoginNeeded => (6, "login_needed"),
+            Self::NotStarted => (7, "not_started"),
+            Self::ContextLost => (8, "context_lost"),
+            Self::Budget => (9, "budget"),
+            Self::Refused => (10, "refused"),
+            Self::Limit => (11, "limit"),
+            Self::Misfit => (12, "misfit"),
+            Self::Violation => (13, "protocol_violation"),
+            Self::Config => (14, "config"),
+            Self::Interrupted => (130, "interrupted"),
+            Self::OutputClosed => (141, "output_closed"),
+            Self::Terminated => (143, "terminated"),
+        }
+    }
+
     /// The exit code.
     pub fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Failed => 1,
-            Self::Usage => 2,
-            Self::TimedOut => 3,
-            Self::NoSuchSession => 4,
-            Self::Denied => 5,
-            Self::LoginNeeded => 6,
-            Self::NotStarted => 7,
-            Self::ContextLost => 8,
-            Self::Budget => 9,
-            Self::Refused => 10,
-            Self::Limit => 11,
-            Self::Misfit => 12,
-            Self::Violation => 13,
-            Self::Config => 14,
-            Self::Interrupted => 130,
-            Self::OutputClosed => 141,
-            Self::Terminated => 143,
-        }
+        self.row().0
     }
 
     /// Its name for programs.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::TimedOut => "timed_out",
-            Self::NoSuchSession => "no_such_session",
-            Self::Denied => "denied",
-            Self::LoginNeeded => "login_needed",
-            Self::NotStarted => "not_started",
-            Self::ContextLost => "context_lost",
-            Self::Budget => "budget",
-            Self::Refused => "refused",
-            Self::Limit => "limit",
-            Self::Misfit => "misfit",
-            Self::Violation => "protocol_violation",
-            Self::Config => "config",
-            Self::Interrupted => "interrupted",
-            Self::OutputClosed => "output_closed",
-            Self::Terminated => "terminated",
-        }
+        self.row().1
     }
 
     /// How a turn that stopped for `reason` ended.
@@ -106,10 +96,17 @@ impl Ending {
     }
 }
 
+impl Serialize for Ending {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
 /// What went wrong, and where.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 pub struct Failure {
     /// The kind.
+    #[serde(rename = "code")]
     pub ending: Ending,
     /// Where.
     pub phase: Phase,
@@ -120,10 +117,12 @@ pub struct Failure {
     /// How the agent's process ended, if it did by itself.
     pub exit: Option<String>,
     /// The last lines that the agent wrote on its standard error.
+    #[serde(rename = "stderr_tail")]
     pub stderr: Vec<String>,
     /// What to do about it.
     pub hint: Option<String>,
     /// The ways to log in.
+    #[serde(rename = "login_methods", serialize_with = "by_name")]
     pub logins: Vec<AuthMethod>,
     /// The limit that was reached.
     pub limit: Option<Reached>,
@@ -156,8 +155,13 @@ impl Failure {
     }
 }
 
+fn by_name<S: Serializer>(logins: &[AuthMethod], to: S) -> Result<S::Ok, S::Error> {
+    let login = |method: &AuthMethod| json!({"id": method.id(), "name": method.name(), "kind": method.kind()});
+    to.collect_seq(logins.iter().map(login))
+}
+
 /// Who the agent is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct AgentFacts {
     /// What the user calls it.
     pub label: String,
@@ -167,27 +171,37 @@ pub struct AgentFacts {
     pub version: Option<String>,
     /// The dialect that was agreed.
     pub protocol: Option<String>,
+    /// How many ways to log in it offers.
+    #[serde(skip)]
+    pub logins: usize,
 }
 
 /// Which session it was.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct SessionFacts {
     /// Our own id, if the session is recorded.
     pub id: Option<String>,
     /// The agent's id.
+    #[serde(rename = "agent_session")]
     pub agent_id: Option<String>,
     /// Its working directory.
+    #[serde(serialize_with = "lossy")]
     pub cwd: PathBuf,
     /// True if it was there before.
     pub resumed: bool,
     /// True if the agent had lost it and was given a record of it.
     pub handed_over: bool,
     /// It was begun anew because the agent had lost the one to go on with: what to say about that.
+    #[serde(skip)]
     pub anew: Option<String>,
 }
 
+fn lossy<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
+}
+
 /// How often permission was asked for, and what came of it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Permissions {
     /// Given.
     pub allowed: u64,
@@ -195,6 +209,9 @@ pub struct Permissions {
     pub denied: u64,
     /// Withdrawn, or the turn was cancelled.
     pub cancelled: u64,
+    /// Of those that were not given, how many a person refused.
+    #[serde(skip)]
+    pub denied_by_person: u64,
 }
 
 /// A file that was changed during the turn.
@@ -207,7 +224,7 @@ pub struct Changed {
 }
 
 /// Everything about a run that is over.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// The kind of ending.
     pub ending: Ending,
@@ -235,6 +252,8 @@ pub struct Outcome {
     pub remarks: Vec<String>,
     /// What went wrong.
     pub failure: Option<Box<Failure>>,
+    /// How the agent's process ended.
+    pub exit: Option<Status>,
     /// From the start of the run.
     pub took: Duration,
 }
@@ -244,19 +263,10 @@ impl Outcome {
     pub fn not_begun(failure: Box<Failure>, label: String, cwd: PathBuf) -> Self {
         Self {
             ending: failure.ending,
-            stop: None,
-            said: Said::default(),
             agent: AgentFacts { label, ..AgentFacts::default() },
             session: SessionFacts { cwd, ..SessionFacts::default() },
-            usage: None,
-            cost: None,
-            changed: Vec::new(),
-            permissions: Permissions::default(),
-            warnings: Vec::new(),
-            answer: None,
-            remarks: Vec::new(),
             failure: Some(failure),
-            took: Duration::ZERO,
+            ..Self::default()
         }
     }
 }

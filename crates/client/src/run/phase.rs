@@ -1,7 +1,7 @@
-//! Where a run is: every wait has a name, and its age can be told.
+//! Where a run is: every wait has a name.
 
+use serde::{Serialize, Serializer};
 use std::fmt;
-use std::time::{Duration, Instant};
 
 /// A step of a run, from looking for the agent to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,32 +25,28 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Its name, one word, and what is waited for, for people.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Find => ("find", "looking for the agent"),
+            Self::Start => ("start", "starting the agent"),
+            Self::Initialize => ("initialize", "waiting for the agent's first answer (initialize)"),
+            Self::Login => ("login", "waiting for the login"),
+            Self::Session => ("session", "waiting for the session"),
+            Self::Prompt => ("prompt", "setting up the prompt"),
+            Self::Turn => ("turn", "waiting for the agent"),
+            Self::End => ("end", "waiting for the agent to end"),
+        }
+    }
+
     /// Its name, one word.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Find => "find",
-            Self::Start => "start",
-            Self::Initialize => "initialize",
-            Self::Login => "login",
-            Self::Session => "session",
-            Self::Prompt => "prompt",
-            Self::Turn => "turn",
-            Self::End => "end",
-        }
+        self.words().0
     }
 
     /// What is waited for, for people.
     pub fn waits_for(self) -> &'static str {
-        match self {
-            Self::Find => "looking for the agent",
-            Self::Start => "starting the agent",
-            Self::Initialize => "waiting for the agent's first answer (initialize)",
-            Self::Login => "waiting for the login",
-            Self::Session => "waiting for the session",
-            Self::Prompt => "setting up the prompt",
-            Self::Turn => "waiting for the agent",
-            Self::End => "waiting for the agent to end",
-        }
+        self.words().1
     }
 }
 
@@ -60,42 +56,8 @@ impl fmt::Display for Phase {
     }
 }
 
-/// The present phase, and since when nothing has happened in it.
-#[derive(Debug, Clone, Copy)]
-pub struct PhaseClock {
-    phase: Phase,
-    since: Instant,
-}
-
-impl PhaseClock {
-    /// At the start.
-    pub fn new() -> Self {
-        Self { phase: Phase::Find, since: Instant::now() }
-    }
-
-    /// Another phase begins.
-    pub fn enter(&mut self, phase: Phase) {
-        *self = Self { phase, since: Instant::now() };
-    }
-
-    /// Something happened: the wait begins anew.
-    pub fn stir(&mut self) {
-        self.since = Instant::now();
-    }
-
-    /// Where we are.
-    pub fn phase(&self) -> Phase {
-        self.phase
-    }
-
-    /// How long nothing has happened.
-    pub fn age(&self) -> Duration {
-        self.since.elapsed()
-    }
-}
-
-impl Default for PhaseClock {
-    fn default() -> Self {
-        Self::new()
+impl Serialize for Phase {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }

@@ -1,11 +1,10 @@
 //! What a run has gathered so far: words, tool calls, changes, answers.
 
+use super::notes::Note;
 use super::{AgentFacts, Changed, Event, Said, SessionFacts, When};
 use crate::services;
 use std::collections::BTreeSet;
-use tieline::schema::{
-    ContentBlock, MessageKind, Patch, StopReason, ToolCallContent, ToolCallItem, ToolCallStatus, Update,
-};
+use tieline::schema::{ContentBlock, MessageKind, Patch, ToolCallContent, ToolCallItem, ToolCallStatus, Update};
 
 /// So many changed files are listed.
 const MAX_CHANGED_FILES: usize = 1000;
@@ -22,7 +21,6 @@ pub(super) struct Record {
     changed: BTreeSet<String>,
     /// Nothing came that a person could see.
     silent: bool,
-    pub(super) stop: Option<StopReason>,
 }
 
 impl Record {
@@ -35,7 +33,6 @@ impl Record {
             joined: String::new(),
             changed: BTreeSet::new(),
             silent: true,
-            stop: None,
         }
     }
 
@@ -111,8 +108,8 @@ impl Record {
     }
 
     /// Takes in what was done for the agent.
-    pub(super) fn note(&mut self, note: &services::Event) {
-        if let services::Event::Wrote { path, .. } = note
+    pub(super) fn note(&mut self, note: &Note) {
+        if let Note::Done(services::Event::Wrote { path, .. }) = note
             && self.changed.len() < MAX_CHANGED_FILES
         {
             self.changed.insert(path.display().to_string());

@@ -1,22 +1,36 @@
 //! What the agent said in a turn: messages that grow or are replaced, kept without holding them all in memory.
 
-use super::spill::Spill;
-use std::io;
+use std::cell::RefCell;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use tempfile::SpooledTempFile;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
 /// More messages than this are told as part of the last one.
 const MESSAGES: usize = 10_000;
 
+/// So many bytes stay in memory, the rest is in a file without a name.
+const MEMORY: usize = 4 * 1024 * 1024;
+
 /// The agent's messages, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Said {
-    store: Spill,
+    /// What was said, one after the other.
+    store: RefCell<SpooledTempFile>,
+    /// How many bytes that is.
+    size: u64,
     messages: Vec<Saying>,
     /// A chunk without an id goes on with the last message.
     run: bool,
     /// Something could not be kept.
     lost: bool,
+}
+
+impl Default for Said {
+    fn default() -> Self {
+        let store = RefCell::new(SpooledTempFile::new(MEMORY));
+        Self { store, size: 0, messages: Vec::new(), run: false, lost: false }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -105,26 +119,22 @@ impl Said {
     }
 
     fn one(&self, message: &Saying, give: &mut impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        let mut store = self.store.borrow_mut();
         let mut buffer = vec![0; PIECE];
-        let mut kept = 0;
         for &(start, length) in &message.parts {
-            let mut at = start;
-            while at < start + length {
-                let want = (start + length - at).min((PIECE - kept) as u64) as usize;
-                let size = self.store.read(at, &mut buffer[kept..kept + want])?;
-                if size == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                at += size as u64;
-                let filled = kept + size;
-                // A character may go on in the next piece.
-                let whole = match std::str::from_utf8(&buffer[..filled]) {
-                    Ok(_) => filled,
-                    Err(error) => error.valid_up_to(),
+            let (mut at, end) = (start, start + length);
+            while at < end {
+                let piece = &mut buffer[..(end - at).min(PIECE as u64) as usize];
+                store.seek(SeekFrom::Start(at))?;
+                store.read_exact(piece)?;
+                // The last character may be cut; it comes with the next piece.
+                let whole = match std::str::from_utf8(piece) {
+                    Ok(text) => text,
+                    Err(error) if error.valid_up_to() == 0 => return Err(io::ErrorKind::InvalidData.into()),
+                    Err(error) => std::str::from_utf8(&piece[..error.valid_up_to()]).unwrap_or_default(),
                 };
-                give(std::str::from_utf8(&buffer[..whole]).unwrap_or_default())?;
-                buffer.copy_within(whole..filled, 0);
-                kept = filled - whole;
+                at += whole.len() as u64;
+                give(whole)?;
             }
         }
         Ok(())
@@ -151,11 +161,13 @@ impl Said {
         if text.is_empty() {
             return;
         }
-        let Ok(start) = self.store.push(text.as_bytes()) else {
+        let store = self.store.get_mut();
+        let (start, length) = (self.size, text.len() as u64);
+        if store.seek(SeekFrom::Start(start)).and_then(|_| store.write_all(text.as_bytes())).is_err() {
             self.lost = true;
             return;
-        };
-        let length = text.len() as u64;
+        }
+        self.size += length;
         match self.messages[at].parts.last_mut() {
             Some((last, size)) if *last + *size == start => *size += length,
             _ => self.messages[at].parts.push((start, length)),
@@ -226,6 +238,6 @@ mod tests {
             said.append(Some("n"), "-");
         }
         assert_eq!(all(&said), format!("{}\n\n{}", piece.repeat(40), "-".repeat(40)));
-        assert!(!said.is_cut() && said.store.len() > 4 << 20);
+        assert!(!said.is_cut() && said.size > MEMORY as u64 && said.store.borrow().is_rolled());
     }
 }

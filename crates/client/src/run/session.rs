@@ -5,16 +5,6 @@ use crate::journal::{Entry, Taken, take_up};
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, ConfigValue, NewSessionRequest};
 
-pub(super) use crate::login::is_needed as wants_login;
-
-/// What came of asking for a session.
-pub(super) enum Got {
-    /// A session.
-    Session(Opened),
-    /// The agent has to be started anew.
-    Reconnect,
-}
-
 /// A session that is open.
 pub(super) struct Opened {
     pub(super) session: Session,
@@ -67,10 +57,13 @@ fn roots(plan: &Plan, agent: &AgentHandle) -> Vec<String> {
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
+/// What stands before the agent's own words.
+pub(crate) const LOG_IN_FIRST: &str = "the agent wants you to log in first: ";
+
 /// The failure that says how to log in.
 pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<Failure> {
     let methods = agent.auth_methods().to_vec();
-    let mut failure = Failure::new(Ending::LoginNeeded, phase, format!("the agent wants you to log in first: {why}"));
+    let mut failure = Failure::new(Ending::LoginNeeded, phase, format!("{LOG_IN_FIRST}{why}"));
     failure.hint = match methods.first() {
         // Some agents say themselves what to type; a second way would only confuse.
         _ if why.contains("tieline agent login ") || why.contains("refused the key in ") => None,
@@ -83,29 +76,27 @@ pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<
 
 /// Switches mode and model and sets options.
 pub(super) async fn set_up(plan: &Plan, session: &Session) -> Result<(), Box<Failure>> {
+    let of = |category| move |option: &ConfigOption| option.category.as_ref() == Some(&category);
     if let Some(mode) = &plan.mode {
-        let options = session.options();
-        let option = options.iter().find(|option| option.category == Some(ConfigCategory::Mode));
+        let option = session.options().into_iter().find(of(ConfigCategory::Mode));
         set(session, option, "mode", mode).await?;
     }
     if let Some(model) = &plan.model {
-        let options = session.options();
-        let option = options.iter().find(|option| option.category == Some(ConfigCategory::Model));
+        let option = session.options().into_iter().find(of(ConfigCategory::Model));
         set(session, option, "model", model).await?;
     }
     for (id, value) in &plan.options {
         let options = session.options();
-        let option = options.iter().find(|option| option.config_id == *id);
-        if option.is_none() {
+        let Some(at) = options.iter().position(|option| option.config_id == *id) else {
             let known: Vec<&str> = options.iter().map(|option| option.config_id.as_str()).collect();
             return Err(wrong(format!("the agent has no option `{id}`"), &known));
-        }
-        set(session, option, id, value).await?;
+        };
+        set(session, options.into_iter().nth(at), id, value).await?;
     }
     Ok(())
 }
 
-async fn set(session: &Session, option: Option<&ConfigOption>, what: &str, wanted: &str) -> Result<(), Box<Failure>> {
+async fn set(session: &Session, option: Option<ConfigOption>, what: &str, wanted: &str) -> Result<(), Box<Failure>> {
     let Some(option) = option else { return Err(wrong(format!("this agent offers no {what} to choose"), &[])) };
     let value = match &option.kind {
         ConfigKind::Select(select) => {

@@ -35,9 +35,10 @@ use tieline_schema::{EnvVariable, HttpHeader, McpHttp, McpServer, McpStdio, Prot
 const DAY: Duration = Duration::from_hours(24);
 
 /// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Origin {
     /// Tieline itself.
+    #[default]
     BuiltIn,
     /// A line of a file.
     File(PathBuf, usize),

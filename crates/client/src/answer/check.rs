@@ -1,17 +1,17 @@
-//! Checks a value against a schema that was read before.
+//! Checks a value against a schema that was read before: one keyword after the other.
 
-use super::verify::pointer;
-use super::{Misfit, Schema, at};
+use super::{Misfit, Schema};
+use crate::answer::verify::pointer;
 use serde_json::{Map, Number, Value};
+use std::cmp::Ordering;
 use tieline_host::text::cut;
 
 /// How much of a place, or of what is wrong there, is told.
 const MAX_TOLD_CHARS: usize = 300;
-
 /// References that lead in a circle end here, long before the stack does.
-const DEPTH: u32 = 300;
+const MAX_DEPTH: u32 = 300;
 /// A check that takes more steps is given up.
-const STEPS: u64 = 20_000_000;
+const MAX_STEPS: u64 = 20_000_000;
 
 type Fits = Result<(), Misfit>;
 
@@ -19,11 +19,7 @@ pub(super) fn check(schema: &Schema, value: &Value) -> Fits {
     let mut work = Work { schema, place: Vec::new(), depth: 0, steps: 0 };
     let fits = work.fits(&schema.root, value);
     // Whatever was found before, it was not all.
-    if work.steps > STEPS || work.depth > DEPTH {
-        Err(Misfit { place: String::new(), why: TOO_MUCH.into() })
-    } else {
-        fits
-    }
+    if work.is_too_much() { Err(Misfit { place: String::new(), why: TOO_MUCH.into() }) } else { fits }
 }
 
 const TOO_MUCH: &str = "can't be checked: that goes too deep, or takes too long";
@@ -44,30 +40,44 @@ pub(super) fn count(value: &Value) -> Option<u64> {
     })
 }
 
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn map(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
 impl<'s> Work<'s> {
     fn misfit<T>(&self, why: impl Into<String>) -> Result<T, Misfit> {
         let place = self.place.iter().fold(String::new(), |place, step| place + "/" + step);
         Err(Misfit { place: cut(&place, MAX_TOLD_CHARS), why: cut(&why.into(), MAX_TOLD_CHARS) })
     }
 
-    /// True if the work is too much.
-    fn step(&mut self, more: u64) -> bool {
-        self.steps = self.steps.saturating_add(more);
-        self.steps > STEPS || self.depth > DEPTH
+    /// A misfit unless all is well.
+    fn must(&self, is_well: bool, why: impl FnOnce() -> String) -> Fits {
+        if is_well { Ok(()) } else { self.misfit(why()) }
+    }
+
+    fn is_too_much(&self) -> bool {
+        self.steps > MAX_STEPS || self.depth > MAX_DEPTH
     }
 
     fn fits(&mut self, schema: &'s Value, value: &Value) -> Fits {
         self.depth += 1;
-        if self.step(1) {
+        self.steps += 1;
+        if self.is_too_much() {
             // The depth stays, so that everything above gives up, too.
             return self.misfit(TOO_MUCH);
         }
         let fits = match schema {
             Value::Bool(false) => self.misfit("must not be there"),
-            Value::Object(keywords) => self.object(keywords, value),
+            Value::Object(keywords) => {
+                keywords.iter().try_for_each(|(key, demand)| self.keyword(key, demand, keywords, value))
+            }
             _ => Ok(()),
         };
-        if self.depth <= DEPTH {
+        if self.depth <= MAX_DEPTH {
             self.depth -= 1;
         }
         fits
@@ -80,208 +90,170 @@ impl<'s> Work<'s> {
         fits
     }
 
-    fn object(&mut self, keywords: &'s Map<String, Value>, value: &Value) -> Fits {
-        if let Some(target) = keywords.get("$ref").and_then(Value::as_str)
-            && let Some(target) = pointer(target).and_then(|pointer| at(&self.schema.root, &pointer))
-        {
-            self.fits(target, value)?;
-        }
-        self.any_value(keywords, value)?;
-        match value {
-            Value::Number(number) => self.number(keywords, number)?,
-            Value::String(text) => self.text(keywords, text)?,
-            Value::Array(items) => self.list(keywords, items)?,
-            Value::Object(members) => self.members(keywords, members, value)?,
-            Value::Null | Value::Bool(_) => {}
-        }
-        self.several(keywords, value)
+    /// How many of the schemas a value fits.
+    fn fitting(&mut self, schemas: &'s Value, value: &Value) -> usize {
+        list(schemas).iter().filter(|schema| self.fits(schema, value).is_ok()).count()
     }
 
-    fn any_value(&mut self, keywords: &Map<String, Value>, value: &Value) -> Fits {
-        if let Some(types) = keywords.get("type") {
-            let names = types.as_array().map_or(std::slice::from_ref(types), Vec::as_slice);
-            if !names.iter().filter_map(Value::as_str).any(|name| is_a(value, name)) {
-                let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-                return self.misfit(format!("is of the type {}, must be {}", type_of(value), names.join(" or ")));
+    /// What one keyword demands of a value. Most are about values of one type, and others are as they like.
+    fn keyword(&mut self, key: &str, demand: &'s Value, beside: &'s Map<String, Value>, value: &Value) -> Fits {
+        match (key, value) {
+            ("$ref", _) => match demand.as_str().and_then(pointer).and_then(|place| self.schema.root.pointer(&place)) {
+                Some(target) => self.fits(target, value),
+                None => Ok(()),
+            },
+            ("type", _) => {
+                let names: Vec<&str> = demand.as_str().into_iter().chain(texts(demand)).collect();
+                let why = || format!("is of the type {}, must be {}", type_of(value), names.join(" or "));
+                self.must(names.iter().any(|name| is_a(value, name)), why)
             }
+            ("enum", _) => {
+                let found = list(demand).iter().any(|choice| same(choice, value));
+                self.must(found, || format!("must be one of {demand}"))
+            }
+            ("const", _) => self.must(same(demand, value), || format!("must be {demand}")),
+            ("maximum", Value::Number(is)) => self.bound(is, demand, "at most", Ordering::is_le),
+            ("minimum", Value::Number(is)) => self.bound(is, demand, "at least", Ordering::is_ge),
+            ("exclusiveMaximum", Value::Number(is)) => self.bound(is, demand, "less than", Ordering::is_lt),
+            ("exclusiveMinimum", Value::Number(is)) => self.bound(is, demand, "more than", Ordering::is_gt),
+            ("multipleOf", Value::Number(is)) => {
+                let fits = demand.as_number().is_none_or(|step| is_multiple(is, step));
+                self.must(fits, || format!("is {is}, must be a multiple of {demand}"))
+            }
+            ("minLength" | "maxLength", Value::String(text)) => {
+                self.many(key, demand, text.chars().count(), "characters")
+            }
+            ("minItems" | "maxItems", Value::Array(items)) => self.many(key, demand, items.len(), "items"),
+            ("minProperties" | "maxProperties", Value::Object(members)) => {
+                self.many(key, demand, members.len(), "members")
+            }
+            ("pattern", Value::String(text)) => {
+                let pattern = demand.as_str().unwrap_or_default();
+                self.must(self.matches(pattern, text), || format!("does not match `{pattern}`"))
+            }
+            ("allOf", _) => list(demand).iter().try_for_each(|schema| self.fits(schema, value)),
+            ("anyOf", _) => {
+                let mut last = Ok(());
+                let found = list(demand).iter().any(|schema| {
+                    last = self.fits(schema, value);
+                    last.is_ok()
+                });
+                match last {
+                    Err(misfit) if !found => {
+                        let many = list(demand).len();
+                        self.misfit(format!("fits none of the {many} in `anyOf` (the last: {misfit})"))
+                    }
+                    _ => Ok(()),
+                }
+            }
+            ("oneOf", _) => {
+                let (fitting, many) = (self.fitting(demand, value), list(demand).len());
+                self.must(fitting == 1, || format!("fits {fitting} of the {many} in `oneOf`, must fit one"))
+            }
+            ("not", _) => {
+                let fits = self.fits(demand, value).is_ok();
+                self.must(!fits, || "fits what it must not (`not`)".to_owned())
+            }
+            ("if", _) => {
+                let way = if self.fits(demand, value).is_ok() { "then" } else { "else" };
+                beside.get(way).map_or(Ok(()), |schema| self.fits(schema, value))
+            }
+            _ => self.parts(key, demand, beside, value),
         }
-        if let Some(Value::Array(choices)) = keywords.get("enum")
-            && !choices.iter().any(|choice| same(choice, value))
-        {
-            return self.misfit(format!("must be one of {}", Value::from(choices.clone())));
-        }
-        match keywords.get("const") {
-            Some(only) if !same(only, value) => self.misfit(format!("must be {only}")),
+    }
+
+    /// The same for keywords about the parts of a value.
+    fn parts(&mut self, key: &str, demand: &'s Value, beside: &'s Map<String, Value>, value: &Value) -> Fits {
+        match (key, value) {
+            ("prefixItems", Value::Array(items)) => {
+                let mut pairs = list(demand).iter().zip(items).enumerate();
+                pairs.try_for_each(|(number, (schema, item))| self.inside(number.to_string(), schema, item))
+            }
+            ("items", Value::Array(items)) => {
+                let first = beside.get("prefixItems").map_or(0, |first| list(first).len());
+                let mut rest = items.iter().enumerate().skip(first);
+                rest.try_for_each(|(number, item)| self.inside(number.to_string(), demand, item))
+            }
+            ("uniqueItems", Value::Array(items)) if *demand == Value::Bool(true) => self.unique(items),
+            ("contains", Value::Array(items)) => {
+                let fitting = items.iter().filter(|item| self.fits(demand, item).is_ok()).count() as u64;
+                let of = |key| beside.get(key).and_then(count);
+                let wanted = of("minContains").unwrap_or(1)..=of("maxContains").unwrap_or(u64::MAX);
+                self.must(wanted.contains(&fitting), || format!("has {fitting} items that fit `contains`"))
+            }
+            ("required", Value::Object(members)) => match lacking(demand, members) {
+                Some(name) => self.misfit(format!("lacks `{name}`")),
+                None => Ok(()),
+            },
+            ("dependentRequired", Value::Object(members)) => {
+                let lacks = |(name, needed): (&'s String, &'s Value)| Some((name, lacking(needed, members)?));
+                match map(demand).filter(|(name, _)| members.contains_key(*name)).find_map(lacks) {
+                    Some((name, lacking)) => self.misfit(format!("has `{name}` and lacks `{lacking}`")),
+                    None => Ok(()),
+                }
+            }
+            ("dependentSchemas", Value::Object(members)) => {
+                let mut there = map(demand).filter(|(name, _)| members.contains_key(*name));
+                there.try_for_each(|(_, schema)| self.fits(schema, value))
+            }
+            ("properties", Value::Object(members)) => {
+                let mut named = map(demand).filter_map(|(name, schema)| Some((name, schema, members.get(name)?)));
+                named.try_for_each(|(name, schema, member)| self.inside(name, schema, member))
+            }
+            ("patternProperties", Value::Object(members)) => members.iter().try_for_each(|(name, member)| {
+                let named: Vec<_> = map(demand).filter(|(pattern, _)| self.matches(pattern, name)).collect();
+                named.into_iter().try_for_each(|(_, schema)| self.inside(name, schema, member))
+            }),
+            ("additionalProperties", Value::Object(members)) => members.iter().try_for_each(|(name, member)| {
+                let named = beside.get("properties").is_some_and(|named| named.get(name).is_some());
+                let mut patterns = beside.get("patternProperties").into_iter().flat_map(map);
+                let known = named || patterns.any(|(pattern, _)| self.matches(pattern, name));
+                if known { Ok(()) } else { self.inside(name, demand, member) }
+            }),
+            ("propertyNames", Value::Object(members)) => {
+                members.keys().try_for_each(|name| self.inside(name, demand, &Value::from(name.as_str())))
+            }
             _ => Ok(()),
         }
     }
 
-    fn number(&mut self, keywords: &Map<String, Value>, number: &Number) -> Fits {
-        use std::cmp::Ordering::{Greater, Less};
-        let of = |key: &str| keywords.get(key).and_then(Value::as_number);
-        for (key, words, wrong) in [
-            ("maximum", "at most", &[Greater][..]),
-            ("minimum", "at least", &[Less]),
-            ("exclusiveMaximum", "less than", &[Greater, std::cmp::Ordering::Equal]),
-            ("exclusiveMinimum", "more than", &[Less, std::cmp::Ordering::Equal]),
-        ] {
-            if let Some(limit) = of(key)
-                && wrong.contains(&compare(number, limit))
-            {
-                return self.misfit(format!("is {number}, must be {words} {limit}"));
-            }
-        }
-        match of("multipleOf") {
-            Some(step) if !is_multiple(number, step) => {
-                self.misfit(format!("is {number}, must be a multiple of {step}"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn text(&mut self, keywords: &Map<String, Value>, text: &str) -> Fits {
-        self.many(keywords, ["minLength", "maxLength"], "characters", || text.chars().count())?;
-        match keywords.get("pattern").and_then(Value::as_str) {
-            Some(pattern) if !self.matches(pattern, text) => self.misfit(format!("does not match `{pattern}`")),
-            _ => Ok(()),
-        }
+    fn bound(&self, is: &Number, demand: &Value, words: &str, fits: fn(Ordering) -> bool) -> Fits {
+        let within = demand.as_number().is_none_or(|limit| fits(compare(is, limit)));
+        self.must(within, || format!("is {is}, must be {words} {demand}"))
     }
 
     /// Checks how many there are.
-    fn many(
-        &self,
-        keywords: &Map<String, Value>,
-        [least, most]: [&str; 2],
-        what: &str,
-        there: impl Fn() -> usize,
-    ) -> Fits {
-        let of = |key| keywords.get(key).and_then(count);
-        let (least, most) = (of(least), of(most));
-        if least.is_none() && most.is_none() {
-            return Ok(());
-        }
-        let there = there() as u64;
-        if let Some(least) = least.filter(|least| there < *least) {
-            return self.misfit(format!("has {there} {what}, must have at least {least}"));
-        }
-        match most.filter(|most| there > *most) {
-            Some(most) => self.misfit(format!("has {there} {what}, must have at most {most}")),
-            None => Ok(()),
-        }
+    fn many(&self, key: &str, demand: &Value, there: usize, what: &str) -> Fits {
+        let (there, limit) = (there as u64, count(demand).unwrap_or_default());
+        let (fits, words) = if key.starts_with("min") { (there >= limit, "least") } else { (there <= limit, "most") };
+        self.must(fits, || format!("has {there} {what}, must have at {words} {limit}"))
     }
 
     fn matches(&self, pattern: &str, text: &str) -> bool {
         self.schema.patterns.get(pattern).is_some_and(|regex| regex.is_match(text))
     }
 
-    fn list(&mut self, keywords: &'s Map<String, Value>, items: &[Value]) -> Fits {
-        self.many(keywords, ["minItems", "maxItems"], "items", || items.len())?;
-        let first = keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    fn unique(&mut self, items: &[Value]) -> Fits {
         for (number, item) in items.iter().enumerate() {
-            if let Some(schema) = first.get(number).or_else(|| keywords.get("items")) {
-                self.inside(number.to_string(), schema, item)?;
+            self.steps = self.steps.saturating_add(number as u64);
+            if self.is_too_much() {
+                return self.misfit(TOO_MUCH);
             }
-        }
-        if keywords.get("uniqueItems") == Some(&Value::Bool(true)) {
-            for (number, item) in items.iter().enumerate() {
-                if self.step(number as u64) {
-                    return self.misfit(TOO_MUCH);
-                }
-                if let Some(before) = items[..number].iter().position(|before| same(before, item)) {
-                    return self.misfit(format!("has the same item twice, at {before} and {number}"));
-                }
-            }
-        }
-        if let Some(schema) = keywords.get("contains") {
-            let fitting = items.iter().filter(|item| self.fits(schema, item).is_ok()).count() as u64;
-            let of = |key| keywords.get(key).and_then(count);
-            let (least, most) = (of("minContains").unwrap_or(1), of("maxContains").unwrap_or(u64::MAX));
-            if fitting < least || fitting > most {
-                return self.misfit(format!("has {fitting} items that fit `contains`"));
+            if let Some(before) = items[..number].iter().position(|before| same(before, item)) {
+                return self.misfit(format!("has the same item twice, at {before} and {number}"));
             }
         }
         Ok(())
     }
+}
 
-    fn members(&mut self, keywords: &'s Map<String, Value>, members: &Map<String, Value>, value: &Value) -> Fits {
-        self.many(keywords, ["minProperties", "maxProperties"], "members", || members.len())?;
-        let missing = |names: &Value| {
-            let names = names.as_array().into_iter().flatten().filter_map(Value::as_str);
-            names.filter(|name| !members.contains_key(*name)).map(str::to_owned).next()
-        };
-        if let Some(name) = keywords.get("required").and_then(missing) {
-            return self.misfit(format!("lacks `{name}`"));
-        }
-        for (name, needed) in keywords.get("dependentRequired").and_then(Value::as_object).into_iter().flatten() {
-            if let Some(lacking) = missing(needed).filter(|_| members.contains_key(name)) {
-                return self.misfit(format!("has `{name}` and lacks `{lacking}`"));
-            }
-        }
-        for (name, schema) in keywords.get("dependentSchemas").and_then(Value::as_object).into_iter().flatten() {
-            if members.contains_key(name) {
-                self.fits(schema, value)?;
-            }
-        }
-        let map = |key: &str| keywords.get(key).and_then(Value::as_object);
-        let (named, patterned) = (map("properties"), map("patternProperties"));
-        for (name, member) in members {
-            if let Some(schema) = keywords.get("propertyNames") {
-                self.inside(name, schema, &Value::from(name.as_str()))?;
-            }
-            let mut known = false;
-            if let Some(schema) = named.and_then(|named| named.get(name)) {
-                known = true;
-                self.inside(name, schema, member)?;
-            }
-            for (pattern, schema) in patterned.into_iter().flatten() {
-                if self.matches(pattern, name) {
-                    known = true;
-                    self.inside(name, schema, member)?;
-                }
-            }
-            if let Some(schema) = keywords.get("additionalProperties").filter(|_| !known) {
-                self.inside(name, schema, member)?;
-            }
-        }
-        Ok(())
-    }
+fn texts(value: &Value) -> impl Iterator<Item = &str> {
+    list(value).iter().filter_map(Value::as_str)
+}
 
-    fn several(&mut self, keywords: &'s Map<String, Value>, value: &Value) -> Fits {
-        let list = |key: &str| keywords.get(key).and_then(Value::as_array);
-        for schema in list("allOf").into_iter().flatten() {
-            self.fits(schema, value)?;
-        }
-        if let Some(schemas) = list("anyOf") {
-            let mut found = Ok(());
-            for schema in schemas {
-                found = self.fits(schema, value);
-                if found.is_ok() {
-                    break;
-                }
-            }
-            if let Err(misfit) = found {
-                return self.misfit(format!("fits none of the {} in `anyOf` (the last: {misfit})", schemas.len()));
-            }
-        }
-        if let Some(schemas) = list("oneOf") {
-            let fitting = schemas.iter().filter(|schema| self.fits(schema, value).is_ok()).count();
-            if fitting != 1 {
-                return self.misfit(format!("fits {fitting} of the {} in `oneOf`, must fit one", schemas.len()));
-            }
-        }
-        if let Some(schema) = keywords.get("not")
-            && self.fits(schema, value).is_ok()
-        {
-            return self.misfit("fits what it must not (`not`)");
-        }
-        if let Some(condition) = keywords.get("if") {
-            let way = if self.fits(condition, value).is_ok() { "then" } else { "else" };
-            if let Some(schema) = keywords.get(way) {
-                self.fits(schema, value)?;
-            }
-        }
-        Ok(())
-    }
+/// The first of the names that is not there.
+fn lacking<'n>(names: &'n Value, members: &Map<String, Value>) -> Option<&'n str> {
+    texts(names).find(|name| !members.contains_key(*name))
 }
 
 fn is_a(value: &Value, name: &str) -> bool {

@@ -89,8 +89,3 @@ fn unfenced(text: &str) -> Option<&str> {
     let fits = ticks >= 3 && matches!(language.trim(), "" | "json" | "JSON" | "jsonc" | "json5");
     rest.strip_suffix(fence).filter(|inner| fits && (inner.is_empty() || inner.ends_with('\n')))
 }
-
-/// The value at a JSON pointer as it stands behind `#`, with its escapes.
-fn at<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
-    root.pointer(pointer)
-}

@@ -1,26 +1,68 @@
 //! Reads a schema before it is used: every keyword is known and has the shape it must have, every reference leads somewhere.
 
-use super::{at, pattern};
+use super::check::count;
+use super::pattern;
 use regex::Regex;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
-/// Words about a value; they demand nothing.
-const NOTES: [&str; 12] = [
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "$comment",
-    "contentEncoding",
-    "contentMediaType",
-    "contentSchema",
-    "format",
+
+/// What a keyword must be.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    /// Words about a value; they demand nothing.
+    Note,
+    /// For the whole schema, at its top.
+    Top,
+    /// Schemas that references lead to.
+    Definitions,
+    Reference,
+    Format,
+    Any,
+    Bool,
+    Types,
+    List,
+    Number,
+    Positive,
+    Count,
+    Pattern,
+    Names,
+    NamesByName,
+    Schema,
+    Schemas,
+    SchemasByName,
+    SchemasByPattern,
+}
+
+/// Every keyword that is known.
+const KEYWORDS: &[(Shape, &[&str])] = &[
+    (Shape::Note, &["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"]),
+    (Shape::Note, &["contentEncoding", "contentMediaType", "contentSchema"]),
+    (Shape::Top, &["$schema", "$id"]),
+    (Shape::Definitions, &["$defs", "definitions"]),
+    (Shape::Reference, &["$ref"]),
+    (Shape::Format, &["format"]),
+    (Shape::Any, &["const"]),
+    (Shape::Bool, &["uniqueItems"]),
+    (Shape::Types, &["type"]),
+    (Shape::List, &["enum"]),
+    (Shape::Number, &["maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"]),
+    (Shape::Positive, &["multipleOf"]),
+    (Shape::Count, &["maxLength", "minLength", "maxItems", "minItems", "maxContains", "minContains"]),
+    (Shape::Count, &["maxProperties", "minProperties"]),
+    (Shape::Pattern, &["pattern"]),
+    (Shape::Names, &["required"]),
+    (Shape::NamesByName, &["dependentRequired"]),
+    (Shape::Schema, &["items", "contains", "additionalProperties", "propertyNames", "not", "if", "then", "else"]),
+    (Shape::Schemas, &["allOf", "anyOf", "oneOf", "prefixItems"]),
+    (Shape::SchemasByName, &["properties", "dependentSchemas"]),
+    (Shape::SchemasByPattern, &["patternProperties"]),
 ];
+
+fn shape_of(key: &str) -> Option<Shape> {
+    KEYWORDS.iter().find(|(_, keys)| keys.contains(&key)).map(|(shape, _)| *shape)
+}
 
 /// What was found while a schema was read.
 #[derive(Default)]
@@ -42,7 +84,7 @@ pub(super) fn verify(root: &Value) -> Result<Verified, String> {
     }
     verified.schema(root, "")?;
     while let Some(place) = verified.wanted.pop() {
-        let target = at(root, &place).ok_or_else(|| format!("there is nothing at `#{place}`"))?;
+        let target = root.pointer(&place).ok_or_else(|| format!("there is nothing at `#{place}`"))?;
         if !verified.places.contains(&place) {
             verified.schema(target, &place)?;
         }
@@ -76,76 +118,64 @@ impl Verified {
     }
 
     fn keyword(&mut self, key: &str, value: &Value, place: &str) -> Result<(), String> {
-        let must = |what: &str| format!("`#{place}` must be {what}");
-        match key {
-            "type" => {
+        let must = |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("`#{place}` must be {what}")) };
+        let text = || value.as_str().ok_or_else(|| format!("`#{place}` must be a text"));
+        match shape_of(key) {
+            Some(Shape::Note | Shape::Any) => Ok(()),
+            Some(Shape::Top) if !place[1..].contains('/') => Ok(()),
+            None | Some(Shape::Top) => Err(format!("the keyword `{key}` (at `#{place}`) is not known here")),
+            Some(Shape::Bool) => must(value.is_boolean(), "true or false"),
+            Some(Shape::Types) => {
                 let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
                 let known = |name: &Value| name.as_str().is_some_and(|name| TYPES.contains(&name));
-                if names.is_empty() || !names.iter().all(known) {
-                    return Err(must("the name of a type, or a list of names"));
-                }
+                must(!names.is_empty() && names.iter().all(known), "the name of a type, or a list of names")
             }
-            "enum" if value.is_array() => {}
-            "enum" => return Err(must("a list")),
-            "const" => {}
-            "multipleOf" if value.as_f64().is_some_and(|number| number > 0.0) => {}
-            "multipleOf" => return Err(must("a number above 0")),
-            "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" if value.is_number() => {}
-            "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" => return Err(must("a number")),
-            "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties" | "maxContains"
-            | "minContains" => {
-                super::check::count(value).ok_or_else(|| must("a whole number, 0 or more"))?;
+            Some(Shape::List) => must(value.is_array(), "a list"),
+            Some(Shape::Number) => must(value.is_number(), "a number"),
+            Some(Shape::Positive) => must(value.as_f64().is_some_and(|number| number > 0.0), "a number above 0"),
+            Some(Shape::Count) => must(count(value).is_some(), "a whole number, 0 or more"),
+            Some(Shape::Pattern) => self.pattern(text()?, place),
+            Some(Shape::Names) => must(are_names(value), "a list of names"),
+            Some(Shape::NamesByName) => {
+                let fits = value.as_object().is_some_and(|map| map.values().all(are_names));
+                must(fits, "an object with lists of names")
             }
-            "uniqueItems" if value.is_boolean() => {}
-            "uniqueItems" => return Err(must("true or false")),
-            "pattern" => {
-                let text = value.as_str().ok_or_else(|| must("a text"))?;
-                self.pattern(text, place)?;
+            Some(Shape::Schema) if key == "items" && value.is_array() => {
+                Err(format!("`#{place}` is a list; write it as `prefixItems`"))
             }
-            "required" => {
-                names(value).ok_or_else(|| must("a list of names"))?;
+            Some(Shape::Schema) => self.schema(value, place),
+            Some(Shape::Schemas) => {
+                let list = value.as_array().map_or(&[][..], Vec::as_slice);
+                must(!list.is_empty(), "a list of schemas")?;
+                let mut list = list.iter().enumerate();
+                list.try_for_each(|(number, one)| self.schema(one, &format!("{place}/{number}")))
             }
-            "dependentRequired" => {
-                let all = value.as_object().is_some_and(|map| map.values().all(|list| names(list).is_some()));
-                all.then_some(()).ok_or_else(|| must("an object with lists of names"))?;
-            }
-            "items" if value.is_array() => return Err(format!("`#{place}` is a list; write it as `prefixItems`")),
-            "items" | "contains" | "additionalProperties" | "propertyNames" | "not" | "if" | "then" | "else" => {
-                self.schema(value, place)?;
-            }
-            "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
-                let list = value.as_array().filter(|list| !list.is_empty()).ok_or_else(|| must("a list of schemas"))?;
-                for (number, one) in list.iter().enumerate() {
-                    self.schema(one, &format!("{place}/{number}"))?;
-                }
-            }
-            "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
-                let map: &Map<String, Value> = value.as_object().ok_or_else(|| must("an object"))?;
-                for (name, one) in map {
-                    if key == "patternProperties" {
+            Some(shape @ (Shape::SchemasByName | Shape::SchemasByPattern | Shape::Definitions)) => {
+                must(value.is_object(), "an object")?;
+                for (name, one) in value.as_object().into_iter().flatten() {
+                    if shape == Shape::SchemasByPattern {
                         self.pattern(name, place)?;
                     }
                     self.schema(one, &format!("{place}/{}", step(name)))?;
                 }
+                Ok(())
             }
-            "$ref" => {
-                let text = value.as_str().ok_or_else(|| must("a text"))?;
+            Some(Shape::Reference) => {
+                let text = text()?;
                 let pointer = pointer(text).ok_or_else(|| {
                     format!("`#{place}` leads out of the file (`{text}`); only `#` and `#/…` can be used here")
                 })?;
                 self.wanted.push(pointer);
+                Ok(())
             }
-            "$schema" | "$id" if !place[1..].contains('/') => {}
-            "format" => {
-                let name = value.as_str().ok_or_else(|| must("a text"))?;
+            Some(Shape::Format) => {
+                let name = text()?;
                 if !self.formats.iter().any(|known| known == name) {
                     self.formats.push(name.to_owned());
                 }
+                Ok(())
             }
-            note if NOTES.contains(&note) => {}
-            _ => return Err(format!("the keyword `{key}` (at `#{place}`) is not known here")),
         }
-        Ok(())
     }
 
     fn pattern(&mut self, text: &str, place: &str) -> Result<(), String> {
@@ -159,11 +189,12 @@ impl Verified {
 
 /// True for keywords that demand something beside a reference.
 fn is_demand(key: &str) -> bool {
-    !matches!(key, "$ref" | "$schema" | "$id" | "$defs" | "definitions") && !NOTES.contains(&key)
+    use Shape::{Definitions, Format, Note, Reference, Top};
+    !matches!(shape_of(key), Some(Definitions | Format | Note | Reference | Top))
 }
 
-fn names(value: &Value) -> Option<Vec<&str>> {
-    value.as_array()?.iter().map(Value::as_str).collect()
+fn are_names(value: &Value) -> bool {
+    value.as_array().is_some_and(|names| names.iter().all(Value::is_string))
 }
 
 /// A name as a step of a JSON pointer.
@@ -177,17 +208,5 @@ pub(super) fn pointer(reference: &str) -> Option<String> {
     if !(fragment.is_empty() || fragment.starts_with('/')) {
         return None;
     }
-    let mut bytes = Vec::with_capacity(fragment.len());
-    let mut rest = fragment.as_bytes();
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        if *byte == b'%' {
-            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &rest[2..];
-        } else {
-            bytes.push(*byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    percent_encoding::percent_decode_str(fragment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
 }

@@ -1,5 +1,5 @@
-//! Between the agent and the services: a question waits until all is shown that came before it, what was decided is written
-//! down before the agent is told, and the watch over the files of the turn hears what is allowed and written.
+//! Between the agent and the services: what was decided is written down before the agent is told, and the watch over the
+//! files of the turn hears what is allowed and written.
 
 use super::Notes;
 use super::journal_writer::JournalWriter;

@@ -103,20 +103,6 @@ impl Notes {
         self.state().in_turn = is_read;
     }
 
-    /// Waits until everything is shown that came before a question. Where nobody reads there is nothing to wait for.
-    pub(super) async fn question(&self) {
-        let (told, shown) = oneshot::channel();
-        {
-            let mut state = self.state();
-            if !state.in_turn {
-                return;
-            }
-            state.push(Note::Question(told));
-        }
-        self.0.wake.notify_waiters();
-        let _ = shown.await;
-    }
-
     /// The next decision that is not written down yet.
     pub(super) fn decision(&self) -> Option<Record> {
         self.state().decisions.pop_front()
@@ -157,5 +143,21 @@ impl Observer for Notes {
         state.push(Note::Done(event.clone()));
         drop(state);
         self.0.wake.notify_waiters();
+    }
+
+    fn asking(&self) -> crate::Future<'_, ()> {
+        Box::pin(async {
+            let (told, shown) = oneshot::channel();
+            {
+                let mut state = self.state();
+                // Where nobody reads there is nothing to wait for.
+                if !state.in_turn {
+                    return;
+                }
+                state.push(Note::Question(told));
+            }
+            self.0.wake.notify_waiters();
+            let _ = shown.await;
+        })
     }
 }

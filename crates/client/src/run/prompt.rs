@@ -1,6 +1,6 @@
 //! The prompt: words, files and pictures, read before the agent starts and shaped as the agent can take them.
 
-use std::fmt::Write as _;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use tieline::schema::{
@@ -13,6 +13,9 @@ const EMBED: u64 = 256 * 1024;
 const STREAM: u64 = 1024 * 1024;
 /// A larger picture is refused.
 const PICTURE: u64 = 20 * 1024 * 1024;
+
+/// What an address can't have in it as it is.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The address of what came through a pipe.
 const PIPE: &str = "stdin:";
@@ -137,15 +140,7 @@ fn link(path: &Path, size: u64, mime: Option<&str>) -> ContentBlock {
 
 /// The `file:` address of an absolute path.
 fn uri(path: &Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in path.to_string_lossy().bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
-            uri.push(char::from(byte));
-        } else {
-            let _ = write!(uri, "%{byte:02X}");
-        }
-    }
-    uri
+    format!("file://{}", utf8_percent_encode(&path.to_string_lossy(), &ESCAPED))
 }
 
 fn mime_of(bytes: &[u8]) -> Option<&'static str> {

@@ -183,6 +183,11 @@ impl Services {
             since,
         };
         let decider = &self.inner.decider;
+        if decider.name() != NOBODY {
+            for observer in &self.inner.observers {
+                observer.asking().await;
+            }
+        }
         (decider.decide(&question).await, By::Decider(decider.name().to_owned()))
     }
 }

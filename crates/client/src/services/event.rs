@@ -79,6 +79,11 @@ pub enum Event {
 pub trait Observer: Send + Sync + 'static {
     /// Something was done.
     fn event(&self, event: &Event);
+
+    /// A person is about to be asked. May wait until all is shown that came before the question.
+    fn asking(&self) -> crate::Future<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 impl<F: Fn(&Event) + Send + Sync + 'static> Observer for F {

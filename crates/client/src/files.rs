@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use tieline::{Error, Raw, WireError};
-use tieline_host::files::{Expect, Files, Text, Window, Write, Written};
+use tieline_host::files::{Expect, Files, Text, Write, Written};
 use tieline_host::roots::{self, Place, Roots};
 
 /// Text that is on a screen and not saved yet. What it gives is what the agent reads.
@@ -53,12 +53,12 @@ impl Target {
 
     /// Reads lines of a text, counted from 1.
     pub(crate) fn read(&self, line: Option<u32>, limit: Option<u32>) -> roots::Result<String> {
-        self.files.read_text(&self.place, &window(line, limit)).map(|text| text.text)
+        self.whole().map(|text| lines_of(text.text, line, limit))
     }
 
     /// The whole text and which version it is.
     pub(crate) fn whole(&self) -> roots::Result<Text> {
-        self.files.read_text(&self.place, &Window::ALL)
+        self.files.read_text(&self.place)
     }
 
     /// Writes the whole text; creates the file and its folders if need be.
@@ -68,12 +68,11 @@ impl Target {
     }
 }
 
-fn window(line: Option<u32>, limit: Option<u32>) -> Window {
-    Window { line: line.unwrap_or(1) as usize, limit: limit.map(|limit| limit as usize), max_line: None }
-}
-
-/// The same lines of a text that is not on disk.
-pub(crate) fn lines_of(text: &str, line: Option<u32>, limit: Option<u32>) -> String {
+/// Some lines of a text, the first one counted from 1, with their line ends.
+pub(crate) fn lines_of(text: String, line: Option<u32>, limit: Option<u32>) -> String {
+    if line.unwrap_or(1) <= 1 && limit.is_none() {
+        return text;
+    }
     let skip = line.unwrap_or(1).saturating_sub(1) as usize;
     let take = limit.map_or(usize::MAX, |limit| limit as usize);
     text.split_inclusive('\n').skip(skip).take(take).collect()
@@ -99,5 +98,24 @@ pub(crate) fn told(error: &roots::Error, path: &str) -> Error {
         ),
         roots::Error::Io { .. } => Error::Wire(WireError::internal().with("reason", &error.to_string())),
         other => Error::invalid_params(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lines() {
+        for (text, line, limit, want) in [
+            ("a\nb\nc", Some(1), None, "a\nb\nc"),
+            ("a\nb\nc\n", Some(2), Some(1), "b\n"),
+            ("a\r\nb\r\n", None, Some(1), "a\r\n"),
+            ("a\nb\n", Some(0), Some(9), "a\nb\n"),
+            ("a\nb\n", Some(3), None, ""),
+            ("a\nb\n", Some(u32::MAX), Some(u32::MAX), ""),
+            ("a\n", Some(1), Some(0), ""),
+            ("", None, None, ""),
+        ] {
+            assert_eq!(super::lines_of(text.into(), line, limit), want, "{text:?} {line:?} {limit:?}");
+        }
     }
 }

@@ -251,7 +251,7 @@ impl Handler for Services {
         let unsaved = self.inner.unsaved.as_ref().and_then(|unsaved| unsaved.text(&real));
         let was_unsaved = unsaved.is_some();
         let text = match unsaved {
-            Some(text) => files::lines_of(&text, request.line, request.limit),
+            Some(text) => files::lines_of(text, request.line, request.limit),
             None => {
                 let on_disk = blocking(move || target.read(request.line, request.limit)).await?;
                 on_disk.map_err(|error| files::told(&error, path))?

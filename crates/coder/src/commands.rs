@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tieline::agent::{ClientHandle, Turn};
 use tieline::{Command, ContentBlock, Result, StopReason};
-use tieline_host::files::{EntryKind, Files, Limits, Window};
+use tieline_host::files::{EntryKind, Files, Limits};
 use tieline_host::roots;
 use tieline_host::snapshot::{self, Snapshots};
 
@@ -98,7 +98,7 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
                 let limits = Limits { text: MAX_COMMAND_BYTES, ..*files.limits() };
                 let files = files.clone().with_limits(limits);
                 let place = files.roots().resolve(format!("{FOLDER}/{name}.md"));
-                let text = place.and_then(|place| files.read_text(&place, &Window::ALL));
+                let text = place.and_then(|place| files.read_text(&place));
                 text.map(|text| text.text).map_err(|error| error.to_string())
             };
             Project { name: (*name).to_owned(), text }
@@ -219,9 +219,9 @@ fn rules(session: &Conversation, rest: &str) -> String {
 fn last_turn(session: &Conversation) -> std::result::Result<(Arc<Snapshots>, String), ToolError> {
     let snapshots = session.snapshots.as_ref().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
     let turns = snapshots.turns().into_iter().rev();
-    let mut changing = turns.filter(|turn| !snapshot::is_undo(&turn.id) && !snapshots.changed(&turn.id).is_empty());
+    let mut changing = turns.filter(|turn| !snapshot::is_undo(turn) && !snapshots.changed(turn).is_empty());
     let turn = changing.next().ok_or("No turn has changed files that could be restored.")?;
-    Ok((Arc::clone(snapshots), turn.id))
+    Ok((Arc::clone(snapshots), turn))
 }
 
 /// Puts the files of the last turn back, each by the client where it takes files: what it shows must not be of before.

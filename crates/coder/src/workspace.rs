@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::Error;
 use tieline::agent::ClientHandle;
-use tieline_host::files::{Bytes, Expect, Files, Hash, Listing, Version, Window, Write};
+use tieline_host::files::{Bytes, Expect, Files, Hash, Listing, Version, Write};
 use tieline_host::roots::{self, Place, Roots};
 use tieline_host::snapshot::Recorder;
 use tieline_rpc::sync::Lock;
@@ -47,7 +47,7 @@ impl Workspace {
     /// The files below the roots of `files`, recorded for undo.
     pub fn new(files: Files, seen: Seen, client: ClientHandle, recorder: Option<Arc<Recorder>>) -> Self {
         let files = match &recorder {
-            Some(recorder) => files.with_journal(Arc::clone(recorder) as _),
+            Some(recorder) => files.with_journal(Arc::clone(recorder)),
             None => files,
         };
         Self { files, seen, client, recorder }
@@ -119,7 +119,7 @@ impl Workspace {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.disk(place, |files, place| match files.read_text(place, &Window::ALL) {
+        self.disk(place, |files, place| match files.read_text(place) {
             Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
             Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
             Err(error) => Err(error),
@@ -137,7 +137,7 @@ impl Workspace {
 
     /// Which version is on the disk, and its text if it is one.
     async fn on_disk(&self, place: &Place) -> Result<(Option<Version>, Option<String>), ToolError> {
-        self.disk(place, |files, place| match files.read_text(place, &Window::ALL) {
+        self.disk(place, |files, place| match files.read_text(place) {
             Ok(text) => Ok((Some(text.version), Some(text.text))),
             Err(roots::Error::NotFound(_)) => Ok((None, None)),
             Err(_) => files.version(place).map(|version| (version, None)),

@@ -3,22 +3,20 @@
 mod change;
 mod temp;
 mod version;
-mod window;
 mod write;
 
 pub(crate) use change::Found;
 pub use version::{Hash, Version};
-pub use window::{Text, Window};
-pub use write::{Change, Expect, Journal, State, Write, Written};
+pub use write::{Expect, State, Write, Written};
 
 use crate::roots::{Dir, Error, Place, READ, Result, Roots};
+use crate::snapshot::Recorder;
 use rustix::{
     fs::{AtFlags, FileType, Mode, RawMode, readlinkat, statat},
     io::Errno,
 };
 use std::{
     ffi::{OsStr, OsString},
-    fmt,
     fs::{File, Metadata},
     io::{Read as _, Seek as _},
     os::unix::{
@@ -47,18 +45,12 @@ impl Default for Limits {
 }
 
 /// The files below the roots of a session. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Files {
     roots: Roots,
     limits: Limits,
-    journal: Option<Arc<dyn Journal>>,
+    recorder: Option<Arc<Recorder>>,
     swept: Arc<temp::Swept>,
-}
-
-impl fmt::Debug for Files {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").field("roots", &self.roots).field("limits", &self.limits).finish_non_exhaustive()
-    }
 }
 
 /// The bytes of a file and the version they are.
@@ -66,6 +58,15 @@ impl fmt::Debug for Files {
 pub struct Bytes {
     /// What is in the file.
     pub bytes: Vec<u8>,
+    /// Which version that is.
+    pub version: Version,
+}
+
+/// The text of a file and the version it is.
+#[derive(Clone, Debug)]
+pub struct Text {
+    /// What is in the file.
+    pub text: String,
     /// Which version that is.
     pub version: Version,
 }
@@ -108,7 +109,7 @@ pub struct Listing {
 impl Files {
     /// The files below these roots, with the usual limits.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, limits: Limits::default(), journal: None, swept: Arc::default() }
+        Self { roots, limits: Limits::default(), recorder: None, swept: Arc::default() }
     }
 
     /// The same with other limits.
@@ -118,10 +119,10 @@ impl Files {
         self
     }
 
-    /// The same, telling `journal` of each change before it happens.
+    /// The same, recording each change before it happens.
     #[must_use]
-    pub fn with_journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.journal = Some(journal);
+    pub fn with_journal(mut self, recorder: Arc<Recorder>) -> Self {
+        self.recorder = Some(recorder);
         self
     }
 
@@ -146,12 +147,12 @@ impl Files {
         read_up_to(place, self.limits.bytes)
     }
 
-    /// Reads the lines of a text file that the window shows.
-    pub fn read_text(&self, place: &Place, window: &Window) -> Result<Text> {
+    /// Reads a whole text file.
+    pub fn read_text(&self, place: &Place) -> Result<Text> {
         let Bytes { bytes, version } = read_up_to(place, self.limits.text)?;
         let text = String::from_utf8(bytes)
             .map_err(|error| Error::NotText { path: place.real_path(), at: error.utf8_error().valid_up_to() })?;
-        Ok(window.show(text, version))
+        Ok(Text { text, version })
     }
 
     /// Which version is there now; `None` if there is no file.

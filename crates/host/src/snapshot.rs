@@ -12,7 +12,7 @@ pub use hunks::Hunk;
 pub use undo::{Contents, Refused, Undone, Why};
 
 use crate::{
-    files::{Change, Files, Found, Journal, State},
+    files::{Files, Found, State},
     roots::{Error, Place, Result},
 };
 use index::{Disk, Entry, Index, Name};
@@ -34,7 +34,6 @@ const MAX_ENTRIES: usize = 5_000;
 pub struct Snapshots {
     disk: Disk,
     limit: u64,
-    damaged: bool,
     index: Mutex<Index>,
 }
 
@@ -67,15 +66,16 @@ pub struct Made<'a> {
 }
 
 impl<'a> Made<'a> {
-    fn of(change: &Change<'a>) -> Self {
-        let root = change.place.root();
+    /// A change of what was found at a place.
+    pub(crate) fn at(place: &Place, found: Option<&'a Found>, after: State) -> Self {
+        let root = place.root();
         Self {
             root: root.real_path().unwrap_or(root.given_path()).to_path_buf(),
-            path: change.place.relative().to_path_buf(),
-            before: change.before,
-            content: change.content,
-            after: change.after,
-            directories: change.directories,
+            path: place.relative().to_path_buf(),
+            before: Found::state_of(found),
+            content: found.and_then(|found| found.content.as_deref()),
+            after,
+            directories: &[],
             mixed: false,
         }
     }
@@ -115,32 +115,17 @@ pub struct Changed {
     pub kept: bool,
 }
 
-/// A turn that is remembered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnInfo {
-    /// Its name.
-    pub id: String,
-    /// How many files it touched.
-    pub files: usize,
-    /// How many old contents were dropped for want of room.
-    pub dropped: usize,
-}
-
 impl Snapshots {
-    /// Opens a directory of snapshots, made if it isn't there, that holds up to `limit` bytes of old contents.
+    /// Opens a directory of snapshots, made if it isn't there, that holds up to `limit` bytes of old contents. An index that
+    /// can't be read is put aside as `index.damaged`.
     pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
-        let (disk, index, damaged) = Disk::open(dir.into())?;
-        Ok(Arc::new(Self { disk, limit, damaged, index: Mutex::new(index) }))
-    }
-
-    /// Whether the index was unreadable and everything starts anew; the old one lies beside it as `index.damaged`.
-    pub fn was_damaged(&self) -> bool {
-        self.damaged
+        let (disk, index) = Disk::open(dir.into())?;
+        Ok(Arc::new(Self { disk, limit, index: Mutex::new(index) }))
     }
 
     /// Starts to record a turn, or goes on with one.
     pub fn begin(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
-        let known = self.lock().turns.iter().map(|turn| turn.id.clone()).collect();
+        let known = self.turns().into_iter().collect();
         Arc::new(Recorder { snapshots: self.clone(), turn: turn.into(), known })
     }
 
@@ -156,15 +141,8 @@ impl Snapshots {
     }
 
     /// The turns that are remembered, oldest first.
-    pub fn turns(&self) -> Vec<TurnInfo> {
-        let dropped = |entries: &[Entry]| entries.iter().filter(|entry| !entry.kept).count();
-        let turns = &self.lock().turns;
-        let info = |turn: &index::Turn| TurnInfo {
-            id: turn.id.clone(),
-            files: turn.entries.len(),
-            dropped: dropped(&turn.entries),
-        };
-        turns.iter().map(info).collect()
+    pub fn turns(&self) -> Vec<String> {
+        self.lock().turns.iter().map(|turn| turn.id.clone()).collect()
     }
 
     /// The files a turn changed, in the order it first touched them. Those that were undone, or are as they were, are not
@@ -178,14 +156,6 @@ impl Snapshots {
             kept: entry.kept,
         };
         entries.filter(|entry| entry.in_effect()).map(changed).collect()
-    }
-
-    /// Forgets a turn.
-    pub fn forget(&self, turn: &str) -> Result<()> {
-        self.change(|index| {
-            index.turns.retain(|other| other.id != turn);
-            Ok(true)
-        })
     }
 
     /// What is remembered now: another process may have added to it.
@@ -265,13 +235,12 @@ impl Snapshots {
     }
 }
 
-impl Journal for Recorder {
-    fn changing(&self, change: &Change<'_>) -> Result<()> {
-        self.snapshots.record(&self.turn, Made::of(change), false)
-    }
-}
-
 impl Recorder {
+    /// Notes a change that is about to happen; when this returns, the record is safe.
+    pub(crate) fn changing(&self, change: Made<'_>) -> Result<()> {
+        self.snapshots.record(&self.turn, change, false)
+    }
+
     /// The turn it records.
     pub fn turn(&self) -> &str {
         &self.turn
@@ -307,10 +276,8 @@ impl Recorder {
 
     fn note(&self, files: &Files, place: &Place, ours: bool) -> Result<()> {
         let found = files.look(place)?;
-        let now = Found::state_of(found.as_ref());
-        let content = found.as_ref().and_then(|found| found.content.as_deref());
-        let change = Change { place, before: now, content, after: now, directories: &[] };
-        self.snapshots.record(&self.turn, Made::of(&change), ours)
+        let change = Made::at(place, found.as_ref(), Found::state_of(found.as_ref()));
+        self.snapshots.record(&self.turn, change, ours)
     }
 }
 

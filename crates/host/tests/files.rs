@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 use tieline_host::{
-    files::{EntryKind, Expect, Files, Limits, Version, Window, Write},
+    files::{EntryKind, Expect, Files, Limits, Version, Write},
     roots::{Error, Place, Roots},
 };
 
@@ -60,11 +60,11 @@ fn what_was_read_is_what_is_replaced() {
     let world = World::new();
     world.put("file", "one\ntwo\n");
     let place = world.place("file");
-    let read = world.files.read_text(&place, &Window { line: 2, limit: Some(1), max_line: None }).unwrap();
-    assert_eq!((read.text.as_str(), read.total_lines, read.more()), ("two\n", 2, false));
+    let read = world.files.read_text(&place).unwrap();
+    assert_eq!(read.text, "one\ntwo\n");
     let known = Write::expecting(Expect::Version(read.version));
     let written = world.files.write(&place, b"mine\n", &known).unwrap();
-    assert!(!written.created && written.owner_kept);
+    assert!(!written.created);
     assert_eq!(written.version, world.files.version(&place).unwrap().unwrap());
     assert_eq!(world.get("file"), "mine\n");
     // The version that was read is gone.
@@ -162,7 +162,7 @@ fn owner_is_kept_where_allowed() {
     let world = World::new();
     world.put("file", "x");
     std::os::unix::fs::chown(world.root.join("file"), Some(1234), Some(4321)).unwrap();
-    assert!(world.files.write(&world.place("file"), b"y", &ANY).unwrap().owner_kept);
+    world.files.write(&world.place("file"), b"y", &ANY).unwrap();
     let meta = fs::metadata(world.root.join("file")).unwrap();
     assert_eq!((meta.uid(), meta.gid()), (1234, 4321));
 }
@@ -186,7 +186,7 @@ fn limits_are_exact() {
     for (size, fits) in [(limit - 1, true), (limit, true), (limit + 1, false)] {
         let bytes = vec![b'x'; size as usize];
         fs::write(world.root.join("big"), &bytes).unwrap();
-        let read = world.files.read_text(&place, &Window::ALL);
+        let read = world.files.read_text(&place);
         match &read {
             Ok(read) => assert!(fits && read.text.len() as u64 == size),
             Err(Error::TooLarge { size: seen, limit: named, .. }) => assert!(!fits && *seen == size && *named == limit),
@@ -204,7 +204,7 @@ fn limits_are_exact() {
     for (text, fits) in [("ab", true), ("abc", true), ("abcd", false)] {
         world.put("small", text);
         assert_eq!(files.read_bytes(&world.place("small")).is_ok(), fits, "{text}");
-        assert!(files.read_text(&world.place("small"), &Window::ALL).is_err());
+        assert!(files.read_text(&world.place("small")).is_err());
         assert!(files.write(&world.place("small"), b"x", &ANY).is_err(), "the old content is too large to be kept");
     }
     // And so have directories.
@@ -220,7 +220,7 @@ fn limits_are_exact() {
 fn only_text_is_text() {
     let world = World::new();
     fs::write(world.root.join("file"), b"ab\xff").unwrap();
-    let read = world.files.read_text(&world.place("file"), &Window::ALL);
+    let read = world.files.read_text(&world.place("file"));
     assert!(matches!(read, Err(Error::NotText { at: 2, .. })));
     assert_eq!(world.files.read_bytes(&world.place("file")).unwrap().bytes, b"ab\xff");
     assert!(matches!(world.files.read_bytes(&world.place(".")), Err(Error::IsDirectory(_))));

@@ -195,8 +195,8 @@ fn too_little_room_drops_the_oldest_and_says_so() {
     assert_eq!(world.blobs(), 2);
     world.write("t3", "c", "3");
     assert_eq!(world.blobs(), 2);
-    let dropped: Vec<_> = world.snapshots.turns().iter().map(|turn| (turn.id.clone(), turn.dropped)).collect();
-    assert_eq!(dropped, [("t1".to_owned(), 1), ("t2".to_owned(), 0), ("t3".to_owned(), 0)]);
+    assert_eq!(world.snapshots.turns(), ["t1", "t2", "t3"]);
+    assert_eq!(["t1", "t2", "t3"].map(|turn| world.changed(turn)[0].2), [false, true, true]);
     assert_eq!(world.changed("t1"), [("a".to_owned(), Kind::Modified, false)]);
     assert!(matches!(world.undo("t1", true).refused[0].why, Why::NotKept));
     // One that never fits doesn't push the others out for nothing; the turn that runs keeps what it has.
@@ -204,8 +204,6 @@ fn too_little_room_drops_the_oldest_and_says_so() {
     assert_eq!(world.changed("t4"), [("big".to_owned(), Kind::Modified, false)]);
     assert_eq!(world.changed("t3"), [("c".to_owned(), Kind::Modified, true)]);
     assert_eq!(world.undo("t3", false).restored.len(), 1);
-    world.snapshots.forget("t1").unwrap();
-    assert!(world.changed("t1").is_empty());
 }
 
 #[test]
@@ -269,7 +267,6 @@ fn a_damaged_index_is_put_aside() {
     world.write("t", "a", "new");
     fs::write(world.store.join("index.json"), "{").unwrap();
     world.restart();
-    assert!(world.snapshots.was_damaged());
     assert!(world.snapshots.turns().is_empty());
     assert!(world.store.join("index.damaged").exists());
     world.write("t", "a", "newer");

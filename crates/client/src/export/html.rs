@@ -1,6 +1,6 @@
 //! A session as one HTML file: no script, no request to anywhere, every text escaped.
 
-use super::{Brought, Part, brought_once, changed_text, parts, text_of, title, who};
+use super::{Brought, Part, brought, changed_text, text_of, title, tool_words, turns, who};
 use crate::journal::{HowAsked, Story};
 use crate::sanitize;
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
@@ -58,13 +58,13 @@ pub(super) fn write(story: &Story) -> String {
         let _ =
             writeln!(out, "<p class=\"bad\">A part of this session is lost: {}</p>", Escaped(&sanitize::line(damage)));
     }
-    for turn in story.turns.iter().filter(|turn| turn.number > 0 || !parts(story, turn).is_empty()) {
+    for (turn, parts) in turns(story) {
         let _ = writeln!(out, "<section id=\"turn-{}\">", turn.number);
         if turn.number > 0 {
             let _ = writeln!(out, "<h2>Turn {} <time>{}</time></h2>", turn.number, turn.began);
         }
-        for part in parts(story, turn) {
-            write_part(&mut out, story, &part);
+        for part in &parts {
+            write_part(&mut out, story, part);
         }
         out.push_str("</section>\n");
     }
@@ -85,16 +85,11 @@ fn write_part(out: &mut String, story: &Story, part: &Part<'_>) {
             out.push_str("</div>\n");
         }
         Part::Said { thought: true, blocks } => {
-            let text = text_of(blocks);
-            let _ = writeln!(
-                out,
-                "<details class=\"thought\"><summary>Thought</summary>{}</details>",
-                rendered(text.trim())
-            );
+            let text = rendered(text_of(blocks).trim());
+            let _ = writeln!(out, "<details class=\"thought\"><summary>Thought</summary>{text}</details>");
         }
         Part::Said { thought: false, blocks } => {
-            let text = text_of(blocks);
-            let _ = writeln!(out, "<div class=\"agent\">{}", rendered(text.trim()));
+            let _ = writeln!(out, "<div class=\"agent\">{}", rendered(text_of(blocks).trim()));
             pictures(out, blocks);
             out.push_str("</div>\n");
         }
@@ -127,21 +122,18 @@ fn write_part(out: &mut String, story: &Story, part: &Part<'_>) {
 }
 
 fn tool(out: &mut String, story: &Story, call: &ToolCallItem) {
-    let name = call.title.as_ref().or(call.name.as_ref()).map_or("a tool", String::as_str);
     let mark = match call.status {
         ToolCallStatus::Completed => "done",
         ToolCallStatus::Failed => "failed",
         _ => "open",
     };
-    let pieces = brought_once(story, call);
+    let pieces = brought(story, call, true);
     let open = if pieces.iter().any(|piece| matches!(piece, Brought::Diff(_))) { " open" } else { "" };
-    let (name, kind, status) =
-        (sanitize::line(name), sanitize::line(&call.kind.to_string()), sanitize::line(&call.status.to_string()));
+    let (name, status) = tool_words(call);
     let _ = writeln!(
         out,
-        "<details class=\"tool {mark}\"{open}><summary>{} <span class=\"kind\">{} · {}</span></summary>",
+        "<details class=\"tool {mark}\"{open}><summary>{} <span class=\"kind\">{}</span></summary>",
         Escaped(&name),
-        Escaped(&kind),
         Escaped(&status)
     );
     for piece in pieces {

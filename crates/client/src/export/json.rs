@@ -95,7 +95,7 @@ fn item(story: &Story, item: &Item) -> Value {
             "locations": call.locations.iter().map(|location| json!({"path": location.path, "line": location.line})).collect::<Vec<_>>(),
             "input": raw(call.raw_input.as_ref()),
             "output": raw(call.raw_output.as_ref()),
-            "content": brought(story, call).into_iter().map(|piece| match piece {
+            "content": brought(story, call, false).into_iter().map(|piece| match piece {
                 Brought::Text(text) => json!({"type": "text", "text": text}),
                 Brought::Diff(text) => json!({"type": "diff", "diff": text}),
             }).collect::<Vec<_>>(),

@@ -1,7 +1,7 @@
 //! A session as Markdown. What stands at the margin is ours; words of the user and the agent are quoted, and what tools brought is
 //! fenced, so that no text can pose as another entry.
 
-use super::{Brought, Part, brought_once, changed_text, parts, text_of, title, who};
+use super::{Brought, Part, brought, changed_text, text_of, title, tool_words, turns, who};
 use crate::journal::Story;
 use crate::sanitize;
 use std::fmt::Write as _;
@@ -21,25 +21,19 @@ pub(super) fn write(story: &Story) -> String {
     if let Some(damage) = &story.damage {
         let _ = writeln!(out, "- A part of this session is lost: {}\n", sanitize::line(damage));
     }
-    for turn in story.turns.iter().filter(|turn| turn.number > 0 || !parts(story, turn).is_empty()) {
+    for (turn, parts) in turns(story) {
         if turn.number > 0 {
             let _ = writeln!(out, "## Turn {}\n", turn.number);
         }
-        for part in parts(story, turn) {
+        for part in parts {
             match part {
                 Part::Prompt { told, text, .. } => quoted(&mut out, who(told), &text),
                 Part::Said { thought: true, blocks } => quoted(&mut out, "Agent, thinking", text_of(blocks).trim()),
                 Part::Said { thought: false, blocks } => quoted(&mut out, "Agent", text_of(blocks).trim()),
                 Part::Tool(call) => {
-                    let name = call.title.as_ref().or(call.name.as_ref()).map_or("a tool", String::as_str);
-                    let _ = writeln!(
-                        out,
-                        "**Tool** {} ({}, {})\n",
-                        code(&sanitize::line(name)),
-                        sanitize::line(&call.kind.to_string()),
-                        sanitize::line(&call.status.to_string())
-                    );
-                    for piece in brought_once(story, call) {
+                    let (name, status) = tool_words(call);
+                    let _ = writeln!(out, "**Tool** {} ({status})\n", code(&name));
+                    for piece in brought(story, call, true) {
                         match piece {
                             Brought::Text(text) => fenced(&mut out, "", &text),
                             Brought::Diff(text) => fenced(&mut out, "diff", &text),

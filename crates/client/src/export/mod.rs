@@ -64,6 +64,12 @@ fn who(told: bool) -> &'static str {
     if told { "You, as the agent tells it" } else { "You" }
 }
 
+/// The turns in which something happened, each with its parts.
+fn turns(story: &Story) -> impl Iterator<Item = (&TurnStory, Vec<Part<'_>>)> {
+    let turns = story.turns.iter().map(|turn| (turn, parts(story, turn)));
+    turns.filter(|(turn, parts)| turn.number > 0 || !parts.is_empty())
+}
+
 /// All that happened in a turn, in order.
 fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
@@ -179,9 +185,15 @@ enum Brought {
     Diff(String),
 }
 
-fn brought(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
-    let one = |content: &ToolCallContent| match content {
+/// All that a tool brought; with `once`, without the diffs of files that are shown with the changes of a turn.
+fn brought(story: &Story, call: &ToolCallItem, once: bool) -> Vec<Brought> {
+    let told = |path: &str| {
+        let mut changes = story.turns.iter().flat_map(|turn| &turn.changes);
+        changes.any(|changed| changed.diff.is_some() && changed.path == path)
+    };
+    let piece = |content: &ToolCallContent| match content {
         ToolCallContent::Content(content) => Some(Brought::Text(block_text(&content.content))),
+        ToolCallContent::Diff(diff) if once && diff.paths().all(told) => None,
         ToolCallContent::Diff(diff) => Some(Brought::Diff(diff_text(diff))),
         ToolCallContent::Terminal(terminal) => {
             let found = story.transcript.terminals().iter().find(|known| known.id == terminal.terminal_id)?;
@@ -189,21 +201,13 @@ fn brought(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
         }
         ToolCallContent::Other(unknown) => Some(Brought::Text(format!("[{}]", sanitize::line(&unknown.tag)))),
     };
-    call.content.iter().filter_map(one).collect()
+    call.content.iter().filter_map(piece).collect()
 }
 
-/// The same without the diffs of files that are shown with the changes of a turn.
-fn brought_once(story: &Story, call: &ToolCallItem) -> Vec<Brought> {
-    let told = |path: &str| {
-        let mut changes = story.turns.iter().flat_map(|turn| &turn.changes);
-        changes.any(|changed| changed.diff.is_some() && changed.path == path)
-    };
-    let is_told = |content: &ToolCallContent| match content {
-        ToolCallContent::Diff(diff) => diff.paths().all(told),
-        _ => false,
-    };
-    let content = call.content.iter().filter(|content| !is_told(content)).cloned().collect();
-    brought(story, &ToolCallItem { content, ..call.clone() })
+/// A tool call in words: what it is called, its kind, how it stands.
+fn tool_words(call: &ToolCallItem) -> (String, String) {
+    let name = call.title.as_ref().or(call.name.as_ref()).map_or("a tool", String::as_str);
+    (sanitize::line(name), sanitize::line(&format!("{}, {}", call.kind, call.status)))
 }
 
 fn diff_text(diff: &Diff) -> String {

@@ -22,7 +22,7 @@ pub enum Error {
     #[error("there are no sessions yet")]
     Empty,
     /// The file.
-    #[error("{}", told(.0))]
+    #[error("{0}")]
     Store(store::Error),
 }
 
@@ -30,15 +30,6 @@ impl Error {
     /// True if there is no such session; scripts get another exit code for that.
     pub fn is_no_session(&self) -> bool {
         matches!(self, Self::NotFound(_) | Self::Ambiguous(..) | Self::Empty | Self::Store(store::Error::NotFound(_)))
-    }
-}
-
-fn told(error: &store::Error) -> String {
-    match error {
-        store::Error::InUse { session, holder } => {
-            format!("session {session} is open in {holder}; wait until it ends there, or end that process")
-        }
-        error => error.to_string(),
     }
 }
 

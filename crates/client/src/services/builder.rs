@@ -8,7 +8,7 @@ use crate::permission::{Decider, Engine, Headless, Preset};
 use crate::terminal::{Settings, Terminals};
 use std::sync::{Arc, Mutex};
 use tieline::ClientCapabilities;
-use tieline_host::files::{Files, Journal, Limits};
+use tieline_host::files::{Files, Limits};
 use tieline_host::roots::Roots;
 use tieline_host::rules::Config;
 
@@ -116,12 +116,6 @@ impl Builder {
     /// Where text is that is not saved yet.
     pub fn unsaved(mut self, unsaved: Arc<dyn Unsaved>) -> Self {
         self.unsaved = Some(unsaved);
-        self
-    }
-
-    /// Who is told of each change of a file before it happens, and can stop it.
-    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
-        self.files = self.files.with_journal(journal);
         self
     }
 

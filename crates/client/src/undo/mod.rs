@@ -186,7 +186,7 @@ impl Undo {
 
     /// The turns that changed files which can still be undone, oldest first.
     pub fn turns(&self) -> Vec<String> {
-        let turns = self.snapshots.turns().into_iter().map(|turn| turn.id);
+        let turns = self.snapshots.turns().into_iter();
         turns.filter(|turn| !self.snapshots.changed(turn).is_empty()).collect()
     }
 

@@ -3,7 +3,7 @@
 use super::file::{self, Leaf};
 use super::trust::Trusted;
 use super::{Error, Origin, Shown, Sources};
-use crate::files::{Expect, Files, Hash, Window, Write};
+use crate::files::{Expect, Files, Hash, Write};
 use crate::roots::{self, Roots, shown};
 use crate::rules::{Config, Learned, Rule, Settings};
 use crate::whole::write_whole;
@@ -107,7 +107,7 @@ impl Mover {
         let Ok(roots) = Roots::new(&sources.cwd, [] as [&Path; 0]) else { return Ok(()) };
         let files = Files::new(roots);
         let (old, new) = (sources.cwd.join(".tieline").join(OLD), sources.cwd.join(".tieline/config.toml"));
-        let text = |name: &str| match files.roots().resolve(name).and_then(|at| files.read_text(&at, &Window::ALL)) {
+        let text = |name: &str| match files.roots().resolve(name).and_then(|at| files.read_text(&at)) {
             Ok(text) => Ok(Some(text.text)),
             // A folder that is not there yet has no rules.
             Err(roots::Error::NotFound(_) | roots::Error::NotDirectory(_)) => Ok(None),

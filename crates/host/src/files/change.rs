@@ -1,7 +1,8 @@
 //! Deletes and renames files, makes and removes directories, and looks at what is there before a change.
 
-use super::{Change, Expect, Files, Hash, State, Version, open_regular, read_file, temp::move_new};
+use super::{Expect, Files, Hash, State, Version, open_regular, read_file, temp::move_new};
 use crate::roots::{Dir, Error, Place, Result};
+use crate::snapshot::Made;
 use rustix::{
     fs::{AtFlags, Mode, mkdirat, unlinkat},
     io::Errno,
@@ -69,13 +70,7 @@ impl Files {
         let found = self.inspect(&dir, name, place)?;
         expect.check(found.as_ref(), place)?;
         let found = found.ok_or_else(|| Error::NotFound(place.real_path()))?;
-        self.tell(&Change {
-            place,
-            before: found.state(),
-            content: found.content.as_deref(),
-            after: State::Missing,
-            directories: &[],
-        })?;
+        self.tell(Made::at(place, Some(&found), State::Missing))?;
         if !found.still_at(&dir, name) {
             return Err(Error::Changed(place.real_path()));
         }
@@ -95,15 +90,8 @@ impl Files {
         if rustix::fs::statat(to_dir.handle(), to_name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Err(Error::Exists(to.real_path()));
         }
-        let content = found.content.as_deref();
-        self.tell(&Change { place: from, before: found.state(), content, after: State::Missing, directories: &[] })?;
-        self.tell(&Change {
-            place: to,
-            before: State::Missing,
-            content: None,
-            after: found.state(),
-            directories: &directories,
-        })?;
+        self.tell(Made::at(from, Some(&found), State::Missing))?;
+        self.tell(Made { directories: &directories, ..Made::at(to, None, found.state()) })?;
         if !found.still_at(&from_dir, from_name) {
             return Err(Error::Changed(from.real_path()));
         }

@@ -21,7 +21,7 @@ use tieline_rpc::sync::Lock;
 const PREFIX: &str = ".tieline-tmp-";
 
 /// The directories in which leftovers were looked for.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Swept(Mutex<HashSet<(u64, u64)>>);
 
 impl Swept {

@@ -2,6 +2,7 @@
 
 use super::{Files, Found, Hash, Version, change::ensure_dir, temp::Temp};
 use crate::roots::{Dir, Error, Place, Result};
+use crate::snapshot::Made;
 use rustix::{
     fs::{Access, AtFlags, Mode, RawMode, XattrFlags, accessat},
     io::Errno,
@@ -13,7 +14,6 @@ use std::{
     fs::File,
     io::Write as _,
     os::unix::fs::MetadataExt as _,
-    path::PathBuf,
 };
 
 /// What the caller thinks is there now. If it is wrong, nothing is changed.
@@ -61,10 +61,6 @@ pub struct Written {
     pub version: Version,
     /// Whether there was no file before.
     pub created: bool,
-    /// Directories that were made, relative to the root, outermost first.
-    pub directories: Vec<PathBuf>,
-    /// Whether the owner and group are still those of the old file.
-    pub owner_kept: bool,
 }
 
 /// What is at a place: the part of it that undoing needs.
@@ -93,27 +89,6 @@ impl State {
             _ => false,
         }
     }
-}
-
-/// A change that is about to happen.
-#[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    /// Where.
-    pub place: &'a Place,
-    /// What is there.
-    pub before: State,
-    /// What is in the file that is there, unless it is larger than the limit.
-    pub content: Option<&'a [u8]>,
-    /// What will be there.
-    pub after: State,
-    /// Directories that were just made for it, relative to the root.
-    pub directories: &'a [PathBuf],
-}
-
-/// Is told of each change before it happens. If it fails, the change does not happen.
-pub trait Journal: Send + Sync {
-    /// Records the change; when this returns, the record must be safe.
-    fn changing(&self, change: &Change<'_>) -> Result<()>;
 }
 
 impl Expect {
@@ -147,7 +122,7 @@ impl Files {
         if let Some(old) = &old {
             may_replace(&dir, name, old, place, how.hard_links)?;
             if old.version.hash == hash && how.mode.is_none_or(|mode| mode & 0o1777 == old.mode()) {
-                return Ok(Written { version: old.version, created, directories, owner_kept: true });
+                return Ok(Written { version: old.version, created });
             }
             if old.content.is_none() {
                 let (size, limit) = (old.version.size, self.limits.text);
@@ -156,17 +131,14 @@ impl Files {
         }
         // What lets a program run with another's rights is not for content that someone else wrote.
         let mode = how.mode.map(|mode| mode & 0o1777).or(old.as_ref().map(Found::mode));
-        self.tell(&Change {
-            place,
-            before: Found::state_of(old.as_ref()),
-            content: old.as_ref().and_then(|old| old.content.as_deref()),
-            after: State::File { hash, size, mode: mode.unwrap_or(0o644) },
-            directories: &directories,
-        })?;
+        let after = State::File { hash, size, mode: mode.unwrap_or(0o644) };
+        self.tell(Made { directories: &directories, ..Made::at(place, old.as_ref(), after) })?;
         let failed = |error: std::io::Error| place.error("writing", error);
         let mut temp = Temp::new(&dir, if mode.is_some() { 0o600 } else { 0o666 }).map_err(failed)?;
         temp.file.write_all(bytes).map_err(failed)?;
-        let owner_kept = old.as_ref().is_none_or(|old| keep_owner(&old.file, &temp.file));
+        if let Some(old) = &old {
+            keep_owner(&old.file, &temp.file);
+        }
         if let Some(mode) = mode {
             let mode = Mode::from_raw_mode(mode as RawMode);
             rustix::fs::fchmod(&temp.file, mode).map_err(|error| failed(error.into()))?;
@@ -182,11 +154,12 @@ impl Files {
         let meta = temp.file.metadata().map_err(failed)?;
         drop(temp);
         rustix::fs::fsync(dir.handle()).map_err(|error| failed(error.into()))?;
-        Ok(Written { version: Version::new(hash, size, &meta), created, directories, owner_kept })
+        Ok(Written { version: Version::new(hash, size, &meta), created })
     }
 
-    pub(crate) fn tell(&self, change: &Change<'_>) -> Result<()> {
-        self.journal.as_ref().map_or(Ok(()), |journal| journal.changing(change))
+    /// Records a change before it happens. If that fails, it does not happen.
+    pub(crate) fn tell(&self, change: Made<'_>) -> Result<()> {
+        self.recorder.as_ref().map_or(Ok(()), |recorder| recorder.changing(change))
     }
 }
 
@@ -207,15 +180,13 @@ fn may_replace(dir: &Dir, name: &OsStr, old: &Found, place: &Place, hard_links: 
     Ok(())
 }
 
-fn keep_owner(old: &File, new: &File) -> bool {
-    let (Ok(old), Ok(made)) = (old.metadata(), new.metadata()) else { return false };
-    if (old.uid(), old.gid()) == (made.uid(), made.gid()) {
-        return true;
+fn keep_owner(old: &File, new: &File) {
+    let (Ok(old), Ok(made)) = (old.metadata(), new.metadata()) else { return };
+    if (old.uid(), old.gid()) != (made.uid(), made.gid()) {
+        let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
+        // The group alone is worth having where the owner can't be.
+        let _ = rustix::fs::fchown(new, Some(uid), Some(gid)).or_else(|_| rustix::fs::fchown(new, None, Some(gid)));
     }
-    let (uid, gid) = (Uid::from_raw(old.uid()), Gid::from_raw(old.gid()));
-    // The group alone is worth having where the owner can't be.
-    rustix::fs::fchown(new, Some(uid), Some(gid)).is_ok()
-        || rustix::fs::fchown(new, None, Some(gid)).is_ok() && old.uid() == made.uid()
 }
 
 /// Copies access lists, labels and the user's own attributes as far as the system lets us.

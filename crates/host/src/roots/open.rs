@@ -17,9 +17,6 @@ use std::{
 /// How paths are opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Also go into file systems that are mounted below a root. Normally they are refused, because a mount can show any
-    /// other directory under a root; one that is wanted can be a root of its own.
-    pub cross_mounts: bool,
     /// Never use `openat2`, but the walk that stands in for it on old kernels.
     pub portable: bool,
 }
@@ -49,58 +46,56 @@ impl Options {
         }
         #[cfg(target_os = "linux")]
         if !self.portable {
-            match self.openat2(dir, path, flags, mode) {
+            match openat2(dir, path, flags, mode) {
                 // Not there, or not allowed by a filter; the walk gives the true answer.
                 Err(Errno::NOSYS | Errno::PERM | Errno::INVAL | Errno::TOOBIG) => {}
                 done => return done,
             }
         }
-        self.walk(dir, path, flags, mode)
+        walk(dir, path, flags, mode)
     }
+}
 
-    #[cfg(target_os = "linux")]
-    fn openat2(self, dir: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        use rustix::fs::ResolveFlags as Resolve;
-        let mut resolve = Resolve::BENEATH | Resolve::NO_MAGICLINKS | Resolve::NO_SYMLINKS;
-        if !self.cross_mounts {
-            resolve |= Resolve::NO_XDEV;
-        }
-        let mut tries = 0;
-        loop {
-            // `AGAIN`: something was renamed meanwhile and the kernel couldn't vouch for the result.
-            match rustix::fs::openat2(dir, path, flags - OFlags::NOFOLLOW, mode, resolve) {
-                Err(Errno::AGAIN | Errno::INTR) if tries < 64 => tries += 1,
-                done => return done,
-            }
+#[cfg(target_os = "linux")]
+fn openat2(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    use rustix::fs::ResolveFlags as Resolve;
+    // A mount can show any other directory under a root; one that is wanted can be a root of its own.
+    let resolve = Resolve::BENEATH | Resolve::NO_MAGICLINKS | Resolve::NO_SYMLINKS | Resolve::NO_XDEV;
+    let mut tries = 0;
+    loop {
+        // `AGAIN`: something was renamed meanwhile and the kernel couldn't vouch for the result.
+        match rustix::fs::openat2(dir, path, flags - OFlags::NOFOLLOW, mode, resolve) {
+            Err(Errno::AGAIN | Errno::INTR) if tries < 64 => tries += 1,
+            done => return done,
         }
     }
+}
 
-    fn walk(self, dir: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        let through = THROUGH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mut here: Option<OwnedFd> = None;
-        let mut names = path.iter().peekable();
-        while let Some(name) = names.next() {
-            let at = here.as_ref().map_or(dir, AsFd::as_fd);
-            let flags = if names.peek().is_some() { through } else { flags };
-            let next = self.step(at, name, flags, mode)?;
-            here = Some(next);
-        }
-        here.ok_or(Errno::NOENT)
+fn walk(dir: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let through = THROUGH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut here: Option<OwnedFd> = None;
+    let mut names = path.iter().peekable();
+    while let Some(name) = names.next() {
+        let at = here.as_ref().map_or(dir, AsFd::as_fd);
+        let flags = if names.peek().is_some() { through } else { flags };
+        let next = step(at, name, flags, mode)?;
+        here = Some(next);
     }
+    here.ok_or(Errno::NOENT)
+}
 
-    fn step(self, dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
-        let next = match openat(dir, name, flags, mode) {
-            // Systems disagree on the answer for a link that must not be followed.
-            Err(Errno::NOTDIR | Errno::MLINK) if rustix::fs::readlinkat(dir, name, Vec::new()).is_ok() => {
-                return Err(Errno::LOOP);
-            }
-            done => done?,
-        };
-        if !self.cross_mounts && mount(dir)? != mount(next.as_fd())? {
-            return Err(Errno::XDEV);
+fn step(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+    let next = match openat(dir, name, flags, mode) {
+        // Systems disagree on the answer for a link that must not be followed.
+        Err(Errno::NOTDIR | Errno::MLINK) if rustix::fs::readlinkat(dir, name, Vec::new()).is_ok() => {
+            return Err(Errno::LOOP);
         }
-        Ok(next)
+        done => done?,
+    };
+    if mount(dir)? != mount(next.as_fd())? {
+        return Err(Errno::XDEV);
     }
+    Ok(next)
 }
 
 /// What tells mounts apart: the mount's number where the kernel gives it, otherwise the device.

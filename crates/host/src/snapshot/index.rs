@@ -133,30 +133,24 @@ impl Disk {
         self.load().filter(|_| written >= since)
     }
 
-    /// Opens it and reads the index. The flag says that a damaged index was put aside.
-    pub(super) fn open(dir: PathBuf) -> Result<(Self, Index, bool)> {
+    /// Opens it and reads the index. A damaged one is put aside.
+    pub(super) fn open(dir: PathBuf) -> Result<(Self, Index)> {
         let disk = Self { dir };
         let failed = |error| Error::new(&disk.dir, "opening", error);
         DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed)?;
         let _alone = disk.lock()?;
-        let path = disk.index();
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok((disk, Index { format: 1, turns: Vec::new() }, false));
-            }
-            done => done.map_err(|error| Error::new(&path, "reading", error))?,
-        };
-        match serde_json::from_slice::<Index>(&text) {
-            Ok(index) if index.format == 1 => {
-                disk.tidy(&index);
-                Ok((disk, index, false))
-            }
-            _ => {
-                let aside = disk.dir.join("index.damaged");
-                fs::rename(&path, &aside).map_err(|error| Error::new(&aside, "putting aside", error))?;
-                Ok((disk, Index { format: 1, turns: Vec::new() }, true))
-            }
+        let empty = Index { format: 1, turns: Vec::new() };
+        match File::open(disk.index()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((disk, empty)),
+            done => drop(done.map_err(|error| Error::new(&disk.index(), "reading", error))?),
         }
+        if let Some(index) = disk.load() {
+            disk.tidy(&index);
+            return Ok((disk, index));
+        }
+        let aside = disk.dir.join("index.damaged");
+        fs::rename(disk.index(), &aside).map_err(|error| Error::new(&aside, "putting aside", error))?;
+        Ok((disk, empty))
     }
 
     /// Keeps other processes from changing anything.

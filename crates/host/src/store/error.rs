@@ -61,7 +61,7 @@ pub enum Error {
     #[error("there is a session {0} already")]
     Exists(SessionId),
     /// The session is open elsewhere.
-    #[error("session {session} is open in {holder}; close it there or take it over")]
+    #[error("session {session} is open in {holder}; wait until it ends there, or end that process")]
     InUse {
         /// The session.
         session: SessionId,

@@ -328,7 +328,7 @@ impl Policy {
         if let (Guard::Whole, true, Some(gap)) = (self.guard, self.level == Level::Workspace, found.gap()) {
             return Err(Refused::new(self.level, format!("what runs by itself later can't be protected: {gap}")));
         }
-        if let (Some(path), false) = (found.denied().first(), sandbox.plan.namespaces) {
+        if let (Some(path), false) = (found.denied.first(), sandbox.plan.namespaces) {
             let path = crate::roots::shown(path);
             return Err(Refused::new(self.level, format!("`{path}` must not be read, which needs namespaces")));
         }
@@ -338,15 +338,15 @@ impl Policy {
             let inside = |place: &PathBuf| self.roots.iter().any(|root| place.starts_with(&root.path));
             sandbox.hide.iter().filter(around).any(inside)
         };
-        let hold = if guard { found.hold() } else { &[] };
+        let hold = if guard { &found.hold[..] } else { &[] };
         let hold: Vec<PathBuf> = hold.iter().filter(|path| !hidden(path)).cloned().collect();
         sandbox.pin = if self.level == Level::Workspace {
-            guard::pins(hold.iter().chain(found.denied()), &self.roots)
+            guard::pins(hold.iter().chain(&found.denied), &self.roots)
         } else {
             Vec::new()
         };
         sandbox.protect.extend(hold);
-        sandbox.hide.extend_from_slice(found.denied());
+        sandbox.hide.extend_from_slice(&found.denied);
         Ok(())
     }
 

@@ -284,6 +284,11 @@ mod tests {
             let streams: Vec<_> =
                 (0..3).map(|n| std::fs::read_link(format!("/proc/{guardian}/fd/{n}")).unwrap()).collect();
             assert!(streams.iter().all(|stream| stream.as_os_str() == "/dev/null"), "{streams:?}");
+            // Who kills all that has our name does not kill those who see to the end of the others.
+            for file in ["cmdline", "comm"] {
+                let name = std::fs::read_to_string(format!("/proc/{guardian}/{file}")).unwrap();
+                assert!(!name.contains("tieline"), "{name}");
+            }
         });
     }
 

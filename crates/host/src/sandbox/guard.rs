@@ -68,22 +68,19 @@ struct Folder {
 /// The names that run by themselves later (`.git`, `.envrc` and the like), as they were at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarded {
-    found: BTreeMap<PathBuf, Entry>,
+    /// What each of them is, and when it was changed.
+    found: BTreeMap<PathBuf, (Identity, i64)>,
     /// To be made read-only, without links.
-    hold: Vec<PathBuf>,
+    pub(super) hold: Vec<PathBuf>,
     /// To be hidden.
-    denied: Vec<PathBuf>,
+    pub(super) denied: Vec<PathBuf>,
     gap: Option<String>,
     /// Seconds, as the file system counts them.
     at: i64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry {
-    device: u64,
-    inode: u64,
-    changed: i64,
-}
+/// Device and inode.
+type Identity = (u64, u64);
 
 impl Guarded {
     /// False if something can't be guarded; a command that is to be kept from all of it has to be asked for.
@@ -98,21 +95,11 @@ impl Guarded {
 
     /// What is new, or another one, since an earlier look.
     pub fn since(&self, before: &Self) -> Vec<&Path> {
-        let new = |path: &PathBuf, entry: &Entry| match before.found.get(path) {
-            Some(other) => (other.device, other.inode) != (entry.device, entry.inode),
-            None => before.is_whole() || entry.changed >= before.at,
+        let new = |path: &PathBuf, (is, changed): &(Identity, i64)| match before.found.get(path) {
+            Some((was, _)) => was != is,
+            None => before.is_whole() || *changed >= before.at,
         };
         self.found.iter().filter(|(path, entry)| new(path, entry)).map(|(path, _)| path.as_path()).collect()
-    }
-
-    /// What has to be made read-only.
-    pub(super) fn hold(&self) -> &[PathBuf] {
-        &self.hold
-    }
-
-    /// What has to be hidden.
-    pub(super) fn denied(&self) -> &[PathBuf] {
-        &self.denied
     }
 }
 
@@ -259,7 +246,7 @@ impl Look<'_> {
     fn judge(&mut self) -> Guarded {
         let mut found = BTreeMap::new();
         let mut hold: Vec<PathBuf> = Vec::new();
-        let mut linked: BTreeSet<(u64, u64)> = BTreeSet::new();
+        let mut linked: BTreeSet<Identity> = BTreeSet::new();
         let mut gits: Vec<(PathBuf, PathBuf)> = Vec::new();
         for path in std::mem::take(&mut self.repositories) {
             if self.is_root(&path) {
@@ -278,7 +265,7 @@ impl Look<'_> {
                 self.gap(|| format!("there are more than {MAX_NAMES} such names"));
                 break;
             }
-            found.insert(path.clone(), Entry { device: facts.dev(), inode: facts.ino(), changed: facts.ctime() });
+            found.insert(path.clone(), ((facts.dev(), facts.ino()), facts.ctime()));
             if facts.is_file() && facts.nlink() > 1 {
                 linked.insert((facts.dev(), facts.ino()));
             }
@@ -303,7 +290,7 @@ impl Look<'_> {
             }
             self.masks.extend(real);
         }
-        let denied: BTreeSet<(u64, u64)> = self.masks.iter().filter_map(|path| identity(path)).collect();
+        let denied: BTreeSet<Identity> = self.masks.iter().filter_map(|path| identity(path)).collect();
         for (path, is) in self.other_names(&linked) {
             if denied.contains(&is) {
                 self.masks.push(path);
@@ -353,23 +340,22 @@ impl Look<'_> {
                     }
                     continue;
                 }
-                if !whole {
-                    let missing = crate::roots::shown(&path);
-                    self.gap(|| format!("git looks for hooks or settings in `{missing}`, which is not there yet"));
-                } else if same_without_links(&path, &real) {
-                    hold.push(real);
+                let why = if whole {
+                    (!same_without_links(&path, &real)).then_some(" through a link")
                 } else {
-                    self.gap(|| {
-                        format!("git looks for hooks or settings in `{}` through a link", crate::roots::shown(&path))
-                    });
-                    hold.push(real);
+                    Some(", which is not there yet")
+                };
+                if let Some(why) = why {
+                    let shown = crate::roots::shown(&path);
+                    self.gap(|| format!("git looks for hooks or settings in `{shown}`{why}"));
                 }
+                hold.extend(whole.then_some(real));
             }
         }
     }
 
     /// Other names of the same files below the roots.
-    fn other_names(&mut self, linked: &BTreeSet<(u64, u64)>) -> Vec<(PathBuf, (u64, u64))> {
+    fn other_names(&mut self, linked: &BTreeSet<Identity>) -> Vec<(PathBuf, Identity)> {
         let mut all = Vec::new();
         if linked.is_empty() {
             return all;
@@ -396,7 +382,7 @@ impl Look<'_> {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
+fn identity(path: &Path) -> Option<Identity> {
     fs::symlink_metadata(path).ok().map(|facts| (facts.dev(), facts.ino()))
 }
 

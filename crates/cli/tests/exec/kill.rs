@@ -53,3 +53,62 @@ fn runs_killed_at_any_moment_leave_no_process_and_lose_no_session() {
     // And one can go on with them.
     place.agent("hello", "1", &["--continue"]).run().ends(0).out_has("Hello, world.");
 }
+
+/// Every process below one, with its command line.
+#[cfg(target_os = "linux")]
+fn below(top: u32) -> Vec<(u32, String)> {
+    let read = |pid: u32, file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let pids: Vec<u32> = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
+        .collect();
+    let parent = |pid: u32| -> Option<u32> {
+        let stat = String::from_utf8_lossy(&read(pid, "stat")).into_owned();
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let mut all = vec![top];
+    let mut at = 0;
+    while let Some(&above) = all.get(at) {
+        all.extend(pids.iter().filter(|pid| parent(**pid) == Some(above)));
+        at += 1;
+    }
+    all.into_iter().map(|pid| (pid, String::from_utf8_lossy(&read(pid, "cmdline")).replace('\0', " "))).collect()
+}
+
+/// `kill -9` of the run, of its agent, of those who supervise, of all that has our name: with a sandbox and without.
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_is_killed_no_command_is_left() {
+    let is_supervisor = |line: &str| line.starts_with("child-supervisor ");
+    let is_command = |line: &str| line.starts_with("sleep ");
+    let victims: [(&str, fn(&str) -> bool); 4] = [
+        ("the run", |line| line.contains(" exec ")),
+        ("its agent", |line| line.contains(" agent ") && !line.contains(" exec ")),
+        ("supervisors", |line| line.starts_with("child-supervisor ")),
+        ("all of our name", |line| line.contains("tieline")),
+    ];
+    for sandbox in ["workspace", "off"] {
+        for (number, (what, is_victim)) in victims.iter().enumerate() {
+            let place = Place::new();
+            let time = format!("60.{}{}{number}", std::process::id(), sandbox.len());
+            let command = format!("run setsid sleep {time} & sleep {time} & sleep {time}");
+            let agent = [env!("CARGO_BIN_EXE_tieline"), "agent", "--sandbox", sandbox];
+            let mut exec = place.exec(&["--allow-all", &command, "--"]).args(&agent);
+            exec.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = exec.command.spawn().unwrap();
+            let commands = || below(child.id()).iter().filter(|(_, line)| is_command(line)).count();
+            wait("the command", || commands() == 3);
+            let all = below(child.id());
+            assert!(all.iter().any(|(_, line)| is_supervisor(line)), "{all:?}");
+            let killed: Vec<String> =
+                all.iter().filter(|(_, line)| is_victim(line)).map(|(pid, _)| pid.to_string()).collect();
+            assert!(!killed.is_empty(), "{what}: {all:?}");
+            std::process::Command::new("kill").arg("-9").args(&killed).status().unwrap();
+            wait(&format!("the end of the command after {what} was killed ({sandbox})"), || {
+                !alive(&format!("sleep\0{time}"))
+            });
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+    }
+}

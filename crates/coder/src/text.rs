@@ -1,38 +1,20 @@
 //! What others say, made safe to show: no control sequences, nothing invisible, and not too much of it.
 
 use tieline_host::rules::hidden;
+use tieline_host::text::{cut, cut_line};
+use tieline_process::plain;
 
 /// The beginning of a text, at most `most` characters; line breaks stay.
 pub fn clean(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    let mut count = 0;
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        let kept = match c {
-            '\u{1b}' => {
-                skip_sequence(&mut rest);
-                continue;
-            }
-            '\n' => '\n',
-            '\t' => ' ',
-            c if hidden(c) => continue,
-            c => c,
-        };
-        if count == most {
-            out.push('…');
-            break;
-        }
-        out.push(kept);
-        count += 1;
-    }
-    out
+    let shown: String = plain(text).chars().filter(|c| *c == '\n' || !hidden(*c)).collect();
+    cut(&shown, most)
 }
 
 /// The same on one line.
 pub fn line(text: &str, most: usize) -> String {
     // Room for the line breaks that become spaces, and for what folds away.
     let text = clean(text, most.saturating_mul(2));
-    crate::history::cut(&text, most)
+    cut_line(&text, most)
 }
 
 /// Text as code in Markdown, on one line.
@@ -40,24 +22,6 @@ pub fn code(text: &str) -> String {
     match line(text, 80).replace('`', "'") {
         text if text.is_empty() => "an empty text".to_owned(),
         text => format!("`{text}`"),
-    }
-}
-
-/// Skips what a terminal would take as an order, after its escape character.
-fn skip_sequence(rest: &mut std::str::Chars<'_>) {
-    match rest.next() {
-        Some('[') => {
-            rest.find(|c| ('\u{40}'..='\u{7e}').contains(c));
-        }
-        Some(']' | 'P' | '_' | '^' | 'X') => {
-            let mut escape = false;
-            rest.find(|c| {
-                let end = *c == '\u{7}' || (escape && *c == '\\');
-                escape = *c == '\u{1b}';
-                end
-            });
-        }
-        _ => {}
     }
 }
 

@@ -102,7 +102,7 @@ fn last_lines(text: &str) -> Vec<String> {
 
 /// The text without what a terminal would obey: control characters, escape sequences and what they carry, changes of
 /// direction. All of it at once, because what a sequence carries may go on over several lines.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     // Strings that a terminal is given end with BEL or ST. If there is none ahead, there is none later.

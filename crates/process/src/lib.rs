@@ -27,7 +27,7 @@ mod tree;
 mod tty;
 
 pub use child::{ChildInput, ChildOutput, ChildProcess, Pipes};
-pub use exit::{ExitReason, Status, signal_name};
+pub use exit::{ExitReason, Status, plain, signal_name};
 pub use output::Output;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
 pub use running::{Job, Outcome, Running, Stopped, View};

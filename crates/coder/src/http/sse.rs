@@ -1,5 +1,7 @@
 //! Server-sent events cut out of bytes that come in any pieces.
 
+use std::collections::VecDeque;
+
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
@@ -16,64 +18,46 @@ pub struct Event {
 #[error("an event of the stream is too long")]
 pub struct TooLong;
 
-/// What is passed over because an event was too long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Skip {
-    Nothing,
-    /// Lines up to an empty one.
-    Lines,
-    /// The rest of a line whose beginning was dropped, then lines.
-    Rest,
-}
-
 /// Reads events. Bytes go in with [`push`](Parser::push), events come out with [`event`](Parser::event).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Parser {
-    bytes: Vec<u8>,
-    /// Everything before is taken.
-    taken: usize,
-    /// From here to `taken` on nothing was found; a long line is not searched again.
-    searched: usize,
-    started: bool,
-    most: usize,
-    event: Event,
-    has_data: bool,
-    skip: Skip,
+    max_bytes: usize,
+    /// The line that is being read, and whether there is anything in it.
+    line: Vec<u8>,
+    filled: bool,
+    /// The last line ended with `\r`, whose `\n` may follow.
+    after_return: bool,
+    /// The event was too long: lines are passed over up to an empty one.
+    skipping: bool,
+    name: String,
+    data: Option<String>,
+    id: String,
     /// How long the server wants us to wait before we connect again, in milliseconds.
     retry: Option<u64>,
-}
-
-impl Default for Parser {
-    fn default() -> Self {
-        Self::new(32 << 20)
-    }
+    ready: VecDeque<Result<Event, TooLong>>,
 }
 
 impl Parser {
-    /// Reads events of at most `most` bytes.
-    pub fn new(most: usize) -> Self {
-        let event = Event::default();
-        Self {
-            bytes: Vec::new(),
-            taken: 0,
-            searched: 0,
-            started: false,
-            most,
-            event,
-            has_data: false,
-            skip: Skip::Nothing,
-            retry: None,
-        }
+    /// Reads events of at most so many bytes.
+    pub fn new(max_bytes: usize) -> Self {
+        Self { max_bytes, ..Self::default() }
     }
 
-    /// Takes bytes in.
-    pub fn push(&mut self, bytes: &[u8]) {
-        if self.taken > 0 {
-            self.bytes.drain(..self.taken);
-            self.searched -= self.taken;
-            self.taken = 0;
+    /// Takes bytes in. Lines may end in any of the three ways.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while let Some((first, rest)) = bytes.split_first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                bytes = rest;
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let (piece, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            self.grow(piece);
+            let Some((mark, rest)) = rest.split_first() else { return };
+            self.after_return = *mark == b'\r';
+            self.end_line();
+            bytes = rest;
         }
-        self.bytes.extend_from_slice(bytes);
     }
 
     /// The wait before the next connection, if the server said so.
@@ -84,72 +68,45 @@ impl Parser {
     /// The next whole event. What is not ended by an empty line is never given out. Behind an event that is too long
     /// the next one follows.
     pub fn event(&mut self) -> Option<Result<Event, TooLong>> {
-        if !self.started {
-            const MARK: &[u8] = b"\xef\xbb\xbf";
-            let start = &self.bytes[self.taken..];
-            if start.len() < MARK.len() && MARK.starts_with(start) {
-                return None;
-            }
-            if start.starts_with(MARK) {
-                self.taken += MARK.len();
-                self.searched = self.taken;
-            }
-            self.started = true;
+        self.ready.pop_front()
+    }
+
+    fn grow(&mut self, piece: &[u8]) {
+        self.filled |= !piece.is_empty();
+        if self.line.len() + piece.len() > self.max_bytes {
+            self.skip();
+        } else if !self.skipping {
+            self.line.extend_from_slice(piece);
         }
-        while let Some((start, end)) = self.line() {
-            if self.skip != Skip::Nothing {
-                let over = self.skip == Skip::Lines && start == end;
-                self.skip = if over { Skip::Nothing } else { Skip::Lines };
-                continue;
-            }
-            if start == end {
-                let id = self.event.id.clone();
-                let event = std::mem::replace(&mut self.event, Event { id, ..Event::default() });
-                if std::mem::take(&mut self.has_data) {
-                    return Some(Ok(event));
-                }
-                continue;
-            }
-            let line = String::from_utf8_lossy(&self.bytes[start..end]).into_owned();
-            self.field(&line);
-            if self.event.data.len() > self.most {
-                return Some(Err(self.skip()));
-            }
-        }
-        let long = self.skip == Skip::Nothing && self.bytes.len() - self.taken > self.most;
-        let error = long.then(|| self.skip());
-        if self.skip != Skip::Nothing && self.searched > self.taken {
-            self.taken = self.searched;
-            self.skip = Skip::Rest;
-        }
-        error.map(Err)
     }
 
     /// Forgets the event that is being read; the rest of it is passed over.
-    fn skip(&mut self) -> TooLong {
-        let id = std::mem::take(&mut self.event.id);
-        self.event = Event { id, ..Event::default() };
-        self.has_data = false;
-        self.skip = Skip::Lines;
-        TooLong
+    fn skip(&mut self) {
+        if !std::mem::replace(&mut self.skipping, true) {
+            self.ready.push_back(Err(TooLong));
+        }
+        self.line.clear();
+        self.name.clear();
+        self.data = None;
     }
 
-    /// The next line, ended by any of the three endings. A `\r` at the very end waits for what follows.
-    fn line(&mut self) -> Option<(usize, usize)> {
-        let found = self.bytes[self.searched..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
-        let Some(end) = found.map(|at| self.searched + at) else {
-            self.searched = self.bytes.len();
-            return None;
-        };
-        self.searched = end;
-        let next = match (self.bytes[end], self.bytes.get(end + 1)) {
-            (b'\r', None) => return None,
-            (b'\r', Some(b'\n')) => end + 2,
-            _ => end + 1,
-        };
-        let start = self.taken;
-        (self.taken, self.searched) = (next, next);
-        Some((start, end))
+    fn end_line(&mut self) {
+        let filled = std::mem::take(&mut self.filled);
+        if self.skipping {
+            self.skipping = filled;
+            return;
+        }
+        let line = std::mem::take(&mut self.line);
+        let line = String::from_utf8_lossy(&line);
+        // Some put a mark before the first line.
+        let line = line.strip_prefix('\u{feff}').unwrap_or(&line);
+        if !line.is_empty() {
+            return self.field(line);
+        }
+        let name = std::mem::take(&mut self.name);
+        if let Some(data) = self.data.take() {
+            self.ready.push_back(Ok(Event { name, data, id: self.id.clone() }));
+        }
     }
 
     fn field(&mut self, line: &str) {
@@ -157,14 +114,16 @@ impl Parser {
         let value = value.strip_prefix(' ').unwrap_or(value);
         match name {
             "data" => {
-                if self.has_data {
-                    self.event.data.push('\n');
+                match &mut self.data {
+                    Some(data) => data.extend(["\n", value]),
+                    None => self.data = Some(value.to_owned()),
                 }
-                self.has_data = true;
-                self.event.data.push_str(value);
+                if self.data.as_ref().is_some_and(|data| data.len() > self.max_bytes) {
+                    self.skip();
+                }
             }
-            "event" => value.clone_into(&mut self.event.name),
-            "id" if !value.contains('\0') => value.clone_into(&mut self.event.id),
+            "event" => value.clone_into(&mut self.name),
+            "id" if !value.contains('\0') => value.clone_into(&mut self.id),
             "retry" => self.retry = value.parse().ok().or(self.retry),
             // A comment, or something that nobody knows.
             _ => {}
@@ -178,7 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn read(pieces: &[&[u8]]) -> Vec<Event> {
-        let mut parser = Parser::default();
+        let mut parser = Parser::new(1 << 20);
         let mut events = Vec::new();
         for piece in pieces {
             parser.push(piece);
@@ -194,14 +153,15 @@ mod tests {
         let event = |name: &str, data: &str, id: &str| Event { name: name.into(), data: data.into(), id: id.into() };
         let check = |text: &str, expect: &[Event]| assert_eq!(read(&[text.as_bytes()]), expect, "{text:?}");
         check("data: a\n\n", &[event("", "a", "")]);
-        check("data:a\r\rdata: b\r\n\r", &[event("", "a", "")]);
+        check("data:a\r\rdata: b\r\n", &[event("", "a", "")]);
+        check("data:a\r\rdata: b\r\n\r", &[event("", "a", ""), event("", "b", "")]);
         check("\u{feff}data:a\r\rdata: b\r\n\r\n", &[event("", "a", ""), event("", "b", "")]);
         check("data: a\ndata:  b\ndata\n\n", &[event("", "a\n b\n", "")]);
         check(": hush\nevent: x\nid: 7\ndata: {}\n\ndata: y\n\n", &[event("x", "{}", "7"), event("", "y", "7")]);
         check("event: lost\n\ndata: y\n\n", &[event("", "y", "")]);
         check("data: not ended\n", &[]);
         check("nonsense\ndatum: 1\ndata: z\n\n", &[event("", "z", "")]);
-        let mut parser = Parser::default();
+        let mut parser = Parser::new(1 << 20);
         parser.push(b"retry: 250\nretry: soon\n");
         assert_eq!((parser.event(), parser.retry()), (None, Some(250)));
     }
@@ -225,7 +185,7 @@ mod tests {
                     while let Some(event) = parser.event() {
                         found.push(event.map(|event| event.name + &event.data));
                     }
-                    assert!(parser.bytes.len() - parser.taken <= 12, "{size}");
+                    assert!(parser.line.len() <= 12, "{size}");
                 }
                 assert_eq!(found, [Err(TooLong), Ok("short".to_owned())], "{end:?} {size}");
             }
@@ -238,10 +198,9 @@ mod tests {
             lines in prop::collection::vec("(data|event|id|retry|:|): ?[a-zé€ :]{0,6}(\r|\n|\r\n){1,3}", 0..12),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
-            // One more line, because an ending that could go on is not an ending yet.
-            let text = lines.concat() + ":\n";
+            let text = lines.concat();
             let bytes = text.as_bytes();
-            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();

@@ -8,15 +8,13 @@ use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
 use crate::http::http::{Method, Request, StatusCode, request::Builder};
 use crate::http::{Body, Bytes, Http, HttpError, Phase, Response};
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
-use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
-use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
     StreamableHttpPostResponse,
 };
-use rmcp::transport::{StreamableHttpClientTransport, Transport};
 use sse_stream::Sse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +37,12 @@ type Failure = StreamableHttpError<HttpError>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// The way to a server. Nothing is sent yet.
-pub fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<Watched, String> {
+pub fn open(
+    server: &McpHttp,
+    http: &Http,
+    limits: Limits,
+    link: &Arc<Link>,
+) -> Result<StreamableHttpClientTransport<Wire>, String> {
     let (_, headers) = target(server)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(&*server.url);
     config.custom_headers = headers;
@@ -51,8 +54,7 @@ pub fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> 
     // Whoever waits for an answer has a limit of his own.
     let http = http.times(limits.call.max(limits.start), None);
     let client = Wire { http, link: Arc::clone(link), forgotten: Arc::default() };
-    let inner = StreamableHttpClientTransport::with_client(client, config);
-    Ok(Watched { inner, link: Arc::clone(link) })
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// Our HTTP client as the library wants it.
@@ -211,34 +213,5 @@ impl StreamableHttpClient for Wire {
             }
             _ => Err(StreamableHttpError::UnexpectedContentType(kind)),
         }
-    }
-}
-
-/// The library's transport, and word to all others when it has ended.
-pub struct Watched {
-    inner: StreamableHttpClientTransport<Wire>,
-    link: Arc<Link>,
-}
-
-impl Transport<RoleClient> for Watched {
-    type Error = <StreamableHttpClientTransport<Wire> as Transport<RoleClient>>::Error;
-
-    fn send(
-        &mut self,
-        message: TxJsonRpcMessage<RoleClient>,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        Transport::<RoleClient>::send(&mut self.inner, message)
-    }
-
-    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let message = Transport::<RoleClient>::receive(&mut self.inner).await;
-        if message.is_none() {
-            self.link.end("the connection was closed");
-        }
-        message
-    }
-
-    async fn close(&mut self) -> Result<(), Self::Error> {
-        Transport::<RoleClient>::close(&mut self.inner).await
     }
 }

@@ -15,6 +15,7 @@ use rmcp::service::RunningService;
 use rmcp::transport::IntoTransport;
 use rmcp::{Peer, RoleClient};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::agent::SessionHandle;
@@ -354,20 +355,28 @@ impl Server {
     }
 
     /// Sees to a server that works. Gives the reason when it has ended; `None` when the session has.
-    async fn attend(&self, mut connection: Connection, closing: &mut watch::Receiver<()>) -> Option<Trouble> {
-        let (link, peer) = (Arc::clone(&connection.link), connection.running.peer().clone());
+    async fn attend(&self, connection: Connection, closing: &mut watch::Receiver<()>) -> Option<Trouble> {
+        let Connection { running, link, child } = connection;
+        let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
+        let mut running = pin!(running.waiting());
         let why = tokio::select! {
+            biased;
             why = link.ended() => why,
+            _ = &mut running => {
+                link.end("the connection was closed");
+                link.ended().await
+            }
             _ = closing.changed() => {
-                let _ = connection.running.close_with_timeout(CLOSE_TIMEOUT).await;
-                if let Some(child) = &connection.child {
+                cancel.cancel();
+                let _ = timeout(CLOSE_TIMEOUT, running).await;
+                if let Some(child) = &child {
                     child.shutdown().await;
                 }
                 return None;
             }
             () = self.follow(&peer, &link) => return None,
         };
-        let Some(child) = &connection.child else { return Some(Trouble::from(why)) };
+        let Some(child) = &child else { return Some(Trouble::from(why)) };
         // If it has ended, that says more than that its streams did.
         let why = match ended(child).await {
             Some(status) => status,

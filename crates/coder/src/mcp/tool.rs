@@ -292,9 +292,9 @@ mod tests {
         let server = McpStdio { name: "s".into(), ..McpStdio::default() };
         let entry = Entry::of(McpServer::Stdio(server)).unwrap();
         let mut listing = Listing::default();
-        [tool("a", 0), tool("a", 0), tool("b", MAX_SCHEMA_BYTES)]
-            .into_iter()
-            .for_each(|tool| listing.take(&entry, tool));
+        for (name, size) in [("a", 0), ("a", 0), ("b", MAX_SCHEMA_BYTES)] {
+            listing.take(&entry, tool(name, size));
+        }
         assert_eq!((listing.tools.len(), listing.left_out), (1, 2));
         (0..MAX_TOOLS).for_each(|at| listing.take(&entry, tool(&at.to_string(), 0)));
         assert_eq!((listing.tools.len(), listing.left_out), (MAX_TOOLS, 3));

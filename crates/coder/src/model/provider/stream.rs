@@ -16,6 +16,8 @@ use tokio::sync::mpsc::Sender;
 pub(super) const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How long we wait for what follows a complete answer.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest event of an answer, in bytes.
+const MAX_EVENT_BYTES: usize = 32 << 20;
 /// As much of an answer as is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
@@ -175,7 +177,7 @@ async fn once(remote: &Remote, sent: &Sent, out: &mut Out) -> Result<(), Trouble
 }
 
 async fn read(mut body: Body, decoder: &mut dyn Decode, told: &mut Answer, out: &mut Out) -> Result<(), Trouble> {
-    let mut parser = sse::Parser::default();
+    let mut parser = sse::Parser::new(MAX_EVENT_BYTES);
     let mut size = 0;
     let mut over = false;
     while !over {

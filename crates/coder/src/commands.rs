@@ -50,7 +50,7 @@ fn is_offline(session: &Conversation) -> bool {
 struct Project {
     name: String,
     /// What it says, or why it can't be used.
-    text: std::result::Result<String, String>,
+    text: std::result::Result<String, ToolError>,
 }
 
 impl Project {
@@ -64,7 +64,7 @@ impl Project {
     }
 
     /// Its text with what the user typed behind it.
-    fn with(&self, rest: &str) -> std::result::Result<String, String> {
+    fn with(&self, rest: &str) -> std::result::Result<String, ToolError> {
         let text = self.text.as_ref().map_err(|why| format!("`/{}` can't be used: {why}.", self.name))?;
         Ok(if text.contains("$ARGUMENTS") {
             // What is put in may have the name in it again; it stays as it is.
@@ -93,13 +93,13 @@ async fn projects(files: &Files) -> (Vec<Project>, usize) {
         named.sort_unstable();
         let read = |(name, size): &(&str, u64)| {
             let text = if *size > MAX_COMMAND_BYTES {
-                Err(format!("its file is longer than {} KiB", MAX_COMMAND_BYTES >> 10))
+                Err(format!("its file is longer than {} KiB", MAX_COMMAND_BYTES >> 10).into())
             } else {
                 let limits = Limits { text: MAX_COMMAND_BYTES, ..*files.limits() };
                 let files = files.clone().with_limits(limits);
                 let place = files.roots().resolve(format!("{FOLDER}/{name}.md"));
                 let text = place.and_then(|place| files.read_text(&place));
-                text.map(|text| text.text).map_err(|error| error.to_string())
+                text.map(|text| text.text).map_err(Into::into)
             };
             Project { name: (*name).to_owned(), text }
         };
@@ -138,7 +138,10 @@ pub async fn typed(session: &Conversation, prompt: &[ContentBlock]) -> Typed {
         return Typed::Ours((name.to_owned(), rest.trim().to_owned()));
     }
     match projects(&session.files).await.0.into_iter().find(|project| project.name == name) {
-        Some(project) => project.with(rest.trim()).map_or_else(Typed::Useless, |text| Typed::Project(at, text)),
+        Some(project) => match project.with(rest.trim()) {
+            Ok(text) => Typed::Project(at, text),
+            Err(why) => Typed::Useless(why.to_string()),
+        },
         None => Typed::Not,
     }
 }

@@ -99,13 +99,10 @@ impl Workspace {
         if self.client.capabilities().fs_read {
             match self.client.read_text_file(&named(place)?, None, None).await {
                 Ok(text) => {
-                    let (version, disk) = self.on_disk(place).await?;
-                    let text = match (version, disk) {
-                        // There is something that is no text.
-                        (Some(_), None) => Some(text),
-                        (_, disk) => meant(text, disk.as_deref()),
-                    };
-                    return Ok(Now { text, version, from_client: true });
+                    let disk = self.or_version(self.on_disk(place).await, place).await?;
+                    let is_no_text = disk.version.is_some() && disk.text.is_none();
+                    let text = if is_no_text { Some(text) } else { meant(text, disk.text.as_deref()) };
+                    return Ok(Now { text, version: disk.version, from_client: true });
                 }
                 // What is on the disk all the same must not be overwritten unseen.
                 Err(error) if is_missing(&error) => {
@@ -119,28 +116,28 @@ impl Workspace {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.disk(place, |files, place| match files.read_text(place) {
-            Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
-            Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
-            Err(error) => Err(error),
-        })
-        .await
+        self.on_disk(place).await
     }
 
     /// The same for a file that may be anything; what is no text has none.
     pub async fn anything(&self, place: &Place) -> Result<Now, ToolError> {
-        match self.now(place).await {
+        self.or_version(self.now(place).await, place).await
+    }
+
+    /// What was read, or only the version of what is no text.
+    async fn or_version(&self, read: Result<Now, ToolError>, place: &Place) -> Result<Now, ToolError> {
+        match read {
             Ok(now) => Ok(now),
             Err(_) => Ok(Now { text: None, version: self.version(place).await?, from_client: false }),
         }
     }
 
-    /// Which version is on the disk, and its text if it is one.
-    async fn on_disk(&self, place: &Place) -> Result<(Option<Version>, Option<String>), ToolError> {
+    /// The text of a file on the disk.
+    async fn on_disk(&self, place: &Place) -> Result<Now, ToolError> {
         self.disk(place, |files, place| match files.read_text(place) {
-            Ok(text) => Ok((Some(text.version), Some(text.text))),
-            Err(roots::Error::NotFound(_)) => Ok((None, None)),
-            Err(_) => files.version(place).map(|version| (version, None)),
+            Ok(text) => Ok(Now { text: Some(text.text), version: Some(text.version), from_client: false }),
+            Err(roots::Error::NotFound(_)) => Ok(Now { text: None, version: None, from_client: false }),
+            Err(error) => Err(error),
         })
         .await
     }
@@ -207,7 +204,8 @@ impl Workspace {
             return Ok(false);
         }
         let place = self.roots().resolve(path)?;
-        if self.now(&place).await?.text != self.on_disk(&place).await?.1 {
+        let disk = self.or_version(self.on_disk(&place).await, &place).await?;
+        if self.now(&place).await?.text != disk.text {
             return Err("it has changes that are not saved".into());
         }
         self.write_by_client(&place, text).await?;

@@ -1,9 +1,9 @@
 //! The walk that `glob` and `grep` share: files below a folder, through directory handles, without what is ignored.
 
 use globset::GlobMatcher;
-use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::OsStr;
+use std::iter::successors;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,27 +25,13 @@ impl Drop for Stop {
     }
 }
 
-/// The lists of what to ignore that hold for a folder: its own, and those of the folders above it.
-struct Ignored {
-    lists: Vec<Gitignore>,
-    above: Option<Arc<Ignored>>,
-}
+/// The lists of what to ignore that hold in a folder: those of the folders above it first, its own last.
+type Ignored = Arc<Vec<Arc<[Gitignore]>>>;
 
-impl Ignored {
-    fn hides(&self, path: &Path, folder: bool) -> bool {
-        let mut here = Some(self);
-        while let Some(level) = here {
-            for list in &level.lists {
-                match list.matched(path, folder) {
-                    Match::Ignore(_) => return true,
-                    Match::Whitelist(_) => return false,
-                    Match::None => {}
-                }
-            }
-            here = level.above.as_deref();
-        }
-        false
-    }
+/// The nearest list that names a path decides.
+fn hides(ignored: &[Arc<[Gitignore]>], path: &Path, folder: bool) -> bool {
+    let lists = ignored.iter().rev().flat_map(|lists| lists.iter());
+    lists.map(|list| list.matched(path, folder)).find(|found| !found.is_none()).is_some_and(|found| found.is_ignore())
 }
 
 /// Files below a folder, in the order of their paths, without what version control ignores. Links are not followed, and
@@ -58,8 +44,10 @@ pub fn walk(files: &Files, top: &Place, glob: Option<&GlobMatcher>, stop: &Atomi
         glob.is_none_or(|glob| glob.is_match(below) || below.as_os_str().is_empty())
     };
     let mut found = Vec::new();
-    let mut todo = vec![(top.clone(), true, above(files, top))];
-    while let Some((place, folder, ignored)) = todo.pop() {
+    let above: Vec<Place> = successors(top.parent_folder(), Place::parent_folder).collect();
+    let ignored: Ignored = Arc::new(above.iter().rev().map(|folder| lists(files, folder)).collect());
+    let mut todo = vec![(top.clone(), true, ignored)];
+    while let Some((place, folder, mut ignored)) = todo.pop() {
         if stop.load(Ordering::Relaxed) || found.len() >= MAX_FILES {
             break;
         }
@@ -73,34 +61,21 @@ pub fn walk(files: &Files, top: &Place, glob: Option<&GlobMatcher>, stop: &Atomi
             Err(roots::Error::NotDirectory(_)) if place.relative() == top.relative() => return vec![place],
             Err(_) => continue,
         };
-        let here = Arc::new(Ignored { lists: lists(files, &place), above: ignored });
+        Arc::make_mut(&mut ignored).push(lists(files, &place));
         for entry in listing.entries.into_iter().rev() {
             let inner = place.join(&entry.name);
             let folder = entry.kind == EntryKind::Directory;
             let wanted = folder || entry.kind == EntryKind::File;
-            if wanted && entry.name != ".git" && !here.hides(&inner.real_path(), folder) {
-                todo.push((inner, folder, Some(Arc::clone(&here))));
+            if wanted && entry.name != ".git" && !hides(&ignored, &inner.real_path(), folder) {
+                todo.push((inner, folder, Arc::clone(&ignored)));
             }
         }
     }
     found
 }
 
-/// What the folders between the root and this one ignore.
-fn above(files: &Files, top: &Place) -> Option<Arc<Ignored>> {
-    let names: Vec<&OsStr> = top.relative().iter().collect();
-    let mut here = top.clone();
-    let mut places = Vec::new();
-    for _ in names {
-        here = here.parent_folder()?;
-        places.push(here.clone());
-    }
-    let add = |above, place: &Place| Some(Arc::new(Ignored { lists: lists(files, place), above }));
-    places.iter().rev().fold(None, add)
-}
-
 /// The lists in a folder, the one that counts most first.
-fn lists(files: &Files, folder: &Place) -> Vec<Gitignore> {
+fn lists(files: &Files, folder: &Place) -> Arc<[Gitignore]> {
     [&[".ignore"][..], &[".gitignore"], &[".git", "info", "exclude"]]
         .iter()
         .filter_map(|names| {

@@ -43,27 +43,27 @@ const CHANCE: Duration = Duration::from_millis(300);
 /// One of the formats.
 enum Out {
     Text(Box<text::Text>),
-    Once(json::Once),
     Stream(json::Stream),
-    Acp(frames::Acp),
+    /// One object at the end.
+    Once(Printer),
+    /// The frames, which come from the connection, and one more at the end.
+    Acp(Printer),
 }
 
 impl Watch for Out {
     async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
         match self {
             Self::Text(text) => text.see(event).await,
-            Self::Once(once) => once.see(event).await,
             Self::Stream(stream) => stream.see(event).await,
-            Self::Acp(acp) => acp.see(event).await,
+            Self::Once(printer) | Self::Acp(printer) => printer.room().await,
         }
     }
 
     fn hear(&self, progress: Progress) {
         match self {
             Self::Text(text) => text.hear(progress),
-            Self::Once(once) => once.hear(progress),
             Self::Stream(stream) => stream.hear(progress),
-            Self::Acp(acp) => acp.hear(progress),
+            Self::Once(_) | Self::Acp(_) => {}
         }
     }
 }
@@ -74,9 +74,9 @@ impl Out {
             Format::Text | Format::Quiet => {
                 Self::Text(Box::new(text::Text::new(printer, style, format == Format::Quiet, shown)))
             }
-            Format::Json => Self::Once(json::Once { printer }),
+            Format::Json => Self::Once(printer),
             Format::StreamJson => Self::Stream(json::Stream::new(printer, agent, cwd)),
-            Format::Acp => Self::Acp(frames::Acp { printer }),
+            Format::Acp => Self::Acp(printer),
         }
     }
 
@@ -84,9 +84,9 @@ impl Out {
     fn end(&self, outcome: &Outcome) {
         match self {
             Self::Text(text) => text.end(outcome),
-            Self::Once(once) => json::object(&once.printer, outcome),
+            Self::Once(printer) => json::object(printer, outcome),
             Self::Stream(stream) => stream.end(outcome),
-            Self::Acp(acp) => acp.end(outcome),
+            Self::Acp(printer) => frames::end(printer, outcome),
         }
     }
 }

@@ -11,14 +11,12 @@ pub use event::{Event, Observer};
 use crate::elicit::Elicitor;
 use crate::files::{self, Outside, Target, Unsaved};
 use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
-use crate::sanitize;
 use crate::terminal::{self, Line, Terminals};
 use decide::{Case, Decided};
 use grants::Grants;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::SystemTime;
 use tieline::client::Handler;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
@@ -131,11 +129,6 @@ impl Services {
         &self.inner.terminals
     }
 
-    /// The permission engine.
-    pub fn engine(&self) -> &Engine {
-        &self.inner.engine
-    }
-
     fn tell(&self, event: &Event) {
         for observer in &self.inner.observers {
             observer.event(event);
@@ -157,28 +150,14 @@ impl Services {
         path: &str,
     ) -> Error {
         if matches!(error, roots::Error::Outside { .. }) {
-            self.tell(&Event::Decided(Box::new(Record {
-                session: session.as_str().to_owned(),
-                method,
-                title: sanitize::exact_line(&match method {
-                    WRITE => format!("Write {path}"),
-                    READ => format!("Read {path}"),
-                    _ => format!("Run in {path}"),
-                }),
-                call: None,
-                facts: vec![error.to_string()],
-                digest,
-                ruling: Ruling::Refused,
-                by: By::Roots,
-                option: None,
-                note: None,
-                hint: None,
-                wanted: Vec::new(),
-                learned: Vec::new(),
-                kept: None,
-                nobody: false,
-                at: SystemTime::now(),
-            })));
+            let verb = match method {
+                WRITE => "Write",
+                READ => "Read",
+                _ => "Run in",
+            };
+            let record = Record::new(session, method, &format!("{verb} {path}"), vec![error.to_string()], digest);
+            let record = Record { ruling: Ruling::Refused, by: By::Roots, ..record };
+            self.tell(&Event::Decided(Box::new(record)));
         }
         files::told(error, path)
     }

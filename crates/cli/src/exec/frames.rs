@@ -3,14 +3,8 @@
 use super::json::outcome_value;
 use super::printer::{Printer, To};
 use serde_json::{Value, json};
-use tieline_client::run::{Event, Gone, Outcome, Progress, Watch};
+use tieline_client::run::Outcome;
 use tieline_client::sanitize;
-
-/// Prints frames. The frames themselves come from the connection; see [`frame`].
-pub struct Acp {
-    /// Where they go.
-    pub printer: Printer,
-}
 
 /// Prints one frame.
 pub fn frame(printer: &Printer, json: &str) {
@@ -19,18 +13,8 @@ pub fn frame(printer: &Printer, json: &str) {
     printer.push(To::Out, line);
 }
 
-impl Acp {
-    /// The last frame: a notification of our own, without the text, which is in the frames.
-    pub fn end(&self, outcome: &Outcome) {
-        let params = Value::Object(outcome_value(outcome));
-        frame(&self.printer, &json!({"jsonrpc": "2.0", "method": "_tieline/end", "params": params}).to_string());
-    }
-}
-
-impl Watch for Acp {
-    async fn see(&self, _: Event<'_>) -> Result<(), Gone> {
-        self.printer.room().await
-    }
-
-    fn hear(&self, _: Progress) {}
+/// The last frame: a notification of our own, without the text, which is in the frames.
+pub fn end(printer: &Printer, outcome: &Outcome) {
+    let params = Value::Object(outcome_value(outcome));
+    frame(printer, &json!({"jsonrpc": "2.0", "method": "_tieline/end", "params": params}).to_string());
 }

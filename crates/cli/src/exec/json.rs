@@ -12,20 +12,6 @@ use tieline_schema::{ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallCon
 /// Text is written in pieces of this size.
 const PIECE: usize = 64 * 1024;
 
-/// Prints nothing before the end.
-pub struct Once {
-    /// Where it goes.
-    pub printer: Printer,
-}
-
-impl Watch for Once {
-    async fn see(&self, _: Event<'_>) -> Result<(), Gone> {
-        self.printer.room().await
-    }
-
-    fn hear(&self, _: Progress) {}
-}
-
 /// Prints events as they come.
 pub struct Stream {
     printer: Printer,

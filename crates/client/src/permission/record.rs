@@ -5,6 +5,7 @@ use crate::sanitize;
 use serde::Serialize;
 use std::fmt;
 use std::time::SystemTime;
+use tieline::schema::SessionId;
 use tieline_host::files::Hash;
 use tieline_host::rules::{Because, Learned, Verdict};
 
@@ -146,6 +147,36 @@ pub struct Record {
     /// When.
     #[serde(serialize_with = "as_seconds")]
     pub at: SystemTime,
+}
+
+impl Record {
+    /// A question that nobody has answered yet.
+    pub(crate) fn new(
+        session: &SessionId,
+        method: &'static str,
+        title: &str,
+        facts: Vec<String>,
+        digest: Hash,
+    ) -> Self {
+        Self {
+            session: session.as_str().to_owned(),
+            method,
+            title: sanitize::exact_line(title),
+            call: None,
+            facts,
+            digest,
+            ruling: Ruling::Cancelled,
+            by: By::Cancel,
+            option: None,
+            note: None,
+            hint: None,
+            wanted: Vec::new(),
+            learned: Vec::new(),
+            kept: None,
+            nobody: false,
+            at: SystemTime::now(),
+        }
+    }
 }
 
 fn as_text<S: serde::Serializer>(hash: &Hash, to: S) -> Result<S::Ok, S::Error> {

@@ -53,12 +53,6 @@ impl Builder {
         self
     }
 
-    /// Whether files are read for the agent.
-    pub fn reading(mut self, on: bool) -> Self {
-        self.offers.fs_read = on;
-        self
-    }
-
     /// Whether files are written for the agent.
     pub fn writing(mut self, on: bool) -> Self {
         self.offers.fs_write = on;

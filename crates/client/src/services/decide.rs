@@ -5,7 +5,7 @@ use crate::permission::{
     Answer, By, Chosen, Engine, Facts, Keep, Kept, NOBODY, Question, Record, Ruling, allow, exactly, refuse,
 };
 use crate::sanitize;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 use tieline::schema::{Meta, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline::{PermissionOption, PermissionOutcome};
 use tieline_host::files::Hash;
@@ -63,27 +63,9 @@ impl Services {
         facts: &Facts,
         show: impl AsyncFnOnce() -> Option<ToolCallUpdate>,
     ) -> Decided {
-        let mut open = Open {
-            services: self,
-            record: Some(Record {
-                session: case.session.as_str().to_owned(),
-                method: case.method,
-                title: sanitize::exact_line(&case.title),
-                call: case.call().map(str::to_owned),
-                facts: facts.lines().to_vec(),
-                digest: case.digest,
-                ruling: Ruling::Cancelled,
-                by: By::Cancel,
-                option: None,
-                note: None,
-                hint: None,
-                wanted: Vec::new(),
-                learned: Vec::new(),
-                kept: None,
-                nobody: false,
-                at: SystemTime::now(),
-            }),
-        };
+        let asked = Record::new(&case.session, case.method, &case.title, facts.lines().to_vec(), case.digest);
+        let asked = Record { call: case.call().map(str::to_owned), ..asked };
+        let mut open = Open { services: self, record: Some(asked) };
         let (answer, by) = self.answer(&case, facts, show).await;
         let offered = &case.options[..];
         let is_question = case.method == "session/request_permission";

@@ -12,9 +12,7 @@
 
 use std::fmt::{self, Write as _};
 use tieline_host::rules::hidden;
-
-/// No sequence is longer, so that one without an end can't swallow everything.
-const LONGEST: u32 = 1 << 20;
+use tieline_json::{Seen, Sequences};
 
 /// Running text of several lines, made safe.
 pub fn text(input: &str) -> String {
@@ -109,30 +107,12 @@ impl fmt::Display for Removed {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
-    #[default]
-    Ground,
-    /// A carriage return; what follows tells what it means.
-    Return,
-    /// After ESC.
-    Escape,
-    /// After ESC and an intermediate character: one final character ends it.
-    Intermediate,
-    /// In the parameters of a control sequence: a letter ends it.
-    Parameters,
-    /// In the body of an operating system command or the like: a terminator ends it.
-    Body,
-    /// After ESC in a body.
-    BodyEscape,
-}
-
 /// Makes text safe that comes in pieces. Where the pieces are cut makes no difference.
 #[derive(Debug, Clone, Default)]
 pub struct Sanitizer {
-    state: State,
-    /// How long the sequence is so far.
-    length: u32,
+    sequences: Sequences,
+    /// A carriage return; what follows tells what it means.
+    returned: bool,
     /// What stands before, for joiners.
     before: Option<char>,
     /// The start of a character that is not complete; for bytes.
@@ -157,7 +137,7 @@ impl Sanitizer {
         let mut rest = input;
         while let Some(c) = rest.chars().next() {
             // Most text is plain, and goes through in one go.
-            let plain = if self.state == State::Ground { plain(rest) } else { "" };
+            let plain = if self.returned || self.sequences.is_inside() { "" } else { plain(rest) };
             if plain.is_empty() {
                 self.take(c, &mut out);
                 rest = &rest[c.len_utf8()..];
@@ -199,12 +179,11 @@ impl Sanitizer {
     fn finish_into(&mut self, out: &mut String) {
         let partial = std::mem::take(&mut self.partial);
         self.bad_bytes(&partial, out);
-        match self.state {
-            State::Ground => {}
-            State::Return => self.lone_return(out),
-            _ => self.removed.sequences += 1,
+        if self.returned {
+            self.lone_return(out);
         }
-        self.state = State::Ground;
+        self.sequences.finish();
+        self.removed.sequences = self.sequences.ended();
     }
 
     /// A byte of the upper control range means the same alone as in UTF-8.
@@ -220,83 +199,29 @@ impl Sanitizer {
         self.removed.controls += 1;
         self.before = None;
         out.push('␍');
-        self.state = State::Ground;
-    }
-
-    fn begin(&mut self, state: State) {
-        self.state = state;
-        self.length = 0;
-    }
-
-    fn end(&mut self) {
-        self.removed.sequences += 1;
-        self.state = State::Ground;
-        self.before = None;
+        self.returned = false;
     }
 
     fn take(&mut self, c: char, out: &mut String) {
-        if self.state == State::Return {
+        if self.returned {
             match c {
                 '\r' => return,
-                '\n' => self.state = State::Ground,
+                '\n' => self.returned = false,
                 _ => self.lone_return(out),
             }
         }
-        if self.state == State::Ground {
-            return self.ground(c, out);
-        }
-        self.length += 1;
-        // In a sequence. A line end, a new sequence or too great a length ends it, whatever it is.
-        match (self.state, c) {
-            (_, '\n') => {
-                self.end();
-                self.ground(c, out);
-            }
-            (_, '\x18' | '\x1a' | '\u{9c}') | (State::Body, '\x07') | (State::BodyEscape, '\\') => self.end(),
-            (State::Body, '\x1b') => self.state = State::BodyEscape,
-            (State::BodyEscape, _) => {
-                // The body was cut off by another sequence.
-                self.end();
-                self.begin(State::Escape);
-                self.take(c, out);
-            }
-            (State::Escape | State::Intermediate | State::Parameters, '\x1b') => {
-                self.end();
-                self.begin(State::Escape);
-            }
-            (State::Escape | State::Intermediate | State::Parameters, '\u{80}'..='\u{9f}') => {
-                self.end();
-                self.ground(c, out);
-            }
-            // Terminals obey single controls in the middle of a sequence.
-            (State::Escape | State::Intermediate | State::Parameters, '\0'..='\x1f' | '\x7f') => {
-                self.removed.controls += 1;
-            }
-            (State::Escape, '[') => self.state = State::Parameters,
-            (State::Escape, ']' | 'P' | 'X' | '^' | '_') => self.state = State::Body,
-            (State::Escape, ' '..='/') => self.state = State::Intermediate,
-            (State::Intermediate, ' '..='/') | (State::Parameters, ' '..='?') => {}
-            (State::Escape | State::Intermediate | State::Parameters, ' '..='~') => self.end(),
-            (State::Escape | State::Intermediate | State::Parameters, _) => {
-                // No part of any sequence; it is text.
-                self.end();
-                self.ground(c, out);
-            }
-            _ => {}
-        }
-        if self.state != State::Ground && self.length > LONGEST {
-            self.end();
+        match self.sequences.take(c) {
+            Seen::Text => self.show(c, out),
+            Seen::Control => self.removed.controls += 1,
+            Seen::Sequence => self.before = None,
         }
     }
 
-    fn ground(&mut self, c: char, out: &mut String) {
+    fn show(&mut self, c: char, out: &mut String) {
         let before = self.before.replace(c);
         match c {
             '\n' | '\t' | ' '..='~' => out.push(c),
-            '\r' => self.state = State::Return,
-            '\x1b' => self.begin(State::Escape),
-            '\u{9b}' => self.begin(State::Parameters),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.begin(State::Body),
+            '\r' => self.returned = true,
             _ if c.is_control() => {
                 self.removed.controls += 1;
                 self.before = None;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::process::ExitStatus;
+use tieline_json::{Seen, Sequences};
 
 /// People are shown this many lines of standard error, and at most so many bytes.
 const LINES: usize = 8;
@@ -101,61 +102,17 @@ fn last_lines(text: &str) -> Vec<String> {
 }
 
 /// The text without what a terminal would obey: control characters, escape sequences and what they carry, changes of
-/// direction. All of it at once, because what a sequence carries may go on over several lines.
+/// direction. All of it at once, because a sequence may be cut anywhere.
 pub fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    // Strings that a terminal is given end with BEL or ST. If there is none ahead, there is none later.
-    let mut ended = true;
-    while let Some(char) = rest.chars().next() {
-        rest = &rest[char.len_utf8()..];
-        let (kind, after) = match (char, rest.chars().next()) {
-            ('\u{1b}', Some(kind @ ' '..='~')) => (kind, &rest[1..]),
-            ('\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}', _) => {
-                (char::from(u8::try_from(char).unwrap_or_default() - 0x40), rest)
-            }
-            _ => {
-                match char {
-                    '\t' => out.push(' '),
-                    '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-                    '\n' => out.push(char),
-                    char if char.is_control() => {}
-                    char => out.push(char),
-                }
-                continue;
-            }
-        };
-        rest = match kind {
-            // Colours and the like: numbers, then a letter.
-            '[' => behind(after.trim_start_matches(|char| matches!(char, ' '..='?')), '@'),
-            // Titles, the clipboard, links, pictures.
-            ']' | 'P' | 'X' | '^' | '_' => {
-                let end = if ended { after.find(['\u{7}', '\u{9c}', '\u{1b}']) } else { None };
-                ended = end.is_some();
-                match end {
-                    // An escape that is not ST begins something else.
-                    Some(at) if after[at..].starts_with('\u{1b}') => {
-                        after[at..].strip_prefix("\u{1b}\\").unwrap_or(&after[at..])
-                    }
-                    Some(at) => &after[at + after[at..].chars().next().map_or(0, char::len_utf8)..],
-                    // Cut off. The next line is shown all the same.
-                    None => &after[after.find('\n').unwrap_or(after.len())..],
-                }
-            }
-            // Character sets and the like.
-            ' '..='/' => behind(after.trim_start_matches(|char| matches!(char, ' '..='/')), '0'),
-            _ => after,
-        };
-    }
-    out
-}
-
-/// The text without its first character, if that ends a sequence.
-fn behind(text: &str, first: char) -> &str {
-    match text.chars().next() {
-        Some(end) if (first..='~').contains(&end) => &text[1..],
-        _ => text,
-    }
+    let mut sequences = Sequences::default();
+    let shown = text.chars().filter(|char| sequences.take(*char) == Seen::Text);
+    let shown = shown.filter_map(|char| match char {
+        '\n' => Some(char),
+        '\t' => Some(' '),
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
+        char => Some(char).filter(|char| !char.is_control()),
+    });
+    shown.collect()
 }
 
 #[cfg(test)]
@@ -186,8 +143,8 @@ mod tests {
             ("a\u{1b}]52;c;AA\u{7}b\u{9b}2Jc", "abc"),
             ("a\u{1b}]0;title\u{1b}\\b", "ab"),
             ("a\u{9d}8;;http://x\u{9c}link\u{1b}]8;;\u{7}b", "alinkb"),
-            // Over several lines, and of other kinds.
-            ("a\u{1b}]52;c;AA\nAA\nAA\u{7}b", "ab"),
+            // A line end ends what has none, and of other kinds.
+            ("a\u{1b}]52;c;AA\nAA\nAA\u{7}b", "a\nAA\nAAb"),
             ("a\u{1b}Pq#0\u{1b}\\b\u{1b}_x\u{1b}\\c\u{1b}^x\u{9c}d\u{90}x\u{9c}e", "abcde"),
             // Cut off: nothing of it is shown, but what follows is.
             ("a\u{1b}]52;c;AAAA\nb", "a\nb"),

@@ -1,13 +1,18 @@
 //! Terminal output as plain text: no escape sequences, no control characters.
 
+use tieline_json::{Seen, Sequences};
+
 /// Terminal output as text that is safe to show anywhere. A line that was written over is shown as it was last.
 pub fn plain_text(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let mut out = String::with_capacity(text.len());
+    let mut sequences = Sequences::default();
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {
+        if sequences.take(char) != Seen::Text {
+            continue;
+        }
         match char {
-            '\x1b' => skip_escape(&mut chars),
             '\n' | '\t' => out.push(char),
             '\r' => match chars.peek() {
                 None | Some('\n' | '\r') => {}
@@ -18,9 +23,6 @@ pub fn plain_text(output: &[u8]) -> String {
                     out.pop();
                 }
             }
-            // One character that begins a sequence, as a few old programs write it.
-            '\u{9b}' => skip_parameters(&mut chars),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => skip_string(&mut chars),
             _ if char.is_control() => {}
             // These turn the direction of what follows, which can make text look like other text.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
@@ -28,36 +30,6 @@ pub fn plain_text(output: &[u8]) -> String {
         }
     }
     out
-}
-
-type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
-
-fn skip_escape(chars: &mut Chars<'_>) {
-    match chars.next() {
-        Some('[') => skip_parameters(chars),
-        Some(']' | 'P' | 'X' | '^' | '_') => skip_string(chars),
-        Some(' '..='/') => while chars.next().is_some_and(|char| matches!(char, ' '..='/')) {},
-        _ => {}
-    }
-}
-
-/// Up to the letter that ends the sequence.
-fn skip_parameters(chars: &mut Chars<'_>) {
-    while chars.next().is_some_and(|char| matches!(char, ' '..='?')) {}
-}
-
-/// Up to the bell or the terminator.
-fn skip_string(chars: &mut Chars<'_>) {
-    while let Some(char) = chars.next() {
-        match char {
-            '\x07' | '\u{9c}' => return,
-            '\x1b' => {
-                chars.next_if_eq(&'\\');
-                return;
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use tieline_client::agents::join_line;
 use tieline_client::config::nearest;
 
 const EXAMPLES: &str = "Examples:
@@ -123,10 +124,14 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
-    if error.kind() != ErrorKind::UnknownArgument || !typed.starts_with("--") {
+    if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
     let mut command = typed_command();
+    let spoken = if command.get_name() == "exec" { spoken(&typed) } else { None };
+    if !typed.starts_with("--") && spoken.is_none() {
+        return error;
+    }
     let flags: Vec<String> =
         command.get_arguments().filter_map(|flag| Some(format!("--{}", flag.get_long()?))).collect();
     // That everything behind `--` is taken as it is helps nobody here: there the agent's command stands.
@@ -136,8 +141,21 @@ fn helpful(mut error: clap::Error) -> clap::Error {
     error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
     if let Some(near) = nearest(&typed, flags.iter().map(String::as_str)) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(near.to_owned()));
+    } else if let Some(words) = spoken {
+        let tip = format!("what is said stands in quotes: tieline exec {}", join_line(&[words]));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// The words around a flag that is none, if it seems to be part of what is said: words stand before it.
+fn spoken(flag: &str) -> Option<String> {
+    let words: Vec<String> = std::env::args().skip(2).collect();
+    let at = words.iter().position(|word| word.starts_with(flag))?;
+    let is_flag = |word: &String| word.starts_with('-');
+    let start = words[..at].iter().rposition(is_flag).map_or(0, |flag| flag + 1);
+    let end = words[at + 1..].iter().position(is_flag).map_or(words.len(), |next| at + 1 + next);
+    (start < at).then(|| words[start..end].join(" "))
 }
 
 /// The sub-command that was typed.

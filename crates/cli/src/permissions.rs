@@ -8,7 +8,7 @@ use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::permission::{Facts, Preset};
 use tieline_client::sanitize::exact_line;
 use tieline_host::roots::Roots;
-use tieline_host::rules::{Because, Decision, Engine, Learned, Limits, Rule, Verdict};
+use tieline_host::rules::{Action, Because, Decision, Engine, Learned, Limits, Rule, Verdict};
 
 /// What to do.
 #[derive(Subcommand)]
@@ -55,6 +55,9 @@ pub fn work(command: Command) -> Result<String, Failed> {
         Command::Remove { which } => remove(config.permissions.learned.as_ref(), &which.join(" ")),
     }
 }
+
+/// Why files elsewhere are never touched.
+const OUTSIDE: &str = "it is outside the workspace: no file there is read or changed for an agent, whatever the rules say; `exec --add-dir DIR` adds a folder";
 
 fn wrong(why: impl Into<String>) -> Failed {
     (USAGE, why.into())
@@ -140,6 +143,26 @@ fn test(config: &Config, sources: &Sources, what: &str, preset: Option<Preset>) 
     let sandboxed = engine.judge(facts.clone().in_sandbox().subject());
     if sandboxed.decision != plain.decision {
         tested.push(Tested::new(&line, true, &sandboxed));
+    }
+    let here = facts.actions().iter().all(|action| match action {
+        Action::Read(at) | Action::Write(at) | Action::Delete(at) => at.is_inside(),
+        Action::Move { from, to } => from.is_inside() && to.is_inside(),
+        _ => true,
+    });
+    if !here && plain.decision < Decision::Deny {
+        let asks = format!("an agent with tools of its own that asks first: {}", outcome(plain.decision));
+        let reasons = [OUTSIDE.to_owned(), asks].into_iter().chain(reasons(&plain)).collect();
+        tested = vec![Tested { action: line.clone(), sandboxed: false, outcome: "refused", reasons }];
+    }
+    for action in facts.actions() {
+        let Action::Execute { command, .. } = action else { continue };
+        for (name, rule) in engine.unseen(command, &roots) {
+            let from = rule.origin().unwrap_or("built in");
+            let why = format!("`{name}` is hidden from commands in the sandbox by the rule `deny {rule}`, {from}");
+            for one in &mut tested {
+                one.reasons.push(why.clone());
+            }
+        }
     }
     if let (Some((rule, why)), Some(last)) = (engine.wonder(facts.subject()), tested.last_mut()) {
         last.reasons.push(format!("the rule `allow {rule}` does not count here: {why}"));

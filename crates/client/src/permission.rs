@@ -7,8 +7,8 @@ mod choice;
 mod facts;
 mod record;
 
-pub(crate) use choice::exactly;
 pub use choice::{Chosen, allow, refuse};
+pub(crate) use choice::{exactly, kept_by};
 pub use facts::Facts;
 pub(crate) use facts::{of_words, real};
 pub use record::{By, Kept, Record, Ruling};
@@ -16,7 +16,7 @@ pub use tieline_host::rules::{Engine, Keep, Preset};
 
 use crate::Future;
 use std::time::Instant;
-use tieline::schema::{PermissionOption, PermissionSubject, SessionId, ToolCallUpdate};
+use tieline::schema::{PermissionOption, PermissionOptionKind, PermissionSubject, SessionId, ToolCallUpdate};
 
 /// What a person is asked.
 #[derive(Debug, Clone)]
@@ -47,6 +47,17 @@ pub struct Question {
     pub hint: Option<String>,
     /// Since when it waits.
     pub since: Instant,
+}
+
+impl Question {
+    /// The options that say something else than yes, no, and what is kept here: the others are picked by those answers.
+    pub fn other_options(&self) -> Vec<&PermissionOption> {
+        let first = |kind| self.options.iter().position(|option| option.kind == kind);
+        let ours = [first(PermissionOptionKind::AllowOnce), first(PermissionOptionKind::RejectOnce)];
+        let same = |option: &PermissionOption| self.always.is_some() && kept_by(option) == self.lasting;
+        let others = self.options.iter().enumerate().filter(|(at, option)| !ours.contains(&Some(*at)) && !same(option));
+        others.map(|(_, option)| option).collect()
+    }
 }
 
 /// What a person, or who stands in for one, answers.

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline::agent::{Ask, Decision as Answer};
-use tieline::schema::{CommandSubject, Items};
+use tieline::schema::{CommandSubject, Items, Meta};
 use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Result, ToolCallContent, ToolCallUpdate};
-use tieline_host::roots::Place;
-use tieline_host::rules::{Action, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject};
+use tieline_host::roots::{Place, Roots};
+use tieline_host::rules::{Action, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject};
 use tieline_host::store::Event;
 
 /// Reads what the configuration says about permission where a session works.
@@ -61,6 +61,26 @@ impl Permissions {
     pub fn unread(&self) -> Vec<String> {
         let deny = self.engine.denials().into_iter().map(|rule| rule.text().to_owned());
         deny.filter(|text| text.starts_with("read ")).collect()
+    }
+
+    /// What is said of the files that a command names and does not see, because a rule forbids to read them.
+    pub fn unseen(&self, line: &CommandLine, roots: &Roots) -> Option<String> {
+        let one = |(name, rule): (String, Rule)| {
+            let from = rule.origin().map(|origin| format!(", {origin}")).unwrap_or_default();
+            format!("`{}` by the rule `deny {rule}`{from}", one_line(&name))
+        };
+        let all: Vec<String> = self.engine.unseen(line, roots).into_iter().map(one).collect();
+        let what = "(hidden from commands: {}. They can't read it, and what they write to it is not kept.)";
+        (!all.is_empty()).then(|| what.replace("{}", &all.join("; ")))
+    }
+
+    /// Whether a command may run unasked only in the sandbox.
+    pub fn only_in_sandbox(&self, line: &CommandLine) -> bool {
+        let is_free = |sandboxed| {
+            let action = Action::Execute { command: line.clone(), sandboxed };
+            self.decide(&action).decision == Decision::Allow
+        };
+        is_free(true) && !is_free(false)
     }
 
     /// Whether a file may be looked at before anybody is asked: reading it is free, and no rule forbids what is to be done.
@@ -189,7 +209,12 @@ fn options(rules: &[Rule]) -> Vec<PermissionOption> {
     let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
     let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
-    let lasting = |id, word, kind| option(id, format!("{word} in this folder (`/rules` takes it back): {text}"), kind);
+    // A client that keeps such answers itself can keep the same.
+    let meta: Raw = serde_json::json!({ "rules": rules }).into();
+    let lasting = |id, word, kind| PermissionOption {
+        meta: Some(Meta(meta.clone())),
+        ..option(id, format!("{word} in this folder (`/rules` takes it back): {text}"), kind)
+    };
     if !rules.is_empty() {
         options.push(lasting("allow_always", "Always allow", PermissionOptionKind::AllowAlways));
     }

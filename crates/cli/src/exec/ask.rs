@@ -7,6 +7,7 @@
 use super::lines::rows;
 use super::printer::{Held, Printer};
 use super::style::Style;
+use crate::shared::cut;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,17 +23,13 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A yes that comes sooner than this was not meant for the question.
-const DEAD: Duration = Duration::from_millis(400);
-/// Nobody types longer lines.
-const LONGEST: usize = 64 * 1024;
+const MIN_READING_TIME: Duration = Duration::from_millis(400);
+/// Nobody types longer lines; in bytes.
+const MAX_TYPED_BYTES: usize = 64 * 1024;
 /// So many lines of the agent's own words are shown with a question.
-const WORDS: usize = 30;
+const MAX_QUOTED_LINES: usize = 30;
 /// So many bytes of what a tool is given are shown.
-const INPUT: usize = 4096;
-/// So many rows of what is decided on are shown at least, before reasons and options are.
-const ENOUGH_ROWS: usize = 6;
-/// So many rows the line with the keys takes on a narrow screen.
-const KEY_ROWS: usize = 2;
+const MAX_INPUT_BYTES: usize = 4096;
 
 /// How large the terminal is.
 pub fn terminal_size() -> Option<Size> {
@@ -67,8 +64,8 @@ impl Person {
         Some(Arc::new(Self { printer, style, terminal: Receiver::from_file_unchecked(terminal).ok()? }))
     }
 
-    /// The next line that is typed.
-    async fn line(&self, held: &mut Held, short: &str) -> Typed {
+    /// The next line that is typed, and when.
+    async fn line(&self, held: &mut Held, short: &str) -> Result<(Instant, String), NoAnswer> {
         let mut typed = Vec::new();
         // Who comes back to a run that was stopped (Ctrl-Z) wants to know what it waits for.
         let mut back = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw())).ok();
@@ -82,20 +79,20 @@ impl Person {
                 }
             };
             if readable.is_err() {
-                return Typed::Gone;
+                return Err(NoAnswer::Gone);
             }
             let mut chunk = [0; 1024];
             match self.terminal.try_read(&mut chunk) {
-                Ok(0) => return Typed::End,
+                Ok(0) => return Err(NoAnswer::End),
                 Ok(size) => typed.extend_from_slice(&chunk[..size]),
                 Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
-                Err(_) => return Typed::Gone,
+                Err(_) => return Err(NoAnswer::Gone),
             }
             if let Some(end) = typed.iter().position(|byte| *byte == b'\n') {
-                return Typed::Line(Instant::now(), String::from_utf8_lossy(&typed[..end]).into_owned());
+                return Ok((Instant::now(), String::from_utf8_lossy(&typed[..end]).into_owned()));
             }
-            if typed.len() > LONGEST {
-                return Typed::Gone;
+            if typed.len() > MAX_TYPED_BYTES {
+                return Err(NoAnswer::Gone);
             }
         }
     }
@@ -118,13 +115,9 @@ impl Person {
         held.say(&format!("{text}{short}"));
         let since = Instant::now();
         loop {
-            let (at, line) = match self.line(held, short).await {
-                Typed::Line(at, line) => (at, line),
-                Typed::End => return Err(NoAnswer::End),
-                Typed::Gone => return Err(NoAnswer::Gone),
-            };
+            let (at, line) = self.line(held, short).await?;
             let why = match read(line.trim()) {
-                Ok((_, true)) if at.duration_since(since) < DEAD => {
+                Ok((_, true)) if at.duration_since(since) < MIN_READING_TIME => {
                     "that was too quick to be meant for this question".into()
                 }
                 Ok((answer, _)) => {
@@ -162,19 +155,18 @@ impl Person {
     fn question(&self, question: &Question, whole: bool) -> (String, bool) {
         let heading = format!("\n{}\n", self.style.bold("── The agent asks for permission ──"));
         let title = quoted(&sanitize::exact(&question.title));
-        let (matter, reason, listed) = (self.matter(question), lasting(question), options(question));
+        let (matter, options) = (self.matter(question), options(question));
         let height = terminal_size().map_or(24, |size| usize::from(size.rows));
         let count = |text: &str| text.lines().count();
-        let room = |tail: &str| height.saturating_sub(count(&title) + count(tail) + KEY_ROWS + 2);
-        // On a small screen the reasons and the agent's own options wait behind `?`.
-        let mut tail = format!("{reason}{listed}");
-        if !whole && room(&tail) < count(&matter).min(ENOUGH_ROWS) {
-            tail = if room(&reason) < count(&matter).min(ENOUGH_ROWS) { String::new() } else { reason };
-        }
-        let room = room(&tail).max(2);
-        if whole || count(&matter) <= room {
+        let keys = keys(question, true).chars().count().div_ceil(columns().max(1));
+        // The empty line above the heading may scroll away.
+        let room = |tail: &str| height.saturating_sub(1 + count(&title) + count(tail) + keys).max(2);
+        let tails = [format!("{}{options}", lasting(question)), format!("{}{options}", lasting_in_a_row(question))];
+        let fits = |tail: &&String| whole || count(&matter) <= room(tail);
+        if let Some(tail) = tails.iter().find(fits) {
             return (format!("{heading}{title}{matter}{tail}"), false);
         }
+        let (tail, room) = (&tails[1], room(&tails[1]));
         let shown: String = matter.lines().take(room - 1).fold(String::new(), |all, line| all + line + "\n");
         let more = self.style.bold(&format!("… {} more lines; d shows all", count(&matter) - (room - 1)));
         (format!("{heading}{title}{shown}{more}\n{tail}"), true)
@@ -191,23 +183,34 @@ fn patches(question: &Question) -> Vec<String> {
     diffs.collect()
 }
 
+/// The rules that an answer that lasts would add, in one line.
+fn rules(question: &Question) -> String {
+    question.lasting.iter().map(|rule| sanitize::exact_line(rule)).collect::<Vec<_>>().join(", ")
+}
+
 /// Why it is asked, and what an answer that lasts would keep, and where.
 fn lasting(question: &Question) -> String {
     let mut text =
         rows("", &format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string())), columns());
-    let rules: Vec<String> = question.lasting.iter().map(|rule| sanitize::exact_line(rule)).collect();
-    if !rules.is_empty() {
+    if !question.lasting.is_empty() {
         let kept = [("a: ", Some(&Kept::RunEnds)), ("always: ", question.always.as_ref())];
         for (key, kept) in kept.into_iter().filter_map(|(key, kept)| Some((key, kept?))) {
-            text += &rows(key, &format!("{}; {kept}", rules.join(", ")), columns());
+            text += &rows(key, &format!("{}; {kept}", rules(question)), columns());
         }
     }
     text
 }
 
-/// The agent's own options, by number.
+/// What an answer that lasts would keep, shortened to one row: all that a small screen has room for.
+fn lasting_in_a_row(question: &Question) -> String {
+    let keys = if question.always.is_some() { "a, always: " } else { "a: " };
+    let room = columns().saturating_sub(keys.len() + 1);
+    if question.lasting.is_empty() { String::new() } else { rows(keys, &cut(&rules(question), room), columns()) }
+}
+
+/// The agent's own options that none of our answers stands for, by number.
 fn options(question: &Question) -> String {
-    let one = |(at, option): (usize, &PermissionOption)| {
+    let one = |(at, option): (usize, &&PermissionOption)| {
         let kind = match &option.kind {
             PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways => "the agent keeps it",
             PermissionOptionKind::AllowOnce => "once",
@@ -217,7 +220,7 @@ fn options(question: &Question) -> String {
         let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(kind));
         rows(&format!("  {} ", at + 1), &option, columns())
     };
-    question.options.iter().enumerate().map(one).collect()
+    question.other_options().iter().enumerate().map(one).collect()
 }
 
 /// What can be answered, explained.
@@ -237,16 +240,6 @@ fn help(question: &Question) -> String {
     let keys: String = lines.iter().map(|line| rows("  ", line, columns())).collect();
     // The keys last, so that they stay in view.
     format!("{}{}{keys}", lasting(question), options(question))
-}
-
-/// What came from the terminal.
-enum Typed {
-    /// A line, and when.
-    Line(Instant, String),
-    /// Ctrl-D.
-    End,
-    /// The terminal is gone.
-    Gone,
 }
 
 /// Why there is no answer.
@@ -269,14 +262,14 @@ enum Wish {
 
 /// How a question can be answered, in the line that is typed in.
 fn keys(question: &Question, more: bool) -> String {
-    let lasting = match (&question.lasting[..], &question.always) {
-        ([], _) => "",
-        (_, None) => ", a this run",
-        (_, Some(_)) => ", a this run, always",
+    let (lasting, never) = match (&question.lasting[..], &question.always) {
+        ([], _) => ("", ""),
+        (_, None) => (", a this run", ""),
+        (_, Some(_)) => (", a this run, always", ", never"),
     };
     let more = if more { ", d all of it" } else { "" };
-    let numbers = if question.options.is_empty() { "" } else { ", a number" };
-    format!("» y once{lasting}, n no{more}{numbers}, ? help: ")
+    let numbers = if question.other_options().is_empty() { "" } else { ", a number" };
+    format!("» y once{lasting}, n no{never}{numbers}{more}, ? help: ")
 }
 
 fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
@@ -292,7 +285,7 @@ fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
         "?" | "h" | "help" => return Ok((Wish::Help, false)),
         number => {
             let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            match at.and_then(|at| question.options.get(at)) {
+            match at.and_then(|at| question.other_options().get(at).copied()) {
                 Some(option) => {
                     return Ok((Wish::Answer(Answer::Option(option.option_id.clone())), option.kind.allows()));
                 }
@@ -306,8 +299,9 @@ fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {
 
 /// The agent's words, made safe before, each line marked as such, so that they can't be taken for ours.
 fn quoted(safe: &str) -> String {
-    let mut all = safe.lines().take(WORDS).fold(String::new(), |all, line| all + &rows("│ ", line, columns()));
-    let more = safe.lines().count().saturating_sub(WORDS);
+    let mut all =
+        safe.lines().take(MAX_QUOTED_LINES).fold(String::new(), |all, line| all + &rows("│ ", line, columns()));
+    let more = safe.lines().count().saturating_sub(MAX_QUOTED_LINES);
     if more > 0 {
         let _ = writeln!(all, "… {more} more lines of the agent's words");
     }
@@ -322,7 +316,7 @@ fn input(question: &Question) -> Option<String> {
     if matches!(input, "null" | "{}") || (!question.facts.is_empty() && question.facts.iter().all(told)) {
         return None;
     }
-    let shown = &input[..input.floor_char_boundary(INPUT)];
+    let shown = &input[..input.floor_char_boundary(MAX_INPUT_BYTES)];
     let more = input.len() - shown.len();
     let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
     Some(sanitize::exact_line(shown) + &more)

@@ -13,14 +13,14 @@ use tieline_client::run::{self, Part};
 use tieline_schema::McpServer;
 
 /// The longest prompt, in bytes.
-const MAX_PROMPT: u64 = 16 * 1024 * 1024;
+const MAX_PROMPT_BYTES: u64 = 16 * 1024 * 1024;
 /// The longest file with MCP servers, in bytes.
-const MAX_MCP: u64 = 1024 * 1024;
+const MAX_MCP_BYTES: u64 = 1024 * 1024;
 /// So long a pipe may be silent whose other end no program of a pipeline holds. Services and editors leave one open that nothing
 /// ever comes through.
-const SILENCE: Duration = Duration::from_secs(3);
+const SILENCE_LIMIT: Duration = Duration::from_secs(3);
 /// How often a silent pipe is looked at.
-const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// What has to be read before anything else.
 pub struct Given {
@@ -88,9 +88,9 @@ fn parts(words: &[String], files: &[PathBuf], images: &[PathBuf], tell: &dyn Fn(
 
 fn read_all() -> Result<String> {
     let mut bytes = Vec::new();
-    let read = std::io::stdin().lock().take(MAX_PROMPT + 1).read_to_end(&mut bytes);
+    let read = std::io::stdin().lock().take(MAX_PROMPT_BYTES + 1).read_to_end(&mut bytes);
     read.map_err(|error| usage(format!("standard input can't be read: {error}")))?;
-    if bytes.len() as u64 > MAX_PROMPT {
+    if bytes.len() as u64 > MAX_PROMPT_BYTES {
         return Err(usage("what comes on standard input is longer than 16 MiB").hint("give long texts with --file"));
     }
     let no_text = || usage("what comes on standard input is not UTF-8 text");
@@ -110,10 +110,10 @@ fn is_meant(tell: &dyn Fn(&str)) -> bool {
     let (since, mut told) = (Instant::now(), false);
     loop {
         let mut ends = [PollFd::new(&stdin, PollFlags::IN)];
-        if poll(&mut ends, Some(&LOOK)).is_ok_and(|ready| ready > 0) {
+        if poll(&mut ends, Some(&LOOK_INTERVAL)).is_ok_and(|ready| ready > 0) {
             return true;
         }
-        if since.elapsed() < SILENCE {
+        if since.elapsed() < SILENCE_LIMIT {
             continue;
         }
         if !has_writer() {
@@ -156,6 +156,6 @@ fn parent_of(process: u32) -> Option<u32> {
 fn servers(path: &Path) -> Result<Vec<McpServer>> {
     let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
     let text =
-        run::read(path, MAX_MCP).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
+        run::read(path, MAX_MCP_BYTES).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
     super::mcp::servers(&String::from_utf8_lossy(&text)).map_err(|why| wrong(&why))
 }

@@ -4,9 +4,9 @@ use tieline_client::sanitize::Sanitizer;
 use tieline_host::run::View;
 
 /// So many lines of one command are shown.
-const MOST: usize = 200;
-/// A longer line is shown in parts.
-const LONGEST: usize = 64 * 1024;
+const MAX_LINES: usize = 200;
+/// A longer line, in bytes, is shown in parts.
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// What our own lines begin with: headings, questions, notes, failures.
 const OURS: [char; 4] = ['─', '»', '·', '✗'];
@@ -67,20 +67,36 @@ pub fn rows(before: &str, text: &str, columns: usize) -> String {
     out
 }
 
-/// The output of a command, line by line.
-#[derive(Default)]
+/// The output of a command, or a thought, line by line.
 pub struct Lines {
     sanitizer: Sanitizer,
     line: String,
-    shown: usize,
+    /// What each line begins with.
+    before: &'static str,
+    /// So many more are shown.
+    left: usize,
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self { sanitizer: Sanitizer::new(), line: String::new(), before: "  ", left: MAX_LINES }
+    }
 }
 
 impl Lines {
+    /// Those of a thought, which is shown whole.
+    pub fn thought() -> Self {
+        Self { before: "~ ", left: usize::MAX, ..Self::default() }
+    }
+
     /// The lines that are new, indented and safe to show.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<String> {
         self.line += &self.sanitizer.push_bytes(bytes);
-        let end =
-            if self.line.len() > LONGEST { self.line.len() } else { self.line.rfind('\n').map_or(0, |at| at + 1) };
+        let end = if self.line.len() > MAX_LINE_BYTES {
+            self.line.len()
+        } else {
+            self.line.rfind('\n').map_or(0, |at| at + 1)
+        };
         self.take(end)
     }
 
@@ -93,12 +109,12 @@ impl Lines {
         let whole: String = self.line.drain(..end).collect();
         let mut lines = Vec::new();
         for line in whole.lines() {
-            self.shown += 1;
-            match self.shown.cmp(&MOST) {
-                std::cmp::Ordering::Less => lines.push(format!("  {line}")),
-                std::cmp::Ordering::Equal => lines.push("  … more output is not shown".to_owned()),
-                std::cmp::Ordering::Greater => {}
+            match self.left {
+                0 => continue,
+                1 => lines.push("  … more output is not shown".to_owned()),
+                _ => lines.push(format!("{}{line}", self.before)),
             }
+            self.left -= 1;
         }
         lines
     }
@@ -172,6 +188,6 @@ mod tests {
         assert_eq!(lines.push(b"o\nth\xc3"), ["  two"]);
         assert_eq!(lines.push(b"\xa9"), [] as [&str; 0]);
         assert_eq!(lines.rest(), ["  thé"]);
-        assert_eq!(lines.push(&b"x\n".repeat(1000)).len(), MOST - 3);
+        assert_eq!(lines.push(&b"x\n".repeat(1000)).len(), MAX_LINES - 3);
     }
 }

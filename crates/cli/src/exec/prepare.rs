@@ -13,12 +13,13 @@ use tieline_client::answer::Schema;
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
-use tieline_client::permission::{self, Engine, Headless, Preset};
+use tieline_client::permission::{self, Engine, Facts, Headless, Preset};
 use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
-use tieline_host::rules::{Decision, Limits, Rule, Settings};
+use tieline_host::roots::Roots;
+use tieline_host::rules::{Because, Decision, Limits, Rule, Settings};
 use tieline_host::store::Claim;
 use tieline_schema::ClientCapabilities;
 
@@ -102,6 +103,7 @@ pub async fn prepare(
     };
     let person = if format.is_for_people() { Person::find(printer.clone(), style) } else { None };
     let permission = Permission::of(arguments, config, &cwd, agent.is_built_in())?;
+    check_files(arguments, &permission, &cwd, &roots)?;
     let services = services(arguments, &permission, &cwd, &roots, person.clone(), notes)?;
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
@@ -322,6 +324,28 @@ fn schema(arguments: &Arguments, notes: &Notes) -> Result<Option<Schema>> {
     Ok(Some(schema))
 }
 
+/// What a rule keeps from agents is not handed to one by mistake.
+fn check_files(arguments: &Arguments, permission: &Permission, cwd: &Path, roots: &[PathBuf]) -> Result<()> {
+    let engine = permission.engine()?;
+    let roots = Roots::new(cwd, roots).map_err(|error| usage(error.to_string()))?;
+    for (flag, path) in
+        arguments.file.iter().map(|path| ("--file", path)).chain(arguments.image.iter().map(|path| ("--image", path)))
+    {
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let Ok(facts) = Facts::of_line(&format!("read {}", whole.display()), &roots) else { continue };
+        let verdict = engine.judge(facts.subject());
+        if let (Decision::Deny, Because::Rules(rules)) = (verdict.decision, &verdict.because) {
+            let rule = rules.iter().map(|rule| format!("`deny {rule}` ({})", rule.origin().unwrap_or("built in")));
+            let rule = rule.collect::<Vec<_>>().join(", ");
+            let why = format!("{flag} {}: the rule {rule} forbids to read it; nothing was sent", path.display());
+            return Err(
+                Failure::new(Ending::Denied, Phase::Find, why).hint("take the rule back to hand this file over")
+            );
+        }
+    }
+    Ok(())
+}
+
 /// What this run writes into files itself: the trace, and standard output and error where they are files.
 fn ours(arguments: &Arguments) -> Vec<PathBuf> {
     let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(PathBuf::from).into_iter();
@@ -352,6 +376,10 @@ impl Permission {
         let (preset, said) = preset(arguments, config, built_in);
         let limits = Limits::handed_over().map_err(usage)?.and(&settings.rules, said);
         Ok(Self { preset, settings, limits })
+    }
+
+    fn engine(&self) -> Result<Engine> {
+        Engine::load(self.preset, &self.settings, &self.limits).map_err(|error| config_error(&error))
     }
 
     /// The same for the agent that is started. It reads the configuration itself; this can only hold it back.
@@ -388,8 +416,7 @@ fn services(
     person: Option<Arc<Person>>,
     notes: &Notes,
 ) -> Result<Services> {
-    let Permission { preset, settings, limits } = permission;
-    let engine = Engine::load(*preset, settings, limits).map_err(|error| config_error(&error))?;
+    let engine = permission.engine()?;
     let builder = Services::builder(cwd, roots).map_err(|error| usage(error.to_string()))?;
     let size = super::ask::terminal_size().unwrap_or_default();
     let mut builder = builder

@@ -1,5 +1,7 @@
 //! The output for people: the answer on standard output, everything else on standard error, all of it made safe to show.
 
+mod told;
+
 use super::arguments::Show;
 use super::ask::columns;
 use super::lines::{Followed, Lines, Margin};
@@ -10,21 +12,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
-use tieline_client::agents::join_line;
-use tieline_client::live::never_ran;
-use tieline_client::permission::{By, NOBODY, Record, Ruling};
 use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Progress, SessionFacts, Watch, When};
 use tieline_client::sanitize::{self, Sanitizer};
-use tieline_client::services::{self, Services};
+use tieline_client::services::Services;
 use tieline_host::roots::shown;
-use tieline_schema::{
-    MessageKind, Plan, PlanStatus, ToolCallContent, ToolCallItem, ToolCallStatus, Update, from_base64,
-};
+use tieline_schema::MessageKind;
+use told::Shown;
 
-/// Text is written in pieces of this size.
-const PIECE: usize = 64 * 1024;
-/// A diff is shown up to so many lines.
-const LINES: usize = 200;
+/// Text is written in pieces of this size, in bytes.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// Prints for people.
 pub struct Text {
@@ -54,16 +50,8 @@ pub struct Text {
     plan: RefCell<String>,
     /// What is shown beside the answer.
     shown: Vec<Show>,
-    /// A thought, and its line that is not whole yet.
-    thought: RefCell<(Sanitizer, String)>,
-}
-
-#[derive(Default)]
-struct Shown {
-    title: bool,
-    end: bool,
-    /// It was refused here, so it did not run.
-    refused: bool,
+    /// The thought that goes on.
+    thought: RefCell<Lines>,
 }
 
 impl Text {
@@ -85,7 +73,7 @@ impl Text {
             services: RefCell::default(),
             plan: RefCell::default(),
             shown,
-            thought: RefCell::default(),
+            thought: RefCell::new(Lines::thought()),
         }
     }
 
@@ -103,29 +91,14 @@ impl Text {
         if fresh {
             self.thought_ends();
         }
-        let mut lines = Vec::new();
-        {
-            let mut thought = self.thought.borrow_mut();
-            let safe = thought.0.push(text);
-            thought.1.push_str(&safe);
-            while let Some(end) = thought.1.find('\n').or((thought.1.len() > PIECE).then_some(PIECE)) {
-                let end = thought.1.floor_char_boundary(end);
-                let line: String = thought.1.drain(..end).collect();
-                if thought.1.starts_with('\n') {
-                    thought.1.remove(0);
-                }
-                lines.push(format!("~ {line}"));
-            }
-        }
+        let lines = self.thought.borrow_mut().push(text.as_bytes());
         self.indented(&lines);
     }
 
     /// Shows what is left of a thought.
     fn thought_ends(&self) {
-        let (sanitizer, mut line) = self.thought.take();
-        line += &sanitizer.finish().0;
-        let lines = line.lines().filter(|line| !line.is_empty()).map(|line| format!("~ {line}"));
-        self.indented(&lines.collect::<Vec<_>>());
+        let lines = self.thought.replace(Lines::thought()).rest();
+        self.indented(&lines);
     }
 
     /// A question leaves the cursor at the beginning of a line.
@@ -195,181 +168,13 @@ impl Text {
             News::Nothing => return Ok(()),
         };
         while !rest.is_empty() {
-            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+            let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
             let safe = self.said.borrow_mut().push(piece);
             self.words(&safe);
             rest = after;
             self.printer.room().await?;
         }
         Ok(())
-    }
-
-    fn update(&self, update: &Update, tool: Option<&ToolCallItem>, when: When) {
-        if when == When::Before {
-            return;
-        }
-        let late = if when == When::Late { " (late)" } else { "" };
-        match (update, tool) {
-            (_, Some(tool)) => self.tool(tool, late),
-            (Update::Usage(usage), _) if self.shows(Show::Usage) => {
-                let cost = usage.cost.set().map(|cost| format!(", {} {}", cost.amount, sanitize::line(&cost.currency)));
-                let cost = cost.unwrap_or_default();
-                // An agent that does not know the size says 0.
-                let size = if usage.size > 0 { format!(" of {}", usage.size) } else { String::new() };
-                self.dim(&format!("used: {}{size} tokens{cost}{late}", usage.used));
-            }
-            (Update::Chunk(chunk), _) if chunk.kind == MessageKind::Agent => {
-                self.dim(&format!("[{} content is not shown]{late}", sanitize::line(chunk.content.tag())));
-            }
-            (Update::Message(message), _) if message.kind == MessageKind::Agent => {
-                let blocks = message.content.set().map(|blocks| &blocks[..]).unwrap_or_default();
-                for block in blocks.iter().filter(|block| block.as_text().is_none()) {
-                    self.dim(&format!("[{} content is not shown]{late}", sanitize::line(block.tag())));
-                }
-            }
-            (Update::Plan(update), _) => match &update.plan {
-                Plan::Items(plan) => self.plan(&plan.entries),
-                Plan::Other { .. } => self.dim("[a plan of an unknown kind]"),
-            },
-            (Update::Notice(notice), _) => {
-                let more = notice.description.as_deref().map(|more| format!(": {more}")).unwrap_or_default();
-                let text = format!("{} {}{more}", notice.severity, notice.title);
-                self.dim(&sanitize::line(&text));
-            }
-            (Update::Terminal(_) | Update::TerminalOutput(_), _) if !self.shows(Show::Tools) => {}
-            (Update::Terminal(terminal), _) => {
-                if let Some(command) = terminal.command.set() {
-                    self.dim(&format!("$ {}", sanitize::exact_line(command)));
-                }
-                // Those who tell all of it again have told it in pieces before.
-                let told = self.terminals.borrow().contains_key(&terminal.terminal_id);
-                if let Some(output) = terminal.output.set().filter(|_| !told) {
-                    self.output(&terminal.terminal_id, &output.data);
-                }
-            }
-            (Update::TerminalOutput(chunk), _) => self.output(&chunk.terminal_id, &chunk.data),
-            (Update::Other(unknown), _) => {
-                self.dim(&format!("[an update of the unknown kind `{}`]{late}", sanitize::line(&unknown.tag)));
-            }
-            _ => {}
-        }
-    }
-
-    /// Output of one of the agent's own terminals.
-    fn output(&self, terminal: &str, data: &str) {
-        let bytes = from_base64(data).unwrap_or_default();
-        let lines = self.terminals.borrow_mut().entry(terminal.to_owned()).or_default().push(&bytes);
-        self.indented(&lines);
-    }
-
-    fn plan(&self, entries: &[tieline_schema::PlanEntry]) {
-        if !self.shows(Show::Plan) {
-            return;
-        }
-        let mut text = String::new();
-        for entry in entries {
-            let mark = match entry.status {
-                PlanStatus::Completed => "x",
-                PlanStatus::InProgress => ">",
-                _ => " ",
-            };
-            let _ = writeln!(text, "  [{mark}] {}", sanitize::line(&entry.content));
-        }
-        if *self.plan.borrow() != text {
-            self.err(&self.style.dim(&format!("· plan\n{text}")));
-            *self.plan.borrow_mut() = text;
-        }
-    }
-
-    fn tool(&self, tool: &ToolCallItem, late: &str) {
-        let mut tools = self.tools.borrow_mut();
-        if tools.len() > 10_000 {
-            tools.clear();
-        }
-        let shown = tools.entry(tool.id.clone()).or_default();
-        let title = sanitize::line(tool.title.as_deref().unwrap_or(&tool.id));
-        if !shown.title && (tool.title.is_some() || tool.status.is_final()) {
-            shown.title = true;
-            self.tell_tool(&format!("{} {title}{late}", sanitize::line(tool.kind.as_str())));
-        }
-        if !tool.status.is_final() || std::mem::replace(&mut shown.end, true) {
-            return;
-        }
-        match tool.status {
-            ToolCallStatus::Failed if self.shows(Show::Tools) => {
-                let how = if shown.refused || never_ran(tool) { "not done" } else { "failed" };
-                self.err(&format!("{}\n", self.style.red(&format!("✗ {title}: {how}"))));
-            }
-            ToolCallStatus::Cancelled if self.shows(Show::Tools) => {
-                self.err(&format!("{}\n", self.style.dim(&format!("✗ {title}: cancelled"))));
-            }
-            _ => {}
-        }
-        for content in &tool.content {
-            match content {
-                ToolCallContent::Diff(_) if !self.shows(Show::Diffs) => {}
-                ToolCallContent::Diff(diff) => {
-                    let patch = diff.patch().map(|patch| patch.text).unwrap_or_default();
-                    if !self.printer.was_shown(&patch) {
-                        self.err(&self.style.diff(&patch, LINES));
-                    }
-                }
-                ToolCallContent::Other(unknown) => {
-                    self.tell_tool(&format!("[{} content is not shown]", sanitize::line(&unknown.tag)));
-                }
-                ToolCallContent::Content(_) | ToolCallContent::Terminal(_) if tool.status != ToolCallStatus::Failed => {
-                }
-                content => {
-                    let text = sanitize::text(content.as_text().unwrap_or_default());
-                    if self.shows(Show::Tools) {
-                        self.indented(&text.lines().take(20).map(|line| format!("  {line}")).collect::<Vec<_>>());
-                    }
-                }
-            }
-        }
-    }
-
-    /// A line about a tool call.
-    fn tell_tool(&self, line: &str) {
-        if self.shows(Show::Tools) {
-            self.dim(line);
-        }
-    }
-
-    fn decided(&self, record: &Record) {
-        if let (Ruling::Refused | Ruling::Cancelled, Some(call)) = (record.ruling, &record.call) {
-            self.tools.borrow_mut().entry(call.clone()).or_default().refused = true;
-        }
-        let quiet = record.method == "fs/read_text_file" || matches!(record.by, By::Before(_));
-        if record.ruling == Ruling::Allowed && quiet {
-            return;
-        }
-        let what = match (&record.facts[..], &*record.title) {
-            ([], "") => record.method.to_owned(),
-            ([], title) => title.to_owned(),
-            (facts, _) => facts.join("; "),
-        };
-        self.dim(&format!("{}: {what} ({})", record.ruling.word(), why(record)));
-    }
-
-    fn note(&self, note: &services::Event) {
-        match note {
-            services::Event::Decided(record) => self.decided(record),
-            services::Event::Wrote { path, .. } => {
-                self.dim(&format!("wrote {}", shown(path)));
-            }
-            services::Event::TerminalStarted { line, terminal, .. } => {
-                self.dim(&format!("$ {}", sanitize::exact_line(line)));
-                let view = self.services.borrow().as_ref().and_then(|services| services.terminals().watch(terminal));
-                self.ours.borrow_mut().extend(view.map(|view| Followed::new(terminal.clone(), view)));
-            }
-            services::Event::TerminalEnded { terminal, .. } => {
-                self.follow();
-                self.ours.borrow_mut().retain(|followed| followed.id != *terminal);
-            }
-            services::Event::Notice { text, .. } => self.dim(&format!("note: {text}")),
-            _ => {}
-        }
     }
 
     /// These run the terminals that are to be shown.
@@ -453,36 +258,6 @@ impl Text {
         }
         text
     }
-}
-
-/// Why something was decided so, and what to type to have it otherwise.
-fn why(record: &Record) -> String {
-    let mut why = match &record.by {
-        By::Decider(name) if name == NOBODY => {
-            let edits = |rule: &String| {
-                let path = ["write ", "delete "].iter().find_map(|verb| rule.strip_prefix(verb));
-                path.is_some_and(|path| !path.starts_with('/'))
-            };
-            let flags: Vec<String> =
-                record.wanted.iter().map(|rule| format!("--allow {}", join_line(&[rule]))).collect();
-            let way = match &flags[..] {
-                [] => "--allow-all".to_owned(),
-                flags if record.wanted.iter().all(edits) => format!("--allow-edits or {}", flags.join(" ")),
-                flags => flags.join(" "),
-            };
-            format!("nobody could be asked; to allow it: {way}")
-        }
-        By::Decider(_) if record.kept.is_some() => {
-            let kept = record.kept.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("your answer: {}; {kept}", sanitize::exact_line(&record.learned.join(", ")))
-        }
-        By::Decider(_) => "your answer".to_owned(),
-        by => sanitize::exact_line(&by.to_string()),
-    };
-    if let Some(hint) = &record.hint {
-        let _ = write!(why, "; {hint}");
-    }
-    why
 }
 
 impl Watch for Text {

@@ -12,6 +12,7 @@ mod harness;
 mod homes;
 mod kill;
 mod limits;
+mod permission_table;
 mod permissions;
 mod probes;
 mod questions;

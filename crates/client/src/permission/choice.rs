@@ -40,6 +40,13 @@ fn pick(option: &PermissionOption) -> Chosen {
     }
 }
 
+/// The rules that an option keeps, by the agent's own word; none if it does not say.
+pub(crate) fn kept_by(option: &PermissionOption) -> Vec<String> {
+    let meta: Option<serde_json::Value> = option.meta.as_ref().and_then(|meta| meta.0.parse().ok());
+    let rules = meta.as_ref().and_then(|meta| meta.get("rules")?.as_array()).into_iter().flatten();
+    rules.filter_map(|rule| rule.as_str().map(str::to_owned)).collect()
+}
+
 /// Picks what allows it once: what lasts is kept here, not by the agent. If only a lasting permission is offered, it is picked
 /// for a person who said `always`; otherwise it is refused.
 pub fn allow(options: &[PermissionOption], always: bool) -> Chosen {

@@ -11,11 +11,11 @@ use tieline_host::roots::{Roots, shown};
 use tieline_host::rules::{Action, CommandLine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
-const MOST: usize = 1000;
+const MAX_PATHS: usize = 1000;
 /// So many lines are shown.
-const LINES: usize = 100;
+const MAX_LINES: usize = 100;
 /// So many bytes of a command or an address are shown; a longer one is not understood.
-const LONGEST: usize = 64 << 10;
+const MAX_SHOWN_BYTES: usize = 64 << 10;
 
 /// Keys under which tools are given a path.
 const PATH_KEYS: [&str; 9] = [
@@ -98,12 +98,12 @@ impl Facts {
     /// Says the same in words, and is not sure of what is too long to be said.
     fn in_words(mut self) -> Self {
         self.partial |= self.actions.iter().any(|action| match action {
-            Action::Execute { command, .. } => command.text().len() > LONGEST,
+            Action::Execute { command, .. } => command.text().len() > MAX_SHOWN_BYTES,
             _ => false,
-        }) || self.address.as_ref().is_some_and(|address| address.len() > LONGEST);
-        self.lines = self.actions.iter().take(LINES).map(|action| self.line(action)).collect();
-        if self.actions.len() > LINES {
-            self.lines.push(format!("and {} more", self.actions.len() - LINES));
+        }) || self.address.as_ref().is_some_and(|address| address.len() > MAX_SHOWN_BYTES);
+        self.lines = self.actions.iter().take(MAX_LINES).map(|action| self.line(action)).collect();
+        if self.actions.len() > MAX_LINES {
+            self.lines.push(format!("and {} more", self.actions.len() - MAX_LINES));
         }
         self
     }
@@ -141,11 +141,11 @@ impl Facts {
                 paths.push(location);
             }
         };
-        for place in call.locations.set().map(|places| &places.0[..]).unwrap_or_default().iter().take(MOST) {
+        for place in call.locations.set().map(|places| &places.0[..]).unwrap_or_default().iter().take(MAX_PATHS) {
             add(&place.path);
         }
         PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
-        facts.partial = call.locations.set().is_some_and(|places| places.0.len() > MOST);
+        facts.partial = call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         let changed = facts.actions.len();
         if let Some(command) = command(&input) {
@@ -174,7 +174,7 @@ impl Facts {
                     self.partial = true;
                     continue;
                 };
-                if self.actions.len() >= MOST {
+                if self.actions.len() >= MAX_PATHS {
                     self.partial = true;
                     return;
                 }
@@ -207,7 +207,14 @@ impl Facts {
                 let rest: Vec<_> = paths.into_iter().filter(|path| !known(&self.actions, path)).collect();
                 self.actions.extend(rest.into_iter().map(Action::Write));
             }
-            Some(ToolKind::Delete) => self.actions.extend(paths.into_iter().map(Action::Delete)),
+            Some(ToolKind::Delete) => {
+                // In older dialects a diff can't say that a file goes, only that nothing is left in it.
+                let emptied =
+                    |at: &Location| self.written.iter().any(|(path, _, new)| path == at.absolute() && new.is_empty());
+                let goes = |at: &Location| paths.contains(at) && emptied(at);
+                self.actions.retain(|action| !matches!(action, Action::Write(at) if goes(at)));
+                self.actions.extend(paths.into_iter().map(Action::Delete));
+            }
             Some(ToolKind::Move) => match <[Location; 2]>::try_from(paths) {
                 Ok([from, to]) => self.actions.push(Action::Move { from, to }),
                 Err(paths) => {
@@ -347,7 +354,7 @@ fn mcp(name: &str) -> Option<(String, String)> {
 
 /// A text with every character visible; the end of one that is too long is counted.
 fn clipped(text: &str) -> String {
-    let shown = &text[..text.floor_char_boundary(LONGEST)];
+    let shown = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
     let more = text.len() - shown.len();
     let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
     sanitize::exact_line(shown) + &more

@@ -5,7 +5,7 @@ use super::limits::{IdleTimer, Meter};
 use super::record::Record;
 use super::{Ending, Failure, Gone, Outcome, Parts, Phase, Plan, Progress, Reached, Said, Stop, Watch, When};
 use crate::answer;
-use crate::live::{Conversation, never_ran};
+use crate::live::Conversation;
 use crate::login::Launch;
 use crate::undo;
 use std::cell::{Cell, RefCell};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Session};
 use tieline::process::{ChildProcess, Status};
-use tieline::schema::{Item, StopReason, Update};
+use tieline::schema::{StopReason, Update};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -78,7 +78,7 @@ pub async fn run<W: Watch>(mut plan: Plan, parts: Parts, watch: &W, stops: &mut 
         parts: &parts,
         watch,
         clock: Cell::new((Phase::Find, began)),
-        record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
+        record: Mutex::new(Record::new(&plan.agent, plan.cwd.clone())),
         writer: Arc::new(Mutex::new(writer)),
         launch: RefCell::default(),
         child: RefCell::default(),
@@ -372,12 +372,7 @@ impl<W: Watch> Live<'_, W> {
             (Some(stop), None) => Ending::of(stop),
             (None, None) => Ending::Done,
         };
-        // An agent that was refused everything may refuse in turn; what stood in its way says more. Our own agent refuses by our
-        // rules without a question.
-        let conversation = self.conversation.now();
-        let held = conversation.items().iter().any(|item| matches!(item, Item::ToolCall(call) if never_ran(call)));
-        let denied = permissions.denied > 0 || (ending == Ending::Refused && held);
-        if matches!(ending, Ending::Done | Ending::Refused) && denied && permissions.allowed == 0 {
+        if permissions.allowed == 0 && record.deeds.were_refused(ending, permissions.denied > 0) {
             ending = Ending::Denied;
         }
         let mut answer = None;
@@ -421,11 +416,15 @@ impl<W: Watch> Live<'_, W> {
         let told = failure.as_deref().filter(|told| !matches!(told.ending, Ending::Misfit | Ending::Violation));
         writer.end(ending, stop.as_ref(), told).await;
         if ending == Ending::Denied && failure.is_none() {
-            let all = Failure::new(ending, Phase::Turn, "every permission that was asked for was refused");
-            // Who said no knows how to say yes.
-            let by_person = permissions.denied > 0 && permissions.denied == permissions.denied_by_person;
-            let hint = "allow more with --allow-edits, --allow-all or --allow RULE";
-            failure = Some(if by_person { all } else { all.hint(hint) });
+            let all = "every permission that was asked for was refused";
+            let failed = |why: &str| Failure::new(ending, Phase::Turn, why);
+            failure = Some(match permissions.denied {
+                0 => failed("what the agent wanted is not allowed")
+                    .hint("`tieline config permissions list` shows the rules"),
+                // Who said no knows how to say yes.
+                denied if denied == permissions.denied_by_person => failed(all),
+                _ => failed(all).hint("allow more with --allow-edits, --allow-all or --allow RULE"),
+            });
         }
         let usage = conversation.usage();
         Outcome {

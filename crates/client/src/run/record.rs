@@ -1,10 +1,14 @@
 //! What a run has gathered so far: words, tool calls, changes, answers.
 
 use super::notes::Note;
-use super::{AgentFacts, Changed, Event, Said, SessionFacts, When};
+use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
+use crate::agents::AgentSpec;
+use crate::live::never_ran;
 use crate::services;
 use std::collections::BTreeSet;
-use tieline::schema::{ContentBlock, MessageKind, Patch, ToolCallContent, ToolCallItem, ToolCallStatus, Update};
+use tieline::schema::{
+    ContentBlock, MessageKind, Patch, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update,
+};
 
 /// So many changed files are listed.
 const MAX_CHANGED_FILES: usize = 1000;
@@ -21,18 +25,48 @@ pub(super) struct Record {
     changed: BTreeSet<String>,
     /// Nothing came that a person could see.
     silent: bool,
+    pub(super) deeds: Deeds,
+}
+
+/// What became of the tool calls of the turn.
+#[derive(Debug, Default)]
+pub(super) struct Deeds {
+    /// Our own agent refuses by our rules without a question; then a call did not run.
+    held: bool,
+    /// One was done, if only to look around.
+    done: bool,
+    /// One was done that does more than to look around.
+    acted: bool,
+    /// They are those of our own agent, which needs no question for what its mode allows.
+    ours: bool,
+}
+
+impl Deeds {
+    fn add(&mut self, call: &ToolCallItem) {
+        self.held |= never_ran(call);
+        let done = call.status == ToolCallStatus::Completed;
+        self.done |= done;
+        self.acted |= done && !matches!(call.kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
+    }
+
+    /// Whether what stood in the way says more than how the turn ended: an agent that was refused everything may refuse in turn.
+    pub(super) fn were_refused(&self, ending: Ending, denied: bool) -> bool {
+        let refused = denied || (self.held && (ending == Ending::Refused || !self.done));
+        matches!(ending, Ending::Done | Ending::Refused) && refused && !(self.ours && self.acted)
+    }
 }
 
 impl Record {
-    pub(super) fn new(label: &str, cwd: std::path::PathBuf) -> Self {
+    pub(super) fn new(agent: &AgentSpec, cwd: std::path::PathBuf) -> Self {
         Self {
-            agent: AgentFacts { label: label.to_owned(), ..AgentFacts::default() },
+            agent: AgentFacts { label: agent.name.clone(), ..AgentFacts::default() },
             session: SessionFacts { cwd, ..SessionFacts::default() },
             said: Said::default(),
             thought: Said::default(),
             joined: String::new(),
             changed: BTreeSet::new(),
             silent: true,
+            deeds: Deeds { ours: agent.is_built_in(), ..Deeds::default() },
         }
     }
 
@@ -44,6 +78,9 @@ impl Record {
         when: When,
         events: &mut Vec<Event<'e>>,
     ) {
+        if let Some(call) = tool.filter(|call| when != When::Before && call.status.is_final()) {
+            self.deeds.add(call);
+        }
         self.silent &= match update {
             Update::Chunk(chunk) => chunk.kind != MessageKind::Agent || chunk.content.as_text() == Some(""),
             Update::Message(message) => message.kind != MessageKind::Agent,

@@ -2,7 +2,7 @@
 
 use super::{Event, Services};
 use crate::permission::{
-    Answer, By, Chosen, Engine, Facts, Keep, Kept, NOBODY, Question, Record, Ruling, allow, exactly, refuse,
+    Answer, By, Chosen, Engine, Facts, Keep, Kept, NOBODY, Question, Record, Ruling, allow, exactly, kept_by, refuse,
 };
 use crate::sanitize;
 use std::time::Instant;
@@ -85,7 +85,7 @@ impl Services {
             Answer::Option(_) if lasts(&chosen, offered) => Some(Keep::Run),
             _ => None,
         };
-        let rules = keep.map(|_| Engine::narrowest(facts.subject())).unwrap_or_default();
+        let rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         if chosen.allows {
             self.inner.grants.add(&case, facts);
@@ -158,7 +158,7 @@ impl Services {
             call: show().await,
             subject: case.subject.clone(),
             options: case.options.clone(),
-            lasting: Engine::narrowest(facts.subject()).iter().map(Rule::to_string).collect(),
+            lasting: lasting(case, facts).iter().map(Rule::to_string).collect(),
             always: engine.stored().1.map(Kept::always),
             because: By::of(&engine.judge(facts.subject())),
             hint: hint(engine, facts),
@@ -172,6 +172,17 @@ impl Services {
         }
         (decider.decide(&question).await, By::Decider(decider.name().to_owned()))
     }
+}
+
+/// The rules that an answer that lasts adds. An agent that would keep them for its sandbox only says so, and is taken at its word,
+/// because that allows less.
+fn lasting(case: &Case, facts: &Facts) -> Vec<Rule> {
+    let guarded = Engine::narrowest(facts.clone().in_sandbox().subject());
+    let meant = guarded.iter().map(Rule::to_string).collect::<Vec<_>>();
+    if case.options.iter().any(|option| kept_by(option) == meant) {
+        return guarded;
+    }
+    Engine::narrowest(facts.subject())
 }
 
 /// What needs no question.

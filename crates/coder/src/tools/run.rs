@@ -190,7 +190,11 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
     let guard = !input.unprotected && !keeps_versions(&line);
     // What must not be read is hidden by our sandbox only; a terminal of the client has none.
     let hides = !ctx.permissions.unread().is_empty();
-    let theirs = ctx.turn.client().capabilities().terminal && !input.background && !hides;
+    let theirs = ctx.turn.client().capabilities().terminal
+        && !input.background
+        && !hides
+        && !ctx.permissions.only_in_sandbox(&line);
+    let unseen = if hides { ctx.permissions.unseen(&line, ctx.workspace.roots()) } else { None };
     let mut sandboxed = false;
     let (note, policy) = if theirs {
         ("no sandbox: it runs in the client's terminal".to_owned(), None)
@@ -205,7 +209,7 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
     let title = format!("Run `{}`", visible(&input.command));
     let command = input.command;
     let mut prepared = Prepared::new(title, move |call| async move {
-        match policy {
+        let done = match policy {
             None => in_their_terminal(&ctx, &call, command, time).await,
             Some(policy) => {
                 // A command works by names, so a name that means another folder by now is refused.
@@ -223,7 +227,13 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
                     here(&ctx, &call, request.timeout(time), watch).await
                 }
             }
+        };
+        let mut output = done?;
+        if let Some(unseen) = unseen {
+            output.shown.iter_mut().for_each(|shown| shown.push(unseen.as_str().into()));
+            output.content.push(unseen.into());
         }
+        Ok(output)
     });
     prepared.actions.push(action);
     prepared.note = Some(note);

@@ -1,12 +1,18 @@
 //! The one engine that decides: presets, rules, what was learned, and what a client handed over to hold back.
 
-use super::{Action, BadConfig, Because, Config, Decision, Learned, Location, Preset, Rule, Rules, Topic, Verdict};
+use super::{
+    Action, BadConfig, Because, CommandLine, Config, Decision, Learned, Location, Preset, Rule, Rules, Topic, Verdict,
+};
+use crate::roots::Roots;
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use tieline_rpc::sync::Lock as _;
 
 /// The rules that are built in. They take a while to make, so they are made once.
 static PROTECTED: LazyLock<Config> = LazyLock::new(Config::protected);
+
+/// So many words of a command are looked at for names of files.
+const MAX_WORDS: usize = 1000;
 
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -190,6 +196,23 @@ impl Engine {
         self.rules.config().deny.iter().chain(&now.learned.config().deny).cloned().collect()
     }
 
+    /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
+    pub fn unseen(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
+        let mut unseen: Vec<(String, Rule)> = Vec::new();
+        let words = command.words().iter().flatten().take(MAX_WORDS);
+        // `--file=.env` names a file, too.
+        for name in words.flat_map(|word| word.text.split('=')).filter(|name| !name.is_empty()) {
+            let Ok(place) = roots.resolve(name) else { continue };
+            let Verdict { decision, because } = self.decide(&Action::Read(place.location()));
+            if let (Decision::Deny, Because::Rules(rules)) = (decision, because)
+                && unseen.iter().all(|(known, _)| known != name)
+            {
+                unseen.extend(rules.into_iter().next().map(|rule| (name.to_owned(), rule)));
+            }
+        }
+        unseen
+    }
+
     /// What was decided for always, and where that is kept.
     pub fn stored(&self) -> (Config, Option<&Learned>) {
         (self.now().stored.clone(), self.store.as_ref())
@@ -214,6 +237,11 @@ impl Engine {
         let mut verdict = self.rules.decide_or(action, default);
         if verdict.because == Because::Default {
             verdict.because = Because::Preset(by_default);
+        }
+        // An edit begins with a look: whom a rule allows to change a file may read it, where only a preset would ask.
+        if let (Action::Read(path), Decision::Ask, Because::Preset(_)) = (action, verdict.decision, &verdict.because) {
+            let change = self.rules.decide_or(&Action::Write(path.clone()), Decision::Ask);
+            verdict = if change.decision == Decision::Allow { change } else { verdict };
         }
         let said = now.learned.decide_or(action, verdict.decision);
         let counts = match said.decision {
@@ -305,40 +333,26 @@ impl Engine {
             }
         };
         let stored = match (&self.store, keep) {
-            (Some(store), Keep::Always) => store.change(add).map(Some),
+            (_, Keep::Run) => Ok(false),
+            (Some(store), Keep::Always) => store.change(add).map(|_| true),
             (None, Keep::Always) => Err(BadConfig::new("there is no place to keep it: no configuration folder")),
-            (_, Keep::Run) => Ok(None),
         };
+        // What was stored is read again now.
         let mut now = self.now();
-        let done = match stored {
-            Ok(Some(config)) => {
-                now.stored = config;
-                now.mark = self.store.as_ref().and_then(Learned::mark);
-                Ok(())
-            }
-            Ok(None) => {
-                add(&mut now.run);
-                Ok(())
-            }
-            Err(error) => {
-                add(&mut now.run);
-                Err(error)
-            }
-        };
-        now.ready();
-        done
+        if !matches!(stored, Ok(true)) {
+            add(&mut now.run);
+            now.ready();
+        }
+        stored.map(drop)
     }
 
     /// Takes back what was decided for always.
     pub fn forget(&self, decision: Decision, rule: &Rule) -> Result<(), BadConfig> {
         let Some(store) = &self.store else { return Ok(()) };
-        let stored = store.change(|config| {
+        let removed = store.change(|config| {
             config.remove(decision, rule);
-        })?;
-        let mut now = self.now();
-        now.stored = stored;
-        now.ready();
-        Ok(())
+        });
+        removed.map(drop)
     }
 
     /// The rules that would allow it if they were in the configuration; none if that takes more than rules.

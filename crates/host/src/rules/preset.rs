@@ -1,11 +1,12 @@
 //! How freely an agent works where no rule says anything: one list of presets for flags, configuration and modes.
 
 use super::{Action, Decision};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 /// What happens where no rule says anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// Everything is asked, reading too.
     Ask,
@@ -26,36 +27,24 @@ pub enum Preset {
 
 /// What is said about a preset.
 struct Row {
-    preset: Preset,
-    name: &'static str,
     /// What the built-in agent calls it as a mode of a session.
     mode: &'static str,
     title: &'static str,
     about: &'static str,
 }
 
-const fn row(preset: Preset, name: &'static str, mode: (&'static str, &'static str), about: &'static str) -> Row {
-    Row { preset, name, mode: mode.0, title: mode.1, about }
+const fn row(mode: &'static str, title: &'static str, about: &'static str) -> Row {
+    Row { mode, title, about }
 }
 
 const ROWS: [Row; 7] = [
-    row(Preset::Ask, "ask", ("ask-all", "Ask about everything"), "Asks before everything, reading too."),
-    row(Preset::AllowReads, "allow-reads", ("ask", "Ask"), "Reads freely; asks before every change and command."),
-    row(
-        Preset::Plan,
-        "plan",
-        ("plan", "Plan"),
-        "Changes nothing; asks before every command; no MCP tools without a rule.",
-    ),
-    row(
-        Preset::AllowEdits,
-        "allow-edits",
-        ("edit", "Edit"),
-        "Changes files in the workspace freely; asks before commands.",
-    ),
-    row(Preset::Auto, "auto", ("auto", "Auto"), "Also runs commands that the sandbox holds in the workspace."),
-    row(Preset::AllowAll, "allow-all", ("allow-all", "Allow all"), "Does everything that no rule forbids or asks for."),
-    row(Preset::DenyAll, "deny-all", ("deny-all", "Deny all"), "Does nothing."),
+    row("ask-all", "Ask about everything", "Asks before everything, reading too."),
+    row("ask", "Ask", "Reads freely; asks before every change and command."),
+    row("plan", "Plan", "Changes nothing; asks before every command; no MCP tools without a rule."),
+    row("edit", "Edit", "Changes files in the workspace freely; asks before commands."),
+    row("auto", "Auto", "Also runs commands that the sandbox holds in the workspace."),
+    row("allow-all", "Allow all", "Does everything that no rule forbids or asks for."),
+    row("deny-all", "Deny all", "Does nothing."),
 ];
 
 impl Preset {
@@ -64,15 +53,7 @@ impl Preset {
         [Self::Ask, Self::AllowReads, Self::Plan, Self::AllowEdits, Self::Auto, Self::AllowAll, Self::DenyAll];
 
     /// Their names.
-    pub const NAMES: [&'static str; 7] = {
-        let mut names = [""; 7];
-        let mut at = 0;
-        while at < 7 {
-            names[at] = ROWS[at].name;
-            at += 1;
-        }
-        names
-    };
+    pub const NAMES: [&'static str; 7] = ["ask", "allow-reads", "plan", "allow-edits", "auto", "allow-all", "deny-all"];
 
     /// Those that every session of the built-in agent can switch to.
     pub const MODES: [Self; 4] = [Self::AllowReads, Self::Plan, Self::AllowEdits, Self::Auto];
@@ -84,7 +65,7 @@ impl Preset {
 
     /// The name in flags and in the configuration.
     pub fn name(self) -> &'static str {
-        self.row().name
+        Self::NAMES[self as usize]
     }
 
     /// The id as a mode of a session.
@@ -104,8 +85,7 @@ impl Preset {
 
     /// The preset of a mode, by its id or by the preset's own name. As a mode, `ask` reads freely.
     pub fn of_mode(id: &str) -> Option<Self> {
-        let by_id = ROWS.iter().find(|row| row.mode == id);
-        by_id.or_else(|| ROWS.iter().find(|row| row.name == id)).map(|row| row.preset)
+        Self::ALL.into_iter().find(|preset| preset.mode() == id).or_else(|| id.parse().ok())
     }
 
     /// What happens where no rule says anything.
@@ -159,22 +139,8 @@ impl FromStr for Preset {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = ROWS.iter().find(|row| row.name == text);
-        found
-            .map(|row| row.preset)
-            .ok_or_else(|| format!("there is no preset `{text}`; there are {}", Self::NAMES.join(", ")))
-    }
-}
-
-impl Serialize for Preset {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Preset {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        let found = Self::ALL.into_iter().find(|preset| preset.name() == text);
+        found.ok_or_else(|| format!("there is no preset `{text}`; there are {}", Self::NAMES.join(", ")))
     }
 }
 
@@ -184,16 +150,12 @@ mod tests {
 
     #[test]
     fn names_and_modes() {
-        for (at, preset) in Preset::ALL.into_iter().enumerate() {
-            assert_eq!(ROWS[at].preset, preset);
-            assert_eq!(preset.name().parse(), Ok(preset));
-            assert_eq!(Preset::of_mode(preset.mode()), Some(preset));
+        let modes = ["ask-all", "ask", "plan", "edit", "auto", "allow-all", "deny-all"];
+        for ((preset, name), mode) in Preset::ALL.into_iter().zip(Preset::NAMES).zip(modes) {
+            assert_eq!((preset.name(), name.parse(), preset.mode()), (name, Ok(preset), mode));
+            assert_eq!((Preset::of_mode(mode), serde_json::json!(preset)), (Some(preset), serde_json::json!(name)));
         }
-        for (id, preset) in
-            [("ask", Preset::AllowReads), ("edit", Preset::AllowEdits), ("allow-edits", Preset::AllowEdits)]
-        {
-            assert_eq!(Preset::of_mode(id), Some(preset));
-        }
+        assert_eq!(Preset::of_mode("allow-edits"), Some(Preset::AllowEdits));
         assert!("yolo".parse::<Preset>().unwrap_err().contains("allow-reads"));
     }
 }

@@ -78,7 +78,7 @@ impl Permissions {
     pub fn only_in_sandbox(&self, line: &CommandLine) -> bool {
         let is_free = |sandboxed| {
             let action = Action::Execute { command: line.clone(), sandboxed };
-            self.decide(&action).decision == Decision::Allow
+            self.engine.decide(&action).decision == Decision::Allow
         };
         is_free(true) && !is_free(false)
     }

@@ -3,7 +3,9 @@
 use super::journal_writer::JournalWriter;
 use super::limits::{IdleTimer, Meter};
 use super::record::Record;
-use super::{Ending, Failure, Gone, Outcome, Parts, Phase, Plan, Progress, Reached, Said, Stop, Watch, When};
+use super::{
+    Ending, Failure, Gone, Outcome, Parts, Permissions, Phase, Plan, Progress, Reached, Said, Stop, Watch, When,
+};
 use crate::answer;
 use crate::live::Conversation;
 use crate::login::Launch;
@@ -78,7 +80,7 @@ pub async fn run<W: Watch>(mut plan: Plan, parts: Parts, watch: &W, stops: &mut 
         parts: &parts,
         watch,
         clock: Cell::new((Phase::Find, began)),
-        record: Mutex::new(Record::new(&plan.agent, plan.cwd.clone())),
+        record: Mutex::new(Record::new(&plan.agent.name, plan.cwd.clone())),
         writer: Arc::new(Mutex::new(writer)),
         launch: RefCell::default(),
         child: RefCell::default(),
@@ -372,7 +374,8 @@ impl<W: Watch> Live<'_, W> {
             (Some(stop), None) => Ending::of(stop),
             (None, None) => Ending::Done,
         };
-        if permissions.allowed == 0 && record.deeds.were_refused(ending, permissions.denied > 0) {
+        let ours = self.plan.agent.is_built_in();
+        if permissions.allowed == 0 && record.deeds.were_refused(ending, permissions.denied > 0, ours) {
             ending = Ending::Denied;
         }
         let mut answer = None;
@@ -416,16 +419,9 @@ impl<W: Watch> Live<'_, W> {
         let told = failure.as_deref().filter(|told| !matches!(told.ending, Ending::Misfit | Ending::Violation));
         writer.end(ending, stop.as_ref(), told).await;
         if ending == Ending::Denied && failure.is_none() {
-            let all = "every permission that was asked for was refused";
-            let failed = |why: &str| Failure::new(ending, Phase::Turn, why);
-            failure = Some(match permissions.denied {
-                0 => failed("what the agent wanted is not allowed")
-                    .hint("`tieline config permissions list` shows the rules"),
-                // Who said no knows how to say yes.
-                denied if denied == permissions.denied_by_person => failed(all),
-                _ => failed(all).hint("allow more with --allow-edits, --allow-all or --allow RULE"),
-            });
+            failure = Some(all_refused(&permissions));
         }
+        let conversation = self.conversation.now();
         let usage = conversation.usage();
         Outcome {
             ending,
@@ -466,4 +462,16 @@ fn unasked(stop: &StopReason, refused: bool) -> Option<Box<Failure>> {
         _ => return None,
     };
     Some(Failure::new(Ending::Failed, Phase::Turn, why).hint("say it again; -c goes on with the session"))
+}
+
+/// What is said where nothing was allowed.
+fn all_refused(permissions: &Permissions) -> Box<Failure> {
+    let failed = |why: &str| Failure::new(Ending::Denied, Phase::Turn, why);
+    let all = "every permission that was asked for was refused";
+    match permissions.denied {
+        0 => failed("what the agent wanted is not allowed").hint("`tieline config permissions list` shows the rules"),
+        // Who said no knows how to say yes.
+        denied if denied == permissions.denied_by_person => failed(all),
+        _ => failed(all).hint("allow more with --allow-edits, --allow-all or --allow RULE"),
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::notes::Note;
 use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
-use crate::agents::AgentSpec;
 use crate::live::never_ran;
 use crate::services;
 use std::collections::BTreeSet;
@@ -37,8 +36,6 @@ pub(super) struct Deeds {
     done: bool,
     /// One was done that does more than to look around.
     acted: bool,
-    /// They are those of our own agent, which needs no question for what its mode allows.
-    ours: bool,
 }
 
 impl Deeds {
@@ -50,23 +47,24 @@ impl Deeds {
     }
 
     /// Whether what stood in the way says more than how the turn ended: an agent that was refused everything may refuse in turn.
-    pub(super) fn were_refused(&self, ending: Ending, denied: bool) -> bool {
+    /// Our own agent (`ours`) needs no question for what its mode allows.
+    pub(super) fn were_refused(&self, ending: Ending, denied: bool, ours: bool) -> bool {
         let refused = denied || (self.held && (ending == Ending::Refused || !self.done));
-        matches!(ending, Ending::Done | Ending::Refused) && refused && !(self.ours && self.acted)
+        matches!(ending, Ending::Done | Ending::Refused) && refused && !(ours && self.acted)
     }
 }
 
 impl Record {
-    pub(super) fn new(agent: &AgentSpec, cwd: std::path::PathBuf) -> Self {
+    pub(super) fn new(label: &str, cwd: std::path::PathBuf) -> Self {
         Self {
-            agent: AgentFacts { label: agent.name.clone(), ..AgentFacts::default() },
+            agent: AgentFacts { label: label.to_owned(), ..AgentFacts::default() },
             session: SessionFacts { cwd, ..SessionFacts::default() },
             said: Said::default(),
             thought: Said::default(),
             joined: String::new(),
             changed: BTreeSet::new(),
             silent: true,
-            deeds: Deeds { ours: agent.is_built_in(), ..Deeds::default() },
+            deeds: Deeds::default(),
         }
     }
 

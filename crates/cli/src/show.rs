@@ -9,7 +9,9 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tieline_client::run::Judge;
 use tieline_client::sanitize;
+use tieline_schema::{Dialect, Protocol, Settled, from_json, settle};
 use tieline_trace::{Frame, Frames, Kind, Page, Row, Side, Story, bytes, time};
 
 /// How often a file that grows is looked at.
@@ -91,7 +93,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
         Box::new(File::open(&arguments.file).map_err(|error| (USAGE, named(&error)))?)
     };
     let mut frames = Frames::new(BufReader::new(input), arguments.keep.kept());
-    let (mut story, mut page) = (Story::default(), Page::default());
+    let (mut story, mut page, mut judge) = (Story::default(), Page::default(), Judge::default());
     loop {
         let Some(frame) = frames.next_frame().map_err(|error| (WRONG, named(&error)))? else {
             if arguments.follow {
@@ -100,7 +102,11 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
             }
             break;
         };
-        let mut rows = story.take(&frame, Vec::new());
+        let breaches = breaches(&mut judge, &frame);
+        let mut rows = story.take(&frame, breaches);
+        if let Some(dialect) = dialect(&frame, &rows) {
+            judge.speaks(dialect);
+        }
         rows.retain(|row| arguments.wants(row));
         if arguments.html {
             page.add(&frame, &rows);
@@ -143,6 +149,30 @@ impl Arguments {
         side && self.method.as_ref().is_none_or(|method| row.method.contains(method))
             && self.session.as_ref().is_none_or(session)
             && (!self.errors || row.is_wrong())
+    }
+}
+
+/// How the agent breaks the protocol with this frame.
+fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
+    let text = frame.message.as_ref().and_then(|_| std::str::from_utf8(&frame.body).ok());
+    match (text, frame.from) {
+        (Some(text), Side::Client) => judge.sent(text),
+        (Some(text), Side::Agent) => {
+            judge.heard(Some(text));
+            return std::mem::take(&mut judge.told);
+        }
+        _ => {}
+    }
+    Vec::new()
+}
+
+/// What is spoken from here on, if this is the answer that settles it.
+fn dialect(frame: &Frame, rows: &[Row]) -> Option<Dialect> {
+    rows.iter().find(|row| row.kind == Kind::Answer && row.method == "initialize")?;
+    let result = frame.message.as_ref()?.get("result")?.to_string();
+    match settle(&from_json(&result).ok()?, Protocol::Auto) {
+        Settled::Dialect(dialect) => Some(dialect),
+        Settled::Unsupported(_) => None,
     }
 }
 

@@ -49,9 +49,10 @@ pub use write::{Writer, create};
 use std::fmt;
 
 /// Who an event comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Side {
     /// The client.
+    #[default]
     Client,
     /// The agent.
     Agent,

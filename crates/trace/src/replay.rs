@@ -13,9 +13,10 @@ const QUIET: Duration = Duration::from_secs(1);
 const MAX_DIVERGENCES: usize = 1000;
 
 /// What to do about a message of the live side that is not in the recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Extra {
     /// Answers a request with an error, and goes on.
+    #[default]
     Refuse,
     /// Does not answer, and goes on.
     Ignore,
@@ -24,7 +25,7 @@ pub enum Extra {
 }
 
 /// How to play.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Which side is played.
     pub side: Side,
@@ -56,7 +57,7 @@ enum Next {
 }
 
 /// Plays a recording.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Player {
     options: Options,
     steps: Vec<Step>,
@@ -98,21 +99,7 @@ impl Player {
             }
         }
         steps.retain(|step| matches!(step.from, Side::Client | Side::Agent));
-        Self {
-            options,
-            steps,
-            at: 0,
-            awaited: Vec::new(),
-            text: BTreeMap::new(),
-            likeness: Likeness::default(),
-            ids: HashMap::new(),
-            ahead: false,
-            stopped: false,
-            sent: 0,
-            matched: 0,
-            divergences: Vec::new(),
-            count: 0,
-        }
+        Self { options, steps, ..Self::default() }
     }
 
     /// Plays to the end.

@@ -211,9 +211,9 @@ pub struct Arguments {
     #[arg(long, short, help_heading = "Output")]
     pub verbose: bool,
 
-    /// Writes every frame into a file; secrets are hidden
+    /// Records every frame in a file; secrets are hidden
     ///
-    /// JSON lines: time, direction, frame.
+    /// `tieline show` reads it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<PathBuf>,
 

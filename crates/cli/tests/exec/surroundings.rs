@@ -114,11 +114,12 @@ fn a_trace_has_every_frame_and_no_secrets() {
         assert!(!text.contains("s3cret"), "{text}");
         assert!(done.log.iter().any(|frame| frame.to_string().contains("s3cret")), "the agent needs them");
         let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert!(lines.iter().all(|line| line["time"].as_str().is_some_and(|time| time.ends_with('Z'))));
-        let to: Vec<_> = lines.iter().filter(|line| line["direction"] == "to_agent").collect();
-        assert_eq!(to.len(), done.log.len(), "{text}");
-        assert!(lines.iter().any(|line| line["text"] == "npm WARN deprecated something@1.0.0"), "{text}");
-        assert!(lines.iter().any(|line| line["direction"] == "from_agent" && line["frame"]["result"].is_object()));
+        assert_eq!((&lines[0]["tieline-trace"], &lines[0]["kept"]), (&json!(1), &json!("redacted")));
+        let from = |side: &'static str| lines.iter().filter(move |line| line["from"] == side);
+        assert_eq!(from("client").count(), done.log.len(), "{text}");
+        assert!(from("agent").any(|line| line["raw"] == "npm WARN deprecated something@1.0.0\n"), "{text}");
+        let message = |line: &Value| serde_json::from_str::<Value>(line["raw"].as_str().unwrap()).unwrap_or_default();
+        assert!(from("agent").any(|line| message(line)["result"].is_object()), "{text}");
         // The same holds for the frames on standard output.
         let done = place.agent("hello", dialect, &["--format", "acp", "--mcp-config", "mcp.json"]).run().ends(0);
         assert!(!done.out.contains("s3cret"), "{done:#?}");

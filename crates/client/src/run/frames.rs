@@ -3,17 +3,13 @@
 use super::Notes;
 use super::judge::Judge;
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Mutex;
 use tieline::rpc::Direction;
 use tieline::rpc::sync::Lock;
 use tieline::schema::Dialect;
-use tieline_host::store::Time;
+use tieline_trace::{Kept, Side, Writer, create, redact};
 
-/// What stands in the place of a secret.
-const HIDDEN: &str = "(hidden)";
 /// What stands before a line that is none, in a warning.
 pub(crate) const NO_MESSAGE: &str = "the agent wrote a line that is no message: ";
 
@@ -21,7 +17,7 @@ type Show = Box<dyn Fn(Direction, &str) + Send + Sync>;
 
 /// Looks at frames. To be used as a tap of the connection.
 pub struct Frames {
-    trace: Option<Mutex<BufWriter<File>>>,
+    trace: Option<Mutex<Writer>>,
     show: Option<Show>,
     notes: Notes,
     strict: Option<Mutex<Judge>>,
@@ -33,19 +29,9 @@ impl Frames {
         Self { trace: None, show: None, notes, strict: None }
     }
 
-    /// Also writes every frame into a file, one JSON object per line: `time`, `direction`, `frame`.
+    /// Also writes every frame into a recording, without the values of headers, variables and keys.
     pub fn trace(mut self, path: &Path) -> std::io::Result<Self> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(path)?;
-        // One that was there may be readable for others.
-        #[cfg(unix)]
-        if file.metadata()?.is_file() {
-            file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-        }
-        self.trace = Some(Mutex::new(BufWriter::new(file)));
+        self.trace = Some(Mutex::new(Writer::new(create(path)?, Kept::Redacted, "tieline exec", &[])?));
         Ok(self)
     }
 
@@ -90,28 +76,18 @@ impl Frames {
                 let text = String::from_utf8_lossy(&frame[..frame.len().min(80)]);
                 self.notes.warn(format!("{NO_MESSAGE}{text}"));
             }
-            return self.write(direction, "text", &serde_json::Value::from(String::from_utf8_lossy(frame)).to_string());
+            return self.write(direction, frame);
         };
-        if self.trace.is_none() && self.show.is_none() {
-            return;
-        }
-        let line = one_line(redact(json));
         if let Some(show) = &self.show {
-            show(direction, &line);
+            show(direction, &one_line(redact(json)));
         }
-        self.write(direction, "frame", &line);
+        self.write(direction, frame);
     }
 
-    fn write(&self, direction: Direction, key: &str, json: &str) {
+    fn write(&self, direction: Direction, frame: &[u8]) {
         let Some(trace) = &self.trace else { return };
-        let direction = match direction {
-            Direction::In => "from_agent",
-            Direction::Out => "to_agent",
-        };
-        let mut file = trace.locked();
-        let written = writeln!(file, "{{\"time\":\"{}\",\"direction\":\"{direction}\",\"{key}\":{json}}}", Time::now());
-        let written = written.and_then(|()| file.flush());
-        if let Err(error) = written {
+        let from = if direction == Direction::In { Side::Agent } else { Side::Client };
+        if let Err(error) = trace.locked().message(from, frame) {
             self.notes.warn(format!("the trace can't be written: {error}"));
         }
     }
@@ -129,59 +105,9 @@ fn one_line(json: Cow<'_, str>) -> Cow<'_, str> {
     if json.contains(['\n', '\r']) { json.replace(['\n', '\r'], " ").into() } else { json }
 }
 
-/// The frame without the values of headers and environment variables.
-pub fn redact(json: &str) -> Cow<'_, str> {
-    if !json.contains("\"env\"") && !json.contains("\"headers\"") {
-        return json.into();
-    }
-    let Ok(mut value) = serde_json::from_str(json) else { return json.into() };
-    hide(&mut value, false);
-    value.to_string().into()
-}
-
-fn hide(value: &mut serde_json::Value, secret: bool) {
-    use serde_json::Value;
-    match value {
-        Value::Object(object) => {
-            let named = object.contains_key("name") && object.contains_key("value");
-            for (key, value) in object {
-                hide(value, (secret && (!named || key == "value")) || key == "env" || key == "headers");
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| hide(item, secret)),
-        Value::Null => {}
-        value if secret => *value = HIDDEN.into(),
-        _ => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(json: &str, expect: &str) {
-        let (one, other): (serde_json::Value, serde_json::Value) =
-            (serde_json::from_str(&redact(json)).unwrap_or_default(), serde_json::from_str(expect).unwrap_or_default());
-        assert_eq!(one, other);
-    }
-
-    #[test]
-    fn values_of_headers_and_variables_are_hidden() {
-        check(
-            r#"{"a":{"env":[{"name":"K","value":"s3cret"}],"headers":[{"name":"Authorization","value":"Bearer x"}]}}"#,
-            r#"{"a":{"env":[{"name":"K","value":"(hidden)"}],"headers":[{"name":"Authorization","value":"(hidden)"}]}}"#,
-        );
-        check(r#"{"env":{"K":"s3cret"},"args":["x"]}"#, r#"{"env":{"K":"(hidden)"},"args":["x"]}"#);
-        check(
-            r#"{"env":["K=s3cret"],"headers":[["A","s3cret"]]}"#,
-            r#"{"env":["(hidden)"],"headers":[["(hidden)","(hidden)"]]}"#,
-        );
-        check(
-            r#"{"env":{"PIN":1234,"no":null,"deep":{"a":["s3cret"]}},"cwd":"/"}"#,
-            r#"{"env":{"PIN":"(hidden)","no":null,"deep":{"a":["(hidden)"]}},"cwd":"/"}"#,
-        );
-        check(r#"{"text":"say \"env\" or not"}"#, r#"{"text":"say \"env\" or not"}"#);
-    }
 
     #[cfg(unix)]
     #[test]

@@ -15,11 +15,11 @@ const MAX_TOLD: usize = 20;
 
 /// Judges messages.
 #[derive(Debug, Default)]
-pub(super) struct Judge {
+pub struct Judge {
     /// How the agent broke the protocol, the first times.
-    pub(super) told: Vec<String>,
+    pub told: Vec<String>,
     /// How often it did.
-    pub(super) count: u64,
+    pub count: u64,
     dialect: Option<Dialect>,
     /// What we asked, by its id.
     asked: HashMap<String, String>,
@@ -27,12 +27,12 @@ pub(super) struct Judge {
 
 impl Judge {
     /// The dialect is known now.
-    pub(super) fn speaks(&mut self, dialect: Dialect) {
+    pub fn speaks(&mut self, dialect: Dialect) {
         self.dialect = Some(dialect);
     }
 
     /// Remembers what we ask.
-    pub(super) fn sent(&mut self, json: &str) {
+    pub fn sent(&mut self, json: &str) {
         let Ok(Value::Object(message)) = serde_json::from_str(json) else { return };
         if let (Some(id), Some(Value::String(method))) = (message.get("id"), message.get("method"))
             && self.asked.len() < ASKED
@@ -42,7 +42,7 @@ impl Judge {
     }
 
     /// Takes note of what is wrong with a frame of the agent; `None` is one that is no JSON.
-    pub(super) fn heard(&mut self, json: Option<&str>) {
+    pub fn heard(&mut self, json: Option<&str>) {
         let mut wrong = Vec::new();
         match json.map(serde_json::from_str) {
             None => wrong.push("a line that is no message".to_owned()),

@@ -20,8 +20,9 @@ mod said;
 mod session;
 
 pub use control::run;
+pub use frames::Frames;
 pub(crate) use frames::NO_MESSAGE;
-pub use frames::{Frames, redact};
+pub use judge::Judge;
 pub use limits::{Budget, Reached};
 pub use notes::Notes;
 pub use outcome::{AgentFacts, Changed, Ending, Failure, Outcome, Permissions, SessionFacts};

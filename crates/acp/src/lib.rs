@@ -1,5 +1,13 @@
 //! The Agent Client Protocol: write an agent or a client once, speak v1 and both drafts of v2.
 //!
+//! ```toml
+//! [dependencies]
+//! tieline = "0.1"
+//! tokio = { version = "1", features = ["rt", "macros"] }
+//! ```
+//!
+//! The [`guide`] goes through all of it, chapter by chapter.
+//!
 //! # An agent
 //!
 //! ```no_run
@@ -93,6 +101,7 @@
 pub mod agent;
 pub mod client;
 pub mod error;
+pub mod guide;
 mod mailbox;
 mod options;
 pub mod proxy;

@@ -78,7 +78,7 @@ fn the_support_matrix_is_the_method_table() {
 
 #[test]
 fn links_and_commands_exist() {
-    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/from-official-sdk.md", "docs/tracing.md"] {
+    for file in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/tracing.md"] {
         let text = read(file);
         let folder = root().join(file).parent().unwrap().to_owned();
         for target in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target) {

@@ -25,7 +25,7 @@ pub const ASKS: &str = "n no";
 fn permission_is_asked_with_the_exact_command() {
     for dialect in super::harness::DIALECTS {
         for (typed, answer, code) in
-            [("y\n", "\"yes\"", 0), ("n\n", "\"no\"", 5), ("2\n", "\"always\"", 0), ("4\n", "\"never\"", 5)]
+            [("y\n", "\"yes\"", 0), ("n\n", "\"no\"", 5), ("1\n", "\"always\"", 0), ("2\n", "\"never\"", 5)]
         {
             let place = Place::new();
             let steps = json!([[ASKS, 600, typed]]);

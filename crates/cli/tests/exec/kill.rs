@@ -75,13 +75,16 @@ fn below(top: u32) -> Vec<(u32, String)> {
     all.into_iter().map(|pid| (pid, String::from_utf8_lossy(&read(pid, "cmdline")).replace('\0', " "))).collect()
 }
 
+/// A name for those who are killed, and how their command line is told.
+type Victim = (&'static str, fn(&str) -> bool);
+
 /// `kill -9` of the run, of its agent, of those who supervise, of all that has our name: with a sandbox and without.
 #[cfg(target_os = "linux")]
 #[test]
 fn whoever_is_killed_no_command_is_left() {
     let is_supervisor = |line: &str| line.starts_with("child-supervisor ");
     let is_command = |line: &str| line.starts_with("sleep ");
-    let victims: [(&str, fn(&str) -> bool); 4] = [
+    let victims: [Victim; 4] = [
         ("the run", |line| line.contains(" exec ")),
         ("its agent", |line| line.contains(" agent ") && !line.contains(" exec ")),
         ("supervisors", |line| line.starts_with("child-supervisor ")),

@@ -18,7 +18,7 @@ const FLAGS_WIDTH: usize = 29;
 struct Row {
     built_in: bool,
     flags: &'static str,
-    cells: Vec<&'static str>,
+    outcomes: Vec<&'static str>,
     code: i32,
 }
 
@@ -26,18 +26,18 @@ fn rows() -> Vec<Row> {
     let mut built_in = false;
     let mut rows = Vec::new();
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (flags, cells) = line.split_at(FLAGS_WIDTH);
-        let mut cells: Vec<&str> = cells.split_whitespace().collect();
-        let code = cells.pop().unwrap();
+        let (flags, outcomes) = line.split_at(FLAGS_WIDTH);
+        let mut outcomes: Vec<&str> = outcomes.split_whitespace().collect();
+        let code = outcomes.pop().unwrap();
         if code == "exit" {
-            assert_eq!(cells, KINDS);
+            assert_eq!(outcomes, KINDS);
             built_in = flags.trim() == "the built-in agent";
         } else {
             assert!(
-                cells.len() == KINDS.len()
-                    && cells.iter().all(|cell| ["done", "done*", "asked", "refused"].contains(cell))
+                outcomes.len() == KINDS.len()
+                    && outcomes.iter().all(|cell| ["done", "done*", "asked", "refused"].contains(cell))
             );
-            rows.push(Row { built_in, flags: flags.trim(), cells, code: code.parse().unwrap() });
+            rows.push(Row { built_in, flags: flags.trim(), outcomes, code: code.parse().unwrap() });
         }
     }
     rows
@@ -68,7 +68,7 @@ fn page() -> String {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        let _ = writeln!(page, "| {flags} | {} | {} |", row.cells.join(" | "), row.code);
+        let _ = writeln!(page, "| {flags} | {} | {} |", row.outcomes.join(" | "), row.code);
     }
     page
 }
@@ -93,18 +93,19 @@ fn every_cell_is_true() {
                 loop {
                     let next = queue.lock().unwrap().next();
                     let Some((row, dialect)) = next else { break };
-                    let (cells, done) = if row.built_in { ours(row, dialect, url) } else { theirs(row, dialect, url) };
-                    let expected = row.cells.iter().map(|cell| match *cell {
+                    let (outcomes, done) =
+                        if row.built_in { ours(row, dialect, url) } else { theirs(row, dialect, url) };
+                    let expected = row.outcomes.iter().map(|cell| match *cell {
                         "done*" if dialect == "2-seed" => "asked",
                         cell => cell.trim_end_matches('*'),
                     });
-                    if !cells.iter().copied().eq(expected) || done.code != Some(row.code) {
+                    if !outcomes.iter().copied().eq(expected) || done.code != Some(row.code) {
                         let code = done.code.unwrap_or(-1);
                         let who = if row.built_in { "built-in" } else { "other" };
                         wrong
                             .lock()
                             .unwrap()
-                            .push(format!("{who} {dialect} {:28} {cells:?} {code}\n{}", row.flags, done.err));
+                            .push(format!("{who} {dialect} {:28} {outcomes:?} {code}\n{}", row.flags, done.err));
                     }
                 }
             });
@@ -182,7 +183,7 @@ fn ours(row: &Row, dialect: &str, url: &str) -> (Vec<&'static str>, Done) {
             None => calls.push((id, event)),
         }
     }
-    let cells: Vec<&str> = calls
+    let outcomes: Vec<&str> = calls
         .iter()
         .map(|(_, call)| match call["status"].as_str() {
             Some("completed") => "done",
@@ -201,9 +202,9 @@ fn ours(row: &Row, dialect: &str, url: &str) -> (Vec<&'static str>, Done) {
         (5, place.read("ran.txt").is_some()),
     ];
     for (at, seen) in seen {
-        assert_eq!(cells.get(at) == Some(&"done"), seen, "{dialect} {} {}: {}", row.flags, KINDS[at], done.out);
+        assert_eq!(outcomes.get(at) == Some(&"done"), seen, "{dialect} {} {}: {}", row.flags, KINDS[at], done.out);
     }
-    (cells, done)
+    (outcomes, done)
 }
 
 /// An agent of others asks about all of it in one turn.
@@ -236,11 +237,11 @@ fn theirs(row: &Row, dialect: &str, url: &str) -> (Vec<&'static str>, Done) {
     let exec = place.agent("requests", dialect, &flags.iter().map(String::as_str).collect::<Vec<_>>());
     let done = exec.words(&[&requests]).run();
     let answers = done.told();
-    let cells = answers.as_array().unwrap().iter().map(|answer| match answer["_meta"]["decidedBy"].as_str() {
+    let outcomes = answers.as_array().unwrap().iter().map(|answer| match answer["_meta"]["decidedBy"].as_str() {
         None if answer["optionId"] == "yes" => "done",
         Some("nobody could be asked") => "asked",
         Some(_) if answer["optionId"] == "no" => "refused",
         _ => "failed",
     });
-    (cells.collect(), done)
+    (outcomes.collect(), done)
 }

@@ -6,6 +6,7 @@ use crate::http::Http;
 use crate::mcp;
 use crate::model::provider::Provider;
 use crate::model::{Gone, Model};
+use crate::notice;
 use crate::permission::Configure;
 use crate::report::{Log, store_failed};
 use crate::session::{Conversation, Past};
@@ -260,13 +261,21 @@ impl Agent for Coder {
                 }
             }
         }
+        let mut damage = opened.damage.map(|damage| format!("A part of this session is lost: {damage}"));
+        // A client that shows no notices hears it with what is told again, and not only when the next turn begins.
+        if resuming.replay
+            && !notice::shows(&session.client())
+            && let Some(text) = damage.take()
+        {
+            session.update(Update::text(MessageKind::Agent, Some(store::new_id()), text)).await?;
+        }
         let past = Past {
             log: Log::new(opened.log),
             kept: Some((store.clone(), Self::snapshots(store, &id))),
             messages: history.end(),
             titled: known.title.is_some(),
             options,
-            damage: opened.damage.map(|damage| format!("A part of this session is lost: {damage}")),
+            damage,
         };
         self.begin(resuming.into(), past).await
     }

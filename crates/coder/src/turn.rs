@@ -115,12 +115,13 @@ impl TurnLoop<'_> {
         self.run(vec![call]).await?;
         let Some(Message::Results(results)) = self.messages.last() else { return Ok(StopReason::EndTurn) };
         let said: Vec<&str> = results.iter().flat_map(|result| &result.content).map(history::text_of).collect();
-        let said = said.join("\n");
+        let (said, failed) = (said.join("\n"), results.iter().any(|result| result.is_error));
         self.ctx.turn.say(&said).await?;
         self.ctx.turn.end_message();
         self.answer.text = said;
         self.keep_answer().await?;
-        Ok(StopReason::EndTurn)
+        // What was typed and could not be done is no success.
+        Ok(if failed { StopReason::Refusal } else { StopReason::EndTurn })
     }
 
     /// Leaves a conversation that the next turn can go on with, however this one ended.

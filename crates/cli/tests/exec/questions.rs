@@ -98,8 +98,9 @@ fn always_holds_until_the_run_ends_and_says_so() {
     let edit = json!({"toolCallId": "c2", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/.git/config"}]});
     for (call, rule) in [(shell("make all"), "run make all"), (edit, "write .git/config")] {
         for options in [&once, &all] {
-            for typed in ["a\n", "2\n"] {
-                if typed == "2\n" && options == &once {
+            for typed in ["a\n", "1\n"] {
+                // What a word stands for has no number; what the agent keeps has one.
+                if typed == "1\n" && options == &once {
                     continue;
                 }
                 let place = Place::new();
@@ -110,7 +111,7 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 assert_eq!(seen.contains("(the agent keeps it)"), options == &all, "{seen}");
                 // Nothing is stored, and the agent is told nothing that lasts unless that very option was chosen.
                 assert!(!place.path("config").join("tieline/learned.toml").exists());
-                assert_eq!(seen.contains("\"ever\""), typed == "2\n", "{seen}");
+                assert_eq!(seen.contains("\"ever\""), typed == "1\n", "{seen}");
                 assert_eq!(
                     (seen.matches(ASKS).count(), seen.matches("\"selected\"").count(), code),
                     (1, 3, 0),
@@ -155,12 +156,9 @@ fn a_no_is_never_sent_with_the_id_of_a_yes() {
     let options = json!([["x", "Yes", "allow_once"], ["x", "No", "reject_once"]]);
     let ask = json!(["permission", {"title": "May I?", "call": shell("make all"), "options": options}]);
     for dialect in DIALECTS {
-        for typed in ["n\n", "2\n"] {
-            let steps = json!([[ASKS, 0, typed]]);
-            let (seen, _) = requests(&Place::new(), &steps, &["--protocol", dialect], &json!([ask]));
-            assert!(seen.contains("\"cancelled\"") && !seen.contains("\"selected\""), "{dialect}: {seen}");
-            assert!(seen.contains("note: the option") && seen.contains("the id of another"), "{dialect}: {seen}");
-        }
+        let (seen, _) = requests(&Place::new(), &json!([[ASKS, 0, "n\n"]]), &["--protocol", dialect], &json!([ask]));
+        assert!(seen.contains("\"cancelled\"") && !seen.contains("\"selected\""), "{dialect}: {seen}");
+        assert!(seen.contains("note: the option") && seen.contains("the id of another"), "{dialect}: {seen}");
     }
 }
 

@@ -269,10 +269,15 @@ fn questions_of_servers() {
     // Only the question that belongs to a call was passed on, and it says who asks.
     assert_eq!(client.forms.len(), 1, "{:?}", client.forms);
     assert_eq!(client.forms[0]["message"], "The MCP server `bad` asks: Which word?");
-    client.updates.clear();
-    client.prompt("mcp bad crowd {}\nresult");
-    let said = client.said();
-    assert!(said.contains("\"accept\"") && said.contains("\"decline\""), "one at a time: {said}");
+    // Five at once: who comes while one stands is declined. They may happen to come one after the other.
+    let declined = (0..10).any(|_| {
+        client.updates.clear();
+        client.prompt("mcp bad crowd {}\nresult");
+        let said = client.said();
+        assert!(said.contains("\"accept\""), "{said}");
+        said.contains("\"decline\"")
+    });
+    assert!(declined, "one at a time");
     client.updates.clear();
     client.prompt("mcp bad sample {}\nresult");
     assert!(client.said().contains("-32601"), "the model is not for servers: {}", client.said());

@@ -250,7 +250,16 @@ impl<W: Watch> Live<'_, W> {
                 () = self.cancelled.notified() => self.cancel_calls().await?,
                 // What the agent said before a question comes before the question and what was answered.
                 update = turn.next() => match update {
-                    Some(update) => self.take(&update, When::Turn).await?,
+                    Some(update) => {
+                        // What was decided about a call comes before what became of it.
+                        let is_end = |call: &ToolCallUpdate| call.status.set().is_some_and(ToolCallStatus::is_final);
+                        while matches!(&update, Update::ToolCall(call) if is_end(call))
+                            && let Some(note) = notes.take_told()
+                        {
+                            self.note(note).await?;
+                        }
+                        self.take(&update, When::Turn).await?;
+                    }
                     None => more = false,
                 },
                 note = notes.next() => self.note(note).await?,

@@ -93,6 +93,11 @@ impl Notes {
         self.state().waiting.pop_front()
     }
 
+    /// The next one if it is there already and no question.
+    pub(super) fn take_told(&self) -> Option<Note> {
+        self.state().waiting.pop_front_if(|note| !matches!(note, Note::Question(_)))
+    }
+
     /// Waits for the next one.
     pub(super) async fn next(&self) -> Note {
         when(&self.0.wake, || self.take()).await

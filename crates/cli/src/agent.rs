@@ -174,9 +174,8 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
     settings.base_url = base_url.map(str::to_owned);
     let config = config.clone();
     settings.find = Some(Arc::new(move |id, base_url| {
-        let mut config = config.clone();
-        config.models.default = Some(id.to_owned());
-        let mut chosen = choose::choose(base_url, &config, &http).map_err(|error| error.to_string())?;
+        let mut chosen =
+            choose::choose(base_url, &config.clone().with_model(id), &http).map_err(|error| error.to_string())?;
         Ok(chosen.models.swap_remove(0))
     }));
     Ok(settings)

@@ -19,7 +19,7 @@ use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
 use tieline_host::roots::Roots;
-use tieline_host::rules::{Because, Decision, Limits, Rule, Settings};
+use tieline_host::rules::{Because, Decision, Keep, Limits, Rule, Settings};
 use tieline_host::store::Claim;
 use tieline_schema::ClientCapabilities;
 
@@ -216,8 +216,7 @@ fn model(arguments: &Arguments, config: &Config, agent: &mut AgentSpec) -> Resul
     if model.is_none() && base_url.is_none() {
         return Ok(());
     }
-    let mut wanted = config.clone();
-    wanted.models.default = model.clone().or(wanted.models.default);
+    let wanted = model.iter().fold(config.clone(), |config, model| config.with_model(model));
     choose::choose(base_url.as_deref(), &wanted, &choose::http(&wanted)).map_err(|error| usage(error.to_string()))?;
     for (flag, value) in [("--model", model), ("--base-url", base_url)] {
         agent.command.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
@@ -379,7 +378,11 @@ impl Permission {
     }
 
     fn engine(&self) -> Result<Engine> {
-        Engine::load(self.preset, &self.settings, &self.limits).map_err(|error| config_error(&error))
+        let engine = Engine::load(self.preset, &self.settings, &self.limits).map_err(|error| config_error(&error))?;
+        // What is allowed on the command line is the answer to what a rule would ask: there may be nobody else to give one.
+        let said = self.settings.rules.allow.iter().filter(|rule| rule.origin() == Some("--allow")).cloned();
+        engine.learn(Keep::Run, Decision::Allow, &said.collect::<Vec<_>>()).map_err(|error| config_error(&error))?;
+        Ok(engine)
     }
 
     /// The same for the agent that is started. It reads the configuration itself; this can only hold it back.

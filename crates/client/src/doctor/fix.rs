@@ -64,7 +64,9 @@ pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
             || (words.contains("syntaxerror") && words.contains("node:"))
     };
     match failure {
-        Failure { ending: Ending::LoginNeeded, .. } => log_in(agent, &failure.logins),
+        Failure { ending: Ending::LoginNeeded, message, .. } => {
+            own_login(message).unwrap_or_else(|| log_in(agent, &failure.logins))
+        }
         Failure { ending: Ending::TimedOut, .. } => format!("give it longer (--timeout 120), or {}", by_hand(agent)),
         Failure { exit: Some(_), .. } if old_node() => newer_node("22 or newer"),
         Failure { exit: Some(_), .. } => {
@@ -87,6 +89,13 @@ pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
         }
         _ => by_hand(agent),
     }
+}
+
+/// What the agent itself says to type, if it is ours: that is what helps.
+fn own_login(message: &str) -> Option<String> {
+    let (_, rest) = message.split_once("tieline agent login ")?;
+    let provider = rest.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).next()?;
+    (!provider.is_empty()).then(|| format!("tieline agent login {provider}"))
 }
 
 /// For an agent that wants a login.

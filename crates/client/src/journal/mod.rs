@@ -131,10 +131,10 @@ impl Journal {
         Ok(self.store.session(&id.into()).await?.into())
     }
 
-    /// The session used last, of an agent and a folder if they are given.
+    /// The session that somebody last spoke in, of an agent and a folder if they are given.
     pub async fn last(&self, agent: Option<&str>, cwd: Option<&Path>) -> Result<Option<Entry>> {
         let (agent, cwd) = (agent.map(str::to_owned), cwd.map(|cwd| cwd.to_string_lossy().into_owned()));
-        Ok(self.list(ListQuery { agent, cwd, limit: 1, ..ListQuery::default() }).await?.0.pop())
+        Ok(self.list(ListQuery { agent, cwd, begun: true, limit: 1, ..ListQuery::default() }).await?.0.pop())
     }
 
     /// The session that the user called `name`, with this agent in this folder.

@@ -332,6 +332,15 @@ impl Config {
         }
     }
 
+    /// The same with another model, which stands in no file.
+    #[must_use]
+    pub fn with_model(mut self, model: &str) -> Self {
+        self.models.default = Some(model.to_owned());
+        let said = self.shown.iter_mut().filter(|one| one.key == "models.default");
+        said.for_each(|one| one.origin = Origin::Flag);
+        self
+    }
+
     /// Every value with its origin, in the order of the keys.
     pub fn shown(&self) -> &[Shown] {
         &self.shown

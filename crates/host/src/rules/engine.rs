@@ -373,6 +373,8 @@ impl Engine {
             store: None,
             now: Mutex::new(now),
         };
+        // A rule on the command line is an answer, too.
+        let _ = with.learn(Keep::Run, Decision::Allow, &rules);
         if with.judge(subject).decision == Decision::Allow { rules } else { Vec::new() }
     }
 

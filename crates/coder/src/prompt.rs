@@ -3,14 +3,15 @@
 use crate::tools::ToolError;
 use crate::workspace::Workspace;
 use std::fmt::Write as _;
-use tieline_host::rules::Preset;
+use tieline_host::rules::{Action, Decision, Engine, Preset};
 
 const SYSTEM: &str = include_str!("system.md");
 /// As much of `AGENTS.md` as is used, in bytes.
 const GUIDE: usize = 4 * 1024;
 
 /// What the model is told before the conversation.
-pub async fn system(workspace: &Workspace, mode: Preset) -> String {
+pub async fn system(workspace: &Workspace, engine: &Engine) -> String {
+    let mode = engine.preset();
     let mut text = format!("{SYSTEM}\nWorking directory: {}\n", workspace.cwd().display());
     for root in workspace.roots().list().filter(|root| !root.is_cwd()) {
         let _ = writeln!(text, "Also part of the workspace: {}", root.given_path().display());
@@ -20,7 +21,7 @@ pub async fn system(workspace: &Workspace, mode: Preset) -> String {
         text.push_str(". Change nothing; make a plan, then use `switch_mode` to leave this mode");
     }
     text.push('\n');
-    match guide(workspace).await {
+    match guide(workspace, engine).await {
         Ok(Some(guide)) => {
             let end = guide.floor_char_boundary(GUIDE);
             let cut = if end < guide.len() {
@@ -37,8 +38,12 @@ pub async fn system(workspace: &Workspace, mode: Preset) -> String {
     text
 }
 
-async fn guide(workspace: &Workspace) -> Result<Option<String>, ToolError> {
+async fn guide(workspace: &Workspace, engine: &Engine) -> Result<Option<String>, ToolError> {
     let place = workspace.place("AGENTS.md")?;
+    // It may be a link to what must not be read. Nobody is asked here, so only what is allowed is looked at.
+    if engine.decide(&Action::Read(place.location())).decision != Decision::Allow {
+        return Err("it may not be read without asking".into());
+    }
     if workspace.version(&place).await?.is_none() {
         return Ok(None);
     }

@@ -270,7 +270,7 @@ impl Conversation {
         state.messages.push(Message::User(content));
         let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), recorder);
-        let system = prompt::system(&workspace, self.permissions.engine.preset()).await + &self.servers.instructions();
+        let system = prompt::system(&workspace, &self.permissions.engine).await + &self.servers.instructions();
         let ctx = ToolContext {
             turn: turn.clone(),
             log: Arc::clone(&self.log),

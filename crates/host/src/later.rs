@@ -44,7 +44,7 @@ pub const LATER: &[Kind] = &[
         "an editor runs their tasks, servers and settings when the folder is opened",
     ),
     kind(
-        ".tieline .claude .codex .gemini .qwen .opencode opencode.json opencode.jsonc .goose .copilot .agents .crush.json crush.json .amp \
+        ".tieline .config/tieline state/tieline .claude .codex .gemini .qwen .opencode opencode.json opencode.jsonc .goose .copilot .agents .crush.json crush.json .amp \
          .factory .kiro .amazonq .continue .windsurf .roo .cline .aider.conf.yml .mcp.json",
         "an agent runs their hooks, commands and MCP servers when it is started in the folder",
     ),

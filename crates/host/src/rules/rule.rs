@@ -96,6 +96,10 @@ impl FromStr for Rule {
             "fetch" => fetch(rest).ok_or_else(|| bad("not a host"))?,
             "mcp" => {
                 let (server, tool) = rest.split_once('/').ok_or_else(|| bad("SERVER/TOOL is needed"))?;
+                // A rule that can never match is worse than none.
+                if [server, tool].iter().any(|name| name.contains('*') && *name != "*") {
+                    return Err(bad("`*` stands for a whole SERVER or TOOL"));
+                }
                 let name = |name: &str| (name != "*").then(|| name.to_owned());
                 Pattern::Mcp { server: name(server), tool: name(tool) }
             }

@@ -116,7 +116,7 @@ impl Permissions {
                 ..CommandSubject::default()
             }),
             // Whole, not only its id: some clients show and judge nothing but what the question itself says.
-            _ => Ask::about(with_note(call, note)),
+            _ => Ask::about(with_note(call, actions, note)),
         };
         let ask = ask.title(title(call, note)).options(options);
         let ask = match note {
@@ -235,9 +235,13 @@ fn title(call: &Call, note: Option<&str>) -> String {
 }
 
 /// The call as the question shows it, with the note among what it shows: older dialects have no other place for it.
-fn with_note(call: &Call, note: Option<&str>) -> ToolCallUpdate {
+fn with_note(call: &Call, actions: &[Action], note: Option<&str>) -> ToolCallUpdate {
     let mut shown = call.announced.clone();
     if let Some(note) = note {
+        // The call went to another server than it began with: whoever judges the question must see this one.
+        if let [Action::Fetch(host)] = actions {
+            shown.raw_input = Patch::Set(serde_json::json!({ "url": host.url() }).into());
+        }
         shown.title = Patch::Set(title(call, Some(note)));
         let mut content = shown.content.set().map(|content| content.0.clone()).unwrap_or_default();
         content.push(ToolCallContent::from(note));

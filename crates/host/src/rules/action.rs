@@ -95,6 +95,17 @@ pub struct Host {
 }
 
 impl Host {
+    /// An address that names this server and nothing else.
+    pub fn url(&self) -> String {
+        let scheme = if self.secure { "https" } else { "http" };
+        let name = if self.name.contains(':') && !self.name.starts_with('[') {
+            format!("[{}]", self.name)
+        } else {
+            self.name.clone()
+        };
+        format!("{scheme}://{name}:{}/", self.port)
+    }
+
     /// The server of an `http` or `https` address. `None` for anything that two programs might read differently: user
     /// names, backslashes, spaces, names that are not plain ASCII, numbers instead of a name or address.
     pub fn of_url(url: &str) -> Option<Self> {

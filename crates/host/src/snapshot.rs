@@ -158,6 +158,11 @@ impl Snapshots {
         entries.filter(|entry| entry.in_effect()).map(changed).collect()
     }
 
+    /// Whether what a turn changed in a file was undone since, all of it.
+    pub fn is_undone(&self, turn: &str, path: &Path) -> bool {
+        self.lock().entry(turn, path).is_some_and(|entry| entry.undone)
+    }
+
     /// What is remembered now: another process may have added to it.
     fn lock(&self) -> MutexGuard<'_, Index> {
         let mut index = self.index.locked();
@@ -250,9 +255,7 @@ impl Recorder {
     /// that undo, and not again.
     pub fn made(&self, changes: Vec<Made<'_>>) -> Result<()> {
         self.snapshots.change(|index| {
-            let undos = index.turns.iter().filter(|turn| is_undo(&turn.id) && !self.known.contains(&turn.id));
-            let undone: Vec<(PathBuf, State)> =
-                undos.flat_map(|turn| &turn.entries).map(|entry| (entry.full_path(), entry.after)).collect();
+            let undone = self.undone_in(index);
             let mut dropped = false;
             for change in changes {
                 let path = change.root.join(&change.path);
@@ -262,6 +265,16 @@ impl Recorder {
             }
             Ok(dropped)
         })
+    }
+
+    /// What undos have put back since it began: the files, and what they left there.
+    pub fn undone(&self) -> Vec<(PathBuf, State)> {
+        self.undone_in(&self.snapshots.lock())
+    }
+
+    fn undone_in(&self, index: &Index) -> Vec<(PathBuf, State)> {
+        let undos = index.turns.iter().filter(|turn| is_undo(&turn.id) && !self.known.contains(&turn.id));
+        undos.flat_map(|turn| &turn.entries).map(|entry| (entry.full_path(), entry.after)).collect()
     }
 
     /// Notes what a file is before something else than [`Files`] changes it, such as the client or a command.

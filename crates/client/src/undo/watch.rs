@@ -299,6 +299,7 @@ impl Inner {
     fn after(&self) -> Result<Report, Error> {
         let mut report = Report { uncovered: self.uncovered.clone(), ..Report::default() };
         let asked = self.asked();
+        let undone = self.recorder.undone();
         let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
             report.uncovered.extend(base.uncovered.iter().cloned());
@@ -309,17 +310,17 @@ impl Inner {
             }
             for (at, one) in found.iter().enumerate() {
                 let path = base.root.join(&one.name);
+                // An undo is something that the person types.
+                let typed = undone.iter().any(|(known, left)| *known == path && left.same_content(&one.after));
                 let known = |state: &State, content: &Option<Vec<u8>>| *state == State::Missing || content.is_some();
                 let known = (known(&one.before, &one.old), known(&one.after, &one.new));
                 let kept = remembered.is_ok() && at < MAX_CHANGED_FILES && known.0;
                 let diff = || text::unified(&self.undo.name(&path), one.old.as_deref(), one.new.as_deref());
                 let diff = (known == (true, true)).then(diff).flatten().filter(|diff| diff.len() <= room);
                 room -= diff.as_ref().map_or(0, String::len);
-                report.changed.push(Changed {
-                    kept,
-                    diff,
-                    ..self.changed(&asked, &path, Kind::of(one.before, one.after))
-                });
+                let changed = self.changed(&asked, &path, Kind::of(one.before, one.after));
+                let asked = if typed { HowAsked::Asked } else { changed.asked };
+                report.changed.push(Changed { asked, kept, diff, ..changed });
             }
         }
         let guarded = self.told().guarded.clone();

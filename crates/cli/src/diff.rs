@@ -1,18 +1,16 @@
 //! `tieline diff`: which files a session changed, and how.
 
-use crate::shared::{
-    Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, finish, note, open_journal,
-};
-use crate::undo::{bad_undo, last_change, open_undo, whole_path};
+use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, open_journal};
+use crate::undo::{bad_undo, last_change, open_undo, turn_of, undo_words, whole_path};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::export::changed_text;
-use tieline_client::journal::{Changed, Entry, Journal};
+use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, TurnStory};
 use tieline_client::sanitize;
-use tieline_client::undo::Undo;
+use tieline_client::undo::{HowUndone, Undo, is_undo};
 use tieline_host::roots::shown;
 use tieline_host::store::State;
 
@@ -28,9 +26,9 @@ pub struct Arguments {
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
-    /// Only this turn
+    /// Only this turn, or what an undo changed, by its name such as 1~undo1
     #[arg(long, value_name = "N")]
-    turn: Option<u64>,
+    turn: Option<String>,
 
     /// The files as they are now, compared with before the session, whoever changed them since
     #[arg(long, conflicts_with_all = ["turn", "hunks"])]
@@ -50,7 +48,8 @@ pub struct Arguments {
 
 /// Shows the differences.
 pub fn run(arguments: Arguments) -> ExitCode {
-    finish("diff", block_on(work(arguments)))
+    let format = arguments.format;
+    format.finish("diff", block_on(work(arguments)))
 }
 
 async fn work(mut arguments: Arguments) -> Result<String, Failed> {
@@ -69,7 +68,16 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     let entry = match named {
         Some(named) => named?,
         None => {
-            match last_change(&journal, "diff", async |entry| changed(&journal, entry, file.as_deref()).await).await? {
+            // The places are those that an undo takes back.
+            let in_effect = arguments.hunks && arguments.turn.is_none();
+            let fits = async |entry: &Entry| {
+                if in_effect {
+                    Ok(open_undo(&journal, entry).await?.1.last_turn(file.as_deref()).is_some())
+                } else {
+                    changed(&journal, entry, file.as_deref()).await
+                }
+            };
+            match last_change(&journal, "diff", fits).await? {
                 Some(entry) => entry,
                 None => find_session(&journal, None).await?,
             }
@@ -88,28 +96,44 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     if Undo::is_open(&journal, &entry) && entry.state == State::Interrupted {
         open_undo(&journal, &entry).await?;
     }
+    if let Some(turn) = arguments.turn.as_deref().filter(|turn| is_undo(turn)) {
+        let (_held, undo) = open_undo(&journal, &entry).await?;
+        return of_undo(&undo, &entry, turn, file.as_deref(), &arguments);
+    }
     let story = journal.story(&entry.id).await.map_err(bad_journal)?;
-    if let Some(turn) = arguments.turn.filter(|turn| story.turns.iter().all(|known| known.number != *turn)) {
+    let is = |turn: &TurnStory, wanted: &str| turn.number.to_string() == wanted;
+    if let Some(turn) = arguments.turn.as_ref().filter(|turn| !story.turns.iter().any(|known| is(known, turn))) {
         return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
     }
     let mut rows = Vec::new();
-    for turn in story.turns.iter().filter(|turn| arguments.turn.is_none_or(|wanted| wanted == turn.number)) {
+    for turn in story.turns.iter().filter(|turn| arguments.turn.as_ref().is_none_or(|wanted| is(turn, wanted))) {
         let fits = |changed: &&Changed| file.as_ref().is_none_or(|file| Path::new(&changed.path) == file);
-        rows.extend(turn.changes.iter().filter(fits).map(|changed| (turn.number, changed)));
+        let row = |changed| (turn.number.to_string(), changed);
+        rows.extend(turn.changes.iter().filter(fits).map(row));
     }
     if rows.is_empty() {
         nothing(&entry, "changed", file.as_deref());
     }
-    let value = |(turn, changed): &(u64, &Changed)| {
+    let undo = journal.undo_folder(&entry.id).exists().then(|| Undo::open(&journal, &entry).ok()).flatten();
+    let how_undone = |turn: &str, changed: &Changed| {
+        undo.as_ref().map_or(HowUndone::Not, |undo| undo.how_undone(turn, Path::new(&changed.path)))
+    };
+    let value = |(turn, changed): &(String, &Changed)| {
         let mut value = json!(changed);
         (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
+        value["undone"] = json!(how_undone(turn, changed) == HowUndone::Whole);
         value
     };
     let values: Vec<Value> = rows.iter().map(value).collect();
     Ok(arguments.format.print(&values, |_| {
         let mut out = String::new();
         for (turn, changed) in &rows {
-            let _ = writeln!(out, "# turn {turn}: {}", changed_text(changed, &entry.cwd));
+            let undone = match how_undone(turn, changed) {
+                HowUndone::Not => "",
+                HowUndone::Partly => ", partly undone since",
+                HowUndone::Whole => ", undone since",
+            };
+            let _ = writeln!(out, "# turn {turn}: {}{undone}", changed_text(changed, &entry.cwd));
             if !arguments.names {
                 show(&mut out, changed.diff.as_deref());
             }
@@ -123,6 +147,47 @@ async fn changed(journal: &Journal, entry: &Entry, file: Option<&Path>) -> Resul
     let Some(file) = file else { return Ok(true) };
     let story = journal.story(&entry.id).await.map_err(bad_journal)?;
     Ok(story.turns.iter().flat_map(|turn| &turn.changes).any(|changed| Path::new(&changed.path) == file))
+}
+
+/// What an undo changed, as an undo of it would take it back: the files now, compared with before it.
+fn of_undo(
+    undo: &Undo,
+    entry: &Entry,
+    turn: &str,
+    file: Option<&Path>,
+    arguments: &Arguments,
+) -> Result<String, Failed> {
+    turn_of(undo, entry, Some(turn.to_owned()), None)?;
+    let rows = undo.since(turn).into_iter().filter(|(path, ..)| file.is_none_or(|file| path == file));
+    let change = |(path, how, diff): (PathBuf, HowChanged, Option<String>)| Changed {
+        path: path.to_string_lossy().into_owned(),
+        how,
+        asked: HowAsked::Asked,
+        tool: None,
+        kept: true,
+        diff,
+    };
+    let rows: Vec<Changed> = rows.map(change).collect();
+    if rows.is_empty() {
+        nothing(entry, "changed", file);
+    }
+    let value = |changed: &Changed| {
+        let mut value = json!(changed);
+        (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
+        value["undone"] = json!(false);
+        value
+    };
+    let words = undo_words(turn).unwrap_or_default();
+    Ok(arguments.format.print(&rows.iter().map(value).collect::<Vec<_>>(), |_| {
+        let mut out = String::new();
+        for changed in &rows {
+            let _ = writeln!(out, "# turn {turn}: {}, {words}", changed_text(changed, &entry.cwd));
+            if !arguments.names {
+                show(&mut out, changed.diff.as_deref());
+            }
+        }
+        out
+    }))
 }
 
 /// The files now, compared with before the session.
@@ -173,11 +238,9 @@ fn paint(out: &mut String, diff: &str) {
     }
 }
 
-async fn hunks(journal: &Journal, entry: &Entry, turn: Option<u64>, file: &Path) -> Result<String, Failed> {
+async fn hunks(journal: &Journal, entry: &Entry, turn: Option<String>, file: &Path) -> Result<String, Failed> {
     let (_held, undo) = open_undo(journal, entry).await?;
-    let has = |turn: &String| undo.files(turn).iter().any(|(known, _)| known == file);
-    let turn = turn.map(|turn| turn.to_string()).or_else(|| undo.turns().into_iter().rfind(has));
-    let turn = turn.ok_or((WRONG, format!("session {} did not change {}", entry.id, shown(file))))?;
+    let turn = turn_of(&undo, entry, turn, Some(file))?;
     let mut out = String::new();
     for (at, hunk) in undo.hunks(&turn, file).map_err(bad_undo)?.iter().enumerate() {
         let (old, new) = (&hunk.old_lines, &hunk.new_lines);

@@ -169,6 +169,14 @@ impl ListFormat {
             ListForm::Json => json_text(&serde_json::to_value(rows).unwrap_or_default()) + "\n",
         }
     }
+
+    /// As [`finish`]; without a session there is nothing to list, and that is a list, too.
+    pub fn finish(self, name: &str, done: Result<String, Failed>) -> ExitCode {
+        if matches!(done, Err((NO_SESSION, _))) {
+            print(&self.print::<()>(&[], |_| String::new()));
+        }
+        finish(name, done)
+    }
 }
 
 /// Rows in columns; the last column is as long as it is.

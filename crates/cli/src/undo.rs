@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::journal::{Entry, HowChanged, Journal, Recording};
 use tieline_client::sanitize;
-use tieline_client::undo::{Error, Undo, Why};
+use tieline_client::undo::{Error, Undo, Why, is_undo};
 use tieline_host::roots::shown;
 use tieline_host::store::{Claim, State};
 
@@ -55,8 +55,9 @@ pub struct Arguments {
 /// Undoes.
 pub fn run(arguments: Arguments) -> ExitCode {
     let mut refused = false;
+    let (list, format) = (arguments.list, arguments.format);
     let done = block_on(work(arguments, &mut refused));
-    let code = finish("undo", done);
+    let code = if list { format.finish("undo", done) } else { finish("undo", done) };
     if refused { ExitCode::from(WRONG) } else { code }
 }
 
@@ -75,23 +76,22 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
                 Some(file) => format!("no session of this folder changed {}, or it was undone", shown(file)),
                 None => "no session of this folder has anything to undo".to_owned(),
             };
-            last_change(&journal, "undo", fits).await?.ok_or((WRONG, nothing))?
+            match last_change(&journal, "undo", fits).await? {
+                Some(entry) => entry,
+                None if arguments.list => {
+                    *refused = true;
+                    note(format_args!("tieline undo: {nothing}"));
+                    return Ok(arguments.format.print::<()>(&[], |_| String::new()));
+                }
+                None => return Err((WRONG, nothing)),
+            }
         }
     };
     let (recording, undo) = open_undo(&journal, &entry).await?;
     if arguments.list {
         return Ok(list(&undo, &entry, file.as_deref(), arguments.format));
     }
-    let turn = arguments.turn.or_else(|| undo.last_turn(file.as_deref()));
-    let turn = turn.ok_or_else(|| match &arguments.file {
-        Some(file) => (WRONG, format!("session {} did not change {}, or it was undone", entry.id, shown(file))),
-        None => (WRONG, format!("session {} has nothing to undo", entry.id)),
-    })?;
-    let known = undo.turns();
-    if !known.contains(&turn) {
-        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        return Err((WRONG, format!("session {} has no turn {turn} that can be undone; there is: {known}", entry.id)));
-    }
+    let turn = turn_of(&undo, &entry, arguments.turn, file.as_deref())?;
     let mut out = String::new();
     if let (Some(number), Some(file)) = (arguments.hunk, &file) {
         let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
@@ -127,12 +127,16 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     if let Some(again) = &done.turn {
         let _ = writeln!(out, "to have it again: tieline undo {} --turn {again}", entry.id);
     }
+    let plain = |name: &&String| name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one));
+    let name = arguments.session.as_ref().filter(plain).map_or(&*entry.id, String::as_str);
     for one in &done.refused {
         *refused = true;
         let hint = match one.why {
-            Why::ChangedSince => "; `tieline diff --now` shows it, --force puts it back all the same",
-            Why::NotRecorded => "; `tieline diff --names` lists what was",
-            _ => "",
+            Why::ChangedSince => {
+                format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
+            }
+            Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
+            _ => String::new(),
         };
         note(format_args!("left alone: {one}{hint}"));
     }
@@ -142,12 +146,40 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     Ok(out)
 }
 
+/// The turn that is named, or the one that an undo is about without that, in this file if one is given.
+pub fn turn_of(undo: &Undo, entry: &Entry, named: Option<String>, file: Option<&Path>) -> Result<String, Failed> {
+    let turn = named.or_else(|| undo.last_turn(file)).ok_or_else(|| match file {
+        Some(file) => {
+            let file = shown(file.strip_prefix(&entry.cwd).unwrap_or(file));
+            (WRONG, format!("session {} did not change {file}, or it was undone", entry.id))
+        }
+        None => (WRONG, format!("session {} has nothing to undo", entry.id)),
+    })?;
+    let known = undo.turns();
+    if known.contains(&turn) {
+        return Ok(turn);
+    }
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Err((WRONG, format!("session {} has no turn {turn} that can be undone; there is: {known}", entry.id)))
+}
+
+/// What a turn is that is the record of an undo.
+pub fn undo_words(turn: &str) -> Option<&'static str> {
+    match turn.matches("~undo").count() {
+        0 => None,
+        undos if undos % 2 == 1 => Some("an undo; undoing it puts the change back"),
+        _ => Some("an undo of an undo; undoing it takes the change away again"),
+    }
+}
+
 /// The turns that can be undone, and what they changed.
 fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> String {
     let turns = undo.turns().into_iter().flat_map(|turn| {
         let files = undo.files(&turn).into_iter().filter(|(path, _)| file.is_none_or(|file| path == file));
         files
-            .map(|(path, how)| json!({"session": &*entry.id, "turn": turn, "path": path, "how": how}))
+            .map(|(path, how)| {
+                json!({"session": &*entry.id, "turn": turn, "path": path, "how": how, "undo": is_undo(&turn)})
+            })
             .collect::<Vec<_>>()
     });
     format.print(&turns.collect::<Vec<_>>(), |turns| {
@@ -156,7 +188,9 @@ fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> 
             let path = text(&one["path"]);
             let path = Path::new(&path);
             let name = shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
-            format!("turn {}: {} {name}\n", text(&one["turn"]), text(&one["how"]))
+            let turn = text(&one["turn"]);
+            let kind = undo_words(&turn).map(|words| format!(" ({words})")).unwrap_or_default();
+            format!("turn {turn}: {} {name}{kind}\n", text(&one["how"]))
         };
         turns.iter().map(line).collect()
     })

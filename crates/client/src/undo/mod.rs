@@ -10,7 +10,7 @@ mod walk;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Hunk, Undone, Why};
+pub use tieline_host::snapshot::{Hunk, Undone, Why, is_undo};
 pub use walk::Limits;
 pub use watch::{Report, Watch};
 
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_host::files::{Files, State};
 use tieline_host::roots::{Root, Roots};
-use tieline_host::snapshot::{self, Contents, Refused, Snapshots, is_undo};
+use tieline_host::snapshot::{self, Contents, Refused, Snapshots};
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
@@ -86,6 +86,17 @@ pub struct Undo {
     folder: PathBuf,
     snapshots: Arc<Snapshots>,
     files: Files,
+}
+
+/// How much of a change was undone since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowUndone {
+    /// Nothing.
+    Not,
+    /// Some places in the file.
+    Partly,
+    /// All of it.
+    Whole,
 }
 
 /// A turn that is under way, as it is remembered in case we are killed.
@@ -210,15 +221,36 @@ impl Undo {
                 found.entry(path).or_insert_with_key(|path| self.snapshots.contents(&self.files, turn, path));
             }
         }
-        let differs = |(path, contents): (PathBuf, Result<Contents, Refused>)| match contents {
-            Ok((old, new)) if old == new => None,
-            Ok((old, new)) => {
-                let diff = text::unified(&self.name(&path), old.as_deref(), new.as_deref());
-                Some((path, diff))
-            }
-            Err(_) => Some((path, None)),
+        let differs = |(path, contents): (PathBuf, Result<Contents, Refused>)| {
+            let same = contents.as_ref().is_ok_and(|(old, new)| old == new);
+            let diff = self.diff(&path, contents);
+            (!same).then_some((path, diff))
         };
         found.into_iter().filter_map(differs).collect()
+    }
+
+    /// The files of a turn that can still be undone, how it changed them, and what is different now from before it.
+    pub fn since(&self, turn: &str) -> Vec<(PathBuf, HowChanged, Option<String>)> {
+        let diff = |path: &Path| self.diff(path, self.snapshots.contents(&self.files, turn, path));
+        self.files(turn).into_iter().map(|(path, how)| (path.clone(), how, diff(&path))).collect()
+    }
+
+    fn diff(&self, path: &Path, contents: Result<Contents, Refused>) -> Option<String> {
+        let (old, new) = contents.ok()?;
+        text::unified(&self.name(path), old.as_deref(), new.as_deref())
+    }
+
+    /// How much of what a turn changed in a file was undone since.
+    pub fn how_undone(&self, turn: &str, file: &Path) -> HowUndone {
+        let of = |undo: &String| undo.rsplit_once("~undo").is_some_and(|(of, _)| of == turn);
+        let has = |undo: String| self.files(&undo).iter().any(|(known, _)| known == file);
+        if self.snapshots.is_undone(turn, file) {
+            HowUndone::Whole
+        } else if self.turns().into_iter().filter(of).any(has) {
+            HowUndone::Partly
+        } else {
+            HowUndone::Not
+        }
     }
 
     /// A path in one line of a diff: below the folders of the session without them.

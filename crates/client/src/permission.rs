@@ -54,7 +54,13 @@ impl Question {
     pub fn other_options(&self) -> Vec<&PermissionOption> {
         let first = |kind| self.options.iter().position(|option| option.kind == kind);
         let ours = [first(PermissionOptionKind::AllowOnce), first(PermissionOptionKind::RejectOnce)];
-        let same = |option: &PermissionOption| self.always.is_some() && kept_by(option) == self.lasting;
+        let lasts = self.always.is_some() && !self.lasting.is_empty();
+        let same = |option: &PermissionOption| {
+            let kept = kept_by(option);
+            lasts
+                && kept.iter().all(|rule| self.lasting.contains(rule))
+                && self.lasting.iter().all(|rule| kept.contains(rule))
+        };
         let others = self.options.iter().enumerate().filter(|(at, option)| !ours.contains(&Some(*at)) && !same(option));
         others.map(|(_, option)| option).collect()
     }

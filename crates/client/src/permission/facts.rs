@@ -159,6 +159,14 @@ impl Facts {
             facts.actions.push(Action::Mcp { server, tool });
         }
         facts.by_kind(call.kind.set(), paths, changed);
+        // A diff and the kind often say the same.
+        let mut once: Vec<Action> = Vec::with_capacity(facts.actions.len());
+        for action in std::mem::take(&mut facts.actions) {
+            if !once.contains(&action) {
+                once.push(action);
+            }
+        }
+        facts.actions = once;
         facts.in_words()
     }
 

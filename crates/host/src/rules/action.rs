@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 
 /// Something the agent wants to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Read a file or list a directory.
     Read(Location),

@@ -112,6 +112,9 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 // Nothing is stored, and the agent is told nothing that lasts unless that very option was chosen.
                 assert!(!place.path("config").join("tieline/learned.toml").exists());
                 assert_eq!(seen.contains("\"ever\""), typed == "1\n", "{seen}");
+                // Who keeps it is said.
+                let kept = "the agent keeps it as it says, tieline until this run ends";
+                assert_eq!(seen.contains(kept), typed == "1\n", "{seen}");
                 assert_eq!(
                     (seen.matches(ASKS).count(), seen.matches("\"selected\"").count(), code),
                     (1, 3, 0),

@@ -65,6 +65,8 @@ impl fmt::Display for By {
 pub enum Kept {
     /// Until this run ends; it is stored nowhere.
     RunEnds,
+    /// The agent was told that it is for always, and keeps it in its own way; here it holds until this run ends.
+    ByAgent,
     /// Until it is taken back; in this file, for the folder that the session works in.
     TakenBack(String),
 }
@@ -80,6 +82,7 @@ impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RunEnds => f.write_str("until this run ends"),
+            Self::ByAgent => f.write_str("the agent keeps it as it says, tieline until this run ends"),
             Self::TakenBack(_) => {
                 f.write_str("in this folder; `tieline config permissions` shows where, and takes it back")
             }

@@ -78,15 +78,17 @@ impl Services {
             Answer::Option(id) => exactly(offered, id),
         };
         let engine = &self.inner.engine;
+        // The agent keeps it in its own way; not every agent does, so that it holds here for this run too.
+        let by_agent = matches!(answer, Answer::Option(_)) && lasts(&chosen, offered);
         let keep = match &answer {
             Answer::AllowFor(keep) if chosen.allows => Some(*keep),
             Answer::RefuseFor(keep) => Some(*keep),
-            // The agent keeps it in its own way; not every agent does.
-            Answer::Option(_) if lasts(&chosen, offered) => Some(Keep::Run),
+            Answer::Option(_) if by_agent => Some(Keep::Run),
             _ => None,
         };
         let rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
+        let kept = if by_agent { Some(Kept::ByAgent) } else { kept };
         if chosen.allows {
             self.inner.grants.add(&case, facts);
         }

@@ -222,7 +222,11 @@ fn why(record: &Record) -> String {
         }
         By::Decider(_) if record.kept.is_some() => {
             let kept = record.kept.as_ref().map(ToString::to_string).unwrap_or_default();
-            format!("your answer: {}; {kept}", sanitize::exact_line(&record.learned.join(", ")))
+            match &record.learned[..] {
+                // No rule of ours says it, so that it holds only where the agent keeps it.
+                [] => "your answer; the agent keeps it as it says".to_owned(),
+                learned => format!("your answer: {}; {kept}", sanitize::exact_line(&learned.join(", "))),
+            }
         }
         By::Decider(_) => "your answer".to_owned(),
         by => sanitize::exact_line(&by.to_string()),

@@ -4,7 +4,7 @@
 //! question stood there is thrown away, and a yes counts only a moment after it appeared. Ctrl-D is a no; Ctrl-C ends the run,
 //! and with it the question (its future is dropped).
 
-use super::lines::rows;
+use super::lines::{Part, own_rows, rows};
 use super::printer::{Held, Printer};
 use super::style::Style;
 use crate::shared::cut;
@@ -128,7 +128,7 @@ impl Person {
             };
             // The rest of something that was pasted is no second try.
             self.forget_typed();
-            held.say(&format!("({why})\n{short}"));
+            held.say(&format!("{}{short}", own_rows("", &[Part::Ours(&format!("({why})"))], columns())));
         }
     }
 
@@ -137,9 +137,9 @@ impl Person {
         let width = columns();
         let mut text: String = question.facts.iter().map(|fact| rows("would: ", fact, width)).collect();
         if question.facts.is_empty() {
-            text += &rows("", "The agent does not say what exactly it would do.", width);
+            text += &own_rows("", &[Part::Ours("The agent does not say what exactly it would do.")], width);
         }
-        text += &question.hint.iter().map(|hint| rows("Mind: ", hint, width)).collect::<String>();
+        text += &question.hint.iter().map(|hint| mind(hint, width)).collect::<String>();
         text += &question.description.iter().map(|more| quoted(&sanitize::exact(more))).collect::<String>();
         text += &input(question).map(|input| rows("with: ", &input, width)).unwrap_or_default();
         for patch in patches(question) {
@@ -158,7 +158,7 @@ impl Person {
         let (matter, options) = (self.matter(question), options(question));
         let height = terminal_size().map_or(24, |size| usize::from(size.rows));
         let count = |text: &str| text.lines().count();
-        let keys = keys(question, true).chars().count().div_ceil(columns().max(1));
+        let keys = keys(question, true).lines().count();
         // The empty line above the heading may scroll away.
         let room = |tail: &str| height.saturating_sub(1 + count(&title) + count(tail) + keys).max(2);
         let tails = [format!("{}{options}", lasting(question)), format!("{}{options}", lasting_in_a_row(question))];
@@ -183,6 +183,13 @@ fn patches(question: &Question) -> Vec<String> {
     diffs.collect()
 }
 
+/// Why a rule that seems to allow it does not: our words, but for the command in it.
+fn mind(hint: &str, width: usize) -> String {
+    const COMMAND: &str = "its part `";
+    let (ours, theirs) = hint.split_at(hint.find(COMMAND).map_or(hint.len(), |at| at + COMMAND.len()));
+    own_rows("Mind: ", &[Part::Ours(ours), Part::Theirs(theirs)], width)
+}
+
 /// The rules that an answer that lasts would add, in one line.
 fn rules(question: &Question) -> String {
     question.lasting.iter().map(|rule| sanitize::exact_line(rule)).collect::<Vec<_>>().join(", ")
@@ -190,12 +197,12 @@ fn rules(question: &Question) -> String {
 
 /// Why it is asked, and what an answer that lasts would keep, and where.
 fn lasting(question: &Question) -> String {
-    let mut text =
-        rows("", &format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string())), columns());
+    let because = format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
+    let mut text = own_rows("", &[Part::Ours(&because)], columns());
     if !question.lasting.is_empty() {
         let kept = [("a: ", Some(&Kept::RunEnds)), ("always: ", question.always.as_ref())];
         for (key, kept) in kept.into_iter().filter_map(|(key, kept)| Some((key, kept?))) {
-            text += &rows(key, &format!("{}; {kept}", rules(question)), columns());
+            text += &own_rows(key, &[Part::Theirs(&rules(question)), Part::Ours(&format!("; {kept}"))], columns());
         }
     }
     text
@@ -211,14 +218,16 @@ fn lasting_in_a_row(question: &Question) -> String {
 /// The agent's own options that none of our answers stands for, by number.
 fn options(question: &Question) -> String {
     let one = |(at, option): (usize, &&PermissionOption)| {
+        let (name, number) = (sanitize::exact_line(&option.name), format!("  {} ", at + 1));
         let kind = match &option.kind {
-            PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways => "the agent keeps it",
-            PermissionOptionKind::AllowOnce => "once",
-            PermissionOptionKind::RejectOnce => "no",
-            PermissionOptionKind::Other(kind) => kind,
+            PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways => " (the agent keeps it)",
+            PermissionOptionKind::AllowOnce => " (once)",
+            PermissionOptionKind::RejectOnce => " (no)",
+            PermissionOptionKind::Other(kind) => {
+                return rows(&number, &format!("{name} ({})", sanitize::exact_line(kind)), columns());
+            }
         };
-        let option = format!("{} ({})", sanitize::exact_line(&option.name), sanitize::exact_line(kind));
-        rows(&format!("  {} ", at + 1), &option, columns())
+        own_rows(&number, &[Part::Theirs(&name), Part::Ours(kind)], columns())
     };
     question.other_options().iter().enumerate().map(one).collect()
 }
@@ -237,7 +246,7 @@ fn help(question: &Question) -> String {
         ["n  no (Ctrl-D too)", "d  all of what is decided on", "Ctrl-C  cancels the question and the turn"]
             .map(str::to_owned),
     );
-    let keys: String = lines.iter().map(|line| rows("  ", line, columns())).collect();
+    let keys: String = lines.iter().map(|line| own_rows("  ", &[Part::Ours(line)], columns())).collect();
     // The keys last, so that they stay in view.
     format!("{}{}{keys}", lasting(question), options(question))
 }
@@ -269,7 +278,12 @@ fn keys(question: &Question, more: bool) -> String {
     };
     let more = if more { ", d all of it" } else { "" };
     let numbers = if question.other_options().is_empty() { "" } else { ", a number" };
-    format!("» y once{lasting}, n no{never}{numbers}{more}, ? help: ")
+    let keys = format!("y once{lasting}, n no{never}{numbers}{more}, ? help:");
+    // A key and its meaning stay together.
+    let keys = keys.replace(' ', "~").replace(",~", ", ");
+    let rows = own_rows("» ", &[Part::Ours(&keys)], columns().saturating_sub(1)).replace('~', " ");
+    // It is typed behind them.
+    format!("{} ", rows.trim_end())
 }
 
 fn wish(question: &Question, line: &str) -> Result<(Wish, bool), String> {

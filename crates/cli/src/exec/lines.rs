@@ -51,20 +51,77 @@ impl Margin {
 /// Text of others behind `before`, in rows of so many columns. What would begin the next row gets a bar, because a line that is
 /// filled up with spaces could put its end where our own lines begin.
 pub fn rows(before: &str, text: &str, columns: usize) -> String {
-    let mut out = before.to_owned();
-    let wide = |c: char| if c.is_ascii() { 1 } else { 2 };
-    let mut left = columns.saturating_sub(before.chars().map(wide).sum());
-    for c in text.chars() {
-        if left < wide(c) {
-            out.push_str("\n│ ");
-            // A screen that is too narrow for anything gets one character in a row.
-            left = columns.saturating_sub(3).max(2);
+    own_rows(before, &[Part::Theirs(text)], columns)
+}
+
+/// A part of a line.
+#[derive(Debug, Clone, Copy)]
+pub enum Part<'a> {
+    /// In our own words.
+    Ours(&'a str),
+    /// In words of others, safe to show already.
+    Theirs(&'a str),
+}
+
+/// A line of ours behind `before`, in rows of so many columns. It breaks between our words, and what goes on is indented by two
+/// blanks; the words of others in it break as in [`rows`], so that the bar stands before them and never before ours.
+pub fn own_rows(before: &str, parts: &[Part<'_>], columns: usize) -> String {
+    let indent = " ".repeat(2 + before.len() - before.trim_start_matches(' ').len());
+    let mut row = Row { out: before.to_owned(), left: columns.saturating_sub(width(before)), columns, indent };
+    for part in parts {
+        match part {
+            Part::Theirs(text) => text.chars().for_each(|c| row.push(c, "│ ")),
+            Part::Ours(text) => row.words(text),
         }
-        left -= wide(c);
-        out.push(c);
     }
-    out.push('\n');
-    out
+    row.out.push('\n');
+    row.out
+}
+
+/// So many columns a text takes at most.
+fn width(text: &str) -> usize {
+    text.chars().map(|c| if c.is_ascii() { 1 } else { 2 }).sum()
+}
+
+/// The rows of a line so far.
+struct Row {
+    out: String,
+    /// So many columns are left in the last one.
+    left: usize,
+    columns: usize,
+    /// What our own words go on behind.
+    indent: String,
+}
+
+impl Row {
+    fn turn(&mut self, begin: &str) {
+        self.out.push('\n');
+        self.out.push_str(begin);
+        // A screen that is too narrow for anything gets one character in a row.
+        self.left = self.columns.saturating_sub(width(begin)).max(2);
+    }
+
+    fn push(&mut self, c: char, begin: &str) {
+        let wide = if c.is_ascii() { 1 } else { 2 };
+        if self.left < wide {
+            self.turn(begin);
+        }
+        self.left -= wide;
+        self.out.push(c);
+    }
+
+    fn words(&mut self, text: &str) {
+        let indent = self.indent.clone();
+        for (at, word) in text.split(' ').enumerate() {
+            let gap = usize::from(at > 0);
+            if gap > 0 && self.left < gap + width(word) {
+                self.turn(&indent);
+            } else if gap > 0 {
+                self.push(' ', &indent);
+            }
+            word.chars().for_each(|c| self.push(c, &indent));
+        }
+    }
 }
 
 /// The output of a command, or a thought, line by line.
@@ -179,6 +236,20 @@ mod tests {
         assert_eq!(rows("│ ", "short", 40), "│ short\n");
         assert_eq!(rows("│ ", "日本", 6), "│ 日\n│ 本\n");
         assert!(rows("would: ", &"x".repeat(9), 0).lines().skip(1).all(|row| row.starts_with("│ ")));
+    }
+
+    #[test]
+    fn our_words_stay_whole_and_get_no_bar() {
+        let line = |columns| {
+            own_rows("always: ", &[Part::Theirs("run x"), Part::Ours("; in this folder, taken back")], columns)
+        };
+        assert_eq!(line(80), "always: run x; in this folder, taken back\n");
+        assert_eq!(line(30), "always: run x; in this folder,\n  taken back\n");
+        assert_eq!(line(29), "always: run x; in this\n  folder, taken back\n");
+        assert_eq!(line(12), "always: run \n│ x; in\n  this\n  folder,\n  taken back\n");
+        assert_eq!(own_rows("  ", &[Part::Ours("y  yes, this once")], 14), "  y  yes, this\n    once\n");
+        assert_eq!(own_rows("", &[Part::Ours("unbreakable")], 6), "unbrea\n  kabl\n  e\n");
+        assert!(own_rows("a: ", &[Part::Ours("b c d")], 0).lines().skip(1).all(|row| row.starts_with("  ")));
     }
 
     #[test]

@@ -85,6 +85,12 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     LATER.iter().flat_map(|kind| kind.names.split_whitespace())
 }
 
+/// Whether something on the way to a path runs by itself later.
+pub fn is_on_the_way_to(path: &str) -> bool {
+    let mut around = "";
+    path.split('/').any(|name| is_guarded(std::mem::replace(&mut around, name), name))
+}
+
 /// Whether a name in a folder, whose own name is `around`, is one of those that are guarded, in any case of letters.
 pub(crate) fn is_guarded(around: &str, name: &str) -> bool {
     static BY_NAME: LazyLock<HashMap<String, Vec<Option<&str>>>> = LazyLock::new(|| {

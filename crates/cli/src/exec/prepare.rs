@@ -379,8 +379,10 @@ impl Permission {
 
     fn engine(&self) -> Result<Engine> {
         let engine = Engine::load(self.preset, &self.settings, &self.limits).map_err(|error| config_error(&error))?;
-        // What is allowed on the command line is the answer to what a rule would ask: there may be nobody else to give one.
-        let said = self.settings.rules.allow.iter().filter(|rule| rule.origin() == Some("--allow")).cloned();
+        // What is allowed on the command line is the answer to what a rule would ask: there may be nobody else to give one. A pattern
+        // is none: who writes `write **` does not think of hooks.
+        let exact = |rule: &&Rule| rule.origin() == Some("--allow") && !rule.to_string().contains(['*', '?', '[', '{']);
+        let said = self.settings.rules.allow.iter().filter(exact).cloned();
         engine.learn(Keep::Run, Decision::Allow, &said.collect::<Vec<_>>()).map_err(|error| config_error(&error))?;
         Ok(engine)
     }

@@ -143,10 +143,13 @@ fn a_refusal_says_what_it_was_and_how_to_allow_it() {
     }
     let edit = ask(json!({"toolCallId": "c1", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/a.txt"}]}));
     asked(&[], "1", &edit).err_has("to allow it: --allow-edits or --allow 'write a.txt'");
-    // A rule that asks is not loosened by one that allows.
+    // A rule that asks is answered by an exact one on the command line, and not loosened by a pattern.
     let edit =
         ask(json!({"toolCallId": "c1", "title": "Edit", "kind": "edit", "locations": [{"path": "CWD/.git/config"}]}));
-    asked(&[], "1", &edit).err_has("to allow it: --allow-all");
+    let exact = "--allow 'write .git/config'";
+    asked(&[], "1", &edit).ends(5).err_has(&format!("to allow it: {exact}"));
+    asked(&["--allow", "write .git/config"], "1", &edit).ends(0);
+    asked(&["--allow", "write **"], "1", &edit).ends(5);
 }
 
 #[test]

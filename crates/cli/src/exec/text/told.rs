@@ -10,6 +10,7 @@ use tieline_client::permission::{By, NOBODY, Record, Ruling};
 use tieline_client::run::When;
 use tieline_client::sanitize;
 use tieline_client::services;
+use tieline_host::later;
 use tieline_host::roots::shown;
 use tieline_schema::{
     MessageKind, Plan, PlanStatus, ToolCallContent, ToolCallItem, ToolCallStatus, Update, from_base64,
@@ -209,7 +210,7 @@ fn why(record: &Record) -> String {
         By::Decider(name) if name == NOBODY => {
             let edits = |rule: &String| {
                 let path = ["write ", "delete "].iter().find_map(|verb| rule.strip_prefix(verb));
-                path.is_some_and(|path| !path.starts_with('/'))
+                path.is_some_and(|path| !path.starts_with('/') && !later::is_on_the_way_to(path))
             };
             let flags: Vec<String> =
                 record.wanted.iter().map(|rule| format!("--allow {}", join_line(&[rule]))).collect();

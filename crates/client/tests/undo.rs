@@ -194,7 +194,8 @@ async fn who_was_asked_is_told_apart() {
     assert_eq!((report.changed[0].asked, unasked(&report)), (HowAsked::Command, 0));
 }
 
-#[tokio::test]
+// The clock is paused, and stands while files are looked at: the question takes two seconds, the test none.
+#[tokio::test(start_paused = true)]
 async fn what_others_change_meanwhile_is_theirs() {
     let world = World::new().await;
     for name in ["agent", "hand", "both", "mixed"] {

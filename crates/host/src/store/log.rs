@@ -5,7 +5,7 @@ use super::lease::Token;
 use super::replay::{Walk, decode};
 use super::session::{self, NewSession};
 use super::{Damage, Error, Event, Holder, Result, Store, Time};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::sync::Lock;
 use tieline_schema::{
@@ -120,7 +120,7 @@ impl SessionLog {
     pub async fn close(mut self) -> Result<()> {
         self.released = true;
         let hold = self.hold.clone();
-        self.store.queue().write(0, move |db| release(db, &hold)).await?;
+        self.store.queue().write(0, move |db| release(db, hold.key, hold.token.get())).await?;
         let fault = self.hold.fault().take();
         fault.map_or(Ok(()), Err)
     }
@@ -130,17 +130,17 @@ impl Drop for SessionLog {
     fn drop(&mut self) {
         if !self.released {
             let hold = self.hold.clone();
-            self.store.queue().write_later(move |db| release(db, &hold));
+            self.store.queue().write_later(move |db| release(db, hold.key, hold.token.get()));
         }
     }
 }
 
-fn release(db: &Connection, hold: &Hold) -> Result<()> {
+fn release(db: &Connection, key: i64, token: i64) -> Result<()> {
     db.prepare_cached(
         "UPDATE session SET token = NULL, pid = NULL, start = NULL, host = NULL, boot = NULL, space = NULL, since = NULL
          WHERE key = ?1 AND token = ?2",
     )?
-    .execute([hold.key, hold.token.get()])?;
+    .execute([key, token])?;
     Ok(())
 }
 
@@ -197,21 +197,37 @@ impl Store {
         &self,
         mut work: impl FnMut(&Connection) -> Result<(i64, SessionId, T)> + Send + 'static,
     ) -> Result<(SessionLog, T)> {
-        let store = self.clone();
-        // In a task of its own: if nobody waits any more, the lease is taken all the same, and then given back.
-        let task = tokio::spawn(async move {
-            let token = Token::new();
+        let mut claiming = Claiming { store: self.clone(), token: Some(Token::new()) };
+        let number = claiming.token.as_ref().map_or(0, Token::get);
+        let work = move |db: &Connection| {
+            let found = work(db)?;
+            lease(db, found.0, number)?;
+            Ok(found)
+        };
+        let (key, session, more) = self.queue().write(0, work).await?;
+        let token = claiming.token.take().ok_or(Error::Closed)?;
+        let hold = Hold { session, key, token, fault: Mutex::new(None) };
+        Ok((SessionLog { store: self.clone(), hold: Arc::new(hold), released: false }, more))
+    }
+}
+
+/// A lease that is being taken. If nobody waits for it any more, it is given back, and at once: whoever claims the
+/// session next stands behind that in the queue.
+struct Claiming {
+    store: Store,
+    token: Option<Token>,
+}
+
+impl Drop for Claiming {
+    fn drop(&mut self) {
+        if let Some(token) = self.token.take() {
             let number = token.get();
-            let work = move |db: &Connection| {
-                let found = work(db)?;
-                lease(db, found.0, number)?;
-                Ok(found)
-            };
-            let (key, session, more) = store.queue().write(0, work).await?;
-            let hold = Hold { session, key, token, fault: Mutex::new(None) };
-            Ok((SessionLog { store, hold: Arc::new(hold), released: false }, more))
-        });
-        task.await.map_err(|_| Error::Closed)?
+            self.store.queue().write_later(move |db| {
+                let mut held = db.prepare_cached("SELECT key FROM session WHERE token = ?1")?;
+                let key: Option<i64> = held.query_row([number], |row| row.get(0)).optional()?;
+                key.map_or(Ok(()), |key| release(db, key, number))
+            });
+        }
     }
 }
 

@@ -1,0 +1,128 @@
+//! How the commands of a session run: the sandbox around them, and those in the background.
+
+use crate::jobs::Jobs;
+use crate::permission::Permissions;
+use crate::tools::ToolError;
+use crate::tools::guard::Watch;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tieline_host::rules::{Action, Decision, Location};
+use tieline_host::run::Background;
+use tieline_host::sandbox::{Level, Policy};
+use tieline_rpc::sync::Lock;
+
+/// How the commands of a session run.
+pub struct Commands {
+    level: Level,
+    roots: Vec<PathBuf>,
+    hide: Vec<PathBuf>,
+    policy: Mutex<Option<Policy>>,
+    pub(super) background: Background,
+    /// What ran by itself later when a command of this id was started.
+    pub(super) before: Mutex<HashMap<u32, Watch>>,
+    jobs: Arc<Jobs>,
+}
+
+impl Commands {
+    /// Commands at this level of the sandbox, with these folders as the workspace, and these files out of sight.
+    pub fn new(level: Level, roots: Vec<PathBuf>, hide: Vec<PathBuf>, jobs: Arc<Jobs>) -> Self {
+        let (policy, before) = (Mutex::default(), Mutex::default());
+        Self { level, roots, hide, policy, background: Background::new(), before, jobs }
+    }
+
+    /// What goes on beside the turns.
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
+    }
+
+    /// Stops those in the background. What does not obey is killed when this is dropped.
+    pub async fn stop_all(&self) {
+        for entry in self.background.list() {
+            if let Some(command) = self.background.get(entry.id) {
+                command.stop();
+            }
+        }
+        self.jobs.finish().await;
+    }
+
+    /// The sandbox, made on first use, with or without a guard on what runs by itself later, and without what must not be read.
+    /// Fails if it can't be had here.
+    pub(super) fn policy(&self, guard: bool, permissions: &Arc<Permissions>) -> Result<Policy, ToolError> {
+        let mut policy = self.base()?;
+        let unread = permissions.unread();
+        if !unread.is_empty() {
+            policy = unread.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
+            let mut hasher = DefaultHasher::new();
+            unread.hash(&mut hasher);
+            let permissions = Arc::clone(permissions);
+            let roots: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
+            policy = policy.deny(hasher.finish(), move |path| {
+                let inside = roots.iter().enumerate().find_map(|(at, root)| Some((at, path.strip_prefix(root).ok()?)));
+                inside.is_some_and(|(at, below)| {
+                    // The first root is the working directory.
+                    let read = Action::Read(Location::inside(path.to_owned(), below.to_owned(), at == 0));
+                    permissions.engine.decide(&read).decision == Decision::Deny
+                })
+            });
+        }
+        Ok(if guard { policy.guard() } else { policy })
+    }
+
+    fn base(&self) -> Result<Policy, ToolError> {
+        let mut policy = self.policy.locked();
+        if let Some(policy) = &*policy {
+            return Ok(policy.clone());
+        }
+        let new = Policy::new(self.level, &self.roots).map_err(|error| format!("no sandbox: {error}"))?;
+        let new = self.hide.iter().fold(new, Policy::hide);
+        new.check()?;
+        *policy = Some(new.clone());
+        Ok(new)
+    }
+
+    /// What is new since a command in the background was started.
+    pub(super) async fn news(&self, id: u32) -> String {
+        let watch = self.before.locked().get(&id).cloned();
+        match watch {
+            Some(watch) => watch.news().await,
+            None => String::new(),
+        }
+    }
+}
+
+/// What the user is told of a sandbox, and whether it keeps a command from all that runs by itself later. If so, it is not started
+/// should that have changed by then.
+pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), ToolError> {
+    let mut note = policy.describe()?;
+    let keeps = policy.guards();
+    if policy.level() != Level::Workspace {
+        return Ok((note, policy, keeps));
+    }
+    if !guard {
+        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
+    } else if keeps {
+        match policy.guarded().gap() {
+            None => return Ok((note, policy.guard_whole(), true)),
+            Some(why) => {
+                let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
+            }
+        }
+    }
+    Ok((note, policy, false))
+}
+
+/// What a rule like `read ~/keys/**` is about, if that has a plain name.
+fn elsewhere(rule: &str) -> Option<PathBuf> {
+    let path = rule.strip_prefix("read ")?.trim();
+    let path = path.strip_suffix("/**").unwrap_or(path);
+    if path.contains(['*', '?', '[', '{']) {
+        return None;
+    }
+    match path.strip_prefix("~/") {
+        Some(path) => Some(std::env::home_dir()?.join(path)),
+        None => Some(PathBuf::from(path)).filter(|path| path.is_absolute()),
+    }
+}

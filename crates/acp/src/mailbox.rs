@@ -8,11 +8,11 @@ use tieline_rpc::sync::{Lock, when};
 use tokio::sync::Notify;
 
 /// The reader waits while this many bytes are unheard.
-const LIMIT: usize = 1024 * 1024;
+const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// What a small notification counts at least, so that many empty ones are bounded too.
-const LEAST: usize = 256;
+const MIN_MESSAGE_BYTES: usize = 256;
 /// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -37,7 +37,7 @@ impl Mailbox {
 
     /// Puts one behind the others; it came as so many bytes.
     pub(crate) fn put(self: &Arc<Self>, bytes: usize, work: impl Future<Output = ()> + Send + 'static) {
-        let bytes = bytes.max(LEAST);
+        let bytes = bytes.max(MIN_MESSAGE_BYTES);
         let mut queue = self.queue();
         queue.bytes += bytes;
         queue.waiting.push_back((bytes, Box::pin(work)));
@@ -59,7 +59,7 @@ impl Mailbox {
         let Some((bytes, work)) = next else { return false };
         // In a task of its own: a panic ends this one and not those behind it.
         let mut task = tokio::spawn(work);
-        if tokio::time::timeout(PATIENCE, &mut task).await.is_err() {
+        if tokio::time::timeout(WAIT_TIMEOUT, &mut task).await.is_err() {
             task.abort();
             tracing::warn!("the handler of a notification took too long and was dropped");
         }
@@ -70,12 +70,12 @@ impl Mailbox {
 
     /// Something to wait for before more is read, if too much is unheard.
     pub(crate) fn pause(self: &Arc<Self>) -> Option<Work> {
-        if self.queue().bytes < LIMIT {
+        if self.queue().bytes < MAX_WAITING_BYTES {
             return None;
         }
         let mailbox = Arc::clone(self);
         Some(Box::pin(async move {
-            when(&mailbox.heard, || (mailbox.queue().bytes < LIMIT).then_some(())).await;
+            when(&mailbox.heard, || (mailbox.queue().bytes < MAX_WAITING_BYTES).then_some(())).await;
         }))
     }
 }
@@ -97,7 +97,7 @@ mod tests {
             });
         }
         assert!(mailbox.pause().is_none());
-        mailbox.put(LIMIT, async {});
+        mailbox.put(MAX_WAITING_BYTES, async {});
         let pause = mailbox.pause();
         assert!(pause.is_some(), "a megabyte is unheard");
         if let Some(pause) = pause {
@@ -110,7 +110,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_handler_that_hangs_is_dropped() {
         let mailbox = Arc::new(Mailbox::default());
-        mailbox.put(LIMIT, std::future::pending());
+        mailbox.put(MAX_WAITING_BYTES, std::future::pending());
         if let Some(pause) = mailbox.pause() {
             pause.await;
         }

@@ -1,10 +1,10 @@
 //! A child process: started, drained, watched, and ended with everything it started.
 
 use crate::output::Ring;
-use crate::stderr::{KEEP, drain};
+use crate::stderr::{MAX_KEPT_BYTES, drain};
 use crate::supervisor::{self, Link};
 use crate::tree::{self, Tree};
-use crate::{ExitReason, Guard, Ladder, Spec, Status, locked};
+use crate::{ExitReason, Guard, ShutdownTimeouts, Spec, Status, locked};
 use std::ffi::OsString;
 use std::fmt;
 use std::future::Future;
@@ -19,11 +19,11 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::watch;
 
 /// After the end of a process, its streams are read on for this long if something else holds them open.
-const LINGER: Duration = Duration::from_millis(250);
+const OUTPUT_LINGER: Duration = Duration::from_millis(250);
 /// How often we look for new descendants while we wait for the end: soon at first, then less and less.
-const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
+const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(200));
 /// What is not gone so long after it was killed is not waited for.
-const STUCK: Duration = Duration::from_secs(5);
+const STUCK_AFTER: Duration = Duration::from_secs(5);
 
 /// A child process. Dropping it kills it at once, with everything it started; [`Self::shutdown`] is the friendly way.
 ///
@@ -54,7 +54,7 @@ struct Shared {
     state: watch::Sender<State>,
     /// The end of its standard error.
     tail: Mutex<Ring>,
-    ladder: Ladder,
+    shutdown: ShutdownTimeouts,
 }
 
 impl fmt::Debug for Shared {
@@ -112,8 +112,8 @@ impl ChildProcess {
             tree: Mutex::new(tree),
             link,
             state: watch::Sender::default(),
-            tail: Mutex::new(Ring::new(KEEP)),
-            ladder: spec.ladder,
+            tail: Mutex::new(Ring::new(MAX_KEPT_BYTES)),
+            shutdown: spec.shutdown,
         });
         // From here on, an early return kills it.
         let child = Self { shared: Arc::clone(&shared) };
@@ -159,10 +159,10 @@ impl ChildProcess {
     /// child that has stopped reading can hold that up, so do both at the same time, with [`tokio::join`].
     pub async fn shutdown(&self) -> ExitReason {
         let shared = &self.shared;
-        if !shared.over_within(shared.ladder.eof, Tree::remember).await
-            && !shared.over_within(shared.ladder.term, Tree::ask_to_end).await
+        if !shared.over_within(shared.shutdown.eof, Tree::remember).await
+            && !shared.over_within(shared.shutdown.term, Tree::ask_to_end).await
         {
-            shared.over_within(STUCK, Tree::kill).await;
+            shared.over_within(STUCK_AFTER, Tree::kill).await;
         }
         if shared.state.borrow().status.is_none() {
             return ExitReason { status: Status::Stuck, stderr: self.stderr_tail() };
@@ -200,8 +200,8 @@ impl Shared {
         let status = tree::wait(&self.tree).map_or(Status::Unknown, Status::from);
         self.state.send_modify(|state| state.status = Some(guarded.unwrap_or(status)));
         let start = Instant::now();
-        while tree::lock(&self.tree).lives() && start.elapsed() < self.ladder.term + STUCK {
-            if start.elapsed() < self.ladder.term {
+        while tree::lock(&self.tree).lives() && start.elapsed() < self.shutdown.term + STUCK_AFTER {
+            if start.elapsed() < self.shutdown.term {
                 tree::lock(&self.tree).ask_to_end();
             } else {
                 tree::lock(&self.tree).kill();
@@ -215,7 +215,7 @@ impl Shared {
         let mut state = self.state.subscribe();
         let status = state.wait_for(|state| state.status.is_some()).await.ok().and_then(|state| state.status);
         // What it said last may still be in the pipe.
-        let _ = tokio::time::timeout(LINGER, state.wait_for(|state| state.silent)).await;
+        let _ = tokio::time::timeout(OUTPUT_LINGER, state.wait_for(|state| state.silent)).await;
         ExitReason { status: status.unwrap_or(Status::Unknown), stderr: locked(&self.tail).read(0).text }
     }
 
@@ -225,14 +225,14 @@ impl Shared {
         let over = state.wait_for(|state| state.over);
         tokio::pin!(over);
         let deadline = tokio::time::Instant::now() + limit;
-        let mut pause = LOOK.0;
+        let mut pause = LOOK_INTERVALS.0;
         loop {
             if self.state.borrow().over {
                 return true;
             }
             step(&mut tree::lock(&self.tree));
             let next = deadline.min(tokio::time::Instant::now() + pause);
-            pause = LOOK.1.min(pause * 2);
+            pause = LOOK_INTERVALS.1.min(pause * 2);
             tokio::select! {
                 _ = &mut over => return true,
                 () = tokio::time::sleep_until(next) => {}
@@ -285,7 +285,7 @@ impl ChildOutput {
         let mut state = shared.state.subscribe();
         let over = async move {
             let _ = state.wait_for(|state| state.status.is_some()).await;
-            tokio::time::sleep(LINGER).await;
+            tokio::time::sleep(OUTPUT_LINGER).await;
         };
         Self { output, over: Some(Box::pin(over)) }
     }

@@ -5,8 +5,8 @@ use std::process::ExitStatus;
 use tieline_json::{Seen, Sequences};
 
 /// People are shown this many lines of standard error, and at most so many bytes.
-const LINES: usize = 8;
-const BYTES: usize = 2000;
+const MAX_SHOWN_LINES: usize = 8;
+const MAX_SHOWN_BYTES: usize = 2000;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,9 +83,9 @@ impl fmt::Display for ExitReason {
 /// The last lines with something in them, safe for a terminal.
 fn last_lines(text: &str) -> Vec<String> {
     let text = plain(text);
-    let mut room = BYTES;
+    let mut room = MAX_SHOWN_BYTES;
     let mut lines = Vec::new();
-    for line in text.lines().rev().map(str::trim_end).filter(|line| !line.is_empty()).take(LINES) {
+    for line in text.lines().rev().map(str::trim_end).filter(|line| !line.is_empty()).take(MAX_SHOWN_LINES) {
         if line.len() > room {
             // The first line that does not fit is shown as far as it goes, unless that is next to nothing.
             if lines.is_empty() {
@@ -163,6 +163,6 @@ mod tests {
         let shown = ExitReason { status: Status::Code(1), stderr: many }.to_string();
         assert!(shown.ends_with("line 98\nline 99") && !shown.contains("line 91\n"), "{shown}");
         let long = ExitReason { status: Status::Code(1), stderr: "é".repeat(5000) }.to_string();
-        assert!(long.len() < BYTES + 100 && long.ends_with('…'), "{}", long.len());
+        assert!(long.len() < MAX_SHOWN_BYTES + 100 && long.ends_with('…'), "{}", long.len());
     }
 }

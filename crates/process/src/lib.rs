@@ -31,7 +31,7 @@ pub use exit::{ExitReason, Status, plain, signal_name};
 pub use output::Output;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
 pub use running::{Job, Outcome, Running, Stopped, View};
-pub use spec::{Guard, Ladder, Spec};
+pub use spec::{Guard, ShutdownTimeouts, Spec};
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
 pub use supervisor::{Pinned, Plan, Sandbox, Setup, Temp, probe};
 pub use supervisor::{init, is_ready};

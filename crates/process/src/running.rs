@@ -16,9 +16,9 @@ use tokio::net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf};
 use tokio::sync::watch;
 
 /// After the end of everything, the output is read on for this long if something out of reach holds it open.
-const LINGER: Duration = Duration::from_millis(250);
+const OUTPUT_LINGER: Duration = Duration::from_millis(250);
 /// A supervisor that does not do what it is told is left to die when we stop talking to it.
-const OBEY: Duration = Duration::from_secs(2);
+const OBEY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// So often what a command needs is looked at before it is given up because something there moves all the time.
 const MAX_LOOKS: u32 = 8;
@@ -291,7 +291,7 @@ impl Attendant {
         while open {
             tokio::select! {
                 read = output.read(&mut buffer) => open = shared.take(read, &buffer),
-                _ = &mut gone, if linger.is_none() => linger = Some(tokio::time::Instant::now() + LINGER),
+                _ = &mut gone, if linger.is_none() => linger = Some(tokio::time::Instant::now() + OUTPUT_LINGER),
                 () = at(linger) => open = false,
             }
         }
@@ -313,7 +313,7 @@ impl Attendant {
             // There is room: it is the first that we say.
             let _ = wishes.try_write(&bytes);
         }
-        Some(tokio::time::Instant::now() + self.grace + OBEY)
+        Some(tokio::time::Instant::now() + self.grace + OBEY_TIMEOUT)
     }
 }
 

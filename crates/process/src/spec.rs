@@ -26,14 +26,14 @@ pub enum Guard {
 
 /// How long a child is given at each step of its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ladder {
+pub struct ShutdownTimeouts {
     /// From the end of its input to SIGTERM.
     pub eof: Duration,
     /// From SIGTERM to SIGKILL. Also what descendants get that outlive the child.
     pub term: Duration,
 }
 
-impl Default for Ladder {
+impl Default for ShutdownTimeouts {
     fn default() -> Self {
         Self { eof: Duration::from_secs(5), term: Duration::from_secs(2) }
     }
@@ -48,7 +48,7 @@ pub struct Spec {
     clear: bool,
     env: Vec<(OsString, Option<OsString>)>,
     pub(crate) guard: Guard,
-    pub(crate) ladder: Ladder,
+    pub(crate) shutdown: ShutdownTimeouts,
     pub(crate) on_stderr: Option<OnLine>,
     #[cfg(unix)]
     pub(crate) stderr: Option<Arc<std::os::fd::OwnedFd>>,
@@ -76,7 +76,7 @@ impl Spec {
             clear: false,
             env: Vec::new(),
             guard: Guard::default(),
-            ladder: Ladder::default(),
+            shutdown: ShutdownTimeouts::default(),
             on_stderr: None,
             #[cfg(unix)]
             stderr: None,
@@ -134,8 +134,8 @@ impl Spec {
 
     /// How long it is given at each step of its end.
     #[must_use]
-    pub fn ladder(mut self, ladder: Ladder) -> Self {
-        self.ladder = ladder;
+    pub fn shutdown(mut self, shutdown: ShutdownTimeouts) -> Self {
+        self.shutdown = shutdown;
         self
     }
 

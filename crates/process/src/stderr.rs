@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// This much of the end is kept. A longer line is forwarded in pieces of this size.
-pub(crate) const KEEP: usize = 64 * 1024;
+pub(crate) const MAX_KEPT_BYTES: usize = 64 * 1024;
 
 /// Takes lines of standard error, without their line ends.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
@@ -57,7 +57,7 @@ impl Lines {
                 self.line.pop();
                 self.line.pop_if(|byte| *byte == b'\r');
                 self.end_line();
-            } else if self.line.len() > KEEP {
+            } else if self.line.len() > MAX_KEPT_BYTES {
                 // The last character may not be whole yet; it goes with the next piece.
                 let inner = self.line.iter().rev().take(3).take_while(|byte| is_inner(**byte)).count();
                 let rest = self.line.split_off(self.line.len() - inner - 1);
@@ -86,7 +86,7 @@ mod tests {
         let sink = Arc::clone(&seen);
         let on_line: OnLine = Arc::new(move |line| sink.lock().unwrap().push(line.to_owned()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let tail = Mutex::new(Ring::new(KEEP));
+        let tail = Mutex::new(Ring::new(MAX_KEPT_BYTES));
         runtime.block_on(drain(&*chunks.concat(), &tail, Some(on_line)));
         assert_eq!(*seen.lock().unwrap(), expect);
         assert_eq!(tail.lock().unwrap().read(0).text, String::from_utf8_lossy(&chunks.concat()));
@@ -108,7 +108,7 @@ mod tests {
             line: Vec::new(),
             broken: false,
         };
-        let text = "😀".repeat(KEEP);
+        let text = "😀".repeat(MAX_KEPT_BYTES);
         text.as_bytes().chunks(1001).for_each(|chunk| lines.push(chunk));
         lines.end_line();
         let seen = seen.lock().unwrap();

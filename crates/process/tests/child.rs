@@ -9,12 +9,12 @@ mod process;
 use process::{end_of_output, gone, line, pids, reaped, runs, sh, soon, spawn, with_text};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tieline_process::{Guard, Ladder, Spec, Status};
+use tieline_process::{Guard, ShutdownTimeouts, Spec, Status};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn short() -> Ladder {
-    Ladder { eof: Duration::from_millis(100), term: Duration::from_millis(100) }
+fn short() -> ShutdownTimeouts {
+    ShutdownTimeouts { eof: Duration::from_millis(100), term: Duration::from_millis(100) }
 }
 
 #[tokio::test]
@@ -133,8 +133,8 @@ async fn tr_end_02_who_ignores_everything_is_killed() {
         ("trap '' TERM; echo ready; while :; do sleep 1; done", Status::Signal(9)),
         ("trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done", Status::Code(7)),
     ] {
-        let ladder = Ladder { term: Duration::from_millis(400), ..short() };
-        let (transport, child) = spawn(&sh(script).ladder(ladder)).await.unwrap();
+        let shutdown = ShutdownTimeouts { term: Duration::from_millis(400), ..short() };
+        let (transport, child) = spawn(&sh(script).shutdown(shutdown)).await.unwrap();
         let (mut reader, writer) = transport.open();
         assert_eq!(line(&mut reader).await, "ready");
         writer.close().await;
@@ -147,7 +147,7 @@ async fn tr_end_02_who_ignores_everything_is_killed() {
 
 #[tokio::test]
 async fn tr_end_02_who_has_stopped_reading_is_killed() {
-    let (transport, child) = spawn(&sh("exec sleep 1000").ladder(short())).await.unwrap();
+    let (transport, child) = spawn(&sh("exec sleep 1000").shutdown(short())).await.unwrap();
     let (_reader, writer) = transport.open();
     writer.send(|out| out.resize(1 << 20, b'x')).await.unwrap();
     let (reason, ()) = tokio::join!(child.shutdown(), writer.close());
@@ -163,8 +163,8 @@ const FAMILY: &str = "setsid sleep 1000 & echo $!
 #[tokio::test]
 async fn p1_the_whole_family_is_gone_after_shutdown() {
     // On a busy machine it may take a while to see the end of its input.
-    let ladder = Ladder { term: short().term, ..Ladder::default() };
-    let (transport, child) = spawn(&sh(FAMILY).ladder(ladder)).await.unwrap();
+    let shutdown = ShutdownTimeouts { term: short().term, ..ShutdownTimeouts::default() };
+    let (transport, child) = spawn(&sh(FAMILY).shutdown(shutdown)).await.unwrap();
     let (mut reader, writer) = transport.open();
     let family = pids(&mut reader, 3).await;
     assert!(family.iter().all(|pid| runs(*pid)));
@@ -237,7 +237,7 @@ fn a_child_is_reaped_also_when_the_runtime_is_gone() {
 #[tokio::test]
 async fn p1_many_rounds_leave_nothing_behind() {
     let sleep = format!("sleep 1000.25{}", std::process::id());
-    let spec = sh(&format!("setsid {sleep} & echo ready; cat")).ladder(short());
+    let spec = sh(&format!("setsid {sleep} & echo ready; cat")).shutdown(short());
     for round in 0..100 {
         let (transport, child) = spawn(&spec).await.unwrap();
         let (mut reader, writer) = transport.open();

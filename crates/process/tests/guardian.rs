@@ -30,7 +30,7 @@ mod tests {
     use std::io::BufRead;
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
-    use tieline_process::{Guard, Ladder, Spec, Status};
+    use tieline_process::{Guard, ShutdownTimeouts, Spec, Status};
     use tieline_rpc::Event;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -167,7 +167,7 @@ mod tests {
         block_on(async {
             let step = Duration::from_millis(100);
             let spec = guarded("trap '' TERM; echo $PPID; while :; do sleep 1; done");
-            let (transport, child) = spawn(&spec.ladder(Ladder { eof: step, term: step })).await.unwrap();
+            let (transport, child) = spawn(&spec.shutdown(ShutdownTimeouts { eof: step, term: step })).await.unwrap();
             let (mut reader, writer) = transport.open();
             let guardian = pids(&mut reader, 1).await[0];
             writer.close().await;

@@ -46,11 +46,11 @@ pub enum Step {
 }
 
 /// How much of a frame over the limit is looked at to find its id.
-const HEAD: usize = 4096;
+const MAX_HEADER_LINE_BYTES: usize = 4096;
 /// A block of headers longer than this is no block of headers.
-const HEADERS_LIMIT: usize = 8192;
+const MAX_HEADERS_BYTES: usize = 8192;
 /// Room that is asked of the buffer before each read.
-const READ: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -113,11 +113,11 @@ impl Decoder {
             self.start = 0;
         }
         // One huge message must not hold its memory for ever.
-        if self.bytes.is_empty() && self.bytes.capacity() > 16 * READ {
+        if self.bytes.is_empty() && self.bytes.capacity() > 16 * READ_BYTES {
             self.bytes = Vec::new();
         }
-        if self.bytes.capacity() - self.bytes.len() < READ / 4 {
-            self.bytes.reserve(READ.max(self.bytes.len() / 2));
+        if self.bytes.capacity() - self.bytes.len() < READ_BYTES / 4 {
+            self.bytes.reserve(READ_BYTES.max(self.bytes.len() / 2));
         }
         &mut self.bytes
     }
@@ -237,7 +237,7 @@ impl Decoder {
         self.state = next;
         self.consume(end + 1 - self.start);
         if line.len() > self.limit {
-            return Some(Step::TooLong(line.start..line.start + HEAD.min(line.len())));
+            return Some(Step::TooLong(line.start..line.start + MAX_HEADER_LINE_BYTES.min(line.len())));
         }
         if self.bytes[line.clone()].last() == Some(&b'\r') {
             line.end -= 1;
@@ -271,14 +271,14 @@ impl Decoder {
                 return None;
             }
             let Some(end) = memchr::memchr(b'\n', &self.bytes[at..]).map(|offset| at + offset) else {
-                if self.unread().len() > HEADERS_LIMIT {
+                if self.unread().len() > MAX_HEADERS_BYTES {
                     return self.broken("the header block does not end");
                 }
                 return Some(Step::Need);
             };
             let line = self.bytes[at..end].trim_ascii();
             at = end + 1;
-            if at - self.start > HEADERS_LIMIT {
+            if at - self.start > MAX_HEADERS_BYTES {
                 return self.broken("the header block does not end");
             }
             if line.is_empty() {
@@ -323,7 +323,7 @@ impl Decoder {
     }
 
     fn big_body(&mut self, size: usize) -> Option<Step> {
-        if self.unread().len() < HEAD.min(size) {
+        if self.unread().len() < MAX_HEADER_LINE_BYTES.min(size) {
             return Some(Step::Need);
         }
         self.state = State::SkipBody(size);
@@ -342,7 +342,7 @@ impl Decoder {
     }
 
     fn head(&self, size: usize) -> Step {
-        Step::TooLong(self.start..self.start + HEAD.min(size))
+        Step::TooLong(self.start..self.start + MAX_HEADER_LINE_BYTES.min(size))
     }
 }
 

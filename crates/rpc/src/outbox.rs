@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Senders wait while this much is queued. One pipe takes as much in one write.
-const SOFT: usize = 64 * 1024;
+const WAIT_ABOVE_BYTES: usize = 64 * 1024;
 /// The reader waits while this much is queued. Only answers that it gives itself (to rubbish) can get here, so a peer that
 /// floods us and never reads is held off, while one that merely reads slowly never stops our reading.
-const HARD: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The connection takes no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Outbox {
         loop {
             {
                 let mut queue = self.lock();
-                if queue.bytes.len() < SOFT || queue.state != State::Open {
+                if queue.bytes.len() < WAIT_ABOVE_BYTES || queue.state != State::Open {
                     return queue.push(&mut body, &self.filled);
                 }
             }
@@ -117,8 +117,8 @@ impl Outbox {
 
     /// Waits until there is room to send.
     pub(crate) async fn room(&self) {
-        if self.lock().bytes.len() >= SOFT {
-            self.below(SOFT, &self.room).await;
+        if self.lock().bytes.len() >= WAIT_ABOVE_BYTES {
+            self.below(WAIT_ABOVE_BYTES, &self.room).await;
             // Perhaps there is room for another one.
             self.room.notify_one();
         }
@@ -126,7 +126,7 @@ impl Outbox {
 
     /// Holds the reader while the peer makes us answer without taking the answers.
     pub(crate) async fn hold_reader(&self) {
-        self.below(HARD, &self.drained).await;
+        self.below(MAX_BYTES, &self.drained).await;
     }
 
     async fn below(&self, mark: usize, emptied: &Notify) {
@@ -178,7 +178,7 @@ impl Outbox {
             }
             burst.clear();
             // One huge message must not hold its memory for ever.
-            if burst.capacity() > 16 * SOFT {
+            if burst.capacity() > 16 * WAIT_ABOVE_BYTES {
                 burst = Vec::new();
             }
         }

@@ -15,11 +15,11 @@ pub const SHORT_LINE: usize = 60 * 1024;
 pub const PIECE: usize = SHORT_LINE / 6 - 256;
 
 /// So much of each text is left, one after the other until it fits, in bytes.
-const STEPS: [usize; 4] = [16 << 10, 4 << 10, 1 << 10, 256];
+const TEXT_BYTES_STEPS: [usize; 4] = [16 << 10, 4 << 10, 1 << 10, 256];
 /// So many lines are shown around a change.
-const AROUND: usize = 3;
+const CONTEXT_LINES: usize = 3;
 /// So many files, if even that is too much.
-const LOCATIONS: usize = 16;
+const MAX_LOCATIONS: usize = 16;
 
 /// Pieces of a text that are short enough, in order. They end between characters.
 pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
@@ -58,7 +58,7 @@ pub fn fit_call(call: &mut ToolCallUpdate, most: usize) {
     if rough(call) < most / 6 {
         return;
     }
-    for step in STEPS {
+    for step in TEXT_BYTES_STEPS {
         if to_json(call, Dialect::V1).len() <= most {
             return;
         }
@@ -68,7 +68,7 @@ pub fn fit_call(call: &mut ToolCallUpdate, most: usize) {
         let count = call.content.set().map_or(0, |items| items.0.len());
         call.content = Patch::Set(Items(vec![format!("({count} parts are too long to be shown here)").into()]));
         if let Patch::Set(Items(places)) = &mut call.locations {
-            places.truncate(LOCATIONS);
+            places.truncate(MAX_LOCATIONS);
         }
     }
 }
@@ -149,8 +149,9 @@ fn shorten_diff(texts: &mut DiffTexts, most: usize) {
             (old.split_inclusive('\n').collect(), texts.new.split_inclusive('\n').collect());
         let same = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
         let end = before[same..].iter().rev().zip(after[same..].iter().rev()).take_while(|(a, b)| a == b).count();
-        let window =
-            |lines: &[&str]| lines[same.saturating_sub(AROUND)..(lines.len() - end + AROUND).min(lines.len())].concat();
+        let window = |lines: &[&str]| {
+            lines[same.saturating_sub(CONTEXT_LINES)..(lines.len() - end + CONTEXT_LINES).min(lines.len())].concat()
+        };
         (*old, texts.new) = (window(&before), window(&after));
         shorten_text(old, most);
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// Unchanged lines around a change.
-const CONTEXT: usize = 3;
+const CONTEXT_LINES: usize = 3;
 const NO_NEWLINE: &str = "\\ No newline at end of file\n";
 
 /// A patch with one hunk, from the first to the last line that differs. Paths are absolute and have no prefix. `None` if
@@ -35,8 +35,8 @@ pub(crate) fn write(path: &str, old: Option<&str>, new: Option<&str>) -> Option<
     let head = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
     let shorter = before.len().min(after.len()) - head;
     let tail = before.iter().rev().zip(after.iter().rev()).take(shorter).take_while(|(a, b)| a == b).count();
-    let start = head.saturating_sub(CONTEXT);
-    let shown = tail.min(CONTEXT);
+    let start = head.saturating_sub(CONTEXT_LINES);
+    let shown = tail.min(CONTEXT_LINES);
     let gone = &before[head..before.len() - tail];
     let come = &after[head..after.len() - tail];
     let context = head - start + shown;

@@ -1,8 +1,8 @@
 //! The projector: turns updates of the model into what a peer of a dialect may be told.
 
-use crate::calls::Calls;
+use crate::downgrade::Calls;
 use crate::fit::fit;
-use crate::told::Told;
+use crate::sent_messages::SentMessages;
 use crate::transcript::mode_option;
 use crate::{
     Chunk, ConfigKind, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind,
@@ -51,7 +51,7 @@ pub struct Projector {
     dialect: Dialect,
     gates: Gates,
     replaying: bool,
-    told: Told,
+    told: SentMessages,
     calls: Calls,
     /// Who speaks in chunks without an id, where ids are needed.
     run: Option<MessageKind>,
@@ -68,7 +68,7 @@ impl Projector {
             dialect,
             gates: Gates::default(),
             replaying: false,
-            told: Told::default(),
+            told: SentMessages::default(),
             calls: Calls::new(dialect),
             run: None,
             runs: 0,

@@ -10,7 +10,7 @@ use crate::{
 use std::collections::HashMap;
 
 /// How many bytes of a terminal's output are kept, unless told otherwise.
-const OUTPUT_LIMIT: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 /// A conversation, built from updates in the order they came.
 #[derive(Debug, Clone)]
@@ -63,7 +63,7 @@ impl Transcript {
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            output_limit: OUTPUT_LIMIT,
+            output_limit: MAX_OUTPUT_BYTES,
             items: Vec::new(),
             places: Default::default(),
             run: false,

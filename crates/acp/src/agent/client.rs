@@ -1,7 +1,7 @@
 //! What an agent can ask of its client: files, terminals, forms, extensions. Only what the client offers.
 
+use super::negotiated::Negotiated;
 use super::terminal::Terminal;
-use crate::agent::outlet::Hello;
 use crate::error::{Error, Result};
 use crate::wire;
 use serde::Serialize;
@@ -16,13 +16,13 @@ use tieline_schema::{
 };
 
 /// How long a client may take for a file or to start a terminal.
-pub(crate) const QUICK: Duration = Duration::from_secs(30);
+pub(crate) const QUICK_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A handle on the client.
 #[derive(Clone)]
 pub struct ClientHandle {
     peer: Peer,
-    hello: Arc<Hello>,
+    negotiated: Arc<Negotiated>,
     session: Option<SessionId>,
     /// The turn that it belongs to: a client that cancels it knows what that means for its questions.
     turn: Option<Cancel>,
@@ -30,13 +30,13 @@ pub struct ClientHandle {
 
 impl std::fmt::Debug for ClientHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientHandle").field("info", &self.hello.info).finish_non_exhaustive()
+        f.debug_struct("ClientHandle").field("info", &self.negotiated.info).finish_non_exhaustive()
     }
 }
 
 impl ClientHandle {
-    pub(crate) fn new(peer: Peer, hello: Arc<Hello>, session: Option<SessionId>) -> Self {
-        Self { peer, hello, session, turn: None }
+    pub(crate) fn new(peer: Peer, negotiated: Arc<Negotiated>, session: Option<SessionId>) -> Self {
+        Self { peer, negotiated, session, turn: None }
     }
 
     /// The same during a turn. What the turn asked is not withdrawn one by one once the client has cancelled it; only
@@ -48,17 +48,17 @@ impl ClientHandle {
 
     /// Who the client is, if it said so.
     pub fn info(&self) -> Option<&Implementation> {
-        self.hello.info.as_ref()
+        self.negotiated.info.as_ref()
     }
 
     /// What the client offers.
     pub fn capabilities(&self) -> &ClientCapabilities {
-        &self.hello.capabilities
+        &self.negotiated.capabilities
     }
 
     /// The dialect the client speaks.
     pub fn dialect(&self) -> Dialect {
-        self.hello.dialect
+        self.negotiated.dialect
     }
 
     /// Waits until the client is gone.
@@ -74,7 +74,8 @@ impl ClientHandle {
             return Err(Error::Invalid("lines count from 1".into()));
         }
         let request = ReadTextFileRequest { session_id: self.session()?, path: path.into(), line, limit, meta: None };
-        let answer: ReadTextFileResponse = self.ask(ClientCall::ReadTextFile(request), Some(QUICK)).await?;
+        let answer: ReadTextFileResponse =
+            self.ask(ClientCall::ReadTextFile(request), Some(QUICK_CALL_TIMEOUT)).await?;
         Ok(answer.content)
     }
 
@@ -84,7 +85,7 @@ impl ClientHandle {
         absolute(path)?;
         let content = content.into();
         let request = WriteTextFileRequest { session_id: self.session()?, path: path.into(), content, meta: None };
-        self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), Some(QUICK)).await.map(drop)
+        self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), Some(QUICK_CALL_TIMEOUT)).await.map(drop)
     }
 
     /// Starts a command in a terminal of the client. The session is filled in.
@@ -99,7 +100,7 @@ impl ClientHandle {
         // In a task of its own: if nobody waits for it any more, the terminal is released as soon as it is there.
         let task = tokio::spawn(async move {
             let call = ClientCall::CreateTerminal(request);
-            let answer: CreateTerminalResponse = client.ask(call, Some(QUICK)).await?;
+            let answer: CreateTerminalResponse = client.ask(call, Some(QUICK_CALL_TIMEOUT)).await?;
             Ok(Terminal::new(client, session_id, answer.terminal_id))
         });
         task.await.unwrap_or_else(|panic| Err(Error::internal(panic)))

@@ -5,14 +5,16 @@
 //! dialect wants it.
 
 mod client;
-mod desk;
+mod dispatcher;
 mod erased;
 mod function;
-mod outlet;
+mod live_session;
+mod negotiated;
 mod permission;
 mod server;
+mod session_handle;
+mod session_writer;
 mod setup;
-mod slot;
 mod terminal;
 mod tool;
 mod turn;
@@ -20,9 +22,9 @@ mod turn;
 pub use client::ClientHandle;
 pub(crate) use client::extension;
 pub use function::{FnAgent, from_fn};
-pub use outlet::{Recorder, SessionHandle};
 pub use permission::{Ask, Decision};
 pub use server::{Server, serve, serve_stdio};
+pub use session_handle::{Recorder, SessionHandle};
 pub use terminal::{Finished, Terminal};
 pub use tool::{ToolCall, ToolCallBuilder};
 pub use turn::{Say, Turn};

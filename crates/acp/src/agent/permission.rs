@@ -10,7 +10,7 @@ use tieline_schema::{
 };
 
 /// So many bytes of a question are left for what is not the call.
-const AROUND_CALL: usize = 8 << 10;
+const BYTES_AROUND_CALL: usize = 8 << 10;
 
 /// A question to the user.
 #[derive(Debug, Clone)]
@@ -101,12 +101,12 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
         question
     };
     let shared = &turn.shared;
-    shared.outlet.lock().admit(Some(shared.number))?;
+    shared.writer.lock().admit(Some(shared.number))?;
     if turn.is_cancelled() {
         return Ok(Decision::Cancelled);
     }
     let mut request = PermissionRequest {
-        session_id: shared.outlet.id.clone(),
+        session_id: shared.writer.id.clone(),
         title: question.title.unwrap_or_else(|| "Permission required".into()),
         description: question.description,
         subject: question.subject,
@@ -126,9 +126,9 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
         request.subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call, meta: None }));
     }
     if let (Some(PermissionSubject::ToolCall(subject)), Some(longest)) =
-        (&mut request.subject, shared.outlet.hello.longest())
+        (&mut request.subject, shared.writer.negotiated.longest())
     {
-        fit_call(&mut subject.tool_call, longest - AROUND_CALL);
+        fit_call(&mut subject.tool_call, longest - BYTES_AROUND_CALL);
     }
     let client = turn.client();
     let asking = Asking::new(turn);
@@ -161,7 +161,7 @@ struct Asking<'t>(&'t Turn);
 
 impl<'t> Asking<'t> {
     fn new(turn: &'t Turn) -> Self {
-        turn.shared.outlet.asking(turn.shared.number, true);
+        turn.shared.writer.asking(turn.shared.number, true);
         Self(turn)
     }
 }
@@ -170,7 +170,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         // After a cancel the next state is idle.
         if !self.0.is_cancelled() {
-            self.0.shared.outlet.asking(self.0.shared.number, false);
+            self.0.shared.writer.asking(self.0.shared.number, false);
         }
     }
 }

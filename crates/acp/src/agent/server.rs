@@ -1,7 +1,7 @@
 //! Serving an agent: over any transport, or over standard input and output with everything a process needs to end well.
 
 use super::Agent;
-use super::desk::Desk;
+use super::dispatcher::Dispatcher;
 use super::erased::{AnyAgent, Work};
 use crate::error::{Error, Result};
 use std::sync::Arc;
@@ -99,10 +99,10 @@ impl Settings {
 
     async fn run(self, agent: Box<dyn AnyAgent>, transport: Transport, stop: Work<'static, ()>) -> Result<()> {
         let (peer, connection) = Connection::open(transport, self.limits);
-        let desk = Arc::new(Desk::new(agent, peer.clone(), self.protocol, self.cancel_grace));
+        let dispatcher = Arc::new(Dispatcher::new(agent, peer.clone(), self.protocol, self.cancel_grace));
         // Also if this future is dropped, no turn goes on working for nobody.
-        let _cancel = CancelOnDrop(&desk);
-        let run = connection.run(Arc::clone(&desk));
+        let _cancel = CancelOnDrop(&dispatcher);
+        let run = connection.run(Arc::clone(&dispatcher));
         tokio::pin!(run);
         let end = tokio::select! {
             end = &mut run => Some(end),
@@ -117,7 +117,7 @@ impl Settings {
             Some(End::Stopped) => self.drain / 4,
             Some(_) => self.drain,
         };
-        finish(&peer, &desk, drain, self.cancel_grace).await;
+        finish(&peer, &dispatcher, drain, self.cancel_grace).await;
         match end {
             Some(End::Eof | End::Stopped) => Ok(()),
             Some(End::Failed(error)) => Err(Error::Closed(format!("reading from the client failed: {error}"))),
@@ -127,7 +127,7 @@ impl Settings {
     }
 }
 
-struct CancelOnDrop<'d>(&'d Desk);
+struct CancelOnDrop<'d>(&'d Dispatcher);
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
@@ -136,21 +136,21 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Requests that were read get their answers; turns get some time, then they are cancelled; everything is written out.
-async fn finish(peer: &Peer, desk: &Desk, drain: Duration, grace: Duration) {
+async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, grace: Duration) {
     let quiet = async {
         peer.idle().await;
-        desk.idle().await;
+        dispatcher.idle().await;
     };
     if timeout(drain, quiet).await.is_err() {
-        desk.cancel_all();
+        dispatcher.cancel_all();
         peer.withdraw_all();
         let _ = timeout(grace + Duration::from_millis(250), async {
             peer.idle().await;
-            desk.idle().await;
+            dispatcher.idle().await;
         })
         .await;
     }
-    let _ = timeout(Duration::from_millis(500), desk.close_all()).await;
+    let _ = timeout(Duration::from_millis(500), dispatcher.close_all()).await;
     let _ = timeout(Duration::from_millis(250), peer.close()).await;
 }
 

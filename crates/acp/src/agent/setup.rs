@@ -1,9 +1,11 @@
 //! How sessions come and go: opened, taken up again, listed, closed, deleted.
 
-use super::desk::{Inner, Remembered, slot_info};
+use super::dispatcher::{Inner, Remembered, live_info};
 use super::erased::AnySession;
-use super::outlet::{Hello, Outlet, SessionHandle, reply};
-use super::slot::{Place, Slot};
+use super::live_session::{LiveSession, Place};
+use super::negotiated::Negotiated;
+use super::session_handle::SessionHandle;
+use super::session_writer::{SessionWriter, reply};
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::wire;
@@ -16,7 +18,7 @@ use tieline_schema::{
 use tokio::sync::watch;
 
 /// Sessions on one page of a list.
-const PAGE: usize = 100;
+const SESSIONS_PER_PAGE: usize = 100;
 
 /// Where a session works and with what; checked.
 #[derive(Clone)]
@@ -41,11 +43,11 @@ impl Setting {
 
 /// A session that is ready to be answered.
 struct Ready {
-    outlet: Arc<Outlet>,
+    writer: Arc<SessionWriter>,
     opened: Opened<dyn AnySession>,
     setting: Setting,
     /// It is open already and stays so.
-    live: Option<Arc<Slot>>,
+    live: Option<Arc<LiveSession>>,
 }
 
 /// A session that is being taken up: it can be given up before it is open.
@@ -58,14 +60,14 @@ pub(super) struct Loading {
 
 /// Takes a session off the list of those that are being taken up.
 pub(super) struct LoadingGuard {
-    desk: Arc<Inner>,
+    dispatcher: Arc<Inner>,
     over: watch::Sender<()>,
 }
 
 impl Drop for LoadingGuard {
     fn drop(&mut self) {
         let mine = self.over.subscribe();
-        self.desk.state().loading.retain(|loading| !loading.over.same_channel(&mine));
+        self.dispatcher.state().loading.retain(|loading| !loading.over.same_channel(&mine));
     }
 }
 
@@ -74,7 +76,7 @@ impl Inner {
     pub(super) fn begin_loading(self: &Arc<Self>, id: &SessionId, cancel: &Cancel) -> LoadingGuard {
         let (over, receiver) = watch::channel(());
         self.state().loading.push(Loading { id: id.clone(), cancel: cancel.clone(), over: receiver });
-        LoadingGuard { desk: Arc::clone(self), over }
+        LoadingGuard { dispatcher: Arc::clone(self), over }
     }
 
     /// Gives up taking up a session, and waits for the end of it. False if nobody was at it.
@@ -126,10 +128,15 @@ impl Inner {
     }
 
     /// Opens a session and answers.
-    pub(super) async fn open(self: Arc<Self>, request: NewSessionRequest, hello: Arc<Hello>, responder: Responder) {
-        match self.opened_by_agent(request, &hello).await {
+    pub(super) async fn open(
+        self: Arc<Self>,
+        request: NewSessionRequest,
+        negotiated: Arc<Negotiated>,
+        responder: Responder,
+    ) {
+        match self.opened_by_agent(request, &negotiated).await {
             Ok(ready) => self.ready(ready, true, responder),
-            Err(error) => refuse(error, &hello, responder).await,
+            Err(error) => refuse(error, &negotiated, responder).await,
         }
     }
 
@@ -137,55 +144,55 @@ impl Inner {
     pub(super) async fn resume(
         self: Arc<Self>,
         request: ResumeRequest,
-        hello: Arc<Hello>,
+        negotiated: Arc<Negotiated>,
         responder: Responder,
         loading: LoadingGuard,
     ) {
-        let resumed = Box::pin(self.resumed(request, &hello, responder.cancel())).await;
+        let resumed = Box::pin(self.resumed(request, &negotiated, responder.cancel())).await;
         match resumed {
             Ok(ready) => self.ready(ready, false, responder),
-            Err(error) => refuse(error, &hello, responder).await,
+            Err(error) => refuse(error, &negotiated, responder).await,
         }
         drop(loading);
     }
 
-    fn outlet(&self, id: SessionId, hello: &Arc<Hello>) -> Arc<Outlet> {
-        Outlet::new(id, self.peer.clone(), Arc::clone(hello), self.about.remember)
+    fn writer(&self, id: SessionId, negotiated: &Arc<Negotiated>) -> Arc<SessionWriter> {
+        SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.about.remember)
     }
 
-    async fn opened_by_agent(&self, request: NewSessionRequest, hello: &Arc<Hello>) -> Result<Ready> {
+    async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
         let (cwd, additional_directories) = (request.cwd, request.additional_directories);
-        let mcp_servers = self.check_setup(&cwd, &additional_directories, request.mcp_servers, hello.dialect)?;
+        let mcp_servers = self.check_setup(&cwd, &additional_directories, request.mcp_servers, negotiated.dialect)?;
         let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
-        let outlet = self.outlet(self.agent.new_id(), hello);
-        outlet.hold();
-        let session = SessionHandle { outlet: Arc::clone(&outlet) };
+        let writer = self.writer(self.agent.new_id(), negotiated);
+        writer.hold();
+        let session = SessionHandle { writer: Arc::clone(&writer) };
         let opened = self.agent.open(setting.clone().opening(session)).await?;
-        Ok(Ready { outlet, opened, setting, live: None })
+        Ok(Ready { writer, opened, setting, live: None })
     }
 
     /// The session is known from now on; the answer goes out, then what was kept back, then its commands.
     fn ready(&self, ready: Ready, new: bool, responder: Responder) {
-        let Ready { outlet, opened, setting, live } = ready;
-        let dialect = outlet.dialect();
-        outlet.set_up(opened.options.clone(), opened.commands.clone());
+        let Ready { writer, opened, setting, live } = ready;
+        let dialect = writer.dialect();
+        writer.set_up(opened.options.clone(), opened.commands.clone());
         let place = Place { cwd: setting.cwd, additional_directories: setting.additional_directories };
         match live {
-            Some(slot) => *slot.place() = place,
+            Some(live) => *live.place() = place,
             None => {
-                let slot = Slot::new(Arc::clone(&outlet), opened.session, place, self.grace);
-                self.state().sessions.insert(outlet.id.clone(), slot);
+                let live = LiveSession::new(Arc::clone(&writer), opened.session, place, self.grace);
+                self.state().sessions.insert(writer.id.clone(), live);
             }
         }
         let setup = SessionSetup {
-            session_id: new.then(|| outlet.id.clone()),
-            config_options: outlet.visible(opened.options),
+            session_id: new.then(|| writer.id.clone()),
+            config_options: writer.visible(opened.options),
             commands: opened.commands.clone(),
             meta: opened.meta,
             ..SessionSetup::default()
         };
-        outlet.hold();
-        outlet.release(|| {
+        writer.hold();
+        writer.release(|| {
             if new || dialect == Dialect::V2 {
                 reply(responder, &setup, dialect);
             } else {
@@ -194,11 +201,11 @@ impl Inner {
         });
         if dialect != Dialect::V2 && !opened.commands.is_empty() {
             let update = CommandsUpdate { commands: opened.commands, meta: None }.into();
-            let _ = outlet.put(&mut outlet.lock(), update);
+            let _ = writer.put(&mut writer.lock(), update);
         }
     }
 
-    async fn resumed(&self, request: ResumeRequest, hello: &Arc<Hello>, cancel: &Cancel) -> Result<Ready> {
+    async fn resumed(&self, request: ResumeRequest, negotiated: &Arc<Negotiated>, cancel: &Cancel) -> Result<Ready> {
         let (id, cwd, additional_directories) = (request.session_id, request.cwd, request.additional_directories);
         let (replay, servers) = match request.replay {
             // `session/resume` never required the list of servers.
@@ -208,41 +215,41 @@ impl Inner {
                 return Err(Error::invalid_params(format!("replayFrom: `{}` is not known here", unknown.tag)));
             }
         };
-        let mcp_servers = self.check_setup(&cwd, &additional_directories, servers, hello.dialect)?;
+        let mcp_servers = self.check_setup(&cwd, &additional_directories, servers, negotiated.dialect)?;
         let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
         let live = self.state().sessions.get(&id).cloned();
-        if live.as_ref().is_some_and(|slot| slot.is_running()) {
+        if live.as_ref().is_some_and(|live| live.is_running()) {
             return Err(Error::invalid_request("turn_in_progress"));
         }
         let ready = if self.about.remember {
-            let ready = self.remembered(id, live, setting, hello).await?;
+            let ready = self.remembered(id, live, setting, negotiated).await?;
             // What the agent said while opening belongs behind the replay.
-            let said = ready.outlet.unhold();
+            let said = ready.writer.unhold();
             if replay {
-                ready.outlet.send_replay(ready.outlet.replay()).await?;
+                ready.writer.send_replay(ready.writer.replay()).await?;
             }
-            ready.outlet.hold_again(said);
+            ready.writer.hold_again(said);
             ready
         } else {
-            if let Some(slot) = live {
-                slot.close().await;
-                slot.outlet.close();
+            if let Some(live) = live {
+                live.close().await;
+                live.writer.close();
             }
-            let outlet = self.outlet(id, hello);
-            let session = SessionHandle { outlet: Arc::clone(&outlet) };
-            outlet.set_replaying(replay);
+            let writer = self.writer(id, negotiated);
+            let session = SessionHandle { writer: Arc::clone(&writer) };
+            writer.set_replaying(replay);
             // A long conversation may not be wanted any more before all of it is told.
             let opened = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(Error::Cancelled),
                 opened = self.agent.resume(setting.clone().resuming(session, replay)) => opened,
             };
-            let opened = opened.inspect_err(|_| drop(outlet.close()))?;
-            outlet.set_replaying(false);
-            Ready { outlet, opened, setting, live: None }
+            let opened = opened.inspect_err(|_| drop(writer.close()))?;
+            writer.set_replaying(false);
+            Ready { writer, opened, setting, live: None }
         };
         // Current v2 wants the present state before the answer.
-        ready.outlet.state_now(State::default());
+        ready.writer.state_now(State::default());
         Ok(ready)
     }
 
@@ -250,26 +257,26 @@ impl Inner {
     async fn remembered(
         &self,
         id: SessionId,
-        live: Option<Arc<Slot>>,
+        live: Option<Arc<LiveSession>>,
         setting: Setting,
-        hello: &Arc<Hello>,
+        negotiated: &Arc<Negotiated>,
     ) -> Result<Ready> {
-        if let Some(slot) = live {
+        if let Some(live) = live {
             // Still open: it stays as it is, only what the client was told is forgotten.
-            let outlet = Arc::clone(&slot.outlet);
-            let (options, commands) = outlet.restart();
-            let opened = Opened { session: Arc::clone(&slot.session), options, commands, meta: None };
-            return Ok(Ready { outlet, opened, setting, live: Some(slot) });
+            let writer = Arc::clone(&live.writer);
+            let (options, commands) = writer.restart();
+            let opened = Opened { session: Arc::clone(&live.session), options, commands, meta: None };
+            return Ok(Ready { writer, opened, setting, live: Some(live) });
         }
         let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
-        let outlet = self.outlet(id.clone(), hello);
-        let session = SessionHandle { outlet: Arc::clone(&outlet) };
-        outlet.hold();
+        let writer = self.writer(id.clone(), negotiated);
+        let session = SessionHandle { writer: Arc::clone(&writer) };
+        writer.hold();
         match self.agent.open(setting.clone().opening(session)).await {
             Ok(opened) => {
-                outlet.restore(remembered.history);
+                writer.restore(remembered.history);
                 let opened = Opened { options: remembered.options, ..opened };
-                Ok(Ready { outlet, opened, setting, live: None })
+                Ok(Ready { writer, opened, setting, live: None })
             }
             Err(error) => {
                 self.state().closed.insert(id, remembered);
@@ -287,28 +294,28 @@ impl Inner {
             Some(cursor) => cursor.parse().map_err(|_| Error::invalid_params("unknown cursor"))?,
         };
         let state = self.state();
-        let live = state.sessions.values().map(|slot| slot_info(slot));
+        let live = state.sessions.values().map(|live| live_info(live));
         let mut sessions: Vec<SessionInfo> =
             live.chain(state.closed.values().map(|closed| closed.info.clone())).collect();
         sessions.retain(|info| request.cwd.as_ref().is_none_or(|cwd| *cwd == info.cwd));
         sessions.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
-        let end = start.checked_add(PAGE).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
+        let end = start.checked_add(SESSIONS_PER_PAGE).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
         let next_cursor = (sessions.len() > end).then(|| end.to_string());
-        let sessions = sessions.into_iter().skip(start).take(PAGE).collect();
+        let sessions = sessions.into_iter().skip(start).take(SESSIONS_PER_PAGE).collect();
         Ok(ListResponse { sessions, next_cursor, meta: None })
     }
 
     pub(super) async fn close(&self, id: &SessionId, dialect: Dialect) -> Result<()> {
         let given_up = self.stop_loading(id).await;
-        let slot = match self.slot(id) {
+        let live = match self.live(id) {
             // Current v2: closing what is not open succeeds.
             Err(_) if given_up || dialect == Dialect::V2 => return Ok(()),
-            slot => slot?,
+            live => live?,
         };
-        slot.close().await;
-        let info = slot_info(&slot);
-        let options = slot.outlet.options();
-        let history = slot.outlet.close();
+        live.close().await;
+        let info = live_info(&live);
+        let options = live.writer.options();
+        let history = live.writer.close();
         let mut state = self.state();
         state.sessions.remove(id);
         if let Some(history) = history {
@@ -319,9 +326,9 @@ impl Inner {
 
     pub(super) async fn delete(&self, id: SessionId) -> Result<()> {
         self.stop_loading(&id).await;
-        if let Ok(slot) = self.slot(&id) {
-            slot.close().await;
-            slot.outlet.close();
+        if let Ok(live) = self.live(&id) {
+            live.close().await;
+            live.writer.close();
             self.state().sessions.remove(&id);
         }
         self.state().closed.remove(&id);
@@ -329,7 +336,7 @@ impl Inner {
     }
 }
 
-async fn refuse(error: Error, hello: &Hello, responder: Responder) {
-    let error = hello.to_wire(&error);
+async fn refuse(error: Error, negotiated: &Negotiated, responder: Responder) {
+    let error = negotiated.to_wire(&error);
     Box::pin(responder.fail(&error)).await;
 }

@@ -1,7 +1,7 @@
 //! A tool call as the agent reports it: pending, running, then one final status.
 
-use super::outlet::Stoppable;
 use super::permission::{Ask, Decision};
+use super::session_writer::Stoppable;
 use super::turn::Turn;
 use crate::error::Result;
 use crate::wire::new_id;
@@ -82,10 +82,10 @@ impl ToolCallBuilder {
         let Self { turn, call, stoppable } = self;
         let id = call.tool_call_id.clone();
         let title = call.title.set().cloned().unwrap_or_default();
-        let outlet = &turn.shared.outlet;
-        let stop = if stoppable { outlet.make_stoppable(Stoppable::ToolCall(id.clone())) } else { Cancel::default() };
+        let writer = &turn.shared.writer;
+        let stop = if stoppable { writer.make_stoppable(Stoppable::ToolCall(id.clone())) } else { Cancel::default() };
         turn.update(call).await?;
-        outlet.track_call(&id);
+        writer.track_call(&id);
         Ok(ToolCall { turn, id, title, stop })
     }
 }
@@ -117,7 +117,7 @@ impl ToolCall {
         self.turn.update(change).await?;
         // Only now: a call that is dropped while it waits for room still gets its end from the engine.
         if is_final {
-            self.turn.shared.outlet.untrack_call(&self.id);
+            self.turn.shared.writer.untrack_call(&self.id);
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! One prompt, seen from the agent: what it says, asks and does until the turn ends.
 
 use super::client::ClientHandle;
-use super::outlet::{Outlet, SessionHandle, Stoppable};
 use super::permission::{Ask, Decision};
+use super::session_handle::SessionHandle;
+use super::session_writer::{SessionWriter, Stoppable};
 use super::tool::ToolCallBuilder;
 use crate::error::{Error, Result};
 use crate::wire::new_id;
@@ -22,7 +23,7 @@ pub struct Turn {
 }
 
 pub(crate) struct Shared {
-    pub(crate) outlet: Arc<Outlet>,
+    pub(crate) writer: Arc<SessionWriter>,
     pub(crate) number: u64,
     pub(crate) cancel: Cancel,
     message_id: String,
@@ -33,7 +34,7 @@ pub(crate) struct Shared {
 
 impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turn").field("session", &self.shared.outlet.id).field("number", &self.shared.number).finish()
+        f.debug_struct("Turn").field("session", &self.shared.writer.id).field("number", &self.shared.number).finish()
     }
 }
 
@@ -71,18 +72,18 @@ impl From<ContentBlock> for Say<'_> {
 }
 
 impl Turn {
-    pub(crate) fn new(outlet: Arc<Outlet>, number: u64, cancel: Cancel, message_id: String, own: bool) -> Self {
-        Self { shared: Arc::new(Shared { outlet, number, cancel, message_id, own, current: Mutex::new(None) }) }
+    pub(crate) fn new(writer: Arc<SessionWriter>, number: u64, cancel: Cancel, message_id: String, own: bool) -> Self {
+        Self { shared: Arc::new(Shared { writer, number, cancel, message_id, own, current: Mutex::new(None) }) }
     }
 
     /// The id of the session.
     pub fn session_id(&self) -> &SessionId {
-        &self.shared.outlet.id
+        &self.shared.writer.id
     }
 
     /// The session, for updates that outlive the turn.
     pub fn session(&self) -> SessionHandle {
-        SessionHandle { outlet: Arc::clone(&self.shared.outlet) }
+        SessionHandle { writer: Arc::clone(&self.shared.writer) }
     }
 
     /// The client.
@@ -92,7 +93,7 @@ impl Turn {
 
     /// The dialect the client speaks. Most handlers never ask.
     pub fn dialect(&self) -> Dialect {
-        self.shared.outlet.dialect()
+        self.shared.writer.dialect()
     }
 
     /// True if no prompt of the client started this turn, but [`SessionHandle::start`].
@@ -122,7 +123,7 @@ impl Turn {
         }
         let id = self.message(kind);
         match content {
-            Say::Text(text) => self.shared.outlet.send_text(self.shared.number, kind, &id, &text).await,
+            Say::Text(text) => self.shared.writer.send_text(self.shared.number, kind, &id, &text).await,
             Say::Block(content) => {
                 let message_id = Some(id.as_ref().to_owned());
                 Box::pin(self.update(Chunk { kind, message_id, content: *content, meta: None })).await
@@ -177,7 +178,7 @@ impl Turn {
     /// Lets the client stop a display terminal on its own, until the turn ends: say so in the terminal's capabilities, and
     /// watch the flag.
     pub fn stoppable_terminal(&self, terminal_id: impl Into<String>) -> Cancel {
-        self.shared.outlet.make_stoppable(Stoppable::Terminal(terminal_id.into()))
+        self.shared.writer.make_stoppable(Stoppable::Terminal(terminal_id.into()))
     }
 
     /// Sends any update as part of this turn. What the client's dialect can't say is said as near as possible.
@@ -186,18 +187,18 @@ impl Turn {
         if !matches!(update, Update::Chunk(_) | Update::Usage(_) | Update::SessionInfo(_)) {
             self.end_message();
         }
-        self.shared.outlet.send(Some(self.shared.number), update).await
+        self.shared.writer.send(Some(self.shared.number), update).await
     }
 
     /// The same for what passes, such as how far something is: a [`super::Recorder`] does not see it.
     pub async fn update_unrecorded(&self, update: impl Into<Update>) -> Result<()> {
-        self.shared.outlet.send_unrecorded(Some(self.shared.number), update.into()).await
+        self.shared.writer.send_unrecorded(Some(self.shared.number), update.into()).await
     }
 
     /// Gives all tool calls of the turn that have no final status this one. The engine does so when the turn ends; who has the
     /// session recorded does it before, so that this is recorded too.
     pub async fn end_calls(&self, status: ToolCallStatus) -> Result<()> {
-        self.shared.outlet.end_calls(self.shared.number, status).await
+        self.shared.writer.end_calls(self.shared.number, status).await
     }
 
     /// True once the client does not want the turn any more.

@@ -1,6 +1,6 @@
 //! How a client reaches an agent: start it or take any transport, say hello, settle on a dialect.
 
-use super::desk::{Desk, DeskState, name_of};
+use super::dispatcher::{Dispatcher, DispatcherState, name_of};
 use super::handle::{AgentHandle, Shared};
 use super::handler::{Handler, Refuse};
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use tieline_schema::{
 };
 
 /// Unread updates of all sessions together may take this many bytes before the agent is made to wait.
-const BUDGET: usize = 8 * 1024 * 1024;
+const DEFAULT_BUDGET_BYTES: usize = 8 * 1024 * 1024;
 
 /// Starts an agent and says hello to it, as a client that offers nothing. The command and its arguments; no shell.
 pub async fn spawn(command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
@@ -79,7 +79,7 @@ impl Client<Refuse> {
             framing: Framing::Lines,
             limits: Limits::default(),
             tap: None,
-            budget: BUDGET,
+            budget: DEFAULT_BUDGET_BYTES,
             deadlines: Deadlines {
                 hello: Duration::from_secs(30),
                 set_up: Duration::from_secs(2 * 60),
@@ -170,17 +170,20 @@ impl<H: Handler> Client<H> {
     }
 
     async fn start(self, transport: Transport, child: Option<ChildProcess>) -> Result<AgentHandle> {
-        let desk = DeskState::new(self.request.capabilities.clone(), self.budget);
+        let dispatcher = DispatcherState::new(self.request.capabilities.clone(), self.budget);
         let transport = transport.framing(self.framing);
         let transport = match self.tap {
             Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),
             None => transport,
         };
         let (peer, connection) = Connection::open(transport, self.limits);
-        let service =
-            Arc::new(Desk { handler: Arc::new(self.handler), state: Arc::clone(&desk), mailbox: Arc::default() });
+        let service = Arc::new(Dispatcher {
+            handler: Arc::new(self.handler),
+            state: Arc::clone(&dispatcher),
+            mailbox: Arc::default(),
+        });
         let ending = Ending {
-            desk: Arc::clone(&desk),
+            dispatcher: Arc::clone(&dispatcher),
             peer: peer.clone(),
             why: Error::Closed("the connection was closed".into()),
         };
@@ -191,11 +194,16 @@ impl<H: Handler> Client<H> {
             ending.why = end_of(&end);
         });
         let keeper = Keeper { reader: reader.abort_handle(), child };
-        let hello = Hello { request: &self.request, protocol: self.protocol, desk: &desk, limit: self.deadlines.hello };
+        let hello = Handshake {
+            request: &self.request,
+            protocol: self.protocol,
+            dispatcher: &dispatcher,
+            limit: self.deadlines.hello,
+        };
         match hello.say(&peer).await {
             Ok((about, dialect)) => {
                 let deadlines = self.deadlines;
-                Ok(AgentHandle { shared: Arc::new(Shared { peer, about, dialect, desk, deadlines, keeper }) })
+                Ok(AgentHandle { shared: Arc::new(Shared { peer, about, dialect, dispatcher, deadlines, keeper }) })
             }
             Err(Error::Closed(what)) => Err(keeper.explain(what).await),
             Err(error) => {
@@ -209,14 +217,14 @@ impl<H: Handler> Client<H> {
 /// However the reader ends, also by a panic or by being dropped: nobody waits for the agent any more, and nothing is worked
 /// on for it.
 struct Ending {
-    desk: Arc<DeskState>,
+    dispatcher: Arc<DispatcherState>,
     peer: Peer,
     why: Error,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.desk.close(&self.why);
+        self.dispatcher.close(&self.why);
         self.peer.withdraw_all();
     }
 }
@@ -231,14 +239,14 @@ fn end_of(end: &End) -> Error {
 }
 
 /// The first exchange.
-struct Hello<'h> {
+struct Handshake<'h> {
     request: &'h InitializeRequest,
     protocol: Protocol,
-    desk: &'h Arc<DeskState>,
+    dispatcher: &'h Arc<DispatcherState>,
     limit: Duration,
 }
 
-impl Hello<'_> {
+impl Handshake<'_> {
     /// Says hello until the agent takes one of our forms.
     async fn say(&self, peer: &Peer) -> Result<(InitializeResponse, Dialect)> {
         let mut form = first_hello(self.protocol);
@@ -266,19 +274,19 @@ impl Hello<'_> {
     }
 
     async fn ask(&self, peer: &Peer, form: HelloForm) -> std::result::Result<(InitializeResponse, Settled), CallError> {
-        let (protocol, desk) = (self.protocol, Arc::clone(self.desk));
+        let (protocol, dispatcher) = (self.protocol, Arc::clone(self.dispatcher));
         let hello = HelloAs(self.request, form);
-        desk.offered.store(matches!(form, HelloForm::Superset | HelloForm::Only(Dialect::V1)), Ordering::SeqCst);
+        dispatcher.offered.store(matches!(form, HelloForm::Superset | HelloForm::Only(Dialect::V1)), Ordering::SeqCst);
         let pending = peer
             .call("initialize", wire::write(&hello, Dialect::V2), move |json| {
                 let answer = InitializeResponse::decode(json)?;
                 let settled = settle(&answer, protocol);
                 // On the reader: the next message is already judged by the dialect.
                 if let Settled::Dialect(dialect) = settled {
-                    let _ = desk.dialect.set(dialect);
+                    let _ = dispatcher.dialect.set(dialect);
                 }
                 if let Some(name) = name_of(&answer) {
-                    let _ = desk.agent.set(name);
+                    let _ = dispatcher.agent.set(name);
                 }
                 Ok((answer, settled))
             })

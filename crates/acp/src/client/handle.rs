@@ -1,7 +1,7 @@
 //! An agent that was reached: what it is, and everything that is asked of it outside a session.
 
 use super::builder::Deadlines;
-use super::desk::DeskState;
+use super::dispatcher::DispatcherState;
 use super::session::{Core, Session, check_paths};
 use crate::agent::extension;
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
     pub(crate) peer: Peer,
     pub(crate) about: InitializeResponse,
     pub(crate) dialect: Dialect,
-    pub(crate) desk: Arc<DeskState>,
+    pub(crate) dispatcher: Arc<DispatcherState>,
     pub(crate) deadlines: Deadlines,
     /// What keeps the connection alive: its reader and, if we started it, the agent's process.
     pub(crate) keeper: super::builder::Keeper,
@@ -136,7 +136,7 @@ impl AgentHandle {
         Ok(())
     }
 
-    /// Opens or takes up a session. Its lane is there before the answer is handled, so no update is lost: neither one that
+    /// Opens or takes up a session. Its queue is there before the answer is handled, so no update is lost: neither one that
     /// comes before the answer (some agents do that) nor one right behind it.
     async fn set_up(
         &self,
@@ -145,43 +145,43 @@ impl AgentHandle {
         mut hear: Option<&mut (dyn FnMut(Update) + Send)>,
     ) -> Result<Session> {
         let shared = &self.shared;
-        let desk = Arc::clone(&shared.desk);
-        let expecting = desk.expect();
-        let early = known.clone().map(|id| desk.lane(&id));
+        let dispatcher = Arc::clone(&shared.dispatcher);
+        let expecting = dispatcher.expect();
+        let early = known.clone().map(|id| dispatcher.queue(&id));
         let method = shared.method(&call)?;
-        let registered = Arc::clone(&desk);
+        let registered = Arc::clone(&dispatcher);
         let id = known.clone();
         let hears = hear.is_some();
         let read = move |json: &mut tieline_json::Reader<'_>| {
             let setup = SessionSetup::decode(json)?;
             let id = id.or(setup.session_id.clone()).ok_or_else(|| tieline_json::Error::missing("sessionId"))?;
-            let lane = registered.lane(&id);
-            lane.set_up(setup.config_options.clone(), setup.commands.clone());
+            let queue = registered.queue(&id);
+            queue.set_up(setup.config_options.clone(), setup.commands.clone());
             // Taken here, on the reader: what comes behind the answer is not told again.
-            let told: Vec<Update> = if hears { std::iter::from_fn(|| lane.try_next()).collect() } else { Vec::new() };
-            Ok((id, lane, setup, told))
+            let told: Vec<Update> = if hears { std::iter::from_fn(|| queue.try_next()).collect() } else { Vec::new() };
+            Ok((id, queue, setup, told))
         };
         let limit = shared.deadlines.set_up;
         let work = async { shared.peer.call(method, wire::write(&call, shared.dialect), read).await.await };
         let work = timeout(limit, work);
         tokio::pin!(work);
         let answer = loop {
-            let (Some(hear), Some(lane)) = (&mut hear, &early) else { break (&mut work).await };
+            let (Some(hear), Some(queue)) = (&mut hear, &early) else { break (&mut work).await };
             tokio::select! {
                 biased;
                 answer = &mut work => break answer,
-                Some(update) = lane.next() => hear(update),
+                Some(update) = queue.next() => hear(update),
             }
         };
-        let opened = answer.unwrap_or(Err(CallError::TimedOut)).map(|(id, lane, setup, told)| {
+        let opened = answer.unwrap_or(Err(CallError::TimedOut)).map(|(id, queue, setup, told)| {
             if let Some(hear) = &mut hear {
                 told.into_iter().for_each(hear);
             }
-            lane.claim();
-            let core = Core { id, lane, shared: Arc::clone(shared), modes_only: setup.mode_from_modes };
+            queue.claim();
+            let core = Core { id, queue, shared: Arc::clone(shared), modes_only: setup.mode_from_modes };
             Session { core: Arc::new(core) }
         });
-        // Behind the claim: a lane that nobody claimed is swept, one of an open session stays.
+        // Behind the claim: a queue that nobody claimed is swept, one of an open session stays.
         drop(early);
         drop(expecting);
         match opened {

@@ -15,14 +15,14 @@
 
 mod budget;
 mod builder;
-mod calls;
-mod desk;
+mod dispatcher;
 mod handle;
 mod handler;
-mod lane;
+mod open_calls;
 mod session;
 mod turn;
 mod turn_state;
+mod update_queue;
 
 pub use builder::{Client, connect, spawn};
 pub use handle::AgentHandle;

@@ -1,8 +1,8 @@
 //! One conversation, seen from the client.
 
 use super::handle::{Shared, absolute};
-use super::lane::Lane;
 use super::turn::Turn;
+use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::options::{fitted, set_value};
 use crate::wire;
@@ -15,7 +15,7 @@ use tieline_schema::{
 };
 
 /// A cancelled turn that nobody reads gets this long to end before the next prompt is refused.
-const CANCEL_TIME: Duration = Duration::from_secs(10);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One conversation. Dropping it forgets it here; the agent keeps it. See [`Session::close`].
 pub struct Session {
@@ -24,7 +24,7 @@ pub struct Session {
 
 pub(crate) struct Core {
     pub(crate) id: SessionId,
-    pub(crate) lane: Arc<Lane>,
+    pub(crate) queue: Arc<UpdateQueue>,
     pub(crate) shared: Arc<Shared>,
     /// Version 1 agents may have modes without the option that stands for them.
     pub(crate) modes_only: bool,
@@ -75,20 +75,20 @@ impl Session {
         let core = &self.core;
         let Prompt(prompt) = prompt.into();
         core.shared.check_prompt(&prompt)?;
-        if core.lane.is_abandoned() && tokio::time::timeout(CANCEL_TIME, core.lane.idle()).await.is_err() {
-            return Err(Error::TimedOut { what: "the end of a cancelled turn".into(), after: CANCEL_TIME });
+        if core.queue.is_abandoned() && tokio::time::timeout(CANCEL_TIMEOUT, core.queue.idle()).await.is_err() {
+            return Err(Error::TimedOut { what: "the end of a cancelled turn".into(), after: CANCEL_TIMEOUT });
         }
         // The only wait, before anything is registered: a caller that gives up here leaves nothing behind.
         core.shared.peer.room().await;
-        let state = core.lane.begin(core.shared.dialect == Dialect::V2)?;
+        let state = core.queue.begin(core.shared.dialect == Dialect::V2)?;
         let turn = Turn::new(Arc::clone(core), Arc::clone(&state));
         let call = AgentCall::Prompt(PromptRequest { session_id: core.id.clone(), prompt, meta: None });
-        let lane = Arc::clone(&core.lane);
+        let queue = Arc::clone(&core.queue);
         let then = move |answer: std::result::Result<&str, _>| {
             let answer = answer.and_then(|text| {
                 PromptResponse::decode(&mut tieline_json::Reader::new(text)).map_err(tieline_rpc::CallError::Unreadable)
             });
-            lane.answered(&state, answer.map_err(|error| Error::of_call(error, "session/prompt", Duration::ZERO)));
+            queue.answered(&state, answer.map_err(|error| Error::of_call(error, "session/prompt", Duration::ZERO)));
         };
         let request = core.shared.peer.call_now("session/prompt", wire::write(&call, core.shared.dialect), then);
         turn.sent_as(request);
@@ -102,27 +102,27 @@ impl Session {
 
     /// The next update outside a turn; `None` once the connection has ended. While a [`Turn`] is read, updates go there.
     pub async fn next(&self) -> Option<Update> {
-        self.core.lane.next().await
+        self.core.queue.next().await
     }
 
     /// The next update outside a turn if it is there already. What a load replays is there when the load returns.
     pub fn try_next(&self) -> Option<Update> {
-        self.core.lane.try_next()
+        self.core.queue.try_next()
     }
 
     /// What the session is doing, in every dialect.
     pub fn state(&self) -> State {
-        self.core.lane.state()
+        self.core.queue.state()
     }
 
     /// Its options as they are now. Modes of a version 1 agent are an option too.
     pub fn options(&self) -> Vec<ConfigOption> {
-        self.core.lane.options()
+        self.core.queue.options()
     }
 
     /// Its commands as they are now.
     pub fn commands(&self) -> Vec<Command> {
-        self.core.lane.commands()
+        self.core.queue.commands()
     }
 
     /// Changes an option and gives the new list.
@@ -139,12 +139,12 @@ impl Session {
             core.shared.ask::<Done>(AgentCall::SetMode(request)).await?;
         } else {
             let request = SetOptionRequest { session_id: core.id.clone(), config_id: id.into(), value, meta: None };
-            let lane = Arc::clone(&core.lane);
+            let queue = Arc::clone(&core.queue);
             let limit = Some(core.shared.deadlines.quick);
             // On the reader, so that an update right behind the answer is not undone by it.
             let answer = core.shared.ask_reading(AgentCall::SetOption(request), limit, move |json| {
                 let answer = SetOptionResponse::decode(json)?;
-                lane.set_options(answer.config_options.clone());
+                queue.set_options(answer.config_options.clone());
                 Ok(answer.config_options)
             });
             match answer.await {
@@ -154,7 +154,7 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
-        core.lane.set_options(options.clone());
+        core.queue.set_options(options.clone());
         Ok(options)
     }
 
@@ -185,9 +185,9 @@ impl Session {
         if !core.shared.about.capabilities.close {
             return Err(Error::Unsupported("closing sessions".into()));
         }
-        core.lane.cancel_asks();
+        core.queue.cancel_asks();
         let answer = core.shared.ask::<Done>(AgentCall::Close(SessionRequest::from(core.id.clone()))).await;
-        core.shared.desk.forget(&core.id);
+        core.shared.dispatcher.forget(&core.id);
         match answer {
             Err(error) if error.code() != Some(-32002) => Err(error),
             _ => Ok(()),
@@ -197,13 +197,13 @@ impl Session {
 
 impl Core {
     pub(crate) async fn cancel(&self) -> Result<()> {
-        self.lane.cancel_asks();
+        self.queue.cancel_asks();
         let call = AgentCall::Cancel(SessionRequest::from(self.id.clone()));
         Ok(self.shared.peer.notify("session/cancel", wire::write(&call, self.shared.dialect)).await?)
     }
 
     pub(crate) fn cancel_now(&self) {
-        self.lane.cancel_asks();
+        self.queue.cancel_asks();
         let call = AgentCall::Cancel(SessionRequest::from(self.id.clone()));
         let _ = self.shared.peer.notify_now("session/cancel", wire::write(&call, self.shared.dialect));
     }
@@ -211,8 +211,8 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if self.lane.disclaim() {
-            self.shared.desk.release(&self.id, &self.lane);
+        if self.queue.disclaim() {
+            self.shared.dispatcher.release(&self.id, &self.queue);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One prompt, seen from the client: its updates, and how it ended.
 
-use super::lane::Lane;
 use super::session::Core;
 use super::turn_state::{Abandoned, TurnState};
+use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use tieline_schema::{ContentBlock, MessageKind, StopReason, Update};
@@ -29,13 +29,13 @@ impl Turn {
         self.state.sent_as(request);
     }
 
-    fn lane(&self) -> &Lane {
-        &self.core.lane
+    fn queue(&self) -> &UpdateQueue {
+        &self.core.queue
     }
 
     /// The next update; `None` once the turn has ended, in every dialect. Unread updates from before the turn come first.
     pub async fn next(&mut self) -> Option<Update> {
-        self.lane().next_of(&self.state).await
+        self.queue().next_of(&self.state).await
     }
 
     /// The id that the agent gave the prompt, once it has told (current v2).
@@ -80,7 +80,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.state.result().is_none() {
-            match self.lane().abandon(&self.state) {
+            match self.queue().abandon(&self.state) {
                 Abandoned::Over => {}
                 Abandoned::Running => self.core.cancel_now(),
                 // Only this prompt: the turn before it belongs to someone else.

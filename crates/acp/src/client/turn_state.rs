@@ -1,4 +1,4 @@
-//! How one prompt ended, as far as is known: what its turn and its session's lane share.
+//! How one prompt ended, as far as is known: what its turn and its session's queue share.
 
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Client};
-use tieline::process::{ChildProcess, Guard, Ladder};
+use tieline::process::{ChildProcess, Guard, ShutdownTimeouts};
 use tieline::rpc::{Direction, Transport};
 
 /// How long an agent gets to end by itself, and to end when asked.
-const LADDER: Ladder = Ladder { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
+const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
 /// How many lines of an agent's standard error are told.
 const LINES: usize = 8;
 
@@ -48,7 +48,7 @@ pub(super) async fn launch(plan: &Plan, program: PathBuf) -> Result<Launch, Box<
 
 /// Starts the program.
 pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, ChildProcess), Box<Failure>> {
-    let mut spec = launch.spec().guard(Guard::IfPossible).ladder(LADDER);
+    let mut spec = launch.spec().guard(Guard::IfPossible).shutdown(LADDER);
     if let Some(on_stderr) = plan.on_stderr.clone() {
         spec = spec.on_stderr(move |line| on_stderr(line));
     }

@@ -7,12 +7,12 @@ use tieline::McpServer;
 use tieline::schema::{HttpHeader, McpStdio};
 use tieline_host::config::McpEntry;
 use tieline_host::run::base_environment;
-use tieline_process::{Guard, Ladder, Spec};
+use tieline_process::{Guard, ShutdownTimeouts, Spec};
 
 /// A shorter value, in bytes, is no secret worth the trouble, and hiding it would make texts unreadable.
 const MIN_SECRET_BYTES: usize = 4;
 /// How long a server is given to end by itself, and then to end when it is told to.
-const ENDING: Ladder = Ladder { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
+const ENDING: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
 
 /// A server that a session uses. Its values are never printed.
 #[derive(Clone)]
@@ -83,7 +83,7 @@ pub fn spec(server: &McpStdio, cwd: &Path) -> Spec {
         .current_dir(cwd)
         .env_clear()
         .guard(Guard::IfPossible)
-        .ladder(ENDING);
+        .shutdown(ENDING);
     for (name, value) in base_environment() {
         spec = spec.env(name, value);
     }

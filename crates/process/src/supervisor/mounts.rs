@@ -60,7 +60,7 @@ const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
     .union(OpenTreeFlags::AT_RECURSIVE);
 
 /// How often a name is looked at that goes away under our hands.
-const TRIES: u32 = 16;
+const MAX_MOUNT_TRIES: u32 = 16;
 
 /// A folder with more entries gets no walls: each is a mount.
 const MAX_WALLED: usize = 2000;
@@ -292,7 +292,7 @@ const ONTO: MoveMountFlags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH.union(MoveM
 /// Does something with what this name is. If it goes in between, the name is looked at again: something else may be there by now.
 /// If it is gone, what was to be held may be somewhere else, and all has to be looked at anew.
 fn while_there(path: &Path, mut work: impl FnMut(&OwnedFd) -> Result<(), Errno>) -> io::Result<()> {
-    for _ in 0..TRIES {
+    for _ in 0..MAX_MOUNT_TRIES {
         let Some(handle) = there(path)? else { return Err(Errno::STALE.into()) };
         match work(&handle) {
             Err(Errno::NOENT) => {}

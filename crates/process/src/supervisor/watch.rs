@@ -20,13 +20,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 /// What has not ended so long after the program counts as left over.
-const SETTLE: Duration = Duration::from_millis(50);
+const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// While everything is to end, we look this often for those that came in between.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// What can't be killed by then (it may belong to another user, or sit in the kernel) is left.
-const GIVE_UP: Duration = Duration::from_secs(10);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 /// Nothing happens by itself before the program ends.
-const LONG: Duration = Duration::from_secs(3600);
+const LONG_TIME: Duration = Duration::from_secs(3600);
 
 /// Who is below us, and how we can end them.
 #[derive(Clone, Copy)]
@@ -188,7 +188,7 @@ impl Watch {
         let now = Instant::now();
         if let Some(exited) = self.exited.filter(|_| !self.counted) {
             // A moment for those that are about to end, and longer for those that were asked to.
-            let until = self.kill_at.unwrap_or(exited).max(exited + SETTLE);
+            let until = self.kill_at.unwrap_or(exited).max(exited + SETTLE_TIME);
             if now < until && !self.gone {
                 return Some(until - now);
             }
@@ -200,20 +200,20 @@ impl Watch {
             }
         }
         match self.kill_at {
-            None => Some(LONG),
+            None => Some(LONG_TIME),
             Some(at) if now < at => {
                 if self.exited.is_none() || self.counted {
                     self.ask_to_end();
                 }
-                Some(LOOK.min(at - now))
+                Some(LOOK_INTERVAL.min(at - now))
             }
             Some(at) => {
                 let all_go_with_us = matches!(self.reach, Reach::Namespace { .. }) && (self.counted || self.gone);
-                if all_go_with_us || now > at + GIVE_UP {
+                if all_go_with_us || now > at + GIVE_UP_AFTER {
                     return None;
                 }
                 self.kill();
-                Some(LOOK)
+                Some(LOOK_INTERVAL)
             }
         }
     }

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// No message is longer.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 /// Length of what stands before a message.
-const HEAD: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
 /// One thing that is said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,10 +46,10 @@ pub(crate) enum Message {
 impl Message {
     /// As it goes over the socket.
     pub(crate) fn encode(&self) -> io::Result<Vec<u8>> {
-        let mut out = vec![0; HEAD];
+        let mut out = vec![0; LENGTH_BYTES];
         serde_json::to_writer(&mut out, self)?;
-        let length = (out.len() - HEAD) as u32;
-        out[..HEAD].copy_from_slice(&length.to_le_bytes());
+        let length = (out.len() - LENGTH_BYTES) as u32;
+        out[..LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
         Ok(out)
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn receive(from: &UnixStream) -> io::Result<Message> {
 
 /// The next message, and the file that came with it. Fails with `UnexpectedEof` when the other side is gone.
 pub(crate) fn receive_with(mut from: &UnixStream) -> io::Result<(Message, Option<OwnedFd>)> {
-    let mut head = [0; HEAD];
+    let mut head = [0; LENGTH_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let came = recvmsg(from, &mut [IoSliceMut::new(&mut head)], &mut control, RecvFlags::CMSG_CLOEXEC)?;

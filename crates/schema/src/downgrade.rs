@@ -1,7 +1,7 @@
 //! Tool calls as older dialects are told of them: whole content, diffs as texts, display terminals as text.
 
 use crate::item::replace;
-use crate::told::note;
+use crate::sent_messages::note;
 use crate::update::NO_TITLE;
 use crate::{
     Content, ContentBlock, Dialect, Items, Patch, TerminalItem, TerminalOutputChunk, TerminalUpdate, ToolCallContent,
@@ -10,7 +10,7 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// How much of a terminal is shown as text.
-const SHOWN: usize = 16 * 1024;
+const MAX_SHOWN_OUTPUT_BYTES: usize = 16 * 1024;
 
 /// The key in `_meta` that has a status which the dialect has no word for.
 pub const META_STATUS: &str = "tieline/status";
@@ -117,7 +117,7 @@ impl Calls {
     }
 
     fn terminal_mut(&mut self, id: &str) -> &mut TerminalItem {
-        self.terminals.entry(id.to_owned()).or_insert_with(|| TerminalItem::new(id.to_owned(), SHOWN))
+        self.terminals.entry(id.to_owned()).or_insert_with(|| TerminalItem::new(id.to_owned(), MAX_SHOWN_OUTPUT_BYTES))
     }
 
     /// Tells the calls again that show this terminal.

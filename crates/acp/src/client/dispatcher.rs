@@ -1,8 +1,8 @@
-//! The client's engine: updates go to their session's lane, requests are checked and go to the handler.
+//! The client's engine: updates go to their session's queue, requests are checked and go to the handler.
 
 use super::budget::Budget;
 use super::handler::Handler;
-use super::lane::Lane;
+use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::wire;
@@ -38,20 +38,20 @@ pub(super) fn name_of(answer: &InitializeResponse) -> Option<String> {
 }
 
 /// The code for a file that is not there.
-const NOT_FOUND: i64 = -32002;
+const RESOURCE_NOT_FOUND: i64 = -32002;
 
 /// So many sessions that nobody opened here are kept in mind while one is being opened.
-const STRANGERS: usize = 64;
+const MAX_UNKNOWN_SESSIONS: usize = 64;
 
-pub(crate) struct Desk<H> {
+pub(crate) struct Dispatcher<H> {
     pub(crate) handler: Arc<H>,
-    pub(crate) state: Arc<DeskState>,
+    pub(crate) state: Arc<DispatcherState>,
     pub(crate) mailbox: Arc<Mailbox>,
 }
 
-/// What the desk, the sessions and the handle share.
-pub(crate) struct DeskState {
-    lanes: Mutex<HashMap<SessionId, Arc<Lane>>>,
+/// What the dispatcher, the sessions and the handle share.
+pub(crate) struct DispatcherState {
+    queues: Mutex<HashMap<SessionId, Arc<UpdateQueue>>>,
     budget: Arc<Budget>,
     capabilities: ClientCapabilities,
     pub(crate) dialect: OnceLock<Dialect>,
@@ -64,21 +64,21 @@ pub(crate) struct DeskState {
 }
 
 /// A session is being opened while this lives.
-pub(crate) struct Expecting(Arc<DeskState>);
+pub(crate) struct Expecting(Arc<DispatcherState>);
 
 impl Drop for Expecting {
     fn drop(&mut self) {
         if self.0.expecting.fetch_sub(1, Ordering::SeqCst) == 1 {
             // Lanes that nobody claimed belong to sessions of others.
-            self.0.lanes().retain(|_, lane| lane.is_claimed());
+            self.0.queues().retain(|_, queue| queue.is_claimed());
         }
     }
 }
 
-impl DeskState {
+impl DispatcherState {
     pub(crate) fn new(capabilities: ClientCapabilities, budget: usize) -> Arc<Self> {
         Arc::new(Self {
-            lanes: Mutex::default(),
+            queues: Mutex::default(),
             budget: Budget::new(budget),
             capabilities,
             dialect: OnceLock::new(),
@@ -88,8 +88,8 @@ impl DeskState {
         })
     }
 
-    fn lanes(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Lane>>> {
-        self.lanes.locked()
+    fn queues(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<UpdateQueue>>> {
+        self.queues.locked()
     }
 
     pub(crate) fn expect(self: &Arc<Self>) -> Expecting {
@@ -97,79 +97,81 @@ impl DeskState {
         Expecting(Arc::clone(self))
     }
 
-    /// The lane of a session, made if needed.
-    pub(crate) fn lane(&self, id: &SessionId) -> Arc<Lane> {
-        let mut lanes = self.lanes();
-        if let Some(lane) = lanes.get(id) {
-            return Arc::clone(lane);
+    /// The queue of a session, made if needed.
+    pub(crate) fn queue(&self, id: &SessionId) -> Arc<UpdateQueue> {
+        let mut queues = self.queues();
+        if let Some(queue) = queues.get(id) {
+            return Arc::clone(queue);
         }
-        let lane = Lane::new(Arc::clone(&self.budget));
-        lanes.insert(id.clone(), Arc::clone(&lane));
-        lane
+        let queue = UpdateQueue::new(Arc::clone(&self.budget));
+        queues.insert(id.clone(), Arc::clone(&queue));
+        queue
     }
 
-    fn find(&self, id: &SessionId) -> Option<Arc<Lane>> {
-        self.lanes().get(id).cloned()
+    fn find(&self, id: &SessionId) -> Option<Arc<UpdateQueue>> {
+        self.queues().get(id).cloned()
     }
 
     /// Whether a session is open here, or may be in a moment.
     fn may_be_open(&self, id: &SessionId) -> bool {
-        self.expecting.load(Ordering::SeqCst) > 0 || self.lanes().contains_key(id)
+        self.expecting.load(Ordering::SeqCst) > 0 || self.queues().contains_key(id)
     }
 
-    /// The lane of the one session that is open; what belongs to a request of ours has to do with it.
-    fn only(&self) -> Option<Arc<Lane>> {
-        let lanes = self.lanes();
-        let mut open = lanes.values().filter(|lane| lane.is_claimed());
+    /// The queue of the one session that is open; what belongs to a request of ours has to do with it.
+    fn only(&self) -> Option<Arc<UpdateQueue>> {
+        let queues = self.queues();
+        let mut open = queues.values().filter(|queue| queue.is_claimed());
         open.next().cloned().filter(|_| open.next().is_none())
     }
 
     pub(crate) fn forget(&self, id: &SessionId) {
-        let lane = self.lanes().remove(id);
-        if let Some(lane) = lane {
-            lane.close(&Error::Closed("the session is closed".into()));
+        let queue = self.queues().remove(id);
+        if let Some(queue) = queue {
+            queue.close(&Error::Closed("the session is closed".into()));
         }
     }
 
-    /// The last session object of a lane is gone.
-    pub(crate) fn release(&self, id: &SessionId, lane: &Arc<Lane>) {
-        let mut lanes = self.lanes();
-        if lanes.get(id).is_some_and(|known| Arc::ptr_eq(known, lane)) {
-            lanes.remove(id);
+    /// The last session object of a queue is gone.
+    pub(crate) fn release(&self, id: &SessionId, queue: &Arc<UpdateQueue>) {
+        let mut queues = self.queues();
+        if queues.get(id).is_some_and(|known| Arc::ptr_eq(known, queue)) {
+            queues.remove(id);
         }
     }
 
     /// The connection is over.
     pub(crate) fn close(&self, error: &Error) {
-        for lane in self.lanes().values() {
-            lane.close(error);
+        for queue in self.queues().values() {
+            queue.close(error);
         }
     }
 
     fn update(&self, notification: SessionNotification, bytes: usize) {
         let SessionNotification { session_id, update, .. } = notification;
-        let lane = {
-            let mut lanes = self.lanes();
-            match lanes.get(&session_id) {
-                Some(lane) => Arc::clone(lane),
-                None if self.expecting.load(Ordering::SeqCst) > 0 && lanes.len() < STRANGERS + known(&lanes) => {
-                    let lane = Lane::new(Arc::clone(&self.budget));
-                    lanes.insert(session_id, Arc::clone(&lane));
-                    lane
+        let queue = {
+            let mut queues = self.queues();
+            match queues.get(&session_id) {
+                Some(queue) => Arc::clone(queue),
+                None if self.expecting.load(Ordering::SeqCst) > 0
+                    && queues.len() < MAX_UNKNOWN_SESSIONS + known(&queues) =>
+                {
+                    let queue = UpdateQueue::new(Arc::clone(&self.budget));
+                    queues.insert(session_id, Arc::clone(&queue));
+                    queue
                 }
                 None => return tracing::debug!(%session_id, "an update for a session that is not open here"),
             }
         };
-        lane.push(update, bytes);
+        queue.push(update, bytes);
     }
 }
 
 /// Lanes that a session object holds.
-fn known(lanes: &HashMap<SessionId, Arc<Lane>>) -> usize {
-    lanes.values().filter(|lane| lane.is_claimed()).count()
+fn known(queues: &HashMap<SessionId, Arc<UpdateQueue>>) -> usize {
+    queues.values().filter(|queue| queue.is_claimed()).count()
 }
 
-impl<H: Handler> Service for Desk<H> {
+impl<H: Handler> Service for Dispatcher<H> {
     type Call = ClientCall;
 
     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<ClientCall>, tieline_json::Error> {
@@ -228,7 +230,7 @@ impl<H: Handler> Service for Desk<H> {
     }
 }
 
-impl<H: Handler> Desk<H> {
+impl<H: Handler> Dispatcher<H> {
     /// Refuses what was not offered or makes no sense.
     fn check(&self, call: &ClientCall) -> Result<()> {
         let can = &self.state.capabilities;
@@ -286,26 +288,26 @@ impl<H: Handler> Desk<H> {
     }
 
     fn permission(&self, mut request: PermissionRequest, responder: Responder, dialect: Dialect) {
-        let lane = self.state.find(&request.session_id);
+        let queue = self.state.find(&request.session_id);
         // Nobody here works in such a session; what is allowed here is not allowed there.
         if !self.state.may_be_open(&request.session_id) {
             return responder.fail_now(&Error::unknown_session(request.session_id.as_str()).to_wire());
         }
-        if let (Some(lane), Some(PermissionSubject::ToolCall(_))) = (&lane, &request.subject) {
+        if let (Some(queue), Some(PermissionSubject::ToolCall(_))) = (&queue, &request.subject) {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
             let weight = encode(&update, Dialect::V2).len();
-            lane.push(update, weight);
+            queue.push(update, weight);
         }
-        if let (Some(lane), Some(PermissionSubject::ToolCall(subject))) = (&lane, &mut request.subject) {
+        if let (Some(queue), Some(PermissionSubject::ToolCall(subject))) = (&queue, &mut request.subject) {
             let untitled = subject.tool_call.title.set().is_none();
-            lane.fill_in(&mut subject.tool_call);
+            queue.fill_in(&mut subject.tool_call);
             // In the older dialects a question has no title but that of its call.
             if let (Some(title), true) = (subject.tool_call.title.set(), untitled && dialect != Dialect::V2) {
                 request.title.clone_from(title);
             }
         }
-        let ask = Asking::new(lane);
+        let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
         tokio::spawn(async move {
@@ -321,14 +323,14 @@ impl<H: Handler> Desk<H> {
     }
 }
 
-impl<H: Handler> Desk<H> {
+impl<H: Handler> Dispatcher<H> {
     /// A form or a page. With the turn it is cancelled.
     fn elicit(&self, request: ElicitRequest, responder: Responder, dialect: Dialect) {
-        let lane = match &request.scope {
+        let queue = match &request.scope {
             ElicitScope::Session { session_id, .. } => self.state.find(session_id),
             ElicitScope::Request(_) => self.state.only(),
         };
-        let ask = Asking::new(lane);
+        let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
         tokio::spawn(async move {
@@ -349,22 +351,22 @@ impl<H: Handler> Desk<H> {
 
 /// A question to the user is open while this lives, also if its handler panics.
 struct Asking {
-    lane: Option<Arc<Lane>>,
+    queue: Option<Arc<UpdateQueue>>,
     cancel: Cancel,
 }
 
 impl Asking {
-    fn new(lane: Option<Arc<Lane>>) -> Self {
-        let cancel = lane.as_ref().map(|lane| lane.ask()).unwrap_or_default();
-        Self { lane, cancel }
+    fn new(queue: Option<Arc<UpdateQueue>>) -> Self {
+        let cancel = queue.as_ref().map(|queue| queue.ask()).unwrap_or_default();
+        Self { queue, cancel }
     }
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
         self.cancel.cancel();
-        if let Some(lane) = &self.lane {
-            lane.asked();
+        if let Some(queue) = &self.queue {
+            queue.asked();
         }
     }
 }
@@ -388,7 +390,7 @@ async fn handle<H: Handler>(handler: &H, call: ClientCall, (dialect, lenient): (
     match call {
         ClientCall::ReadTextFile(request) => {
             let content = match handler.read_text_file(request).await {
-                Err(error) if lenient && error.to_wire().code == NOT_FOUND => String::new(),
+                Err(error) if lenient && error.to_wire().code == RESOURCE_NOT_FOUND => String::new(),
                 read => read?,
             };
             Ok(encode(&ReadTextFileResponse { content, meta: None }, dialect))

@@ -1,79 +1,33 @@
 //! The write end of a session: every update goes through here, in order, in the client's dialect.
 
-use super::client::ClientHandle;
-use super::slot::Slot;
+use super::live_session::LiveSession;
+use super::negotiated::Negotiated;
+use super::session_handle::Recorder;
 use crate::error::{Error, Result};
-use crate::options::set_value;
 use crate::wire;
 use std::collections::HashMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
-    AuthMethod, Background, ClientCapabilities, Command, CommandsUpdate, ConfigOption, ConfigOptionsUpdate,
-    ConfigValue, ContentBlock, Dialect, ErrorCode, ErrorData, Gates, Implementation, Items, Message, MessageKind,
-    Notice, PIECE, Patch, Projector, SHORT_LINE, SessionId, SessionInfoUpdate, SessionNotification, Severity, State,
-    StateUpdate, TextChunk, ToolCallStatus, ToolCallUpdate, Transcript, Update,
+    Background, Command, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind, PIECE,
+    Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate, TextChunk, ToolCallStatus,
+    ToolCallUpdate, Transcript, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
-const OFTEN: Duration = Duration::from_millis(50);
+const GROWING_CONTENT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What was agreed at `initialize`.
-#[derive(Debug, Clone)]
-pub(crate) struct Hello {
-    pub(crate) dialect: Dialect,
-    pub(crate) capabilities: ClientCapabilities,
-    pub(crate) info: Option<Implementation>,
-    /// The ways to log in that the client was told.
-    pub(crate) auth_methods: Vec<AuthMethod>,
-}
-
-/// Clients of version 1 that are known to read lines of any length.
-const READ_LONG_LINES: [&str; 4] = ["tieline", "zed", "CodeCompanion.nvim", "acpx"];
-
-impl Hello {
-    /// How long an update may be, in bytes of JSON; `None` if that does not matter.
-    pub(crate) fn longest(&self) -> Option<usize> {
-        let knows = |info: &Implementation| READ_LONG_LINES.contains(&info.name.as_str());
-        (self.dialect == Dialect::V1 && !self.info.as_ref().is_some_and(knows)).then_some(SHORT_LINE)
-    }
-
-    /// What the client is told of an error. One that asks for a login says how.
-    pub(crate) fn to_wire(&self, error: &Error) -> tieline_rpc::Error {
-        let mut wire = error.to_wire();
-        if wire.code != ErrorCode::AUTH_REQUIRED.0 {
-            return wire;
-        }
-        let ids: Option<Vec<String>> = wire.data.as_ref().and_then(|data| data.parse().ok());
-        if let Some(ids) = ids {
-            let named = |method: &&AuthMethod| ids.iter().any(|id| id == method.id());
-            let methods: Vec<AuthMethod> = self.auth_methods.iter().filter(named).cloned().collect();
-            wire.data = ErrorData::AuthRequired(&methods).to_raw(self.dialect);
-        } else if *error == Error::AuthRequired || wire.data.is_none() {
-            wire.data = ErrorData::AuthRequired(&self.auth_methods).to_raw(self.dialect);
-        }
-        wire
-    }
-}
-
-/// Sees everything that a session tells, so that it can be stored: [`SessionHandle::record_to`].
-pub trait Recorder: Send + Sync {
-    /// Takes an update. The client is told it when this is done, and not at all if it fails.
-    fn record<'r>(&'r self, update: &'r Update) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'r>>;
-}
-
-pub(crate) struct Outlet {
+pub(crate) struct SessionWriter {
     pub(crate) id: SessionId,
     pub(crate) peer: Peer,
-    pub(crate) hello: Arc<Hello>,
+    pub(crate) negotiated: Arc<Negotiated>,
     inner: Mutex<Inner>,
     /// Who sees what is told before the client does.
-    recorder: OnceLock<Arc<dyn Recorder>>,
+    pub(super) recorder: OnceLock<Arc<dyn Recorder>>,
     /// Its turns, once it is open.
-    pub(super) slot: OnceLock<Weak<Slot>>,
+    pub(super) live: OnceLock<Weak<LiveSession>>,
     me: Weak<Self>,
 }
 
@@ -88,9 +42,9 @@ pub(crate) struct Inner {
     /// The turn that may add updates.
     turn: Option<u64>,
     /// What the session is doing, as it was told last; without why it stopped.
-    state: State,
+    pub(super) state: State,
     /// What goes on beside the turns; `None` if the agent does not say.
-    background: Option<Vec<Background>>,
+    pub(super) background: Option<Vec<Background>>,
     /// How many questions to the user are open.
     asking: usize,
     /// Tool calls of the turn that have no final status yet.
@@ -109,10 +63,10 @@ pub(crate) enum Stoppable {
     Terminal(String),
 }
 
-impl Outlet {
-    pub(crate) fn new(id: SessionId, peer: Peer, hello: Arc<Hello>, remember: bool) -> Arc<Self> {
+impl SessionWriter {
+    pub(crate) fn new(id: SessionId, peer: Peer, negotiated: Arc<Negotiated>, remember: bool) -> Arc<Self> {
         let inner = Inner {
-            projector: projector(&hello),
+            projector: negotiated.projector(),
             flushing: false,
             held: None,
             history: remember.then(|| Box::new(Transcript::new(Dialect::V2))),
@@ -126,12 +80,12 @@ impl Outlet {
             title: None,
             closed: false,
         };
-        let (inner, recorder, slot) = (Mutex::new(inner), OnceLock::new(), OnceLock::new());
-        Arc::new_cyclic(|me| Self { id, peer, hello, inner, recorder, slot, me: me.clone() })
+        let (inner, recorder, live) = (Mutex::new(inner), OnceLock::new(), OnceLock::new());
+        Arc::new_cyclic(|me| Self { id, peer, negotiated, inner, recorder, live, me: me.clone() })
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
-        self.hello.dialect
+        self.negotiated.dialect
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -164,7 +118,7 @@ impl Outlet {
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(Some(turn))?;
-        let long = text.len() > PIECE && self.hello.longest().is_some();
+        let long = text.len() > PIECE && self.negotiated.longest().is_some();
         if inner.history.is_some() || inner.held.is_some() || long {
             return self.put(&mut inner, Update::text(kind, Some(message_id.to_owned()), text));
         }
@@ -183,14 +137,14 @@ impl Outlet {
         let mut result = Ok(());
         inner.projector.update(update, &mut |update| result = self.tell(update));
         if inner.projector.is_stale() && !std::mem::replace(&mut inner.flushing, true) {
-            let outlet = Weak::clone(&self.me);
+            let writer = Weak::clone(&self.me);
             tokio::spawn(async move {
-                tokio::time::sleep(OFTEN).await;
-                if let Some(outlet) = outlet.upgrade() {
-                    outlet.peer.room().await;
-                    let mut inner = outlet.lock();
+                tokio::time::sleep(GROWING_CONTENT_INTERVAL).await;
+                if let Some(writer) = writer.upgrade() {
+                    writer.peer.room().await;
+                    let mut inner = writer.lock();
                     inner.flushing = false;
-                    outlet.flush(&mut inner);
+                    writer.flush(&mut inner);
                 }
             });
         }
@@ -199,7 +153,7 @@ impl Outlet {
 
     fn tell(&self, update: Update) -> Result<()> {
         let notification = SessionNotification { session_id: self.id.clone(), update, meta: None };
-        Ok(self.peer.notify_now("session/update", wire::write(&notification, self.hello.dialect))?)
+        Ok(self.peer.notify_now("session/update", wire::write(&notification, self.negotiated.dialect))?)
     }
 
     /// Tells what the projector kept back.
@@ -330,7 +284,7 @@ impl Outlet {
     /// Forgets what the client was told, so that it can be told again. Gives the options and commands as they are.
     pub(crate) fn restart(&self) -> (Vec<ConfigOption>, Vec<Command>) {
         let mut inner = self.lock();
-        let before = std::mem::replace(&mut inner.projector, projector(&self.hello));
+        let before = std::mem::replace(&mut inner.projector, self.negotiated.projector());
         (before.options().to_vec(), inner.commands.clone())
     }
 
@@ -376,7 +330,7 @@ impl Outlet {
 
     /// The options as this client may see them.
     pub(crate) fn visible(&self, options: Vec<ConfigOption>) -> Vec<ConfigOption> {
-        if self.dialect() == Dialect::V2 || self.hello.capabilities.boolean_options {
+        if self.dialect() == Dialect::V2 || self.negotiated.capabilities.boolean_options {
             return options;
         }
         options.into_iter().map(ConfigOption::without_boolean).collect()
@@ -440,119 +394,6 @@ impl Inner {
             Update::Commands(list) => self.commands.clone_from(&list.commands),
             _ => {}
         }
-    }
-}
-
-fn projector(hello: &Hello) -> Projector {
-    let can = &hello.capabilities;
-    let gates = Gates {
-        boolean_options: can.boolean_options,
-        notices: can.notices,
-        compaction: can.compaction,
-        // The first clients did not say who they are.
-        first_kinds: hello.dialect == Dialect::V1 && hello.info.is_none(),
-        longest: hello.longest(),
-    };
-    Projector::new(hello.dialect).with_gates(gates).throttled()
-}
-
-/// The way to tell the client something about a session, in or outside a turn. Clones share the session.
-#[derive(Clone)]
-pub struct SessionHandle {
-    pub(crate) outlet: Arc<Outlet>,
-}
-
-impl std::fmt::Debug for SessionHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("SessionHandle").field(&self.outlet.id).finish()
-    }
-}
-
-impl SessionHandle {
-    /// The id of the session.
-    pub fn id(&self) -> &SessionId {
-        &self.outlet.id
-    }
-
-    /// The dialect the client speaks.
-    pub fn dialect(&self) -> Dialect {
-        self.outlet.dialect()
-    }
-
-    /// The client itself.
-    pub fn client(&self) -> ClientHandle {
-        ClientHandle::new(self.outlet.peer.clone(), Arc::clone(&self.outlet.hello), Some(self.outlet.id.clone()))
-    }
-
-    /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the
-    /// prompt, states, answers) is not, nor is what goes out by [`super::Turn::update_unrecorded`]. A turn that ends by itself has
-    /// its open calls recorded by [`super::Turn::end_calls`].
-    pub fn record_to(&self, recorder: Arc<dyn Recorder>) {
-        let _ = self.outlet.recorder.set(recorder);
-    }
-
-    /// Sends any update. What the client's dialect can't say is said as near as possible, or left out.
-    pub async fn update(&self, update: impl Into<Update>) -> Result<()> {
-        match update.into() {
-            Update::ConfigOptions(list) => self.outlet.options_changed(list.options).await,
-            update => self.outlet.send(None, update).await,
-        }
-    }
-
-    /// Replaces the list of commands.
-    pub async fn commands(&self, commands: Vec<Command>) -> Result<()> {
-        self.update(CommandsUpdate { commands, meta: None }).await
-    }
-
-    /// The options as they are now.
-    pub fn options(&self) -> Vec<ConfigOption> {
-        self.outlet.options()
-    }
-
-    /// Replaces the list of options.
-    pub async fn set_options(&self, options: Vec<ConfigOption>) -> Result<()> {
-        self.outlet.options_changed(options).await
-    }
-
-    /// Changes the value of one option. This is also how a mode is changed.
-    pub async fn set_option(&self, id: &str, value: ConfigValue) -> Result<()> {
-        let mut options = self.outlet.options();
-        if !set_value(&mut options, id, &value) {
-            return Err(Error::Invalid(format!("no option `{id}` with this value")));
-        }
-        self.outlet.options_changed(options).await
-    }
-
-    /// Gives the session a title.
-    pub async fn title(&self, title: impl Into<String>) -> Result<()> {
-        self.update(SessionInfoUpdate { title: Patch::Set(title.into()), ..SessionInfoUpdate::default() }).await
-    }
-
-    /// Tells what goes on beside the turns: all of it, each time (current v2). An agent that tells this does so from the
-    /// beginning, if only that there is nothing. What is on the list was announced before, by an update of its terminal or
-    /// tool call; its end is told before it is taken off.
-    pub async fn background(&self, work: Vec<Background>) -> Result<()> {
-        self.outlet.peer.room().await;
-        let mut inner = self.outlet.lock();
-        inner.admit(None)?;
-        let before = inner.background.replace(work).unwrap_or_default();
-        if inner.background.as_ref() != Some(&before) {
-            let state = inner.state.clone();
-            self.outlet.state(&mut inner, state);
-        }
-        Ok(())
-    }
-
-    /// Starts work that no prompt asked for: a turn with this as its prompt, which the client is not shown
-    /// ([`super::Turn::is_own`]). It waits for turns before it. Only current v2 can tell of such work.
-    pub fn start(&self, prompt: Vec<ContentBlock>) -> Result<()> {
-        let slot = self.outlet.slot.get().and_then(Weak::upgrade);
-        slot.ok_or_else(|| Error::Closed("the session is not open".into()))?.start(prompt)
-    }
-
-    /// Shows a passing message, if the client shows such.
-    pub async fn notice(&self, severity: Severity, title: impl Into<String>) -> Result<()> {
-        self.update(Notice { severity, title: title.into(), ..Notice::default() }).await
     }
 }
 

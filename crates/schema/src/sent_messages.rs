@@ -11,7 +11,7 @@ pub const META_REPLACES: &str = "tieline/replaces";
 
 /// All messages that were told. Of each only a length and a fingerprint is kept, not the text.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct SentMessages {
     messages: [HashMap<String, Print>; 3],
 }
 
@@ -71,7 +71,7 @@ impl Print {
     }
 }
 
-impl Told {
+impl SentMessages {
     fn entry(&mut self, kind: MessageKind, id: &str) -> &mut Print {
         self.messages[kind as usize].entry(id.to_owned()).or_default()
     }

@@ -1,7 +1,7 @@
 //! What came for one session and is not read yet: updates and ends of turns in their order, within one byte budget.
 
 use super::budget::Budget;
-use super::calls::Calls;
+use super::open_calls::OpenCalls;
 use super::turn_state::{Abandoned, TurnState};
 use crate::error::{Error, Result};
 use crate::options::set_value;
@@ -28,7 +28,7 @@ enum Popped {
     End,
 }
 
-pub(crate) struct Lane {
+pub(crate) struct UpdateQueue {
     inner: Mutex<Inner>,
     wake: Notify,
     budget: Arc<Budget>,
@@ -45,7 +45,7 @@ struct Inner {
     options: Vec<ConfigOption>,
     commands: Vec<Command>,
     closed: Option<Error>,
-    calls: Calls,
+    calls: OpenCalls,
 }
 
 #[allow(clippy::struct_excessive_bools, reason = "each is an independent fact about the turn")]
@@ -65,7 +65,7 @@ struct OpenTurn {
     cancelled: bool,
 }
 
-impl Lane {
+impl UpdateQueue {
     pub(crate) fn new(budget: Arc<Budget>) -> Arc<Self> {
         Arc::new(Self { inner: Mutex::default(), wake: Notify::new(), budget, owners: AtomicUsize::new(0) })
     }
@@ -328,7 +328,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for UpdateQueue {
     fn drop(&mut self) {
         for item in &self.lock().items {
             if let Item::Update(_, bytes) = item {

@@ -10,9 +10,9 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// What is known of the calls that have not ended, each with its bytes on the wire.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(VecDeque<(ToolCallUpdate, usize)>);
+pub(crate) struct OpenCalls(VecDeque<(ToolCallUpdate, usize)>);
 
-impl Calls {
+impl OpenCalls {
     /// Takes note of an update that had so many bytes.
     pub(crate) fn note(&mut self, update: &Update, bytes: usize) {
         let id = match update {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use tieline_schema::{Raw, ToolCallContentChunk, ToolKind};
 
-    fn asked(calls: &Calls, call: ToolCallUpdate) -> ToolCallUpdate {
+    fn asked(calls: &OpenCalls, call: ToolCallUpdate) -> ToolCallUpdate {
         let mut call = call;
         calls.fill(&mut call);
         call
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_was_said_before_is_filled_in_until_the_call_ends() {
-        let mut calls = Calls::default();
+        let mut calls = OpenCalls::default();
         calls.note(&ToolCallUpdate::new("a").title("Bash").kind(ToolKind::Execute).into(), 1);
         let mut input = ToolCallUpdate::new("a").content(vec!["one".into()]);
         input.raw_input = Patch::Set(Raw::new("{\"command\":\"ls\"}").unwrap());

@@ -3,9 +3,10 @@
 use super::About;
 use super::client::ClientHandle;
 use super::erased::{AnyAgent, Work};
-use super::outlet::{Hello, Stoppable, reply};
+use super::live_session::{LiveSession, Place, Prompt};
+use super::negotiated::Negotiated;
+use super::session_writer::{Stoppable, reply};
 use super::setup::Loading;
-use super::slot::{Place, Prompt, Slot};
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::options::{fitted, set_value};
@@ -24,7 +25,7 @@ use tieline_schema::{
 };
 use tracing::Instrument;
 
-pub(crate) struct Desk(pub(crate) Arc<Inner>);
+pub(crate) struct Dispatcher(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(super) agent: Box<dyn AnyAgent>,
@@ -38,10 +39,10 @@ pub(crate) struct Inner {
 }
 
 pub(super) struct Known {
-    hello: Option<Arc<Hello>>,
-    /// A request other than `initialize` has come: the hello stands.
+    negotiated: Option<Arc<Negotiated>>,
+    /// A request other than `initialize` has come: the negotiated stands.
     settled: bool,
-    pub(super) sessions: HashMap<SessionId, Arc<Slot>>,
+    pub(super) sessions: HashMap<SessionId, Arc<LiveSession>>,
     /// Sessions that are being taken up.
     pub(super) loading: Vec<Loading>,
     /// Closed sessions that the engine remembers.
@@ -54,38 +55,38 @@ pub(super) struct Remembered {
     pub(super) history: Box<Transcript>,
 }
 
-impl Desk {
+impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
         let about = agent.about();
         let (sessions, closed) = (HashMap::new(), HashMap::new());
-        let state = Known { hello: None, settled: false, sessions, loading: Vec::new(), closed };
+        let state = Known { negotiated: None, settled: false, sessions, loading: Vec::new(), closed };
         let (exact_ids, mailbox) = (AtomicBool::new(false), Arc::default());
         Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, mailbox, state: Mutex::new(state) }))
     }
 
     /// Waits until no turn runs.
     pub(crate) async fn idle(&self) {
-        for slot in self.0.slots() {
-            slot.idle().await;
+        for live in self.0.live_sessions() {
+            live.idle().await;
         }
     }
 
     /// Cancels every turn.
     pub(crate) fn cancel_all(&self) {
-        for slot in self.0.slots() {
-            slot.cancel();
+        for live in self.0.live_sessions() {
+            live.cancel();
         }
     }
 
     /// Closes every session.
     pub(crate) async fn close_all(&self) {
-        for slot in self.0.slots() {
-            slot.close().await;
+        for live in self.0.live_sessions() {
+            live.close().await;
         }
     }
 }
 
-impl Service for Desk {
+impl Service for Dispatcher {
     type Call = AgentCall;
 
     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<AgentCall>, tieline_json::Error> {
@@ -94,52 +95,52 @@ impl Service for Desk {
 
     fn request(&self, call: AgentCall, responder: Responder) {
         let result = match call {
-            AgentCall::Initialize(hello) => match self.0.initialize(hello) {
+            AgentCall::Initialize(negotiated) => match self.0.initialize(negotiated) {
                 Ok((answer, dialect)) => return reply(responder, &answer, dialect),
                 Err(error) => Err(error),
             },
-            call => self.0.settle().and_then(|hello| {
-                self.0.gate(&call, &hello)?;
-                Ok((call, hello))
+            call => self.0.settle().and_then(|negotiated| {
+                self.0.gate(&call, &negotiated)?;
+                Ok((call, negotiated))
             }),
         };
         match result {
             Err(error) => responder.fail_now(&error.to_wire()),
             // Bookkeeping that depends on the order of messages is done here, on the reader.
-            Ok((AgentCall::Prompt(request), hello)) => match self.0.check_prompt(&request.prompt, &hello) {
+            Ok((AgentCall::Prompt(request), negotiated)) => match self.0.check_prompt(&request.prompt, &negotiated) {
                 Err(error) => responder.fail_now(&error.to_wire()),
-                Ok(()) => match self.0.slot(&request.session_id) {
+                Ok(()) => match self.0.live(&request.session_id) {
                     Err(error) => responder.fail_now(&error.to_wire()),
-                    Ok(slot) => slot.accept(Prompt::new(request.prompt, responder)),
+                    Ok(live) => live.accept(Prompt::new(request.prompt, responder)),
                 },
             },
-            Ok((AgentCall::Resume(request), hello)) => {
+            Ok((AgentCall::Resume(request), negotiated)) => {
                 // A close that comes right behind it finds it.
                 let loading = self.0.begin_loading(&request.session_id, responder.cancel());
                 let span = tracing::debug_span!("call", method = "resume");
-                tokio::spawn(Arc::clone(&self.0).resume(request, hello, responder, loading).instrument(span));
+                tokio::spawn(Arc::clone(&self.0).resume(request, negotiated, responder, loading).instrument(span));
             }
-            Ok((call, hello)) => {
-                let span = tracing::debug_span!("call", method = call.wire_name(hello.dialect));
-                tokio::spawn(Arc::clone(&self.0).work(call, hello, responder).instrument(span));
+            Ok((call, negotiated)) => {
+                let span = tracing::debug_span!("call", method = call.wire_name(negotiated.dialect));
+                tokio::spawn(Arc::clone(&self.0).work(call, negotiated, responder).instrument(span));
             }
         }
     }
 
     fn notification(&self, call: AgentCall, bytes: usize) {
-        // Nothing counts before the hello.
+        // Nothing counts before the negotiated.
         if self.0.settle().is_err() {
             return;
         }
         match call {
             AgentCall::Cancel(request) => {
-                if let Ok(slot) = self.0.slot(&request.session_id) {
-                    slot.cancel();
+                if let Ok(live) = self.0.live(&request.session_id) {
+                    live.cancel();
                 }
             }
             AgentCall::Extension { method, params } => {
-                let desk = Arc::clone(&self.0);
-                let heard = async move { desk.agent.extension_notification(method.into(), params).await };
+                let dispatcher = Arc::clone(&self.0);
+                let heard = async move { dispatcher.agent.extension_notification(method.into(), params).await };
                 self.0.mailbox.put(bytes, heard);
             }
             _ => tracing::debug!("a request without an id"),
@@ -155,7 +156,7 @@ impl Service for Desk {
     }
 
     fn refusal(&self, method: &str) -> Option<tieline_rpc::Error> {
-        let early = method != "initialize" && self.0.state().hello.is_none();
+        let early = method != "initialize" && self.0.state().negotiated.is_none();
         early.then(|| Error::invalid_request("not_initialized").to_wire())
     }
 
@@ -178,18 +179,18 @@ impl Inner {
         self.state.locked()
     }
 
-    pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
+    pub(crate) fn live_sessions(&self) -> Vec<Arc<LiveSession>> {
         self.state().sessions.values().cloned().collect()
     }
 
-    pub(super) fn slot(&self, id: &SessionId) -> Result<Arc<Slot>> {
+    pub(super) fn live(&self, id: &SessionId) -> Result<Arc<LiveSession>> {
         self.state().sessions.get(id).cloned().ok_or_else(|| Error::unknown_session(id))
     }
 
     /// The dialect is chosen here, once.
     fn initialize(&self, request: InitializeRequest) -> Result<(InitializeResponse, Dialect)> {
         let mut state = self.state();
-        if let Some(before) = &state.hello {
+        if let Some(before) = &state.negotiated {
             // Current v2 allows another try before anything else was asked.
             let again = before.dialect == Dialect::V2 && !state.settled && request.protocol_version >= 2;
             if !again {
@@ -216,20 +217,20 @@ impl Inner {
             ..InitializeResponse::default()
         };
         self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
-        state.hello = Some(Arc::new(Hello { dialect, capabilities, info: request.info, auth_methods }));
+        state.negotiated = Some(Arc::new(Negotiated { dialect, capabilities, info: request.info, auth_methods }));
         Ok((answer, dialect))
     }
 
-    fn settle(&self) -> Result<Arc<Hello>> {
+    fn settle(&self) -> Result<Arc<Negotiated>> {
         let mut state = self.state();
-        state.settled = state.hello.is_some();
-        state.hello.clone().ok_or_else(|| Error::invalid_request("not_initialized"))
+        state.settled = state.negotiated.is_some();
+        state.negotiated.clone().ok_or_else(|| Error::invalid_request("not_initialized"))
     }
 
     /// Refuses what was not offered.
-    fn gate(&self, call: &AgentCall, hello: &Hello) -> Result<()> {
+    fn gate(&self, call: &AgentCall, negotiated: &Negotiated) -> Result<()> {
         let can = &self.about.capabilities;
-        let newest = hello.dialect == Dialect::V2;
+        let newest = negotiated.dialect == Dialect::V2;
         let login = !self.about.auth_methods.is_empty();
         let offered = match call {
             AgentCall::Login(_) => login,
@@ -245,12 +246,12 @@ impl Inner {
         if offered && (can.session || !is_session) {
             return Ok(());
         }
-        Err(Error::method_not_found(call.wire_name(hello.dialect).unwrap_or_default()))
+        Err(Error::method_not_found(call.wire_name(negotiated.dialect).unwrap_or_default()))
     }
 
-    fn check_prompt(&self, prompt: &[ContentBlock], hello: &Hello) -> Result<()> {
+    fn check_prompt(&self, prompt: &[ContentBlock], negotiated: &Negotiated) -> Result<()> {
         let can = &self.about.capabilities;
-        if prompt.is_empty() && hello.dialect == Dialect::V2 {
+        if prompt.is_empty() && negotiated.dialect == Dialect::V2 {
             return Err(Error::invalid_params("a prompt needs at least one block"));
         }
         for (index, block) in prompt.iter().enumerate() {
@@ -271,15 +272,15 @@ impl Inner {
 
     /// Everything that may take its time, to be run in a task of its own. Boxed one by one: opening a session is small, and
     /// should not have the size of the largest of them.
-    fn work(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) -> Work<'static, ()> {
+    fn work(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) -> Work<'static, ()> {
         match call {
-            AgentCall::NewSession(request) => Box::pin(self.open(request, hello, responder)),
-            call => Box::pin(self.answer(call, hello, responder)),
+            AgentCall::NewSession(request) => Box::pin(self.open(request, negotiated, responder)),
+            call => Box::pin(self.answer(call, negotiated, responder)),
         }
     }
 
-    async fn answer(self: Arc<Self>, call: AgentCall, hello: Arc<Hello>, responder: Responder) {
-        let dialect = hello.dialect;
+    async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
+        let dialect = negotiated.dialect;
         let done = Done::default();
         let result = match call {
             AgentCall::List(request) => match self.list(request).await {
@@ -292,7 +293,7 @@ impl Inner {
                 Err(error) => Err(error),
             },
             AgentCall::Extension { method, params } => {
-                let client = ClientHandle::new(self.peer.clone(), Arc::clone(&hello), None);
+                let client = ClientHandle::new(self.peer.clone(), Arc::clone(&negotiated), None);
                 match self.agent.extension(method.into(), params, client).await {
                     Ok(raw) => return responder.reply(wire::write(&raw, dialect)).await,
                     Err(error) => Err(error),
@@ -309,12 +310,12 @@ impl Inner {
                 self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))
             }
             // Handled on the reader; `session/cancel` with an id is answered like what it does.
-            AgentCall::Cancel(request) => self.slot(&request.session_id).map(|slot| slot.cancel()),
+            AgentCall::Cancel(request) => self.live(&request.session_id).map(|live| live.cancel()),
             AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => Ok(()),
         };
         match result {
             Ok(()) => responder.reply(wire::write(&done, dialect)).await,
-            Err(error) => responder.fail(&hello.to_wire(&error)).await,
+            Err(error) => responder.fail(&negotiated.to_wire(&error)).await,
         }
     }
 
@@ -328,37 +329,37 @@ impl Inner {
     }
 
     async fn set_mode(&self, id: &SessionId, mode_id: String) -> Result<()> {
-        let slot = self.slot(id)?;
-        let _one_at_a_time = slot.changing.lock().await;
-        let options = slot.outlet.options();
+        let live = self.live(id)?;
+        let _one_at_a_time = live.changing.lock().await;
+        let options = live.writer.options();
         let Some(mode) = mode_option(&options) else { return Err(Error::method_not_found("session/set_mode")) };
         let config_id = mode.config_id.clone();
-        let (after, changed) = self.change(&slot, options, config_id, ConfigValue::Id(mode_id)).await?;
+        let (after, changed) = self.change(&live, options, config_id, ConfigValue::Id(mode_id)).await?;
         if changed {
             // Modes and options are two views of one thing: the other view is told.
-            slot.outlet.options_changed(after).await?;
+            live.writer.options_changed(after).await?;
         }
         Ok(())
     }
 
     async fn set_option(&self, request: SetOptionRequest) -> Result<SetOptionResponse> {
-        let slot = self.slot(&request.session_id)?;
-        let _one_at_a_time = slot.changing.lock().await;
-        let before = slot.outlet.options();
+        let live = self.live(&request.session_id)?;
+        let _one_at_a_time = live.changing.lock().await;
+        let before = live.writer.options();
         let mode = |list: &[ConfigOption]| mode_option(list).and_then(ConfigOption::value);
         let mode_before = mode(&before);
-        let (after, _) = self.change(&slot, before, request.config_id, request.value).await?;
+        let (after, _) = self.change(&live, before, request.config_id, request.value).await?;
         let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
-        if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (slot.outlet.dialect(), mode_after) {
-            slot.outlet.send(None, ModeUpdate { mode_id, meta: None }.into()).await?;
+        if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (live.writer.dialect(), mode_after) {
+            live.writer.send(None, ModeUpdate { mode_id, meta: None }.into()).await?;
         }
-        Ok(SetOptionResponse { config_options: slot.outlet.visible(after), meta: None })
+        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: None })
     }
 
     /// Changes one option: checked here, done by the session. Gives all options and whether any of them changed.
     async fn change(
         &self,
-        slot: &Slot,
+        live: &LiveSession,
         mut options: Vec<ConfigOption>,
         id: String,
         value: ConfigValue,
@@ -372,18 +373,18 @@ impl Inner {
             return Err(Error::invalid_params(format!("no option `{id}` with this value")));
         }
         let moved = before.as_ref() != Some(&value);
-        let (options, changed) = match slot.session.set_option(id, value).await? {
+        let (options, changed) = match live.session.set_option(id, value).await? {
             Some(options) => (options, true),
             None => (options, moved),
         };
         if changed {
-            slot.outlet.set_options(options.clone());
+            live.writer.set_options(options.clone());
         }
         Ok((options, changed))
     }
 
     fn stop(&self, id: &SessionId, item: &Stoppable) -> Result<()> {
-        if self.slot(id)?.outlet.stop(item) { Ok(()) } else { Err(Error::invalid_params("this can't be stopped")) }
+        if self.live(id)?.writer.stop(item) { Ok(()) } else { Err(Error::invalid_params("this can't be stopped")) }
     }
 }
 
@@ -398,13 +399,13 @@ fn refused(refusal: &Refusal) -> Error {
     Error::Wire(error)
 }
 
-pub(super) fn slot_info(slot: &Slot) -> SessionInfo {
-    let Place { cwd, additional_directories } = slot.place().clone();
+pub(super) fn live_info(live: &LiveSession) -> SessionInfo {
+    let Place { cwd, additional_directories } = live.place().clone();
     SessionInfo {
-        session_id: slot.outlet.id.clone(),
+        session_id: live.writer.id.clone(),
         cwd,
         additional_directories,
-        title: slot.outlet.lock().title.clone(),
+        title: live.writer.lock().title.clone(),
         ..SessionInfo::default()
     }
 }

@@ -1,7 +1,7 @@
 //! One open session in the engine: its turns, one at a time, and how they begin, are cancelled and end.
 
 use super::erased::{AnySession, Work};
-use super::outlet::{Outlet, reply};
+use super::session_writer::{SessionWriter, reply};
 use super::turn::Turn;
 use crate::error::{Error, Result};
 use crate::wire::new_id;
@@ -19,10 +19,10 @@ use tracing::Instrument;
 use tracing::instrument::Instrumented;
 
 /// So many prompts may wait for their turn (current v2).
-const QUEUE: usize = 64;
+const MAX_WAITING_PROMPTS: usize = 64;
 
-pub(crate) struct Slot {
-    pub(crate) outlet: Arc<Outlet>,
+pub(crate) struct LiveSession {
+    pub(crate) writer: Arc<SessionWriter>,
     pub(crate) session: Arc<dyn AnySession>,
     place: Mutex<Place>,
     turns: Mutex<Turns>,
@@ -70,12 +70,17 @@ impl Prompt {
     }
 }
 
-impl Slot {
-    pub(crate) fn new(outlet: Arc<Outlet>, session: Arc<dyn AnySession>, place: Place, grace: Duration) -> Arc<Self> {
+impl LiveSession {
+    pub(crate) fn new(
+        writer: Arc<SessionWriter>,
+        session: Arc<dyn AnySession>,
+        place: Place,
+        grace: Duration,
+    ) -> Arc<Self> {
         let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
-        let slot = Arc::new(Self { outlet, session, place: Mutex::new(place), turns, idle, changing, grace });
-        let _ = slot.outlet.slot.set(Arc::downgrade(&slot));
-        slot
+        let live = Arc::new(Self { writer, session, place: Mutex::new(place), turns, idle, changing, grace });
+        let _ = live.writer.live.set(Arc::downgrade(&live));
+        live
     }
 
     pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
@@ -90,15 +95,15 @@ impl Slot {
     pub(crate) fn accept(self: &Arc<Self>, prompt: Prompt) {
         let mut turns = self.turns();
         if turns.closing {
-            return prompt.refuse(&Error::unknown_session(&self.outlet.id));
+            return prompt.refuse(&Error::unknown_session(&self.writer.id));
         }
         if turns.current.is_none() {
             turns.current = Some(prompt.cancel.clone());
             turns.workers += 1;
             drop(turns);
-            let slot = Arc::clone(self);
-            tokio::spawn(async move { slot.work(prompt).await });
-        } else if self.outlet.dialect() == Dialect::V2 && turns.queue.len() < QUEUE {
+            let live = Arc::clone(self);
+            tokio::spawn(async move { live.work(prompt).await });
+        } else if self.writer.dialect() == Dialect::V2 && turns.queue.len() < MAX_WAITING_PROMPTS {
             turns.queue.push_back(prompt);
         } else {
             prompt.refuse(&Error::invalid_request("turn_in_progress"));
@@ -107,11 +112,11 @@ impl Slot {
 
     /// Work that the agent itself wants to do, now or after what runs.
     pub(crate) fn start(self: &Arc<Self>, content: Vec<ContentBlock>) -> Result<()> {
-        if self.outlet.dialect() != Dialect::V2 {
+        if self.writer.dialect() != Dialect::V2 {
             return Err(Error::Unsupported("work that nobody asked for".into()));
         }
         let waiting = self.turns().queue.len();
-        if waiting >= QUEUE {
+        if waiting >= MAX_WAITING_PROMPTS {
             return Err(Error::Invalid("too much work waits already".into()));
         }
         self.accept(Prompt { content, responder: None, cancel: Cancel::default() });
@@ -150,7 +155,7 @@ impl Slot {
     async fn work(self: Arc<Self>, first: Prompt) {
         let mut next = Some(first);
         while let Some(prompt) = next {
-            // Never the same twice, whatever becomes of the slot: a turn that is over must not be taken for another.
+            // Never the same twice, whatever becomes of the live: a turn that is over must not be taken for another.
             static LAST: AtomicU64 = AtomicU64::new(0);
             let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             next = self.turn(number, prompt).await;
@@ -174,30 +179,30 @@ impl Slot {
 
     async fn turn(&self, number: u64, prompt: Prompt) -> Option<Prompt> {
         let Prompt { content, mut responder, cancel } = prompt;
-        let outlet = &self.outlet;
+        let writer = &self.writer;
         let own = responder.is_none();
         let message_id = new_id("user");
-        let turn = Turn::new(Arc::clone(outlet), number, cancel.clone(), message_id.clone(), own);
-        let span = tracing::info_span!("turn", session = %outlet.id, number);
+        let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), message_id.clone(), own);
+        let span = tracing::info_span!("turn", session = %writer.id, number);
         if let Some(asked) = responder.take() {
             let taken_in = self.session.accept(&message_id, &content);
             if let Err(error) = self.supervise(&cancel, span.clone(), taken_in).await {
                 let next = self.advance();
-                let dialect = outlet.dialect();
+                let dialect = writer.dialect();
                 if cancel.is_cancelled() && dialect != Dialect::V2 {
                     reply(asked, &PromptResponse::ended(StopReason::Cancelled), dialect);
                 } else {
-                    asked.fail(&outlet.hello.to_wire(&error)).await;
+                    asked.fail(&writer.negotiated.to_wire(&error)).await;
                 }
                 return next;
             }
             responder = Some(asked);
         }
-        outlet.peer.room().await;
+        writer.peer.room().await;
         // Current v2 is answered now, the others when the turn ends.
         let accepted = PromptResponse::accepted(&*message_id);
-        let at_once = if outlet.dialect() == Dialect::V2 { responder.take() } else { None };
-        outlet.begin(
+        let at_once = if writer.dialect() == Dialect::V2 { responder.take() } else { None };
+        writer.begin(
             number,
             || {
                 if let Some(responder) = at_once {
@@ -208,26 +213,26 @@ impl Slot {
         );
         let work = self.session.prompt(turn, content);
         let result = self.supervise(&cancel, span, work).await;
-        outlet.peer.room().await;
+        writer.peer.room().await;
         let cancelled = cancel.is_cancelled();
         let result = if cancelled { Ok(StopReason::Cancelled) } else { result };
         let idle = match &result {
             Ok(reason) => State::idle(reason.clone()),
             Err(error) => {
-                let wire = outlet.hello.to_wire(error);
+                let wire = writer.negotiated.to_wire(error);
                 let error = Failure { code: wire.code, message: wire.message, data: wire.data, meta: None };
                 State::Idle { stop_reason: Some(StopReason::Error), error: Some(error) }
             }
         };
-        let dialect = outlet.dialect();
+        let dialect = writer.dialect();
         let answer = responder.map(|responder| {
             move || match result {
                 Ok(reason) => reply(responder, &PromptResponse::ended(reason), dialect),
-                Err(error) => responder.fail_now(&outlet.hello.to_wire(&error)),
+                Err(error) => responder.fail_now(&writer.negotiated.to_wire(&error)),
             }
         });
         let mut next = None;
-        outlet.end(cancelled, idle, || next = self.advance(), answer);
+        writer.end(cancelled, idle, || next = self.advance(), answer);
         next
     }
 
@@ -242,7 +247,7 @@ impl Slot {
             Some(Ok(result)) => result,
             Some(Err(Panicked)) => Err(Error::internal("the handler of a prompt panicked")),
             None => {
-                tracing::warn!(session = %self.outlet.id, "the handler ignored a cancel and was dropped");
+                tracing::warn!(session = %self.writer.id, "the handler ignored a cancel and was dropped");
                 Err(Error::Cancelled)
             }
         }
@@ -272,7 +277,7 @@ impl<T> Future for Caught<'_, T> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use crate::agent::desk::Desk;
+    use crate::agent::dispatcher::Dispatcher;
     use crate::{StopReason, Transport, agent};
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
@@ -280,26 +285,27 @@ mod tests {
     use tieline_schema::Protocol;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-    /// A client may send its next prompt the moment it hears that the last turn is over, so the slot is free by then.
+    /// A client may send its next prompt the moment it hears that the last turn is over, so the live is free by then.
     #[tokio::test]
     async fn the_slot_is_free_when_the_end_is_told() {
-        for (hello, end) in [
+        for (negotiated, end) in [
             (r#"{"protocolVersion":1}"#, "stopReason"),
             (r#"{"protocolVersion":2}"#, "stopReason"),
             (r#"{"protocolVersion":2,"info":{"name":"c","version":"1"}}"#, r#""state":"idle""#),
         ] {
-            let desk = Arc::new(OnceLock::<Arc<Desk>>::new());
-            let watched = Arc::clone(&desk);
+            let dispatcher = Arc::new(OnceLock::<Arc<Dispatcher>>::new());
+            let watched = Arc::clone(&dispatcher);
             let (near, far) = tokio::io::duplex(4096);
             let transport = Transport::stream(near).tap(move |way, frame| {
                 if way == Direction::Out && String::from_utf8_lossy(frame).contains(end) {
-                    let busy = watched.get().unwrap().0.slots().iter().any(|slot| slot.is_running());
+                    let busy = watched.get().unwrap().0.live_sessions().iter().any(|live| live.is_running());
                     assert!(!busy, "still busy while the client is told {end}");
                 }
             });
             let agent = agent::from_fn("quick", |_, _| async { Ok(StopReason::EndTurn) });
             let (peer, connection) = Connection::open(transport, Limits::default());
-            let made = desk.get_or_init(|| Arc::new(Desk::new(Box::new(agent), peer, Protocol::Auto, Duration::ZERO)));
+            let made = dispatcher
+                .get_or_init(|| Arc::new(Dispatcher::new(Box::new(agent), peer, Protocol::Auto, Duration::ZERO)));
             tokio::spawn(connection.run(Arc::clone(made)));
             let (from, mut to) = tokio::io::split(far);
             let mut lines = BufReader::new(from).lines();
@@ -307,7 +313,7 @@ mod tests {
                 let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n");
                 to.write_all(line.as_bytes()).await.unwrap();
             };
-            say(0, "initialize", hello).await;
+            say(0, "initialize", negotiated).await;
             lines.next_line().await.unwrap().unwrap();
             say(1, "session/new", r#"{"cwd":"/w","mcpServers":[]}"#).await;
             let opened = lines.next_line().await.unwrap().unwrap();

@@ -1,0 +1,118 @@
+//! What an agent can do with a session, in or outside a turn, and who sees it first.
+
+use super::client::ClientHandle;
+use super::session_writer::SessionWriter;
+use crate::error::{Error, Result};
+use crate::options::set_value;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use tieline_schema::{
+    Background, Command, CommandsUpdate, ConfigOption, ConfigValue, ContentBlock, Dialect, Notice, Patch, SessionId,
+    SessionInfoUpdate, Severity, Update,
+};
+
+/// Sees everything that a session tells, so that it can be stored: [`SessionHandle::record_to`].
+pub trait Recorder: Send + Sync {
+    /// Takes an update. The client is told it when this is done, and not at all if it fails.
+    fn record<'r>(&'r self, update: &'r Update) -> Pin<Box<dyn Future<Output = Result<()>> + Send + 'r>>;
+}
+
+/// The way to tell the client something about a session, in or outside a turn. Clones share the session.
+#[derive(Clone)]
+pub struct SessionHandle {
+    pub(crate) writer: Arc<SessionWriter>,
+}
+
+impl std::fmt::Debug for SessionHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SessionHandle").field(&self.writer.id).finish()
+    }
+}
+
+impl SessionHandle {
+    /// The id of the session.
+    pub fn id(&self) -> &SessionId {
+        &self.writer.id
+    }
+
+    /// The dialect the client speaks.
+    pub fn dialect(&self) -> Dialect {
+        self.writer.dialect()
+    }
+
+    /// The client itself.
+    pub fn client(&self) -> ClientHandle {
+        ClientHandle::new(self.writer.peer.clone(), Arc::clone(&self.writer.negotiated), Some(self.writer.id.clone()))
+    }
+
+    /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the
+    /// prompt, states, answers) is not, nor is what goes out by [`super::Turn::update_unrecorded`]. A turn that ends by itself has
+    /// its open calls recorded by [`super::Turn::end_calls`].
+    pub fn record_to(&self, recorder: Arc<dyn Recorder>) {
+        let _ = self.writer.recorder.set(recorder);
+    }
+
+    /// Sends any update. What the client's dialect can't say is said as near as possible, or left out.
+    pub async fn update(&self, update: impl Into<Update>) -> Result<()> {
+        match update.into() {
+            Update::ConfigOptions(list) => self.writer.options_changed(list.options).await,
+            update => self.writer.send(None, update).await,
+        }
+    }
+
+    /// Replaces the list of commands.
+    pub async fn commands(&self, commands: Vec<Command>) -> Result<()> {
+        self.update(CommandsUpdate { commands, meta: None }).await
+    }
+
+    /// The options as they are now.
+    pub fn options(&self) -> Vec<ConfigOption> {
+        self.writer.options()
+    }
+
+    /// Replaces the list of options.
+    pub async fn set_options(&self, options: Vec<ConfigOption>) -> Result<()> {
+        self.writer.options_changed(options).await
+    }
+
+    /// Changes the value of one option. This is also how a mode is changed.
+    pub async fn set_option(&self, id: &str, value: ConfigValue) -> Result<()> {
+        let mut options = self.writer.options();
+        if !set_value(&mut options, id, &value) {
+            return Err(Error::Invalid(format!("no option `{id}` with this value")));
+        }
+        self.writer.options_changed(options).await
+    }
+
+    /// Gives the session a title.
+    pub async fn title(&self, title: impl Into<String>) -> Result<()> {
+        self.update(SessionInfoUpdate { title: Patch::Set(title.into()), ..SessionInfoUpdate::default() }).await
+    }
+
+    /// Tells what goes on beside the turns: all of it, each time (current v2). An agent that tells this does so from the
+    /// beginning, if only that there is nothing. What is on the list was announced before, by an update of its terminal or
+    /// tool call; its end is told before it is taken off.
+    pub async fn background(&self, work: Vec<Background>) -> Result<()> {
+        self.writer.peer.room().await;
+        let mut inner = self.writer.lock();
+        inner.admit(None)?;
+        let before = inner.background.replace(work).unwrap_or_default();
+        if inner.background.as_ref() != Some(&before) {
+            let state = inner.state.clone();
+            self.writer.state(&mut inner, state);
+        }
+        Ok(())
+    }
+
+    /// Starts work that no prompt asked for: a turn with this as its prompt, which the client is not shown
+    /// ([`super::Turn::is_own`]). It waits for turns before it. Only current v2 can tell of such work.
+    pub fn start(&self, prompt: Vec<ContentBlock>) -> Result<()> {
+        let live = self.writer.live.get().and_then(Weak::upgrade);
+        live.ok_or_else(|| Error::Closed("the session is not open".into()))?.start(prompt)
+    }
+
+    /// Shows a passing message, if the client shows such.
+    pub async fn notice(&self, severity: Severity, title: impl Into<String>) -> Result<()> {
+        self.update(Notice { severity, title: title.into(), ..Notice::default() }).await
+    }
+}

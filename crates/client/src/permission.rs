@@ -16,7 +16,7 @@ pub use tieline_host::rules::{Engine, Keep, Preset};
 
 use crate::Future;
 use std::time::Instant;
-use tieline::schema::{PermissionOption, PermissionOptionKind, PermissionSubject, SessionId, ToolCallUpdate};
+use tieline::schema::{Diff, PermissionOption, PermissionOptionKind, PermissionSubject, SessionId, ToolCallUpdate};
 
 /// What a person is asked.
 #[derive(Debug, Clone)]
@@ -31,8 +31,10 @@ pub struct Question {
     pub description: Option<String>,
     /// What would happen, one line each, safe to show. Empty if the agent does not say.
     pub facts: Vec<String>,
-    /// The tool call it is about, with its diffs.
+    /// The tool call it is about, in the agent's own words, its diffs included: they may be made up.
     pub call: Option<ToolCallUpdate>,
+    /// What would change, against the files as they are. A yes covers just that.
+    pub changes: Vec<Diff>,
     /// What it is about, if that is no tool call.
     pub subject: Option<PermissionSubject>,
     /// What can be answered; empty for files and terminals, where it is yes or no.
@@ -43,8 +45,8 @@ pub struct Question {
     pub always: Option<Kept>,
     /// Why it is asked: the rule, or the preset.
     pub because: By,
-    /// Why a rule that seems to allow it does not, in words that are safe to show.
-    pub hint: Option<String>,
+    /// What to mind, in words that are safe to show: why a rule that seems to allow it does not, what is odd about a change.
+    pub hints: Vec<String>,
     /// Since when it waits.
     pub since: Instant,
 }

@@ -13,16 +13,16 @@ use crate::files::{self, Outside, Target, Unsaved};
 use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
 use crate::terminal::{self, Line, Terminals};
 use decide::{Case, Decided};
-use grants::Grants;
+use grants::{Grants, Seen, Shown};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use tieline::client::Handler;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    CreateTerminalRequest, Diff, ElicitAction, ElicitRequest, ElicitResponse, ElicitScope, Encode, ExitStatus,
+    CreateTerminalRequest, ElicitAction, ElicitRequest, ElicitResponse, ElicitScope, Encode, ExitStatus,
     PermissionOutcome, PermissionRequest, PermissionSubject, ReadTextFileRequest, SessionId, TerminalOutputResponse,
-    TerminalRequest, ToolCallContent, ToolCallUpdate, ToolKind, WriteTextFileRequest, to_json,
+    TerminalRequest, WriteTextFileRequest, to_json,
 };
 use tieline::{ClientCapabilities, Dialect, Error, Result};
 use tieline_host::files::{Expect, Files, Hash};
@@ -194,8 +194,8 @@ fn refused(decided: &Decided) -> Error {
 impl Handler for Services {
     async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
         let files = self.files_of(&request.session_id);
-        let asked = request.clone();
-        let facts = blocking(move || Facts::of_request(&asked, files.roots())).await.unwrap_or_default();
+        let (asked, there) = (request.clone(), files.clone());
+        let facts = blocking(move || Facts::of_request(&asked, there.roots())).await.unwrap_or_default();
         let case = Case {
             digest: digest(&request),
             session: request.session_id,
@@ -206,11 +206,11 @@ impl Handler for Services {
             subject: request.subject.clone(),
             before: None,
         };
-        let call = match request.subject {
-            Some(PermissionSubject::ToolCall(subject)) => Some(subject.tool_call),
-            _ => None,
+        let show = async || {
+            let Some(PermissionSubject::ToolCall(subject)) = request.subject else { return Shown::default() };
+            blocking(move || Shown::of_call(&files, &subject.tool_call)).await.unwrap_or_default()
         };
-        self.decide(case, &facts, async || call).await.chosen.outcome
+        self.decide(case, &facts, show).await.chosen.outcome
     }
 
     async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
@@ -222,7 +222,7 @@ impl Handler for Services {
         let target = self.target(session, METHOD, digest, path).await?;
         let facts = Facts::one(Action::Read(location(&target)));
         let case = Self::case(session, METHOD, format!("Read {path}"), digest);
-        let decided = self.decide(case, &facts, async || None).await;
+        let decided = self.decide(case, &facts, async || Shown::default()).await;
         if !decided.chosen.allows {
             return Err(refused(&decided));
         }
@@ -251,23 +251,24 @@ impl Handler for Services {
         let facts = Facts::one(Action::Write(location(&target)));
         let mut case = Self::case(&session, METHOD, format!("Write {path}"), digest);
         let real = target.place.real_path();
-        if self.inner.grants.has(&session, &real) {
-            let now = target.clone();
-            let now = blocking(move || now.whole().ok()).await?.map(|now| now.text);
-            case.before = self.inner.grants.find(&session, &real, now.as_deref(), &content);
-        }
-        // Who was shown a change agreed to just that one.
-        let agreed = Arc::new(OnceLock::new());
         let show = async || {
-            let (target, content, agreed) = (target.clone(), content.clone(), Arc::clone(&agreed));
-            blocking(move || diff(&target, content, &agreed)).await.ok()
+            let (target, content) = (target.clone(), content.clone());
+            blocking(move || Shown::of_write(&target, &content)).await.unwrap_or_default()
         };
+        let mut seen = Vec::new();
+        if self.inner.grants.has(&session, &real) {
+            seen = show().await.seen;
+            case.before = seen.first().and_then(|now| self.inner.grants.take(&session, now));
+        }
+        let granted = case.before.is_some();
         let decided = self.decide(case, &facts, show).await;
         if !decided.chosen.allows {
             return Err(refused(&decided));
         }
         let bytes = content.len();
-        let expect = agreed.get().copied().unwrap_or(Expect::Any);
+        // Who was shown a change agreed to just that one.
+        let seen = if granted { &seen } else { &decided.seen };
+        let expect = seen.first().map_or(Expect::Any, Seen::expect);
         let written = blocking(move || target.write(&content, expect)).await?;
         let written = written.map_err(|error| files::told(&error, &path))?;
         let (created, hash) = (written.created, written.version.hash);
@@ -293,7 +294,7 @@ impl Handler for Services {
         let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
         let facts = Facts::command(command, place.real_path(), sandboxed);
         let case = Self::case(&session, METHOD, format!("Run {text}"), digest);
-        let decided = self.decide(case, &facts, async || None).await;
+        let decided = self.decide(case, &facts, async || Shown::default()).await;
         if !decided.chosen.allows {
             return Err(refused(&decided));
         }
@@ -363,22 +364,4 @@ fn folder(roots: &Roots, cwd: Option<&str>) -> roots::Result<(Place, Vec<PathBuf
         return Err(roots::Error::Changed(root.given_path().to_path_buf()));
     }
     Ok((place, roots.list().filter_map(|root| root.real_path().map(Path::to_path_buf)).collect()))
-}
-
-/// A change as a tool call, so that a person sees it like any other; `agreed` is what it starts from.
-fn diff(target: &Target, content: String, agreed: &OnceLock<Expect>) -> ToolCallUpdate {
-    let old = match target.whole() {
-        Ok(old) => {
-            let _ = agreed.set(Expect::Version(old.version));
-            Some(old.text)
-        }
-        Err(error) => {
-            let missing = matches!(error, roots::Error::NotFound(_));
-            let _ = agreed.set(if missing { Expect::New } else { Expect::Any });
-            None
-        }
-    };
-    let path = target.place.real_path().to_string_lossy().into_owned();
-    let change = ToolCallContent::Diff(Diff::of(path, old, content));
-    ToolCallUpdate::new("").kind(ToolKind::Edit).content(vec![change])
 }

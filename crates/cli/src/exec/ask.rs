@@ -18,7 +18,7 @@ use tieline_client::login::{Chooser, Method};
 use tieline_client::permission::{Answer, Decider, Keep, Kept, Question};
 use tieline_client::{Future, sanitize};
 use tieline_host::run::Size;
-use tieline_schema::{ElicitValue, PermissionOption, PermissionOptionKind, ToolCallContent};
+use tieline_schema::{Diff, ElicitValue, PermissionOption, PermissionOptionKind, ToolCallContent};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -139,13 +139,19 @@ impl Person {
         if question.facts.is_empty() {
             text += &own_rows("", &[Part::Ours("The agent does not say what exactly it would do.")], width);
         }
-        text += &question.hint.iter().map(|hint| mind(hint, width)).collect::<String>();
+        text += &question.hints.iter().map(|hint| mind(hint, width)).collect::<String>();
         text += &question.description.iter().map(|more| quoted(&sanitize::exact(more))).collect::<String>();
         text += &input(question).map(|input| rows("with: ", &input, width)).unwrap_or_default();
-        for patch in patches(question) {
+        let patch = |diff: &Diff| diff.patch().map(|patch| patch.text).unwrap_or_default();
+        for patch in question.changes.iter().map(patch) {
             text += &self.style.diff(&patch, usize::MAX);
-            // Whoever saw it here need not see it again when it is done.
-            self.printer.diff_shown(&patch);
+        }
+        // Whoever saw it here need not see it again when it is done, in the agent's words.
+        let told = question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter());
+        for content in told {
+            if let ToolCallContent::Diff(diff) = content {
+                self.printer.diff_shown(&patch(diff));
+            }
         }
         text
     }
@@ -173,17 +179,7 @@ impl Person {
     }
 }
 
-/// The diffs of a question.
-fn patches(question: &Question) -> Vec<String> {
-    let contents = question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter());
-    let diffs = contents.filter_map(|content| match content {
-        ToolCallContent::Diff(diff) => Some(diff.patch().map(|patch| patch.text).unwrap_or_default()),
-        _ => None,
-    });
-    diffs.collect()
-}
-
-/// Why a rule that seems to allow it does not: our words, but for the command in it.
+/// What to mind: our words, but for a command in it.
 fn mind(hint: &str, width: usize) -> String {
     const COMMAND: &str = "its part `";
     let (ours, theirs) = hint.split_at(hint.find(COMMAND).map_or(hint.len(), |at| at + COMMAND.len()));

@@ -40,8 +40,8 @@ pub struct Facts {
     topic: Option<Topic>,
     /// There is more than was looked at.
     partial: bool,
-    /// Texts that are put into files: the file, what is replaced, what takes its place.
-    written: Vec<(PathBuf, Option<String>, String)>,
+    /// Files of which a diff leaves nothing.
+    emptied: Vec<Location>,
     /// The whole address that is fetched.
     address: Option<String>,
     lines: Vec<String>,
@@ -177,6 +177,8 @@ impl Facts {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         }) {
+            // A text of a file that is not in the list of changes.
+            self.partial |= diff.texts().is_some_and(|texts| diff.paths().all(|path| path != texts.path));
             for change in diff.changes() {
                 let Change::File(FileChange { operation, old_path, path, .. }) = &change else {
                     self.partial = true;
@@ -187,8 +189,8 @@ impl Facts {
                     return;
                 }
                 let to = locate(path, roots);
-                if let Some(texts) = diff.texts().filter(|texts| texts.path == *path) {
-                    self.written.push((to.absolute().to_path_buf(), texts.old.clone(), texts.new.clone()));
+                if diff.texts().is_some_and(|texts| texts.path == *path && texts.new.is_empty()) {
+                    self.emptied.push(to.clone());
                 }
                 self.actions.push(match (operation, old_path) {
                     (Operation::Delete, _) => Action::Delete(to),
@@ -217,9 +219,7 @@ impl Facts {
             }
             Some(ToolKind::Delete) => {
                 // In older dialects a diff can't say that a file goes, only that nothing is left in it.
-                let emptied =
-                    |at: &Location| self.written.iter().any(|(path, _, new)| path == at.absolute() && new.is_empty());
-                let goes = |at: &Location| paths.contains(at) && emptied(at);
+                let goes = |at: &Location| paths.contains(at) && self.emptied.contains(at);
                 self.actions.retain(|action| !matches!(action, Action::Write(at) if goes(at)));
                 self.actions.extend(paths.into_iter().map(Action::Delete));
             }
@@ -252,12 +252,6 @@ impl Facts {
     /// What happens.
     pub fn actions(&self) -> &[Action] {
         &self.actions
-    }
-
-    /// Texts that it puts into a file: what is replaced, and by what.
-    pub(crate) fn written<'f>(&'f self, file: &'f Path) -> impl Iterator<Item = (Option<&'f str>, &'f str)> {
-        let here = self.written.iter().filter(move |(path, ..)| path == file);
-        here.map(|(_, old, new)| (old.as_deref(), &**new))
     }
 
     /// All of it, for the engine.

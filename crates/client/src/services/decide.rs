@@ -1,5 +1,6 @@
 //! One decision from the request to its record: the engine, then perhaps a person.
 
+use super::grants::{Seen, Shown};
 use super::{Event, Services};
 use crate::permission::{
     Answer, By, Chosen, Engine, Facts, Keep, Kept, NOBODY, Question, Record, Ruling, allow, exactly, kept_by, refuse,
@@ -26,9 +27,9 @@ pub(super) struct Case {
 
 impl Case {
     /// The tool call that it is about.
-    fn call(&self) -> Option<&str> {
+    fn call(&self) -> Option<&ToolCallUpdate> {
         match &self.subject {
-            Some(PermissionSubject::ToolCall(subject)) => Some(&subject.tool_call.tool_call_id),
+            Some(PermissionSubject::ToolCall(subject)) => Some(&subject.tool_call),
             _ => None,
         }
     }
@@ -39,6 +40,8 @@ pub(super) struct Decided {
     pub(super) chosen: Chosen,
     /// Who decided, in words.
     pub(super) why: String,
+    /// The changes that a person was shown.
+    pub(super) seen: Vec<Seen>,
 }
 
 /// A question that is dropped before it was answered was cancelled, and is recorded so.
@@ -56,17 +59,12 @@ impl Drop for Open<'_> {
 }
 
 impl Services {
-    /// Decides. `show` gives the tool call that a person is shown; it is only asked for if there is a question.
-    pub(super) async fn decide(
-        &self,
-        case: Case,
-        facts: &Facts,
-        show: impl AsyncFnOnce() -> Option<ToolCallUpdate>,
-    ) -> Decided {
+    /// Decides. `show` gives the changes that a person is shown; it is only asked for if there is a question.
+    pub(super) async fn decide(&self, case: Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> Decided {
         let asked = Record::new(&case.session, case.method, &case.title, facts.lines().to_vec(), case.digest);
-        let asked = Record { call: case.call().map(str::to_owned), ..asked };
+        let asked = Record { call: case.call().map(|call| call.tool_call_id.clone()), ..asked };
         let mut open = Open { services: self, record: Some(asked) };
-        let (answer, by) = self.answer(&case, facts, show).await;
+        let (answer, by, seen) = self.answer(&case, facts, show).await;
         let offered = &case.options[..];
         let is_question = case.method == "session/request_permission";
         let mut chosen = match &answer {
@@ -89,8 +87,8 @@ impl Services {
         let rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         let kept = if by_agent { Some(Kept::ByAgent) } else { kept };
-        if chosen.allows {
-            self.inner.grants.add(&case, facts);
+        if chosen.allows && is_question {
+            self.inner.grants.add(&case.session, &sanitize::exact_line(&case.title), &seen);
         }
         let why = by.to_string();
         if !chosen.allows {
@@ -113,7 +111,7 @@ impl Services {
         if let Some(note) = &chosen.note {
             self.tell(&Event::Notice { session: Some(case.session.clone()), text: sanitize::exact_line(note) });
         }
-        Decided { chosen, why }
+        Decided { chosen, why, seen }
     }
 
     /// Makes an answer last. What can't be stored holds for this run, and that is said.
@@ -132,38 +130,35 @@ impl Services {
         }
     }
 
-    async fn answer(
-        &self,
-        case: &Case,
-        facts: &Facts,
-        show: impl AsyncFnOnce() -> Option<ToolCallUpdate>,
-    ) -> (Answer, By) {
+    async fn answer(&self, case: &Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> (Answer, By, Vec<Seen>) {
         let engine = &self.inner.engine;
         let since = Instant::now();
-        if let Some(settled) = settled(engine, facts) {
-            return settled;
+        if let Some((answer, by)) = settled(engine, facts) {
+            return (answer, by, Vec::new());
         }
         if let Some(title) = &case.before {
-            return (Answer::Allow, By::Before(title.clone()));
+            return (Answer::Allow, By::Before(title.clone()), Vec::new());
         }
         // One question at a time, in the order they came. What was answered meanwhile may settle this one too.
         let _turn = self.inner.asking.lock().await;
-        if let Some(settled) = settled(engine, facts) {
-            return settled;
+        if let Some((answer, by)) = settled(engine, facts) {
+            return (answer, by, Vec::new());
         }
+        let shown = show().await;
         let question = Question {
             session: case.session.clone(),
             method: case.method,
             title: case.title.clone(),
             description: case.description.clone(),
             facts: facts.lines().to_vec(),
-            call: show().await,
+            call: case.call().cloned(),
+            changes: shown.diffs,
             subject: case.subject.clone(),
             options: case.options.clone(),
             lasting: lasting(case, facts).iter().map(Rule::to_string).collect(),
             always: engine.stored().1.map(Kept::always),
             because: By::of(&engine.judge(facts.subject())),
-            hint: hint(engine, facts),
+            hints: shown.hints.into_iter().chain(hint(engine, facts)).collect(),
             since,
         };
         let decider = &self.inner.decider;
@@ -172,7 +167,7 @@ impl Services {
                 observer.asking().await;
             }
         }
-        (decider.decide(&question).await, By::Decider(decider.name().to_owned()))
+        (decider.decide(&question).await, By::Decider(decider.name().to_owned()), shown.seen)
     }
 }
 

@@ -274,9 +274,7 @@ fn a_question_about_a_write_shows_the_change() {
             let asked = person.asked.lock().unwrap().pop().unwrap();
             assert_eq!(asked.facts, ["write a.txt"]);
             assert_eq!(asked.lasting, ["write a.txt"]);
-            let call = asked.call.unwrap();
-            let tieline::ToolCallContent::Diff(diff) = &call.content.set().unwrap().0[0] else { panic!("{call:?}") };
-            let texts = diff.texts().unwrap();
+            let texts = asked.changes[0].texts().unwrap();
             assert_eq!((texts.old.as_deref(), &*texts.new), (Some("old\n"), "new\n"));
         },
     );

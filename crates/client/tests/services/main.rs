@@ -7,6 +7,7 @@ mod agent;
 mod common;
 mod elicit;
 mod files;
+mod grants;
 #[path = "../../../host/tests/harness/mod.rs"]
 mod harness;
 mod login;
@@ -22,7 +23,7 @@ fn main() {
         ["agent", ..] => agent::run(&args[1..]),
         ["log-in", folder] => login::log_in(folder),
         _ => harness::run_all(
-            &[files::ALL, terminals::ALL, permission::ALL, elicit::ALL, login::ALL, process::ALL].concat(),
+            &[files::ALL, grants::ALL, terminals::ALL, permission::ALL, elicit::ALL, login::ALL, process::ALL].concat(),
         ),
     }
 }

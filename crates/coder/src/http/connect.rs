@@ -2,11 +2,12 @@
 
 use super::error::{innermost, shown_host};
 use super::tls::Trust;
-use super::{Phase, Proxy};
+use super::{HttpError, Phase, Proxy};
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,20 +18,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tower_service::Service;
 
-/// As much as a proxy may say before the tunnel is open.
-const HEAD: usize = 8 * 1024;
-
-/// Why there is no connection.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct ConnectError {
-    pub phase: Phase,
-    pub why: String,
-}
-
-fn fail(phase: Phase, why: impl Into<String>) -> ConnectError {
-    ConnectError { phase, why: why.into() }
-}
+/// As much as a proxy may say before the tunnel is open, in bytes.
+const MAX_HEAD_BYTES: usize = 8 * 1024;
 
 /// Makes connections.
 #[derive(Clone)]
@@ -59,103 +48,104 @@ impl Connector {
         Self { at: Some(addresses.into()), proxy: Proxy::default(), ..self.clone() }
     }
 
-    async fn tcp(&mut self, uri: Uri) -> Result<TcpStream, String> {
-        if let Some(addresses) = self.at.clone() {
-            return direct(&addresses, self.limit).await;
+    async fn tcp(&mut self, uri: Uri) -> io::Result<TcpStream> {
+        match self.at.clone() {
+            Some(addresses) => direct(&addresses, self.limit).await,
+            None => self.tcp.call(uri).await.map(TokioIo::into_inner).map_err(io::Error::other),
         }
-        self.tcp.call(uri).await.map(TokioIo::into_inner).map_err(|error| innermost(&error))
     }
 
-    async fn tls(&self, stream: Link, uri: &Uri) -> Result<Link, ConnectError> {
+    async fn tls(&self, stream: Link, uri: &Uri) -> io::Result<Link> {
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| fail(Phase::Tls, error.to_string()))?;
-        let connector = self.trust.connector().map_err(|why| fail(Phase::Tls, why))?;
-        let stream = connector.connect(name, stream).await.map_err(|error| fail(Phase::Tls, innermost(&error)))?;
-        Ok(Box::new(stream))
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        Ok(Box::new(self.trust.connector()?.connect(name, stream).await?))
     }
 
-    async fn connect(mut self, uri: Uri) -> Result<Stream, ConnectError> {
+    async fn connect(mut self, uri: Uri) -> Result<Stream, HttpError> {
+        let host = &shown_host(&uri);
+        let fail = |phase| move |error: io::Error| HttpError::new(host, phase, innermost(&error));
         let secure = uri.scheme_str() == Some("https");
         let Some(proxy) = self.proxy.of(&uri) else {
-            let tcp = self.tcp(uri.clone()).await.map_err(|why| fail(Phase::Connect, why))?;
-            let link = if secure { self.tls(Box::new(tcp), &uri).await? } else { Box::new(tcp) };
+            let tcp = self.tcp(uri.clone()).await.map_err(fail(Phase::Connect))?;
+            let link =
+                if secure { self.tls(Box::new(tcp), &uri).await.map_err(fail(Phase::Tls))? } else { Box::new(tcp) };
             return Ok(Stream { link, proxied: false });
         };
         let through = shown_host(proxy.uri());
-        let wrong = |why: String| fail(Phase::Proxy, format!("{through}: {why}"));
+        let wrong = |error: io::Error| HttpError::new(host, Phase::Proxy, format!("{through}: {}", innermost(&error)));
         let tcp = self.tcp(proxy.uri().clone()).await.map_err(&wrong)?;
         let mut link: Link = match proxy.uri().scheme_str() {
             Some("http") => Box::new(tcp),
-            Some("https") => self.tls(Box::new(tcp), proxy.uri()).await.map_err(|error| wrong(error.why))?,
-            _ => return Err(wrong("only http:// and https:// proxies are supported".into())),
+            Some("https") => self.tls(Box::new(tcp), proxy.uri()).await.map_err(&wrong)?,
+            _ => return Err(wrong(io::Error::other("only http:// and https:// proxies are supported"))),
         };
         if !secure {
             return Ok(Stream { link, proxied: true });
         }
         let auth = proxy.basic_auth().and_then(|auth| auth.to_str().ok());
         tunnel(&mut link, &uri, auth).await.map_err(&wrong)?;
-        Ok(Stream { link: self.tls(link, &uri).await?, proxied: false })
+        Ok(Stream { link: self.tls(link, &uri).await.map_err(fail(Phase::Tls))?, proxied: false })
     }
 }
 
 /// The first address that answers. They share the time.
-async fn direct(addresses: &[SocketAddr], limit: Duration) -> Result<TcpStream, String> {
+async fn direct(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> {
     let share = limit / u32::try_from(addresses.len().max(1)).unwrap_or(1);
-    let mut why = "no address".to_owned();
+    let mut why = io::Error::other("no address");
     for address in addresses {
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(stream)) => {
-                stream.set_nodelay(true).map_err(|error| error.to_string())?;
-                return Ok(stream);
-            }
-            Ok(Err(error)) => why = error.to_string(),
-            Err(_) => why = format!("no answer after {} s", share.as_secs_f32()),
+            Ok(Ok(stream)) => return stream.set_nodelay(true).map(|()| stream),
+            Ok(Err(error)) => why = error,
+            Err(_) => why = io::Error::other(format!("no answer after {} s", share.as_secs_f32())),
         }
     }
     Err(why)
 }
 
 /// Asks a proxy for a way through.
-async fn tunnel(link: &mut Link, uri: &Uri, auth: Option<&str>) -> Result<(), String> {
+async fn tunnel(link: &mut Link, uri: &Uri, auth: Option<&str>) -> io::Result<()> {
     let target = format!("{}:{}", uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(443));
     let auth = auth.map_or_else(String::new, |auth| format!("Proxy-Authorization: {auth}\r\n"));
-    let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{auth}\r\n");
-    link.write_all(request.as_bytes()).await.map_err(|error| error.to_string())?;
-    link.flush().await.map_err(|error| error.to_string())?;
+    link.write_all(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{auth}\r\n").as_bytes()).await?;
+    link.flush().await?;
     let mut head = Vec::new();
     // Byte by byte: what follows the head is not ours. It is short and comes once for each connection.
     while !head.ends_with(b"\r\n\r\n") {
-        if head.len() == HEAD {
-            return Err("its answer to CONNECT is too long".into());
+        if head.len() == MAX_HEAD_BYTES {
+            return Err(io::Error::other("its answer to CONNECT is too long"));
         }
-        head.push(link.read_u8().await.map_err(|_| "it hung up on CONNECT")?);
+        head.push(link.read_u8().await.map_err(|_| io::Error::other("it hung up on CONNECT"))?);
     }
     let first = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    match first.get(9..12) {
-        Some([b'2', _, _]) if first.starts_with(b"HTTP/1.") => Ok(()),
-        Some(b"407") => Err("it wants a user name and a password (407); put them into the proxy's address".into()),
+    let why = match first.get(9..12) {
+        Some([b'2', _, _]) if first.starts_with(b"HTTP/1.") => return Ok(()),
+        Some(b"407") => "it wants a user name and a password (407); put them into the proxy's address".to_owned(),
         Some(code) if code.iter().all(u8::is_ascii_digit) => {
-            Err(format!("it answered CONNECT with {}", String::from_utf8_lossy(code)))
+            format!("it answered CONNECT with {}", String::from_utf8_lossy(code))
         }
-        _ => Err("its answer to CONNECT makes no sense".into()),
-    }
+        _ => "its answer to CONNECT makes no sense".to_owned(),
+    };
+    Err(io::Error::other(why))
 }
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<Stream>;
-    type Error = ConnectError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ConnectError>> + Send>>;
+    type Error = HttpError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, HttpError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), HttpError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (this, limit) = (self.clone(), self.limit);
+        let (this, limit, host) = (self.clone(), self.limit, shown_host(&uri));
         Box::pin(async move {
             match tokio::time::timeout(limit, this.connect(uri)).await {
                 Ok(done) => done.map(TokioIo::new),
-                Err(_) => Err(fail(Phase::Connect, format!("not connected after {} s", limit.as_secs_f32()))),
+                Err(_) => {
+                    let why = format!("not connected after {} s", limit.as_secs_f32());
+                    Err(HttpError::new(&host, Phase::Connect, why))
+                }
             }
         })
     }
@@ -179,21 +169,21 @@ impl Connection for Stream {
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.link).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.link).poll_write(cx, buf)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.link).poll_flush(cx)
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.link).poll_shutdown(cx)
     }
 }

@@ -1,6 +1,5 @@
 //! What can go wrong on the way to a server, told with the host, the step and what to do.
 
-use super::connect::ConnectError;
 use std::error::Error as _;
 
 /// The step at which it went wrong.
@@ -66,8 +65,8 @@ impl HttpError {
     pub(super) fn of_client(host: &str, error: &hyper_util::client::legacy::Error) -> Self {
         let mut cause = error.source();
         while let Some(source) = cause {
-            if let Some(connect) = source.downcast_ref::<ConnectError>() {
-                return Self::new(host, connect.phase, connect.why.clone());
+            if let Some(ours) = source.downcast_ref::<Self>() {
+                return ours.clone();
             }
             cause = source.source();
         }

@@ -1,5 +1,6 @@
 //! Whom we trust: the well-known certificate authorities, and those in a file that the user names.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
@@ -11,7 +12,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 #[derive(Clone)]
 pub struct Trust {
     file: Option<PathBuf>,
-    ready: Arc<OnceLock<Result<TlsConnector, String>>>,
+    ready: Arc<OnceLock<TlsConnector>>,
 }
 
 impl Trust {
@@ -21,15 +22,20 @@ impl Trust {
     }
 
     /// The way to secure a connection, or what is wrong with the file.
-    pub fn connector(&self) -> Result<TlsConnector, String> {
-        self.ready.get_or_init(|| build(self.file.as_deref())).clone()
+    pub fn connector(&self) -> io::Result<TlsConnector> {
+        if let Some(ready) = self.ready.get() {
+            return Ok(ready.clone());
+        }
+        let built = build(self.file.as_deref())?;
+        Ok(self.ready.get_or_init(|| built).clone())
     }
 }
 
-fn build(file: Option<&Path>) -> Result<TlsConnector, String> {
+fn build(file: Option<&Path>) -> io::Result<TlsConnector> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(file) = file {
-        let wrong = |why: &dyn std::fmt::Display| format!("the certificates in {}: {why}", file.display());
+        let wrong =
+            |why: &dyn std::fmt::Display| io::Error::other(format!("the certificates in {}: {why}", file.display()));
         let pem = std::fs::read(file).map_err(|error| wrong(&error))?;
         let mut count = 0;
         for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -43,7 +49,7 @@ fn build(file: Option<&Path>) -> Result<TlsConnector, String> {
     }
     let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(io::Error::other)?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))

@@ -7,7 +7,7 @@ use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolReque
 use crate::permission::Verdict;
 use crate::report::Call;
 use crate::script_reports;
-use crate::tools::{self, Output, Prepared, ToolContext, ToolError};
+use crate::tools::{self, Output, Prepared, Tool, ToolContext, ToolError};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -270,7 +270,7 @@ impl TurnLoop<'_> {
     /// Runs the calls of one answer: neighbours that only read side by side, all others in order.
     async fn run(&mut self, calls: Vec<ToolRequest>) -> Result<()> {
         let mut begun = 0;
-        let reads = |call: &ToolRequest| tools::find(&call.name).is_some_and(|tool| tool.reads_only);
+        let reads = |call: &ToolRequest| tools::find(&call.name).is_some_and(Tool::reads_only);
         for group in calls.chunk_by(|a, b| reads(a) && reads(b)) {
             let mut running = JoinSet::new();
             for call in group.iter().cloned() {

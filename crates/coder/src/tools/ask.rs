@@ -1,8 +1,7 @@
 //! `ask`: a question to the user, where the client can show one.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready};
 use crate::secret;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
@@ -20,18 +19,12 @@ pub const ASK: Tool = Tool::new(
     "Asks the user a question, with `options` to choose from or for free text. Only if you can't go on without. Never for passwords, \
      keys or other secrets.",
     &[("question", Type::Text, ""), ("options?", Type::List(&Type::Text), "")],
-    |input, ctx| ready(prepare(input, ctx)),
+    |input, ctx| ready(prepare(&input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Input {
-    question: String,
-    #[serde(default)]
-    options: Vec<String>,
-}
-
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { question, options } = arguments(input)?;
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let question: String = argument(input, "question")?;
+    let options = argument::<Option<Vec<String>>>(input, "options")?.unwrap_or_default();
     if !ctx.turn.client().capabilities().elicit_form {
         return Err("The user can't be asked in this client. Say your question as your answer instead.".into());
     }

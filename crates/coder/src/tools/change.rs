@@ -1,8 +1,7 @@
 //! `write`, `delete` and `move`, and the one way to change texts: the rules are asked, then the files are looked at.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, full, ready, shown};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, full, ready, shown};
 use crate::workspace::Now;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -28,39 +27,24 @@ pub const MOVE: Tool = Tool::new(
     ToolKind::Move,
     "Moves or renames a file to where nothing is yet.",
     &[("from", Type::Text, ""), ("to", Type::Text, "")],
-    |input, ctx| ready(relocate(input, ctx)),
+    |input, ctx| ready(relocate(&input, ctx)),
 );
 
 async fn write(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    #[derive(Deserialize)]
-    struct Input {
-        path: String,
-        content: String,
-    }
-    let Input { path, content } = arguments(input)?;
-    let place = ctx.workspace.place(&path)?;
+    let place = ctx.workspace.place(argument(&input, "path")?)?;
+    let content: String = argument(&input, "content")?;
     let edit: Edit = Box::new(move |_| Ok(content));
     change("Write", "Written", vec![Change { place, delete: false, edit: Some(edit) }], ctx).await
 }
 
 async fn delete(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    #[derive(Deserialize)]
-    struct Input {
-        path: String,
-    }
-    let Input { path } = arguments(input)?;
-    let place = ctx.workspace.entry(&path)?;
+    let place = ctx.workspace.entry(argument(&input, "path")?)?;
     change("Delete", "Deleted", vec![Change { place, delete: true, edit: None }], ctx).await
 }
 
-fn relocate(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    #[derive(Deserialize)]
-    struct Input {
-        from: String,
-        to: String,
-    }
-    let Input { from, to } = arguments(input)?;
-    let (from, to) = (ctx.workspace.entry(&from)?, ctx.workspace.entry(&to)?);
+fn relocate(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let place = |name| ctx.workspace.entry(argument(input, name)?);
+    let (from, to) = (place("from")?, place("to")?);
     let title = format!("Move {} to {}", shown(&from), shown(&to));
     let (source, target) = (from.clone(), to.clone());
     let mut prepared = Prepared::new(title, move |_| async move {

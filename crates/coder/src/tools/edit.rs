@@ -1,7 +1,7 @@
 //! `edit`: exact pieces of a file replaced by others.
 
 use super::change::{Change, change};
-use super::{Prepared, Tool, ToolContext, ToolError, Type, arguments, shown};
+use super::{Prepared, Tool, ToolContext, ToolError, Type, argument, shown};
 use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
@@ -25,12 +25,6 @@ pub const EDIT: Tool = Tool::new(
     |input, ctx| Box::pin(prepare(input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Input {
-    path: String,
-    edits: Vec<Replace>,
-}
-
 #[derive(Clone, Deserialize)]
 struct Replace {
     old: String,
@@ -40,8 +34,8 @@ struct Replace {
 }
 
 async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { path, edits } = arguments(input)?;
-    let place = ctx.workspace.place(&path)?;
+    let place = ctx.workspace.place(argument(&input, "path")?)?;
+    let edits: Vec<Replace> = argument(&input, "edits")?;
     let name = shown(&place);
     let edit = move |text: Option<&str>| {
         let text = text.ok_or_else(|| format!("There is no file {name}."))?;

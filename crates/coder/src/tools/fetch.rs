@@ -1,11 +1,10 @@
 //! `fetch`: a page or file from the web, up to a size.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, html, ready};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, html, ready};
 use crate::http::http::header::{CONTENT_TYPE, LOCATION};
 use crate::http::{Bytes, Http, Request};
 use crate::permission::Verdict;
 use crate::report::Call;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,16 +26,11 @@ pub const FETCH: Tool = Tool::new(
     ToolKind::Fetch,
     "Gets a text from an http or https address, up to 1 MiB. Web pages come as plain text.",
     &[("url", Type::Text, "")],
-    |input, ctx| ready(prepare(input, ctx)),
+    |input, ctx| ready(prepare(&input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Input {
-    url: String,
-}
-
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { url } = arguments(input)?;
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let url: String = argument(input, "url")?;
     let host = host_of(&url)?;
     let mut prepared = Prepared::new(format!("Fetch {url}"), move |call| async move { get(&ctx, &call, url).await });
     prepared.actions.push(Action::Fetch(host));

@@ -1,7 +1,6 @@
 //! `list`: what is in a folder.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready, shown};
-use serde::Deserialize;
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -18,18 +17,11 @@ pub const LIST: Tool = Tool::new(
     ToolKind::Read,
     "Lists a folder: folders end in `/`, files come with their size.",
     &[("path?", Type::Text, "the working directory if absent")],
-    |input, ctx| ready(prepare(input, ctx)),
-)
-.reads_only();
+    |input, ctx| ready(prepare(&input, ctx)),
+);
 
-#[derive(Deserialize)]
-struct Input {
-    path: Option<String>,
-}
-
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { path } = arguments(input)?;
-    let place = ctx.workspace.place(path.as_deref().unwrap_or("."))?;
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let place = ctx.workspace.place(argument::<Option<_>>(input, "path")?.unwrap_or("."))?;
     let target = place.clone();
     let work = async move {
         let listing = ctx.workspace.list(&target).await?;

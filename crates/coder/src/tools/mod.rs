@@ -23,7 +23,7 @@ use crate::notice::Notices;
 use crate::permission::Permissions;
 use crate::report::{Call, Log};
 use crate::workspace::Workspace;
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,8 +49,6 @@ pub struct Tool {
     /// What it does and when to use it, for the model.
     about: &'static str,
     input: &'static [Field],
-    /// It changes nothing, so that several can run side by side.
-    pub reads_only: bool,
     /// The client may stop it alone.
     pub stoppable: bool,
     /// Looks at the arguments and says what would be done. Changes nothing yet.
@@ -108,17 +106,17 @@ impl Tool {
         input: &'static [Field],
         prepare: Prepare,
     ) -> Self {
-        Self { name, kind, about, input, reads_only: false, stoppable: false, prepare }
-    }
-
-    const fn reads_only(mut self) -> Self {
-        self.reads_only = true;
-        self
+        Self { name, kind, about, input, stoppable: false, prepare }
     }
 
     const fn stoppable(mut self) -> Self {
         self.stoppable = true;
         self
+    }
+
+    /// It changes nothing, so that several can run side by side.
+    pub fn reads_only(&self) -> bool {
+        matches!(self.kind, ToolKind::Read | ToolKind::Search)
     }
 }
 
@@ -312,9 +310,13 @@ fn ready(prepared: Result<Prepared, ToolError>) -> Boxed<Result<Prepared, ToolEr
     Box::pin(std::future::ready(prepared))
 }
 
-/// Reads the arguments of a tool, or says what is wrong with them.
-fn arguments<T: DeserializeOwned>(input: Value) -> Result<T, ToolError> {
-    serde_json::from_value(input).map_err(|error| format!("The arguments are not right: {error}").into())
+/// Reads an argument of a tool, or says what is wrong with it. One that may be left out is an `Option`.
+fn argument<'v, T: Deserialize<'v>>(input: &'v Value, name: &str) -> Result<T, ToolError> {
+    let value = &input[name];
+    T::deserialize(value).map_err(|error| match value {
+        Value::Null => format!("The arguments are not right: missing field `{name}`").into(),
+        _ => format!("The arguments are not right: `{name}`: {error}").into(),
+    })
 }
 
 /// A path as people are shown it: below the working directory without it.

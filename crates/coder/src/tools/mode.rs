@@ -1,8 +1,7 @@
 //! `switch_mode`: the model wants to work in another mode, such as out of planning; the user decides.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready};
 use crate::report::Call;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::agent::{Ask, Decision};
@@ -14,17 +13,12 @@ pub const SWITCH_MODE: Tool = Tool::new(
     ToolKind::SwitchMode,
     "Asks the user to switch the mode: ask, plan, edit or auto. Use it when a plan is ready to be carried out.",
     &[("mode", Type::OneOf(&["ask", "plan", "edit", "auto"]), "")],
-    |input, ctx| ready(prepare(input, ctx)),
+    |input, ctx| ready(prepare(&input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Input {
-    mode: String,
-}
-
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { mode } = arguments(input)?;
-    let wanted = ctx.permissions.mode_named(&mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let mode: &str = argument(input, "mode")?;
+    let wanted = ctx.permissions.mode_named(mode).ok_or_else(|| format!("There is no mode `{mode}`."))?;
     Ok(Prepared::new(format!("Switch to mode {mode}"), move |call| async move { switch(&ctx, &call, wanted).await }))
 }
 

@@ -1,8 +1,7 @@
 //! `patch`: a unified diff of one or several files.
 
 use super::change::{Change, change};
-use super::{Prepared, Tool, ToolContext, ToolError, Type, arguments, shown, unified};
-use serde::Deserialize;
+use super::{Prepared, Tool, ToolContext, ToolError, Type, argument, shown, unified};
 use serde_json::Value;
 use std::sync::Arc;
 use tieline::ToolKind;
@@ -15,15 +14,9 @@ pub const PATCH: Tool = Tool::new(
     |input, ctx| Box::pin(prepare(input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Input {
-    patch: String,
-}
-
 async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { patch } = arguments(input)?;
     let mut changes = Vec::new();
-    for section in unified::parse(&patch)? {
+    for section in unified::parse(argument(&input, "patch")?)? {
         let path = section.new.as_deref().or(section.old.as_deref()).ok_or("a file without a name")?;
         if section.old.is_some() && section.new.is_some() && section.old != section.new {
             return Err(format!("{path}: a patch that moves a file; use `move` first").into());

@@ -1,7 +1,6 @@
 //! `read`: the text of a file, or a window of it; images as pictures.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, full, ready, shown};
-use serde::Deserialize;
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, full, ready, shown};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,24 +17,16 @@ pub const READ: Tool = Tool::new(
     ToolKind::Read,
     "Reads a file. Text comes with line numbers; `line` (from 1) and `limit` choose a window. Images come as pictures.",
     &[("path", Type::Text, ""), ("line?", Type::Integer, ""), ("limit?", Type::Integer, "")],
-    |input, ctx| ready(prepare(input, ctx)),
-)
-.reads_only();
+    |input, ctx| ready(prepare(&input, ctx)),
+);
 
-#[derive(Deserialize)]
-struct Input {
-    path: String,
-    line: Option<usize>,
-    limit: Option<usize>,
-}
-
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let input: Input = arguments(input)?;
-    let place = ctx.workspace.place(&input.path)?;
-    let line = u32::try_from(input.line.unwrap_or(0)).unwrap_or(0);
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let path: &str = argument(input, "path")?;
+    let (line, limit): (Option<usize>, Option<usize>) = (argument(input, "line")?, argument(input, "limit")?);
+    let (place, image) = (ctx.workspace.place(path)?, image_type(path));
     let target = place.clone();
     let work = async move {
-        if let Some(mime) = image_type(&input.path) {
+        if let Some(mime) = image {
             let bytes = ctx.workspace.bytes(&target).await?.bytes;
             let image = Image { data: to_base64(&bytes), mime_type: mime.into(), ..Image::default() };
             let image = ContentBlock::Image(image);
@@ -46,8 +37,9 @@ fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
         let now = ctx.workspace.now(&target).await?;
         let text = now.text.ok_or_else(|| format!("There is no file {}.", full(&target)))?;
         ctx.workspace.saw(&target, &text);
-        Ok(window(&text, input.line.unwrap_or(1).max(1), input.limit.unwrap_or(USUAL_LINES)))
+        Ok(window(&text, line.unwrap_or(1).max(1), limit.unwrap_or(USUAL_LINES)))
     };
+    let line = line.and_then(|line| u32::try_from(line).ok()).unwrap_or(0);
     Ok(Prepared::reading(format!("Read {}", shown(&place)), &place, line, work))
 }
 

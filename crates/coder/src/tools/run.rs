@@ -8,12 +8,11 @@ pub use background::{OUTPUT, STOP};
 pub use sandbox::Commands;
 
 use super::guard::{Watch, keeps_versions};
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument};
 use crate::busy;
 use crate::report::Call;
 use crate::workspace::blocking;
 use screen::{Screen, middle_out, stopped, visible};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
@@ -50,35 +49,24 @@ pub const RUN: Tool = Tool::new(
 )
 .stoppable();
 
-#[derive(Deserialize)]
-struct Input {
-    command: String,
-    /// Seconds.
-    timeout: Option<f64>,
-    #[serde(default)]
-    background: bool,
-    #[serde(default)]
-    unprotected: bool,
-}
-
 async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let input: Input = arguments(input)?;
-    if input.command.trim().is_empty() {
+    let command: String = argument(&input, "command")?;
+    let [background, unprotected] = ["background", "unprotected"].map(|name| argument::<Option<bool>>(&input, name));
+    let (background, unprotected) = (background?.unwrap_or_default(), unprotected?.unwrap_or_default());
+    if command.trim().is_empty() {
         return Err("The command is empty.".into());
     }
-    let time = match input.timeout {
+    let time = match argument(&input, "timeout")? {
         Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| format!("timeout: {error}"))?,
         None => DEFAULT_TIMEOUT,
     };
     let time = time.min(MAX_TIMEOUT);
-    let line = CommandLine::parse(&input.command);
-    let guard = !input.unprotected && !keeps_versions(&line);
+    let line = CommandLine::parse(&command);
+    let guard = !unprotected && !keeps_versions(&line);
     // What must not be read is hidden by our sandbox only; a terminal of the client has none.
     let hides = !ctx.permissions.unread().is_empty();
-    let theirs = ctx.turn.client().capabilities().terminal
-        && !input.background
-        && !hides
-        && !ctx.permissions.only_in_sandbox(&line);
+    let theirs =
+        ctx.turn.client().capabilities().terminal && !background && !hides && !ctx.permissions.only_in_sandbox(&line);
     let unseen = if hides { ctx.permissions.unseen(&line, ctx.workspace.roots()) } else { None };
     let mut sandboxed = false;
     let (note, policy) = if theirs {
@@ -91,8 +79,7 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
         (note, Some(policy))
     };
     let action = Action::Execute { command: line, sandboxed };
-    let title = format!("Run `{}`", visible(&input.command));
-    let command = input.command;
+    let title = format!("Run `{}`", visible(&command));
     let mut prepared = Prepared::new(title, move |call| async move {
         let done = match policy {
             None => in_their_terminal(&ctx, &call, command, time).await,
@@ -106,7 +93,7 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
                 }
                 let request = Request::shell(command, ctx.workspace.cwd(), &policy);
                 let watch = Watch::begin(policy, ctx.workspace.cwd()).await;
-                if input.background {
+                if background {
                     background::start(&ctx, &call, request, watch).await
                 } else {
                     here(&ctx, &call, request.timeout(time), watch).await

@@ -1,17 +1,17 @@
 //! `glob` and `grep`: files by the pattern of their names, and lines by a regular expression.
 
 use super::walk::{Stop, walk};
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready, shown};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready, shown};
 use crate::workspace::blocking;
 use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::RegexMatcherBuilder;
 use grep_searcher::{BinaryDetection, SearcherBuilder, sinks};
-use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tieline::ToolKind;
+use tieline_host::roots::Place;
 use tieline_host::rules::{Action, Decision};
 
 /// As many names as `glob` gives.
@@ -26,9 +26,8 @@ pub const GLOB: Tool = Tool::new(
     ToolKind::Search,
     "Finds files by name, such as `**/*.rs`. Leaves out what .gitignore names.",
     &[("pattern", Type::Text, ""), ("path?", Type::Text, "")],
-    |input, ctx| ready(glob(input, ctx)),
-)
-.reads_only();
+    |input, ctx| ready(glob(&input, ctx)),
+);
 
 pub const GREP: Tool = Tool::new(
     "grep",
@@ -40,18 +39,8 @@ pub const GREP: Tool = Tool::new(
         ("glob?", Type::Text, ""),
         ("ignore_case?", Type::Boolean, ""),
     ],
-    |input, ctx| ready(grep(input, ctx)),
-)
-.reads_only();
-
-#[derive(Deserialize)]
-struct Input {
-    pattern: String,
-    path: Option<String>,
-    glob: Option<String>,
-    #[serde(default)]
-    ignore_case: bool,
-}
+    |input, ctx| ready(grep(&input, ctx)),
+);
 
 /// A pattern for paths below a folder; one without `/` matches names anywhere.
 fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
@@ -60,11 +49,16 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
     Ok(GlobBuilder::new(&anywhere).literal_separator(true).build()?.compile_matcher())
 }
 
-fn glob(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let input: Input = arguments(input)?;
-    let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
-    let glob = matcher(&input.pattern)?;
-    let title = format!("Find {} in {}", input.pattern, shown(&place));
+/// What is looked for, and below which folder.
+fn wanted<'v>(input: &'v Value, ctx: &ToolContext) -> Result<(&'v str, Place), ToolError> {
+    let folder = argument::<Option<_>>(input, "path")?.unwrap_or(".");
+    Ok((argument(input, "pattern")?, ctx.workspace.place(folder)?))
+}
+
+fn glob(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let (pattern, place) = wanted(input, &ctx)?;
+    let glob = matcher(pattern)?;
+    let title = format!("Find {pattern} in {}", shown(&place));
     let target = place.clone();
     let work = async move {
         let stop = Stop::default();
@@ -81,13 +75,13 @@ fn glob(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
     Ok(Prepared::reading(title, &place, 0, work))
 }
 
-fn grep(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let input: Input = arguments(input)?;
-    let place = ctx.workspace.place(input.path.as_deref().unwrap_or("."))?;
-    let glob = input.glob.as_deref().map(matcher).transpose()?;
-    let regex = RegexMatcherBuilder::new().case_insensitive(input.ignore_case).build(&input.pattern);
+fn grep(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let (pattern, place) = wanted(input, &ctx)?;
+    let glob = argument::<Option<_>>(input, "glob")?.map(matcher).transpose()?;
+    let ignore_case = argument::<Option<_>>(input, "ignore_case")?.unwrap_or_default();
+    let regex = RegexMatcherBuilder::new().case_insensitive(ignore_case).build(pattern);
     let regex = regex.map_err(|error| format!("The pattern can't be read: {error}"))?;
-    let title = format!("Search {} in {}", input.pattern, shown(&place));
+    let title = format!("Search {pattern} in {}", shown(&place));
     let target = place.clone();
     let work = async move {
         let stop = Stop::default();

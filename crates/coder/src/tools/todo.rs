@@ -1,6 +1,6 @@
 //! `todo`: the plan of the work, shown to the user.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,13 +19,8 @@ pub const TODO: Tool = Tool::new(
         ])),
         "",
     )],
-    |input, ctx| ready(prepare(input, ctx)),
+    |input, ctx| ready(prepare(&input, ctx)),
 );
-
-#[derive(Deserialize)]
-struct Input {
-    entries: Vec<Entry>,
-}
 
 #[derive(Deserialize)]
 struct Entry {
@@ -34,8 +29,8 @@ struct Entry {
     priority: Option<String>,
 }
 
-fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Input { entries } = arguments(input)?;
+fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let entries: Vec<Entry> = argument(input, "entries")?;
     let entries: Vec<PlanEntry> = entries.into_iter().map(entry).collect::<Result<_, _>>()?;
     let open = entries.iter().filter(|entry| entry.status != PlanStatus::Completed).count();
     Ok(Prepared::new("Update the plan", move |_| async move {

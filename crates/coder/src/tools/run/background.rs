@@ -5,8 +5,7 @@ use super::screen::{Screen, middle_out};
 use crate::history::cut;
 use crate::report::Call;
 use crate::tools::guard::Watch;
-use crate::tools::{Output, Prepared, Tool, ToolContext, ToolError, Type, arguments, ready};
-use serde::Deserialize;
+use crate::tools::{Output, Prepared, Tool, ToolContext, ToolError, Type, ready};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
@@ -18,7 +17,7 @@ pub const OUTPUT: Tool = Tool::new(
     ToolKind::Read,
     "What a command in the background has written, and whether it still runs.",
     &[("id", Type::Integer, "")],
-    |input, ctx| ready(output(input, ctx)),
+    |input, ctx| ready(output(&input, ctx)),
 );
 
 pub const STOP: Tool = Tool::new(
@@ -26,21 +25,15 @@ pub const STOP: Tool = Tool::new(
     ToolKind::Execute,
     "Stops a command in the background.",
     &[("id", Type::Integer, "")],
-    |input, ctx| ready(stop(input, ctx)),
+    |input, ctx| ready(stop(&input, ctx)),
 );
 
-#[derive(Deserialize)]
-struct Id {
-    #[serde(deserialize_with = "number")]
-    id: u32,
-}
-
-/// A number; models also write it in quotes.
-fn number<'de, D: serde::Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
-    let value = Value::deserialize(from)?;
-    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok());
+/// The id of a command; models also write it in quotes.
+fn id_in(input: &Value) -> Result<u32, ToolError> {
+    let id = &input["id"];
+    let number = id.as_u64().or_else(|| id.as_str()?.trim().parse().ok());
     let number = number.and_then(|number| u32::try_from(number).ok());
-    number.ok_or_else(|| serde::de::Error::custom("`id` is the number that `run` gave"))
+    number.ok_or_else(|| "The arguments are not right: `id` is the number that `run` gave".into())
 }
 
 /// Starts a command and goes on.
@@ -75,8 +68,8 @@ pub async fn start(
     Ok(output)
 }
 
-fn output(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Id { id } = arguments(input)?;
+fn output(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let id = id_in(input)?;
     Ok(Prepared::new(format!("Output of command {id}"), move |_| async move {
         let found = ctx.commands.background.poll(id, 0);
         let (output, outcome) = found.ok_or_else(|| format!("There is no command {id}."))?;
@@ -87,8 +80,8 @@ fn output(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
     }))
 }
 
-fn stop(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let Id { id } = arguments(input)?;
+fn stop(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let id = id_in(input)?;
     Ok(Prepared::new(format!("Stop command {id}"), move |_| async move {
         let stopped = ctx.commands.background.stop(id).await;
         let outcome = stopped.ok_or_else(|| format!("There is no command {id}."))?;

@@ -103,7 +103,7 @@ async fn a_turn_is_found_and_put_back() {
     ];
     assert_eq!(world.names(&report), want);
     assert_eq!(unasked(&report), 3);
-    assert!(report.uncovered.is_empty(), "{:?}", report.uncovered);
+    assert!(watch.uncovered().is_empty(), "{:?}", watch.uncovered());
     let diff = report.changed[0].diff.as_deref().unwrap();
     assert!(diff.contains("-two\n+2\n"), "{diff}");
     // First only said, then done.
@@ -119,6 +119,155 @@ async fn a_turn_is_found_and_put_back() {
     world.undo.undo(&done.turn.unwrap(), None, false);
     assert_eq!((world.get("changed").as_deref(), world.get("gone")), (Some("one\n2\n"), None));
     assert_eq!(world.get("new/folder/file").as_deref(), Some("hello\n"));
+}
+
+// An agent that wants to hide what it does has these ways, and each is listed and put back.
+#[tokio::test]
+async fn nothing_that_matters_hides_from_the_list() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let world = World::new().await;
+    let strange = Path::new(std::ffi::OsStr::from_bytes(b"bad\xff"));
+    let there = [
+        (".git/config", "[core]\n"),
+        (".git/info/exclude", ""),
+        (".git/objects/ab", "data"),
+        (".gitignore", "target/\n.env\n.vscode/\n.cargo/\nnode_modules/\n"),
+        (".env", "KEY=1\n"),
+        ("target/old", "built\n"),
+        ("node_modules/a/b", "package\n"),
+        ("src/deep/a", "a\n"),
+    ];
+    for (name, text) in there {
+        world.put(name, text);
+    }
+    std::fs::write(world.root.join(strange), "old\n").unwrap();
+    let elsewhere = world.root.with_file_name("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("x"), "x\n").unwrap();
+    // Times must be older than the look, as those of what is moved in from elsewhere usually are.
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    let watch = world.watch(1).await;
+    assert_eq!(watch.uncovered(), ["what .gitignore names: node_modules, target"]);
+    for (name, text) in [
+        (".git/hooks/pre-commit", "evil\n"),
+        (".git/config", "[core]\npager = evil\n"),
+        (".git/modules/sub/hooks/post-checkout", "evil\n"),
+        (".git/info/exclude", "hidden-1\n"),
+        (".git/objects/cd", "data"),
+        ("hidden-1", "evil\n"),
+        (".ignore", "*\n"),
+        ("hidden-2", "evil\n"),
+        ("sub/.gitignore", "*\n"),
+        ("sub/hidden-3", "evil\n"),
+        (".gitignore", "*\n"),
+        (".vscode/tasks.json", "evil\n"),
+        (".cargo/config.toml", "evil\n"),
+        (".env", "KEY=2\n"),
+        ("target/new", "built\n"),
+    ] {
+        world.put(name, text);
+    }
+    std::fs::write(world.root.join(strange), "new\n").unwrap();
+    std::fs::rename(world.root.join("src"), world.root.join("lib")).unwrap();
+    std::fs::rename(&elsewhere, world.root.join("moved")).unwrap();
+    std::fs::remove_dir_all(world.root.join("node_modules")).unwrap();
+    let report = watch.after().await.unwrap();
+    let names: Vec<String> = world.names(&report).into_iter().map(|(name, ..)| name).collect();
+    let want = [
+        ".cargo/config.toml",
+        ".env",
+        ".git/config",
+        ".git/hooks/pre-commit",
+        ".git/info/exclude",
+        ".git/modules/sub/hooks/post-checkout",
+        ".gitignore",
+        ".ignore",
+        ".vscode/tasks.json",
+        "bad\u{fffd}",
+        "hidden-1",
+        "hidden-2",
+        "lib/deep/a",
+        "moved/x",
+        "node_modules",
+        "src/deep/a",
+        "sub/.gitignore",
+        "sub/hidden-3",
+    ];
+    assert_eq!(names, want);
+    assert_eq!(unasked(&report), want.len());
+    let done = world.undo.undo("1", None, false);
+    let left: Vec<String> = done.refused.iter().map(|one| one.path.display().to_string()).collect();
+    assert_eq!(left, [world.root.join("node_modules").display().to_string()], "{:?}", done.refused);
+    for (name, text) in there.iter().filter(|(name, _)| !name.starts_with("node_modules")) {
+        assert_eq!(world.get(name).as_deref(), Some(*text), "{name}");
+    }
+    assert_eq!(std::fs::read(world.root.join(strange)).unwrap(), b"old\n");
+    for gone in
+        [".git/hooks/pre-commit", "lib", "moved", "sub", "hidden-1", "hidden-2", ".cargo/config.toml", ".ignore"]
+    {
+        assert!(!world.root.join(gone).exists(), "{gone}");
+    }
+}
+
+#[tokio::test]
+async fn each_awkward_path_stands_alone() {
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    let world = World::new().await;
+    let deep = format!("{}/x", vec!["d".repeat(200); 18].join("/"));
+    let there =
+        ["plain", "to-folder", "to-empty", "to-fifo", "to-link", "line\nbreak", "in-file/a", "in-link/b/c", &deep];
+    for name in there {
+        world.put(name, name);
+    }
+    let path = |name: &str| world.root.join(name);
+    symlink("plain", path("link")).unwrap();
+    symlink("loop-2", path("loop-1")).unwrap();
+    symlink("loop-1", path("loop-2")).unwrap();
+    let fifo = |name: &str| {
+        rustix::fs::mknodat(rustix::fs::CWD, path(name), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    };
+    fifo("fifo");
+    let watch = world.watch(1).await;
+    for name in there {
+        std::fs::remove_file(path(name)).unwrap();
+    }
+    std::fs::create_dir_all(path("to-folder/inside")).unwrap();
+    world.put("to-folder/inside/new", "new");
+    std::fs::create_dir(path("to-empty")).unwrap();
+    fifo("to-fifo");
+    symlink("/etc", path("to-link")).unwrap();
+    std::fs::remove_dir(path("in-file")).unwrap();
+    world.put("in-file", "file");
+    std::fs::remove_dir_all(path("in-link")).unwrap();
+    symlink("/", path("in-link")).unwrap();
+    std::fs::remove_file(path("link")).unwrap();
+    world.put("link", "plain");
+    std::fs::remove_file(path("loop-1")).unwrap();
+    symlink("elsewhere", path("new-link")).unwrap();
+    std::fs::remove_file(path("fifo")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    let report = watch.after().await.unwrap();
+    assert!(report.uncovered.is_empty(), "{report:?}");
+    let done = world.undo.undo("1", None, false);
+    // A FIFO has nothing that could be kept; everything else is as it was.
+    let left: Vec<PathBuf> = done.refused.into_iter().map(|one| one.path).collect();
+    assert_eq!(left, [path("fifo")]);
+    for name in there {
+        assert_eq!(world.get(name).as_deref(), Some(name));
+    }
+    assert_eq!(std::fs::read_link(path("link")).unwrap(), Path::new("plain"));
+    assert_eq!(std::fs::read_link(path("loop-1")).unwrap(), Path::new("loop-2"));
+    for gone in ["new-link", "socket"] {
+        assert!(std::fs::symlink_metadata(path(gone)).is_err(), "{gone}");
+    }
+    // And back again: what an undo takes away can be had again, but for the socket and the FIFO.
+    let done = world.undo.undo(&done.turn.unwrap(), None, false);
+    assert!(std::fs::symlink_metadata(path("to-fifo")).is_ok_and(|meta| !meta.file_type().is_fifo()));
+    assert_eq!(std::fs::read_link(path("new-link")).unwrap(), Path::new("elsewhere"));
+    assert_eq!(std::fs::read_link(path("in-link")).unwrap(), Path::new("/"));
+    assert_eq!(world.get("in-file").as_deref(), Some("file"));
+    let left: Vec<PathBuf> = done.refused.into_iter().map(|one| one.path).collect();
+    assert_eq!(left, [path("to-fifo"), path("socket")]);
 }
 
 #[tokio::test]
@@ -281,7 +430,7 @@ async fn what_is_not_covered_is_said_and_what_is_named_is_covered_all_the_same()
     // Now it is ignored too, and must not seem to be gone.
     world.put(".gitignore", "ignored\ntarget/\nlarge\n");
     let report = watch.after().await.unwrap();
-    assert_eq!(report.uncovered, ["files larger than 0 KiB", "what .gitignore names"]);
+    assert_eq!(watch.uncovered(), ["files larger than 0 KiB", "what .gitignore names: target"]);
     let want = [
         (".gitignore".to_owned(), HowChanged::Modified, HowAsked::Never, true),
         ("ignored".to_owned(), HowChanged::Modified, HowAsked::Asked, true),
@@ -296,7 +445,7 @@ async fn what_is_not_covered_is_said_and_what_is_named_is_covered_all_the_same()
     let watch = world.watch(2).await;
     world.put("zzz", "?");
     let report = watch.after().await.unwrap();
-    assert!(report.uncovered.contains(&"files beyond the first 1".to_owned()), "{:?}", report.uncovered);
+    assert!(watch.uncovered().contains(&"files beyond the first 1".to_owned()), "{:?}", watch.uncovered());
     assert!(report.changed.iter().all(|changed| changed.how != HowChanged::Added));
 }
 
@@ -367,7 +516,7 @@ async fn keys_are_watched_but_never_copied() {
     let report = watch.after().await.unwrap();
     assert_eq!(unasked(&report), 2);
     assert!(report.changed.iter().all(|changed| changed.diff.is_none()), "{report:?}");
-    assert!(report.uncovered.contains(&"the content of folders of keys".to_owned()), "{report:?}");
+    assert!(watch.uncovered().contains(&"the content of folders of keys".to_owned()), "{report:?}");
     // Nothing of it lies anywhere.
     let mut folders = vec![world.journal.path().parent().unwrap().to_owned()];
     while let Some(folder) = folders.pop() {

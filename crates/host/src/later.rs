@@ -91,6 +91,11 @@ pub fn is_on_the_way_to(path: &str) -> bool {
     path.split('/').any(|name| is_guarded(std::mem::replace(&mut around, name), name))
 }
 
+/// Whether names in a folder of this name may be guarded that elsewhere are not.
+pub(crate) fn is_around(folder: &str) -> bool {
+    names().any(|name| name.split_once('/').is_some_and(|(around, _)| around.eq_ignore_ascii_case(folder)))
+}
+
 /// Whether a name in a folder, whose own name is `around`, is one of those that are guarded, in any case of letters.
 pub(crate) fn is_guarded(around: &str, name: &str) -> bool {
     static BY_NAME: LazyLock<HashMap<String, Vec<Option<&str>>>> = LazyLock::new(|| {

@@ -4,12 +4,16 @@
 //! those of the oldest turns are dropped. A record is on disk before the change it is about happens, so it survives
 //! whatever happens next.
 
+mod base;
 mod hunks;
 mod index;
 mod undo;
+mod walk;
 
+pub use base::{Base, Difference, Look};
 pub use hunks::Hunk;
 pub use undo::{Contents, Refused, Undone, Why};
+pub use walk::Limits;
 
 use crate::{
     files::{Files, Found, State},
@@ -212,7 +216,7 @@ impl Snapshots {
         } else {
             let kept = match (change.before, change.content) {
                 (State::Missing, _) => true,
-                (State::File { hash, .. }, Some(content)) => {
+                (State::File { hash, .. } | State::Link { hash, .. }, Some(content)) => {
                     let before: HashSet<_> = index.blobs().into_keys().collect();
                     let fits = index.make_room(at, hash, content.len() as u64, self.limit);
                     dropped |= index.blobs().len() < before.len();
@@ -222,7 +226,7 @@ impl Snapshots {
                         put => put.is_some_and(|put| put.is_ok()),
                     }
                 }
-                (State::File { .. }, None) => false,
+                _ => false,
             };
             index.turns[at].entries.push(Entry {
                 root: Name(change.root),

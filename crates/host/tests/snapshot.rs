@@ -7,11 +7,12 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, SystemTime},
 };
 use tieline_host::{
     files::{Expect, Files, Write},
     roots::Roots,
-    snapshot::{Kind, Snapshots, Undone, Why},
+    snapshot::{Base, Kind, Limits, Snapshots, Undone, Why},
 };
 
 const ANY: Write = Write::expecting(Expect::Any).with_parents();
@@ -299,4 +300,25 @@ fn what_others_wrote_between_two_changes_of_a_turn_is_not_undone() {
     }
     assert_eq!(world.snapshots.undo(&world.files, "c", None, false).restored.len(), 1);
     assert_eq!(world.get("a").as_deref(), Some("first"));
+}
+
+// An agent is started while the folder is still looked at, and may be at work before its files were seen.
+#[test]
+fn what_changes_while_a_folder_is_looked_at_is_a_change() {
+    let world = World::new(1 << 20);
+    for name in ["known", "kept"] {
+        fs::write(world.root.join(name), "old").unwrap();
+    }
+    let take = |began| Base::take(&world.store, &world.root, Vec::new(), Limits::default(), began).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    drop(take(SystemTime::now()));
+    let began = SystemTime::now();
+    // The clock of a file system ticks.
+    std::thread::sleep(Duration::from_millis(20));
+    for name in ["known", "new"] {
+        fs::write(world.root.join(name), "new").unwrap();
+    }
+    let found = take(began).differences();
+    let found: Vec<_> = found.iter().map(|one| (one.name.to_str().unwrap(), one.old.as_deref())).collect();
+    assert_eq!(found, [("known", Some(&b"old"[..])), ("new", None)]);
 }

@@ -82,7 +82,11 @@ impl JournalWriter {
                 undo.watch(turn, scanning, &self.conversation).await
             };
             match watched.await {
-                Ok(watch) => self.watch = Some(Arc::new(watch)),
+                Ok(watch) => {
+                    // Before anything is done: what is not kept can't be had again.
+                    self.tell_uncovered(&watch.uncovered());
+                    self.watch = Some(Arc::new(watch));
+                }
                 Err(error) => self.notes.warn(format!("changes of files are not watched: {error}")),
             }
         }
@@ -146,9 +150,7 @@ impl JournalWriter {
                 return None;
             }
         };
-        for uncovered in report.uncovered.iter().take(3) {
-            self.notes.warn(format!("not watched for changes: {uncovered}"));
-        }
+        self.tell_uncovered(&report.uncovered);
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.meanwhile.is_empty()) {
             let names =
                 report.meanwhile.iter().map(|path| shown(path.strip_prefix(&recording.entry().cwd).unwrap_or(path)));
@@ -171,6 +173,12 @@ impl JournalWriter {
         }
         let changed = report.changed.into_iter();
         Some(changed.map(|file| Changed { path: file.path, told: file.asked != HowAsked::Never }).collect())
+    }
+
+    fn tell_uncovered(&self, uncovered: &[String]) {
+        if !uncovered.is_empty() {
+            self.notes.warn(format!("not watched for changes: {}", uncovered.join("; ")));
+        }
     }
 
     /// Ends the turn and lets the session go.

@@ -4,26 +4,23 @@
 //! it they are looked at again, and what is different is the turn's doing ([`Watch::after`]). What is not covered (large
 //! files, what `.gitignore` names, more than fits the limits) is said.
 
-mod base;
 mod text;
-mod walk;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Hunk, Undone, Why, is_undo};
-pub use walk::Limits;
+pub use tieline_host::snapshot::{Hunk, Limits, Undone, Why, is_undo};
 pub use watch::{Report, Watch};
 
 use crate::journal::{Entry, HowChanged, Journal};
 use crate::live::Conversation;
-use base::Base;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use tieline_host::files::{Files, State};
 use tieline_host::roots::{Root, Roots};
-use tieline_host::snapshot::{self, Contents, Refused, Snapshots};
+use tieline_host::snapshot::{self, Base, Contents, Refused, Snapshots};
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
@@ -59,6 +56,7 @@ pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, ours: &
     let state = state(journal);
     let skip: Vec<PathBuf> = std::iter::once(state.clone()).chain(ours.iter().map(|path| watch::real(path))).collect();
     let roots: Vec<PathBuf> = roots.into_iter().collect();
+    let began = SystemTime::now();
     Scanning(tokio::task::spawn_blocking(move || {
         let mut looked = Looked::default();
         for (at, root) in roots.iter().enumerate() {
@@ -66,7 +64,7 @@ pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, ours: &
             if roots.iter().any(inside) || roots[..at].contains(root) {
                 continue;
             }
-            match Base::take(&state, root, skip.clone(), limits) {
+            match Base::take(&state, root, skip.clone(), limits, began) {
                 Ok(base) => looked.bases.push(base),
                 Err(error) => looked.uncovered.push(format!("{}: {error}", tieline_host::roots::shown(root))),
             }
@@ -144,7 +142,11 @@ impl Undo {
     /// number.
     pub async fn settle(&self) -> Result<Option<(u64, Report)>, Error> {
         match self.left_open().await? {
-            Some((turn, watch)) => Ok(Some((turn, watch.after().await?))),
+            Some((turn, watch)) => {
+                let mut report = watch.after().await?;
+                report.uncovered.extend(watch.uncovered());
+                Ok(Some((turn, report)))
+            }
             None => Ok(None),
         }
     }

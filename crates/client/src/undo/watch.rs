@@ -1,7 +1,5 @@
 //! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
 
-use super::base::{self, Base, Difference};
-use super::walk::Facts;
 use super::{Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked};
 use crate::live::Conversation;
@@ -17,7 +15,7 @@ use tieline::schema::{
 };
 use tieline_host::files::State;
 use tieline_host::roots::shown;
-use tieline_host::snapshot::{Kind, Made, Recorder};
+use tieline_host::snapshot::{Base, Difference, Kind, Look, Made, Recorder};
 use tokio::task::spawn_blocking;
 
 /// How many changed files of one turn are kept.
@@ -34,7 +32,7 @@ pub struct Report {
     pub changed: Vec<Changed>,
     /// Files that changed meanwhile, but not through the turn: by hand while a question stood, or by another session.
     pub meanwhile: Vec<PathBuf>,
-    /// What was not looked at, in words.
+    /// What can't be undone although it was looked at, in words.
     pub uncovered: Vec<String>,
 }
 
@@ -98,6 +96,12 @@ impl Watch {
                 announced: Mutex::new(announced),
             }),
         }
+    }
+
+    /// What is not looked at, and can't be undone, in words.
+    pub fn uncovered(&self) -> Vec<String> {
+        let bases = self.inner.bases.iter().flat_map(|base| base.uncovered.iter());
+        self.inner.uncovered.iter().chain(bases).cloned().collect()
     }
 
     /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
@@ -236,8 +240,7 @@ impl Inner {
 
     /// Remembers one file that no look covers.
     fn guard(&self, path: &Path) {
-        let covered =
-            |base: &Base| path.strip_prefix(&base.root).ok().and_then(Path::to_str).is_some_and(|name| base.has(name));
+        let covered = |base: &Base| path.strip_prefix(&base.root).is_ok_and(|name| base.has(name));
         if self.bases.iter().any(covered) || self.told().guarded.contains(path) {
             return;
         }
@@ -250,18 +253,14 @@ impl Inner {
     }
 
     /// Notes what changed since `before`, a look at each folder, while the agent waited.
-    fn meanwhile(&self, before: &[BTreeMap<String, Facts>]) {
+    fn meanwhile(&self, before: &[Look]) {
         for (base, before) in self.bases.iter().zip(before) {
-            let now = base.look();
-            let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-            for name in names.into_iter().filter(|name| before.get(*name) != now.get(*name)) {
+            for (name, left, content, was_untouched) in base.between(before, &base.look()) {
                 let path = base.root.join(name);
-                let content = now.get(name).and_then(|_| base.read(name));
-                let left = (base::state(now.get(name).copied(), content.as_deref(), base::IS), content);
                 let mut told = self.told();
-                let untouched = base.is_as_before(name, before.get(name)) || told.meanwhile.contains_key(&path);
+                let untouched = was_untouched || told.meanwhile.contains_key(&path);
                 if untouched && !told.asked.contains(&path) {
-                    told.meanwhile.insert(path, left);
+                    told.meanwhile.insert(path, (left, content));
                 } else {
                     told.mixed.insert(path);
                 }
@@ -297,12 +296,11 @@ impl Inner {
     }
 
     fn after(&self) -> Result<Report, Error> {
-        let mut report = Report { uncovered: self.uncovered.clone(), ..Report::default() };
+        let mut report = Report::default();
         let asked = self.asked();
         let undone = self.recorder.undone();
         let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
-            report.uncovered.extend(base.uncovered.iter().cloned());
             let found = self.differences(base, &asked, &mut report.meanwhile);
             let remembered = self.remember(base, &found);
             if let Err(error) = &remembered {
@@ -371,7 +369,7 @@ impl Inner {
         let mixed = self.told().mixed.clone();
         let made = found.iter().take(MAX_CHANGED_FILES).map(|one| Made {
             root: base.root.clone(),
-            path: PathBuf::from(&one.name),
+            path: one.name.clone(),
             before: one.before,
             content: one.old.as_deref(),
             after: one.after,

@@ -4,13 +4,13 @@ use super::{Expect, Files, Hash, State, Version, open_regular, read_file, temp::
 use crate::roots::{Dir, Error, Place, Result};
 use crate::snapshot::Made;
 use rustix::{
-    fs::{AtFlags, Mode, mkdirat, unlinkat},
+    fs::{AtFlags, Mode, mkdirat, readlinkat, symlinkat, unlinkat},
     io::Errno,
 };
 use std::{
     ffi::OsStr,
     fs::{File, Metadata},
-    os::unix::fs::MetadataExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::PathBuf,
 };
 
@@ -63,6 +63,29 @@ impl Files {
         }
     }
 
+    /// Removes a link or something else that is no file and no folder.
+    pub(crate) fn remove_other(&self, place: &Place, expect: State) -> Result<()> {
+        let (now, target) = look_at_other(place)?;
+        if !now.same_content(&expect) {
+            return Err(Error::Changed(place.real_path()));
+        }
+        self.tell(Made { before: now, content: target.as_deref(), ..Made::at(place, None, State::Missing) })?;
+        let (parent, name) = place.parent()?;
+        let dir = parent.open_dir()?;
+        unlinkat(dir.handle(), name, AtFlags::empty()).map_err(|error| place.error("deleting", error))?;
+        sync(&dir, place)
+    }
+
+    /// Makes a link where nothing is, and missing directories.
+    pub(crate) fn link(&self, place: &Place, target: &[u8]) -> Result<()> {
+        let (parent, name) = place.parent()?;
+        let (dir, directories) = ensure_dir(&parent)?;
+        let after = State::Link { hash: Hash::of(target), size: target.len() as u64 };
+        self.tell(Made { directories: &directories, ..Made::at(place, None, after) })?;
+        symlinkat(OsStr::from_bytes(target), dir.handle(), name).map_err(|error| place.error("writing", error))?;
+        sync(&dir, place)
+    }
+
     /// Deletes a regular file.
     pub fn delete(&self, place: &Place, expect: Expect) -> Result<()> {
         let (parent, name) = place.parent()?;
@@ -111,6 +134,19 @@ impl Files {
         let dir = parent.open_dir()?;
         unlinkat(dir.handle(), name, AtFlags::REMOVEDIR).map_err(|error| place.error("removing", error))?;
         sync(&dir, place)
+    }
+}
+
+/// What is at a place where no file and no folder is: a link, with where it leads, or something else.
+pub(crate) fn look_at_other(place: &Place) -> Result<(State, Option<Vec<u8>>)> {
+    let (parent, name) = place.parent()?;
+    match readlinkat(parent.open_through()?.handle(), name, Vec::new()) {
+        Ok(target) => {
+            let target = target.into_bytes();
+            Ok((State::Link { hash: Hash::of(&target), size: target.len() as u64 }, Some(target)))
+        }
+        Err(Errno::INVAL) => Ok((State::Other, None)),
+        Err(error) => Err(place.error("looking up", error)),
     }
 }
 

@@ -78,14 +78,24 @@ pub enum State {
         /// Its permission bits.
         mode: u32,
     },
+    /// A symbolic link. Its content is where it leads.
+    Link {
+        /// The hash of that.
+        hash: Hash,
+        /// How many bytes it has.
+        size: u64,
+    },
+    /// Something else, of which nothing can be kept: a FIFO, a socket, a device, a folder that was not looked into.
+    Other,
 }
 
 impl State {
-    /// Whether both are nothing, or files with the same content.
+    /// Whether both are nothing, or the same kind of thing with the same content.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Missing, Self::Missing) => true,
-            (Self::File { hash, .. }, Self::File { hash: other, .. }) => hash == other,
+            (Self::Missing, Self::Missing) | (Self::Other, Self::Other) => true,
+            (Self::File { hash, .. }, Self::File { hash: other, .. })
+            | (Self::Link { hash, .. }, Self::Link { hash: other, .. }) => hash == other,
             _ => false,
         }
     }

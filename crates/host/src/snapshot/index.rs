@@ -7,6 +7,7 @@ use crate::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
+    borrow::Borrow,
     collections::{HashMap, HashSet},
     ffi::OsString,
     fs::{self, DirBuilder, File},
@@ -73,7 +74,7 @@ impl Entry {
 
     fn blob(&self) -> Option<(Hash, u64)> {
         match self.before {
-            State::File { hash, size, .. } if self.kept => Some((hash, size)),
+            State::File { hash, size, .. } | State::Link { hash, size } if self.kept => Some((hash, size)),
             _ => None,
         }
     }
@@ -225,8 +226,14 @@ impl Disk {
 }
 
 /// A path in the index: text where it is text, otherwise its bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name(pub(super) PathBuf);
+
+impl Borrow<Path> for Name {
+    fn borrow(&self) -> &Path {
+        &self.0
+    }
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]

@@ -7,7 +7,7 @@ use super::{
     place_of,
 };
 use crate::{
-    files::{Expect, Files, Found, State, Version, Write},
+    files::{Expect, Files, Found, State, Version, Write, look_at_other},
     roots::{Error, Place, shown},
 };
 use std::{
@@ -57,7 +57,9 @@ impl Why {
         match self {
             Self::NotRecorded => format!("{path} was not changed in that turn"),
             Self::ChangedSince => format!("{path} changed again since that turn"),
-            Self::NotKept => format!("the old content of {path} was not kept: it was too large, or there was no room"),
+            Self::NotKept => {
+                format!("the old content of {path} was not kept: it was ignored, too large, or there was no room")
+            }
             Self::NoSuchHunk => format!("{path} no longer has that change"),
             Self::Failed(error) => error.to_string(),
         }
@@ -79,6 +81,7 @@ pub type Contents = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// A file that may be put back: where it is, what is there now, what was there before.
 struct Seen {
     place: Place,
+    now: State,
     version: Option<Version>,
     content: Vec<u8>,
 }
@@ -206,8 +209,12 @@ impl Snapshots {
     /// Where a file is and which version of it, if it may be put back; no place if it is as it was.
     fn look_at(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
         let place = place_of(files, &entry.full_path())?;
-        let found = files.look(&place)?;
-        let now = Found::state_of(found.as_ref());
+        let (now, version) = match files.look(&place) {
+            // A folder is nothing that was kept; one that is not empty will be in the way of a file.
+            Err(Error::IsDirectory(_)) => (State::Missing, None),
+            Err(Error::NotRegular { .. }) => (look_at_other(&place)?.0, None),
+            found => found.map(|found| (Found::state_of(found.as_ref()), found.map(|found| found.version)))?,
+        };
         if entry.before.same_content(&now) {
             return Ok(None);
         }
@@ -215,14 +222,22 @@ impl Snapshots {
             return Err(Why::ChangedSince);
         }
         let content = self.before(entry)?.unwrap_or_default();
-        Ok(Some(Seen { place, version: found.map(|found| found.version), content }))
+        Ok(Some(Seen { place, now, version, content }))
     }
 
     fn restore(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<(), Why> {
-        let Some(Seen { place, version, content }) = self.look_at(files, entry, force)? else { return Ok(()) };
+        let Some(Seen { place, now, version, content }) = self.look_at(files, entry, force)? else { return Ok(()) };
+        match now {
+            State::Link { .. } | State::Other => files.remove_other(&place, now)?,
+            State::File { .. } if !matches!(entry.before, State::File { .. }) => {
+                files.delete(&place, expect(version))?;
+            }
+            // Only one that is empty goes.
+            State::Missing => _ = files.remove_empty_dir(&place),
+            State::File { .. } => {}
+        }
         match entry.before {
             State::Missing => {
-                files.delete(&place, expect(version))?;
                 for made in entry.directories.iter().rev() {
                     // Those that aren't empty stay.
                     if let Ok(place) = place_of(files, &entry.root.0.join(&made.0)) {
@@ -233,6 +248,8 @@ impl Snapshots {
             State::File { mode, .. } => {
                 files.write(&place, &content, &how(version, Some(mode)))?;
             }
+            State::Link { .. } => files.link(&place, &content)?,
+            State::Other => return Err(Why::NotKept),
         }
         Ok(())
     }
@@ -259,13 +276,19 @@ impl Snapshots {
     fn before(&self, entry: &Entry) -> std::result::Result<Option<Vec<u8>>, Why> {
         match entry.before {
             State::Missing => Ok(None),
-            State::File { hash, .. } => self.disk.get(hash).filter(|_| entry.kept).map(Some).ok_or(Why::NotKept),
+            State::Other => Err(Why::NotKept),
+            State::File { hash, .. } | State::Link { hash, .. } => {
+                self.disk.get(hash).filter(|_| entry.kept).map(Some).ok_or(Why::NotKept)
+            }
         }
     }
 
     /// What is known of a file in a turn, where it is, and what is there now.
     fn find(&self, files: &Files, turn: &str, path: &Path) -> std::result::Result<(Entry, Place, Option<Found>), Why> {
         let entry = self.lock().entry(turn, path).cloned().ok_or(Why::NotRecorded)?;
+        if let State::Link { .. } | State::Other = entry.before {
+            return Err(Error::NotRegular { path: entry.full_path(), kind: "a link or a special file" }.into());
+        }
         let place = place_of(files, &entry.full_path())?;
         let found = files.look(&place)?;
         Ok((entry, place, found))

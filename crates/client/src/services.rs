@@ -281,6 +281,7 @@ impl Handler for Services {
         if !self.inner.offers.terminal {
             return Err(Error::method_not_found(METHOD));
         }
+        terminal::check(&request.env)?;
         let (session, digest) = (request.session_id.clone(), digest(&request));
         let files = self.files_of(&session);
         let cwd = request.cwd.clone();

@@ -2,7 +2,7 @@
 
 mod shell;
 
-pub(crate) use shell::Line;
+pub(crate) use shell::{Line, check};
 use tieline::rpc::sync::Lock;
 
 use std::collections::{HashMap, VecDeque};
@@ -129,12 +129,6 @@ impl Terminals {
         command = command.pass(&self.settings.pass).tty(self.settings.size).keep(limit).grace(GRACE);
         command = command.env("TERM", &self.settings.name);
         for variable in &request.env {
-            if variable.name.is_empty() || variable.name.contains(['=', '\0']) || variable.value.contains('\0') {
-                return Err(Error::invalid_params(format!(
-                    "`{}` is no name of a variable",
-                    variable.name.escape_debug()
-                )));
-            }
             command = command.env(&variable.name, &variable.value);
         }
         let running = command.start().await.map_err(|error| refused(&error.to_string()))?;

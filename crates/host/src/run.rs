@@ -23,6 +23,7 @@ pub use environment::{base_environment, is_secret};
 pub use tieline_process::{Outcome, Output, Running, Size, Status, Stopped, View};
 
 use crate::sandbox::Policy;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -179,16 +180,13 @@ impl Request {
 
     fn setup(&self) -> io::Result<Setup> {
         let sandbox = self.policy.sandbox()?;
-        let mut env = environment::allowed(std::env::vars_os(), &self.pass);
+        let mut env: BTreeMap<_, _> = environment::allowed(std::env::vars_os(), &self.pass).into_iter().collect();
         let temp = sandbox.as_ref().and_then(|sandbox| sandbox.temps().into_iter().next());
         let temp = temp.map(|temp| (OsString::from("TMPDIR"), temp.into()));
-        for (name, value) in temp.into_iter().chain(self.set.iter().cloned()) {
-            env.retain(|(other, _)| *other != name);
-            env.push((name, value));
-        }
+        env.extend(temp.into_iter().chain(self.set.iter().cloned()));
         Ok(Setup {
             words: self.words.clone(),
-            env,
+            env: env.into_iter().collect(),
             folder: std::path::absolute(&self.folder)?,
             limits: [self.limits.processes, self.limits.file, self.limits.memory].map(Option::unwrap_or_default),
             session: true,

@@ -12,9 +12,9 @@ use tieline_host::roots;
 /// So many are kept; older ones are forgotten, and asked again.
 const MAX_GRANTS: usize = 256;
 /// So many bytes of files are held against what one question says of them; what is beyond is not compared.
-const MAX_COMPARED_BYTES: usize = 64 << 20;
-/// A file that can't be read counts as so many: all of them may be looked at before that is known.
-const UNREADABLE_BYTES: usize = 16 << 20;
+const MAX_COMPARED_BYTES: usize = 16 << 20;
+/// A file that can't be read counts as so many: it may be long.
+const UNREADABLE_BYTES: usize = 4 << 20;
 
 /// A change that a person was shown.
 #[derive(Debug, Clone)]

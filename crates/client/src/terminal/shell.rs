@@ -3,9 +3,13 @@
 use std::ffi::OsStr;
 use std::path::Path;
 use tieline::schema::{CreateTerminalRequest, EnvVariable};
+use tieline::{Error, Result};
 use tieline_host::files::Hash;
 use tieline_host::rules::CommandLine;
 use tieline_host::run::is_secret;
+
+/// So many variables can be set for one command.
+const MAX_VARIABLES: usize = 1000;
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +40,31 @@ impl Line {
         if env.is_empty() {
             return line;
         }
-        let set = |EnvVariable { name, value, .. }: &EnvVariable| {
+        let set = env.iter().map(|EnvVariable { name, value, .. }| {
             // A secret is told apart, but not told.
             let value =
                 if is_secret(OsStr::new(name)) { Hash::of(value.as_bytes()).to_string() } else { value.clone() };
-            format!("{name}='{}' ", value.replace('\'', "'\\''"))
-        };
-        CommandLine::parse(&format!("{}{}", env.iter().map(set).collect::<String>(), line.text()))
+            format!("{name}='{}'", value.replace('\'', "'\\''"))
+        });
+        line.with_variables(&set.collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Whether these variables can be set, and be shown as what they are.
+pub(crate) fn check(env: &[EnvVariable]) -> Result<()> {
+    if env.len() > MAX_VARIABLES {
+        return Err(Error::invalid_params(format!("more than {MAX_VARIABLES} variables")));
+    }
+    let named = |name: &str| {
+        !name.starts_with(|c: char| c.is_ascii_digit())
+            && !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    match env.iter().position(|one| !named(&one.name) || one.value.contains('\0')) {
+        Some(at) => {
+            Err(Error::invalid_params(format!("`env[{at}]` is no variable: [A-Za-z_][A-Za-z0-9_]* and a text")))
+        }
+        None => Ok(()),
     }
 }
 

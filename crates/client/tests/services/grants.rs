@@ -163,14 +163,14 @@ fn what_cannot_be_compared_is_said_and_not_granted() {
     });
     // More than can be compared: what is beyond is shown as it is, and asked again.
     with_yes(async |project, scene, person| {
-        let big = "x".repeat(15 << 20);
+        let big = "x".repeat(5 << 20);
         let paths: Vec<String> = (0..6).map(|at| project.file(&format!("big{at}"), &big)).collect();
         let contents: Vec<Value> =
             paths.iter().map(|path| json!({"path": path, "oldText": "x", "newText": "y"})).collect();
         ask(project, scene, json!(contents)).await;
         let question = person.asked.lock().unwrap().pop().unwrap();
         let bytes: usize = question.changes.iter().filter_map(|diff| diff.texts()).map(|texts| texts.new.len()).sum();
-        assert!(bytes < 80 << 20, "{bytes}");
+        assert!(bytes < 22 << 20, "{bytes}");
         assert!(question.hints.iter().any(|hint| hint.contains("can't be shown")), "{:?}", question.hints);
     });
 }

@@ -18,6 +18,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("v1_perm_07_v2_perm_07_what_was_said_before_counts", v1_perm_07_v2_perm_07_what_was_said_before_counts),
     ("too_much_to_look_at_is_asked", too_much_to_look_at_is_asked),
     ("one_engine_for_files_and_terminals", one_engine_for_files_and_terminals),
+    ("variables_are_judged_as_what_they_are", variables_are_judged_as_what_they_are),
     ("always_is_remembered_and_settles_the_next", always_is_remembered_and_settles_the_next),
     ("questions_come_one_at_a_time", questions_come_one_at_a_time),
     ("records_tell_who_when_and_what", records_tell_who_when_and_what),
@@ -372,9 +373,7 @@ fn one_engine_for_files_and_terminals() {
             denied(scene, "terminal/create", json!({"command": "true; true $(x)"}), "nobody").await;
             // A shell is one by its place, not by its name; and variables can make another command of one.
             denied(scene, "terminal/create", json!({"command": "./sh", "args": ["-c", "true"]}), "nobody").await;
-            for (name, value) in
-                [("PATH", "."), ("LD_PRELOAD", "./x.so"), ("BASH_FUNC_true%%", "() { x; }"), ("A", "'")]
-            {
+            for (name, value) in [("PATH", "."), ("LD_PRELOAD", "./x.so"), ("A", "'")] {
                 let env = json!([{"name": name, "value": value}]);
                 denied(scene, "terminal/create", json!({"command": "true", "env": env}), "nobody").await;
             }
@@ -383,6 +382,79 @@ fn one_engine_for_files_and_terminals() {
             scene.result("fs/write_text_file", json!({"path": project.path("free"), "content": ""})).await;
         },
     );
+}
+
+/// A variable is no part of the words that rules look at, but it can change what they mean.
+fn variables_are_judged_as_what_they_are() {
+    let rules = "allow = [\"run git *\", \"run true *\", \"run *\"]\ndeny = [\"run rm *\"]";
+    for preset in [Preset::AllowReads, Preset::AllowAll] {
+        let log = Arc::new(Log::default());
+        let observer = log.clone();
+        in_version_1(
+            |services| services.engine(Engine::new(preset, Config::parse(rules).unwrap())).observer(observer),
+            async |project, scene| {
+                project.file("keep", "");
+                let create = |command: &str, args: &[&str], env: Value| json!({"sessionId": "s", "command": command, "args": args, "env": env});
+                let variable = |name: &str, value: &str| json!([{"name": name, "value": value}]);
+                // What is no name could pose as a command, a comment, an end of the line.
+                for name in [
+                    "git status ",
+                    "true #",
+                    "true;",
+                    "A B",
+                    "A\n",
+                    "",
+                    "1A",
+                    "A=B",
+                    "A=b rm",
+                    "\u{c4}",
+                    "BASH_FUNC_true%%",
+                    "A\0",
+                ] {
+                    for command in ["touch", "rm"] {
+                        let answer =
+                            scene.wire.call("terminal/create", create(command, &["keep"], variable(name, "x"))).await;
+                        assert_eq!(answer["error"]["code"], -32602, "{name:?}: {answer}");
+                        assert!(!answer.to_string().contains("BASH_FUNC"), "input is not repeated: {answer}");
+                    }
+                }
+                assert_eq!(log.decisions().len(), 0, "nothing of it was judged");
+                for (name, value) in [
+                    ("A", "x"),
+                    ("A", "'; true; '"),
+                    ("A", "#"),
+                    ("PATH", "."),
+                    ("GIT_SSH_COMMAND", "x"),
+                    ("NODE_OPTIONS", "-r ./x"),
+                    ("BASH_ENV", "x"),
+                ] {
+                    // What is forbidden stays so behind any variable, as words and as a line.
+                    for (command, args) in [("rm", &["keep"][..]), ("rm keep", &[]), ("true && rm keep", &[])] {
+                        scene.wire.call("terminal/create", create(command, args, variable(name, value))).await;
+                        assert_eq!(log.last().by, By::Rule("deny run rm *".into()), "{name} {value:?} {command}");
+                    }
+                    // No rule for words allows it, and no preset where a rule holds commands back.
+                    scene.wire.call("terminal/create", create("git", &["status"], variable(name, value))).await;
+                    assert_eq!(
+                        (log.last().ruling, log.last().by),
+                        (Ruling::Refused, By::Decider("nobody".into())),
+                        "{name}"
+                    );
+                }
+                // What is shown is what a shell would make of it.
+                scene.wire.call("terminal/create", create("git status; git log", &[], variable("A", "it's"))).await;
+                assert_eq!(log.last().facts[0], "run export A='it'\\''s'; git status; git log");
+                scene.wire.call("terminal/create", create("git", &["status"], variable("A", "b"))).await;
+                assert_eq!(log.last().facts[0], "run A='b' git status");
+                // They are many.
+                let many = |count: usize| {
+                    Value::Array((0..count).map(|at| json!({"name": format!("A{at}"), "value": "x"})).collect())
+                };
+                let answer = scene.wire.call("terminal/create", create("true", &[], many(80_000))).await;
+                assert_eq!(answer["error"]["code"], -32602, "{answer}");
+            },
+        );
+    }
 }
 
 fn always_is_remembered_and_settles_the_next() {

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from strict import Strict
 
 if "AGENT_BEHAVIOUR" in os.environ and len(sys.argv) < 3:
     sys.argv[1:1] = [os.environ["AGENT_BEHAVIOUR"], os.environ["AGENT_DIALECT"], *json.loads(os.environ["AGENT_WORDS"])]
@@ -20,6 +21,7 @@ LOG = open(os.environ["AGENT_LOG"], "a") if "AGENT_LOG" in os.environ else None
 SESSION = os.environ.get("AGENT_SESSION", "s1")
 FRAMED = "--framed" in ARGUMENTS
 OUT, IN = sys.stdout.buffer, sys.stdin.buffer
+STRICT = Strict(DIALECT)
 # The agent's own requests: their ids start at 0 and overlap the client's.
 state = {"next": 0, "cancelled": False, "early": [], "sessions": 0}
 
@@ -27,6 +29,10 @@ state = {"next": 0, "cancelled": False, "early": [], "sessions": 0}
 def write(line):
     if isinstance(line, str):
         line = line.encode()
+    try:
+        STRICT.sent(json.loads(line))
+    except ValueError:
+        pass
     if FRAMED:
         OUT.write(b"Content-Length: %d\r\n\r\n" % len(line) + line)
     else:
@@ -67,6 +73,7 @@ def read():
                 continue
             message = json.loads(line)
         log(message)
+        STRICT.came(message)
         if message.get("method") == "session/cancel":
             state["cancelled"] = True
         return message

@@ -27,9 +27,11 @@ for line in sys.stdin:
         send({"method": "session/update", "params": {"sessionId": "s", "update": update}})
         send({"id": "ask", "method": "session/request_permission", "params": {"sessionId": "s", "toolCall": call, "options": options}})
     elif number == "ask":
-        with open(os.path.join(where, name), "a", encoding="utf-8") as file:
-            file.write("agent\n")
-        update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"}
+        allowed = message["result"]["outcome"].get("optionId") == "yes"
+        if allowed:
+            with open(os.path.join(where, name), "a", encoding="utf-8") as file:
+                file.write("agent\n")
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" if allowed else "failed"}
         send({"method": "session/update", "params": {"sessionId": "s", "update": update}})
         send({"id": prompt, "result": {"stopReason": "end_turn"}})
     elif number is not None and method:

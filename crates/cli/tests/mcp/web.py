@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 TOOLS = ["count", "forget"]
 SEEN = {"GET": 0, "initialize": 0}
-SESSION = {"id": 0}
+SESSION = {"id": 0, "version": None}
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -27,7 +27,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def is_known(self):
-        return self.headers.get("Mcp-Session-Id") == str(SESSION["id"])
+        # The version that was agreed on goes with every request, as the protocol wants it.
+        agreed = self.headers.get("MCP-Protocol-Version") == SESSION["version"]
+        return agreed and self.headers.get("Mcp-Session-Id") == str(SESSION["id"])
 
     def do_DELETE(self):
         self.answer(200, "")
@@ -52,13 +54,18 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         number, method = message.get("id"), message.get("method")
+        accepts = self.headers.get("Accept", "")
+        if "application/json" not in accepts or "text/event-stream" not in accepts:
+            return self.answer(406, "Not Acceptable", "text/plain")
+        if self.headers.get("Content-Type", "").split(";")[0] != "application/json":
+            return self.answer(415, "Unsupported Media Type", "text/plain")
         if number is None:
             return self.answer(202, "")
         if method == "initialize":
             SEEN["initialize"] += 1
             SESSION["id"] += 1
             info = {"name": "web", "version": "1"}
-            version = message["params"]["protocolVersion"]
+            version = SESSION["version"] = message["params"]["protocolVersion"]
             capabilities = {"tools": {"listChanged": True}}
             result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
         elif not self.is_known():

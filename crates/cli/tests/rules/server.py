@@ -1,4 +1,4 @@
-"""An MCP server whose tools do what their arguments say: see `call`."""
+"""An MCP server whose tools do what their arguments say: see `call`. As strict as real ones: what comes too early or twice ends it."""
 
 import json
 import sys
@@ -49,20 +49,34 @@ def call(number, name, arguments):
     send({"id": number, "result": result})
 
 
+state = "new"
 for line in sys.stdin:
     message = json.loads(line)
     number, method, params = message.get("id"), message.get("method"), message.get("params") or {}
-    if method == "initialize":
+    early = method not in ("initialize", "ping", None) and state == "new"
+    unready = method in ("tools/list", "tools/call") and state != "ready"
+    if message.get("jsonrpc") != "2.0" or early or unready or (method == "initialize" and state != "new"):
+        sys.exit(f"strict server: {method} in state {state}")
+    if method == "notifications/initialized":
+        state = "ready"
+    elif method == "initialize":
+        state = "greeted"
+        if not {"protocolVersion", "capabilities", "clientInfo"} <= params.keys():
+            sys.exit(f"strict server: initialize with {list(params)}")
         about = {"name": "scripted", "version": "1"}
         hello = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": about}
         send({"id": number, "result": hello})
     elif method == "tools/list":
         tools = [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]
         send({"id": number, "result": {"tools": tools}})
+    elif method == "tools/call" and params.get("name") not in TOOLS:
+        send({"id": number, "error": {"code": -32602, "message": f"Unknown tool: {params.get('name')}"}})
     elif method == "tools/call":
         work = (number, params["name"], params.get("arguments") or {})
         threading.Thread(target=call, args=work, daemon=True).start()
     elif method is None:
+        if not isinstance(number, str) or ("result" in message) == ("error" in message):
+            sys.exit(f"strict server: an answer to nothing: {line}")
         with CAME:
             ANSWERS[number] = message
             CAME.notify_all()

@@ -10,6 +10,7 @@ mod address;
 mod config;
 mod engine;
 mod glob;
+mod held;
 mod hidden;
 mod learned;
 mod preset;
@@ -165,7 +166,7 @@ fn allowing<'a>(rules: &[&'a Rule], action: &Action) -> Option<Vec<&'a Rule>> {
         return Some(vec![rule]);
     }
     let Action::Execute { command, .. } = action else { return None };
-    if command.complex().is_some() || command.words().is_empty() {
+    if command.unread().is_some() || command.words().is_empty() {
         return None;
     }
     let mut found: Vec<&Rule> = Vec::new();

@@ -210,6 +210,20 @@ fn commands() {
         ("run ls 'src/*.rs'", "ls src/*.rs", false),
         ("run ls src/*.rs", "ls src/a.rs", false),
         ("run *", "anything at all", true),
+        // What a rule itself says may run or write, but not what its `*` stands for.
+        ("run git log *", "git log --oneline -p", true),
+        ("run git log *", "git log --output=x", false),
+        ("run git log --output=x", "git log --output=x", true),
+        ("run make -C sub *", "make -C sub test -j4", true),
+        ("run make -C sub *", "make -C sub -f x", false),
+        ("run git grep *", "git grep -O id", false),
+        ("run git -C x *", "git -C x log", true),
+        ("run git -C x *", "git -C x -c a=b log", false),
+        ("run git config *", "git config core.pager id", false),
+        ("run sudo apt update", "sudo apt update", true),
+        ("run sudo *", "sudo apt update", false),
+        ("run npm test *", "npm test --script-shell=x", false),
+        ("run sed -n 5p *", "sed -n 5p x", true),
         ("run-exactly a > b", "a > b", true),
         ("run-exactly a > b", " a > b\n", true),
         ("run-exactly a > b", "a  > b", false),
@@ -237,16 +251,102 @@ fn commands() {
         ("run git push", "if x; then git push; fi", true),
         ("run git push", "echo git push", false),
         ("run rm *", "find . -exec rm {} +", true),
+        ("run sudo *", "sudo -u x id", true),
+        ("run sudo *", "cd x && sudo id", true),
+        ("run curl -o *", "curl -so x y", true),
+        ("run git -c *", "git -C x -c a=b log", true),
         ("run *", "anything", true),
         ("run *", "$x", true),
     ] {
         assert_eq!(denies(rule, &run(line)), expect, "{rule:?} {line:?}");
     }
+    assert!(denies("run-exactly a > b", &run("a   >  b")));
     let words = |words: &[&str]| Action::Execute { command: CommandLine::from_words(words), sandboxed: false };
     assert!(allows("run echo '$(x)'", &words(&["echo", "$(x)"])));
     assert!(allows("run echo *", &words(&["echo", "$(x) > y"])));
     assert!(!allows("run *", &words(&["sh", "-c", "x"])));
     assert!(!allows("run *", &words(&["x", "\u{202e}"])));
+}
+
+#[test]
+fn a_rule_that_holds_back_is_not_passed_by_other_words_for_the_same() {
+    for (rule, lines) in [
+        (
+            "run git push *",
+            &[
+                "git -C . push",
+                "git --no-pager push origin",
+                "git -c a=b push",
+                "git --git-dir .git --work-tree=. push",
+                "git -C push push",
+                "git --namespace x -C y -p push",
+                "/usr/bin/git -C . 'pu'sh",
+                "git pus?",
+                "git p* x",
+                "env X=1 git -C . push",
+                "X=1 git -C . push",
+                "command git --no-pager push",
+                "nice -n 5 git -C . push",
+                "timeout 5 git -C . push",
+                "sudo -u me git -C . push",
+                "/usr/lib/git-core/git-push origin",
+                "git >x push",
+                "git x<y push",
+                "cd x && git -C y push",
+                "sh -c 'git -C . push'",
+                "python3 -c \"import os; os.system('git -C . push')\"",
+                "npx git push",
+                "./wrapper git push",
+            ][..],
+        ),
+        ("run git push --force *", &["git push origin main --force", "git push --forc", "git -C . push --force=x"]),
+        (
+            "run npm publish *",
+            &["npm --silent publish", "npm pub", "npm -s publ x", "npm --tag x publish", "npm -- publish"],
+        ),
+        (
+            "run cargo publish",
+            &[
+                "cargo -q publish",
+                "cargo +stable publish",
+                "cargo +stable -Z x publish",
+                "rustup run stable cargo publish",
+            ],
+        ),
+        ("run docker push *", &["docker --debug push x", "docker -H tcp://x push y", "docker --config=x push y"]),
+        ("run kubectl delete *", &["kubectl -n x delete pod y", "kubectl --context x -n delete delete y"]),
+        (
+            "run kubectl -n prod delete *",
+            &["kubectl delete pod x -n prod", "kubectl -nprod delete x", "kubectl delete x -n=prod"],
+        ),
+        ("run kubectl delete pod *", &["kubectl -n delete delete pod x"]),
+        ("run rm -rf *", &["rm -fr x", "rm -r -f x", "rm x -rf", "rm -rvf x", "/bin/rm -f x -r"]),
+        ("run git clean -fdx", &["git clean -xdf", "git -C . clean -d -f -x ."]),
+        ("run curl *", &["docker run x curl y", "uv run curl y", "npx curl"]),
+    ] {
+        for line in lines {
+            assert!(denies(rule, &run(line)), "{rule:?} {line:?}");
+        }
+    }
+    for (rule, line) in [
+        ("run git push *", "git commit -m push"),
+        ("run git push *", "git stash push"),
+        ("run git push *", "git log --oneline"),
+        ("run git push *", "git add src/*.rs"),
+        ("run git push *", "echo git push"),
+        ("run git push *", "grep -r git push"),
+        ("run git push --force *", "git push origin main"),
+        ("run npm publish *", "npm test"),
+        ("run rm *", "git rm x"),
+        ("run rm -rf *", "rm -r x"),
+        ("run curl *", "apt install curl"),
+        ("run kubectl -n prod delete *", "kubectl -n test delete x"),
+    ] {
+        assert!(!denies(rule, &run(line)), "{rule:?} {line:?}");
+    }
+    // However many words there are, and whatever they might mean.
+    let long = run(&format!("git {}", "-C push git ".repeat(20_000)));
+    assert!(!denies("run git push git push x", &long));
 }
 
 #[test]
@@ -375,7 +475,7 @@ fn configurations() {
     assert!(config.remove(Allow, &rule) && !config.remove(Allow, &rule));
     for (bad, why) in [
         ("denied = []", "denied"),
-        ("allow = ['run sh -c x']", "runs another"),
+        ("allow = ['run a $x']", "could never match"),
         ("allow = ['run a && b']", "one command"),
         ("allow = ['write ']", "empty"),
         ("allow = ['write ../x']", ".."),

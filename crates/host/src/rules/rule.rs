@@ -14,6 +14,8 @@
 use super::{
     action::{Action, Host, host_name},
     glob::PathGlob,
+    held::holds_line,
+    runners::runs_another,
     shell::{CommandLine, Word},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -120,7 +122,7 @@ fn run(text: &str) -> Result<Pattern, String> {
         _ => (text, false),
     };
     let line = CommandLine::parse(head);
-    if let Some(why) = line.complex() {
+    if let Some(why) = line.unread() {
         return Err(format!("it could never match, because {why}; `run-exactly` takes any line"));
     }
     match line.words() {
@@ -239,6 +241,8 @@ impl Rule {
         let Pattern::Run { words: wanted, more } = &self.pattern else { return false };
         (words.len() == wanted.len() || *more && words.len() > wanted.len())
             && wanted.iter().zip(words).all(|(a, b)| a.quoted() == b.quoted())
+            // What the rule itself names may run others; what `*` stands for may not.
+            && (!more || runs_another(words, wanted.len()).is_none())
     }
 
     /// Whether it matches as a rule that asks or forbids: more readily, and on any part of the action.
@@ -251,8 +255,10 @@ impl Rule {
             | (Pattern::Path(Verb::Read | Verb::Delete, glob), Action::Move { from: path, .. }) => glob.holds(path),
             (Pattern::Path(_, glob), Action::Move { from, to }) => glob.holds(from) || glob.holds(to),
             (Pattern::Moving(a, b), Action::Move { from, to }) => a.holds(from) && b.holds(to),
-            (Pattern::RunExactly(line), Action::Execute { command, .. }) => command.text() == line,
-            (Pattern::Run { words, .. }, Action::Execute { command, .. }) => holds_line(words, command, 0),
+            (Pattern::RunExactly(line), Action::Execute { command, .. }) => {
+                command.text().split_whitespace().eq(line.split_whitespace())
+            }
+            (Pattern::Run { words, .. }, Action::Execute { command, .. }) => holds_line(words, command),
             (Pattern::Fetch { .. }, Action::Fetch(host)) => self.fetches(host, true),
             (Pattern::Mcp { .. }, Action::Mcp { server, tool }) => self.calls(server, tool, str::eq_ignore_ascii_case),
             _ => false,
@@ -274,26 +280,6 @@ impl Rule {
         let Pattern::Mcp { server: s, tool: t } = &self.pattern else { return false };
         s.as_ref().is_none_or(|s| same(s, server)) && t.as_ref().is_none_or(|t| same(t, tool))
     }
-}
-
-/// Whether a command in the line begins with these words. In a complex line they may begin anywhere, and in its arguments.
-fn holds_line(wanted: &[Word], line: &CommandLine, depth: usize) -> bool {
-    let begins = |words: &[Word]| {
-        words.len() >= wanted.len()
-            && wanted.iter().zip(words).enumerate().all(|(at, (a, b))| {
-                if at == 0 { a.text == b.text || a.program() == b.program() } else { a.text == b.text }
-            })
-    };
-    line.words().iter().any(|words| {
-        begins(words)
-            || line.complex().is_some()
-                && ((1..words.len()).any(|at| begins(&words[at..]))
-                    || depth < 4
-                        && words.iter().any(|word| {
-                            word.text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>'])
-                                && holds_line(wanted, &CommandLine::parse(&word.text), depth + 1)
-                        }))
-    })
 }
 
 impl fmt::Display for Rule {

@@ -1,26 +1,37 @@
-//! Which programs run what their arguments say: the one table, with the arguments that make them do so.
+//! Which programs run, or write to, what their arguments say: the one table, with the arguments that make them do so.
 //!
-//! A rule like `run printf *` is meant for printing. Where a program in this table is given such an argument, the line is complex,
-//! so that no rule that allows covers it. Interpreters and package runners (`python *`, `npx *`) are not in it: who allows them
-//! with any argument can see that this is everything.
+//! A rule like `run printf *` is meant for printing, and `run git log *` for looking. Where a program in this table is given such an
+//! argument, the line is complex, so that no rule that allows covers it, unless the rule has that argument in it. Of programs that are not in it, some options count by
+//! their names ([`TELLING_NAMES`]). Interpreters and package runners (`python *`, `npx *`) are not in it: who allows them with any
+//! argument can see that this is everything.
 
 use super::shell::Word;
 
-/// When a program runs what it is told.
+/// When a program runs, or writes to, what it is told.
 enum When {
     /// Whatever its arguments are.
     Always,
-    /// With one of these words: `--option` also shortened and with `=value`, `-x` also among other letters, `-word` as it is, and
-    /// others as the start of a word.
+    /// With one of these words: `--option` also shortened and with `=value`, `-x` also among other letters, `-word` with one or two
+    /// dashes, `^start` and others as the start of a word.
     Given(&'static str),
-    /// With a word that has one of these texts in it.
+    /// With a word that has one of these texts in it, in any case of letters.
     Has(&'static [&'static str]),
+    /// With one of these subcommands, and one of those words if there are any.
+    Doing(&'static str, &'static str),
     /// As this says of its arguments.
     If(fn(&[&str]) -> bool),
 }
-use When::{Always, Given, Has, If};
+use When::{Always, Doing, Given, Has, If};
 
-/// Programs, and when they run what they are told.
+/// Options that run or write what they name in most programs that have them.
+const TELLING_NAMES: &str = "--exec --execute --eval --command --shell --script-shell --pager --editor --browser --config \
+    --config-file --plugin --plugins --require --import --loader --wrapper --output --output-file --output-dir --output-directory \
+    --outfile --outdir --out-dir --out-file --log-file";
+
+/// Programs with other meanings for such names: `--output json`.
+const OTHER_NAMES: &str = "aws az doctl gcloud helm kubectl oc";
+
+/// Programs, and when they run or write what they are told.
 const TABLE: &[(&str, When)] = &[
     // Another shell, or a shell's own words that run their arguments.
     (
@@ -28,6 +39,7 @@ const TABLE: &[(&str, When)] = &[
          builtin command compgen complete coproc enable eval exec fc hash source trap",
         Always,
     ),
+    ("jobs", Given("-x")),
     // They set variables, and what is between brackets in a name, or in a number, is run: `a[$(…)]`.
     ("declare export getopts let local mapfile read readarray readonly typeset unset wait", Always),
     ("printf", If(|words| words.iter().any(|word| word.starts_with("-v") || names_element(word)))),
@@ -37,69 +49,248 @@ const TABLE: &[(&str, When)] = &[
     ),
     // Programs that start another one.
     (
-        "at batch bwrap chpst chroot chrt cgexec crontab dbus-run-session doas entr env expect fakeroot firejail flock gosu hyperfine \
-         ionice ld.so logsave ltrace nice nohup nsenter numactl parallel perf pkexec prlimit proot rlwrap run-parts runuser screen script \
-         sem setarch setpriv setsid sg ssh start-stop-daemon stdbuf strace su sudo systemd-run taskset time timeout tmux unbuffer unshare \
-         valgrind watch watchexec xargs xvfb-run",
+        "at batch bwrap capsh catchsegv chpst choom chroot chronic chrt cgexec cpulimit crontab daemonize dbus-run-session doas dtach \
+         eatmydata entr env expect fakeroot faketime firejail flock gosu hyperfine ifne ionice ld.so logsave ltrace nice nohup nsenter \
+         nsjail numactl parallel perf pkexec prlimit proot rlwrap run-parts runcon runuser schroot screen script sem setarch setpriv \
+         setsid sg socat ssh ssh-agent sshpass start-stop-daemon stdbuf strace su sudo systemd-inhibit systemd-nspawn systemd-run taskset \
+         time timeout tmux torify torsocks unbuffer unshare valgrind watch watchexec xargs xdg-open xvfb-run",
         Always,
     ),
     // Languages and editors that look like tools.
-    ("awk gawk mawk nawk m4 gnuplot gdb lldb ed ex vi vim view vimdiff nvim emacs", Always),
+    ("awk gawk mawk nawk m4 gnuplot gdb lldb ed ex vi vim view vimdiff nvim emacs nano", Always),
     ("sed gsed", If(|words| !is_plain_sed(words))),
     ("dc", Has(&["!"])),
-    ("sqlite3", Has(&[".shell", ".system", ".sh", ".load", "load_extension", "edit(", ".import", ".output", ".once"])),
-    ("psql", Has(&["\\!", "\\o", "\\g", "\\copy", "rogram", "ROGRAM"])),
-    ("mysql mariadb", Has(&["\\!", "system", "\\P", "pager", "\\T", "tee"])),
-    // Options of others.
+    (
+        "sqlite3",
+        Has(&[
+            ".sh",
+            ".sys",
+            ".load",
+            "load_extension",
+            "edit(",
+            ".import",
+            ".output",
+            ".once",
+            ".excel",
+            ".log",
+            ".backup",
+            ".save",
+            ".clone",
+            ".read",
+            ".open",
+            "writefile",
+            "attach",
+            "into",
+            "-init",
+            "-cmd",
+        ]),
+    ),
+    (
+        "psql",
+        Has(&["\\!", "\\o", "\\g", "\\copy", "\\w", "\\i", "\\s", "\\e", "\\lo", "lo_export", "program", "copy "]),
+    ),
+    ("psql", Given("-o -L -f --file")),
+    (
+        "mysql mariadb",
+        Has(&["\\!", "system", "\\p", "pager", "\\t", "tee", "source", "\\.", "file", "plugin", "-command"]),
+    ),
+    // Looking at text and files.
     ("find gfind", Given("-exec -execdir -ok -okdir -fprintf -fprint -fls -fprint0")),
-    ("fd fdfind", Given("-x -X --exec --exec-batch")),
+    ("fd fdfind", Given("-x -X --exec-batch")),
+    ("fzf", Given("--preview --bind --listen --tmux")),
     ("rg", Given("--pre --hostname-bin")),
-    ("tar gtar bsdtar", If(tar_runs)),
-    ("git", If(git_runs)),
-    ("hg", Given("--config")),
-    ("jj", Given("--config --config-toml --config-file")),
-    ("svn", Given("--config-option --diff-cmd --diff3-cmd --editor-cmd")),
-    ("rsync", Given("-e --rsh --rsync-path")),
-    ("scp sftp", Given("-S -o -D")),
-    ("sort gsort", Given("--compress-program")),
+    ("less more most", Given("+ -o -O -k --lesskey --LOG-FILE")),
+    ("man apropos whatis", Given("-P -H -C --html --preprocessor")),
+    ("sort gsort", Given("--compress-program -o")),
     ("split gsplit", Given("--filter")),
+    ("shuf iconv tree xsltproc", Given("-o")),
+    ("yq", Given("-i -s --inplace --split-exp")),
+    ("uniq xxd", If(|words| words.iter().filter(|word| !word.starts_with('-')).count() > 1)),
+    // Archives and copies.
+    ("tar gtar bsdtar", If(tar_runs)),
+    ("rsync", Given("-e -M --rsh --rsync-path --remote-option --write-batch")),
+    ("scp sftp", Given("-S -o -D")),
     ("zip", Given("-TT --unzip-command")),
     ("cpio", Given("--rsh-command")),
-    ("man", Given("-P -H --pager --html --preprocessor")),
-    ("cargo", Given("--config")),
-    ("go", Given("-exec -toolexec -vettool -overlay -modfile")),
-    ("make gmake", Given("--eval SHELL= .SHELLFLAGS= MAKE=")),
-    ("gcc g++ cc c++ clang clang++", Given("-wrapper -specs -fplugin -B -Xclang")),
-    ("tcpdump", Given("-z")),
-    ("wget", Given("--use-askpass --execute -e")),
-    ("curl", Given("-K --config")),
-    ("openssl", Given("engine -engine -provider -provider-path")),
-    ("pandoc", Given("-F --filter -L --lua-filter --pdf-engine")),
-    ("ip", If(|words| words.contains(&"exec"))),
+    // Versions.
+    ("git", If(git_is_led)),
+    (
+        "git",
+        Given("--ext-diff --textconv --no-index --upload-pack --receive-pack --open-files-in-pager --contents ext::"),
+    ),
+    (
+        "git",
+        Doing(
+            "config credential credential-cache credential-store daemon difftool filter-branch hook instaweb mergetool",
+            "",
+        ),
+    ),
+    ("git", Doing("p4 send-email shell svn web--browse for-each-repo", "")),
+    ("git", Doing("bisect submodule", "run foreach")),
+    ("git", Doing("rebase", "-x")),
+    ("git", Doing("grep", "-O")),
+    ("git", Doing("clone init", "-c -u --template")),
+    ("git", Doing("archive format-patch mailsplit", "-o --remote")),
+    (
+        "git",
+        Doing(
+            "bundle checkout-index read-tree fast-export fast-import",
+            "create --prefix --index-output --export-marks",
+        ),
+    ),
+    ("gh glab", Doing("alias config extension", "")),
+    ("svn", Given("--config-option --diff-cmd --diff3-cmd --editor-cmd")),
+    ("jj", Given("--config-toml")),
+    // Building and testing.
+    ("cargo", Given("--artifact-dir")),
+    ("rustc", Given("@ ^-Z ^-o --sysroot")),
+    ("rustc", Has(&["linker"])),
+    (
+        "go",
+        Given(
+            "-exec -toolexec -vettool -overlay -modfile ^-o -ldflags -gcflags -asmflags -outputdir -coverprofile -cpuprofile \
+             -memprofile -blockprofile -mutexprofile -trace",
+        ),
+    ),
+    // A variable can be what is run, or stand in a line for the shell.
+    ("make gmake", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains('=')))),
+    ("ninja", Given("-f")),
+    ("make gmake", Given("-f -C -I -E --eval --file --makefile --directory --include-dir")),
+    ("just", Given("-f -d -c --command --shell --justfile --working-directory --set --chooser --edit")),
+    ("cmake", Given("^-E ^-P ^-C")),
+    ("cmake", Has(&["compiler", "launcher", "program", "executable", "command", "rule"])),
+    ("ctest", Given("-S -O --script --build-and-test --output-log --output-junit")),
+    ("gcc g++ cc c++ clang clang++", Given("-wrapper -specs -fplugin ^-B -Xclang @")),
+    ("javac", Given("-processor -processorpath ^-J @")),
+    ("mvn mvnw", Has(&["maven.ext", "jvm", "argline", "exec.", "agent"])),
+    ("mvn mvnw", Given("^-f ^-s --file --settings --global-settings --toolchains")),
+    (
+        "gradle gradlew",
+        Given(
+            "^-I ^-b ^-c ^-g ^-p --init-script --build-file --settings-file --project-dir --gradle-user-home --include-build",
+        ),
+    ),
+    (
+        "dotnet msbuild",
+        Given("^-p: ^/p: ^-prop ^/prop ^-l: ^/l @ ^-o --settings --test-adapter-path --diag --results-directory"),
+    ),
+    (
+        "bazel bazelisk",
+        Given("--run_under --shell_executable --bazelrc --workspace_status_command --override_repository"),
+    ),
+    (
+        "npm pnpm yarn",
+        Given(
+            "-script-shell -prefix -node-options -userconfig -globalconfig -init-module -viewer -git -onload-script ^--config. \
+             -browser -editor -shell",
+        ),
+    ),
+    ("pytest", Given("-c -o --rootdir --basetemp --junitxml --junit-xml --pdbcls --override-ini")),
+    ("pip pip3", Given("--log --python")),
+    ("eslint", Given("-c -o --rulesdir --parser --resolve-plugins-relative-to")),
+    ("jest vitest mocha", Given("-c -r --globalSetup --runner --testRunner --transform --resolver --setupFiles")),
+    ("tsc", Given("--outDir --outFile --declarationDir --generateTrace --tsBuildInfoFile")),
+    ("rake", Given("-f -r -e -E --rakefile")),
+    ("rspec rubocop", Given("-r -o -O --options --out")),
+    ("phpunit", Given("-c --bootstrap --configuration --printer --extension --log-junit")),
+    ("terraform tofu", Given("-chdir -plugin-dir -out -state -state-out -backup")),
+    ("kubectl oc helm", Given("--kubeconfig --post-renderer")),
+    // The system and the network.
+    ("apt apt-get apt-cache aptitude dnf yum", Given("-o -c --option --setopt --installroot")),
+    ("rpm rpmbuild", Given("-E -D --define --pipe --rcfile --macros --load")),
+    ("dpkg pacman", Given("--pre-invoke --post-invoke --hookdir --dbpath --admindir --root --instdir")),
+    ("nc ncat netcat", Given("-e -c --sh-exec --lua-exec")),
+    ("nmap", Given("-o --script --interactive --datadir")),
+    ("tcpdump", Given("-z -w")),
+    ("tshark", Given("-w -X")),
+    (
+        "wget",
+        Given(
+            "-O -o -a -P -i -e --use-askpass --output-document --append-output --directory-prefix --input-file --post-file --body-file \
+             --save-cookies --warc-file",
+        ),
+    ),
+    (
+        "curl",
+        Given(
+            "-K -o -O -c -D -J -T --remote-name --remote-name-all --cookie-jar --dump-header --trace --trace-ascii --stderr --libcurl \
+             --etag-save --hsts --alt-svc --upload-file",
+        ),
+    ),
+    ("openssl", Given("engine -engine -provider -provider-path -out -keyout -config -writerand")),
+    ("gpg", Given("-o --exec-path --photo-viewer --options --agent-program --homedir")),
+    ("pandoc", Given("-F -L -o --filter --lua-filter --pdf-engine")),
+    ("ip tc", If(|words| words.contains(&"exec") || words.iter().any(|word| word.starts_with("-b")))),
 ];
 
-/// Whether a command runs something that only its arguments name.
-pub(super) fn runs_another(words: &[Word]) -> bool {
-    let [program, arguments @ ..] = words else { return false };
+/// Programs that plainly are there to run what their arguments say: languages, and what starts programs of a project or a package.
+const STARTERS: &str = "bun bunx bundle conda corepack deno direnv docker hatch just kubectl lua make mise mix nix nix-shell node \
+    npm npx osascript pdm perl php pipenv pipx pixi pnpm podman poetry pypy python python2 python3 ruby rustup rye task tox ts-node \
+    tsx uv uvx volta yarn";
+
+/// Whether a program is there to run what its arguments say, so that a command behind its name counts as one.
+pub(super) fn starts_others(program: &str) -> bool {
+    STARTERS.split_whitespace().any(|name| name == program)
+}
+
+/// Why a command may run or write something that only its arguments name, those after the first `named` words.
+pub(super) fn runs_another(words: &[Word], named: usize) -> Option<&'static str> {
+    let [program, arguments @ ..] = words else { return None };
     let program = program.program();
     let arguments: Vec<&str> = arguments.iter().map(|word| word.text.as_str()).collect();
-    TABLE.iter().filter(|(names, _)| names.split_whitespace().any(|name| name == program)).any(|(_, when)| match when {
+    let more = arguments.get(named.saturating_sub(1)..).unwrap_or_default();
+    let lists = |names: &str| names.split_whitespace().any(|name| name == program);
+    let given = |options: &str| gives(more, options);
+    let told = |when: &When| match when {
         Always => true,
-        Given(options) => arguments.iter().any(|word| options.split_whitespace().any(|option| is_option(word, option))),
-        Has(texts) => arguments.iter().any(|word| texts.iter().any(|text| word.contains(text))),
+        Given(options) => given(options),
+        Has(texts) => more.iter().any(|word| texts.iter().any(|text| word.to_ascii_lowercase().contains(text))),
+        Doing(deeds, options) => {
+            first_words(&arguments).any(|word| deeds.split_whitespace().any(|deed| deed == word))
+                && (options.is_empty() || given(options))
+        }
         If(so) => so(&arguments),
-    })
+    };
+    let mut rows = TABLE.iter().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
+    match rows.next() {
+        Some(Always) => Some("its program runs another one"),
+        Some(_) => Some("its arguments may run another program or write a file"),
+        None if starts_others(&program) || lists(OTHER_NAMES) => None,
+        None => given(TELLING_NAMES).then_some("an option of it may run another program or write a file"),
+    }
+}
+
+/// The words that may be the subcommand: the first that is no option, and those before it that may only be values of options.
+fn first_words<'a>(words: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    let mut after_option = false;
+    let (mut ended, is_option) = (false, |word: &str| word.starts_with('-'));
+    let candidates = words.iter().copied().take_while(move |word| {
+        let goes_on = !ended;
+        ended |= !is_option(word) && !after_option;
+        after_option = is_option(word);
+        goes_on
+    });
+    candidates.filter(move |word| !is_option(word))
+}
+
+/// Whether words give one of these options.
+fn gives(words: &[&str], options: &str) -> bool {
+    words.iter().any(|word| options.split_whitespace().any(|option| is_option(word, option)))
 }
 
 /// Whether a word gives an option.
-fn is_option(word: &str, option: &str) -> bool {
+pub(super) fn is_option(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     match option.as_bytes() {
         [b'-', b'-', ..] => name.len() > 2 && name.starts_with("--") && option.starts_with(name),
         [b'-', letter] => {
             !word.starts_with("--") && word.starts_with('-') && word.bytes().skip(1).any(|byte| byte == *letter)
         }
-        [b'-', ..] => name == option || name.strip_prefix('-') == Some(option),
+        [b'-', ..] => {
+            let name = if name.starts_with("--") { &name[1..] } else { name };
+            name.len() > 2 && option.starts_with(name)
+        }
+        [b'^', ..] => word.starts_with(&option[1..]),
         _ => word.starts_with(option),
     }
 }
@@ -116,38 +307,21 @@ fn tar_runs(words: &[&str]) -> bool {
     let letters = |(at, word): (usize, &&str)| {
         (at == 0 || word.starts_with('-')) && !word.starts_with("--") && word.contains(['I', 'F'])
     };
-    words.iter().any(|word| LONG.split_whitespace().any(|option| is_option(word, option)))
-        || words.iter().enumerate().any(letters)
+    gives(words, LONG) || words.iter().enumerate().any(letters)
 }
 
-fn git_runs(words: &[&str]) -> bool {
+/// Whether git is given settings or another repository before it is told what to do.
+fn git_is_led(words: &[&str]) -> bool {
     let mut rest = words.iter();
-    let mut deed = "";
-    while let Some(word) = rest.next() {
-        if *word == "-c" || word.starts_with("--config-env") || word.starts_with("--exec-path=") {
+    while let Some(word) = rest.next().filter(|word| word.starts_with('-')) {
+        if *word == "-c" || gives(&[word], "--config-env --git-dir") || word.starts_with("--exec-path=") {
             return true;
         }
-        if ["-C", "--git-dir", "--work-tree", "--namespace"].contains(word) {
+        if ["-C", "--work-tree", "--namespace"].contains(word) {
             rest.next();
-        } else if !word.starts_with('-') {
-            deed = word;
-            break;
         }
     }
-    let rest: Vec<&str> = rest.copied().collect();
-    let given =
-        |options: &str| rest.iter().any(|word| options.split_whitespace().any(|option| is_option(word, option)));
-    let deeds = match deed {
-        "bisect" => rest.contains(&"run"),
-        "submodule" => rest.contains(&"foreach"),
-        "filter-branch" | "config" | "difftool" | "mergetool" | "send-email" | "daemon" | "instaweb" => true,
-        "rebase" => given("-x --exec"),
-        "grep" => given("-O --open-files-in-pager"),
-        "clone" => given("-c --config -u --upload-pack --template"),
-        "init" => given("--template"),
-        _ => false,
-    };
-    deeds || given("--ext-diff --textconv --upload-pack --receive-pack --exec ext::")
+    false
 }
 
 /// Whether all that `sed` is told is to print, delete and replace.
@@ -220,141 +394,230 @@ fn after(text: &str, sign: char) -> Option<&str> {
 mod tests {
     use crate::rules::CommandLine;
 
+    const RUNNING: &[&str] = &[
+        "printf -v 'a[$(id)]' x",
+        "printf -va x",
+        "printf '%d' 'a[$(id)]'",
+        "test -v 'a[$(id)]'",
+        "test -v x",
+        "[ -v 'a[`id`]' ]",
+        "[ 'a[x]' -eq 1 ]",
+        "test 'a[$(id)]' -eq 0",
+        "read 'a[$(id)]'",
+        "declare 'a[$(id)]=1'",
+        "typeset x",
+        "let 'a[$(id)]'",
+        "unset 'a[$(id)]'",
+        "export 'a[$(id)]'",
+        "local x",
+        "readonly x",
+        "mapfile -C id x",
+        "wait -p 'a[$(id)]'",
+        "getopts x 'a[$(id)]'",
+        "eval id",
+        "env id",
+        "xargs id",
+        "nice id",
+        "time id",
+        "find . -exec id +",
+        "find . -okdir id",
+        "find . -fprintf x y",
+        "awk 'BEGIN{system(\"id\")}'",
+        "gawk x",
+        "sed 1e",
+        "sed -n '1e id' x",
+        "sed 's/a/id/e' x",
+        "sed 's/a/id/ge'",
+        "sed -f x",
+        "sed -e p -e 1e x",
+        "sed --expression=1e x",
+        "sed 'w x' y",
+        "sed 's/a/b/w x'",
+        "sed -s --fi=x",
+        "sed '/x/{e id\n}'",
+        "git -c core.pager=id log",
+        "git --config-env=a=b log",
+        "git --exec-path=/x log",
+        "git -C x -c a=b log",
+        "git bisect run id",
+        "git submodule foreach id",
+        "git rebase -x id",
+        "git rebase --exec=id x",
+        "git rebase --exe id",
+        "git grep -O id",
+        "git grep -Oid",
+        "git log --ext-diff",
+        "git ls-remote --upload-pack=id x",
+        "git clone ext::id x",
+        "git clone -c a=b x",
+        "git config a.b c",
+        "git difftool -x id",
+        "git log --output=x",
+        "git log --outp x",
+        "git diff --no-index /dev/null x",
+        "git diff --textconv",
+        "git show --ext-diff",
+        "git --git-dir=x log",
+        "git -C x --git-dir x log",
+        "git -C x config a b",
+        "git archive -o x HEAD",
+        "git format-patch -ox",
+        "git blame --contents x y",
+        "git credential fill",
+        "git bundle create x HEAD",
+        "git fast-export --export-marks=x",
+        "git checkout-index --prefix=/x/ y",
+        "npm test --script-shell=x",
+        "npm test -script-shell x",
+        "npm test --script-sh=x",
+        "npm test --prefix x",
+        "pnpm test --config.script-shell=x",
+        "cmake -E env id",
+        "cmake -P x",
+        "cmake -DCMAKE_C_COMPILER_LAUNCHER=x .",
+        "make -f x",
+        "make test -sfx",
+        "make CC=x",
+        "make test ARGS=';id'",
+        "bat --pager=id x",
+        "bat --pager id x",
+        "ag --pager id x",
+        "jobs -x id",
+        "less +!id x",
+        "less -ox y",
+        "man -Hid x",
+        "sort -o x y",
+        "uniq x y",
+        "curl -so x y",
+        "curl --output x y",
+        "wget -O x y",
+        "apt-get -o a=b update",
+        "rpm --eval x",
+        "kubectl get pods --kubeconfig x",
+        "go test -coverprofile=x",
+        "go build -o x",
+        "pytest --basetemp=x",
+        "eslint -o x",
+        "mvn test -DargLine=-javaagent:x",
+        "gradle -Ix test",
+        "dotnet test -p:x=y",
+        "rustc -Clinker=x",
+        "unknown --exec id",
+        "unknown --output=x",
+        "unknown --config x",
+        "socat - exec:id",
+        "tar --checkpoint-action=exec=id -cf x y",
+        "tar --checkpoint-a exec=id",
+        "tar -cf x -I id y",
+        "tar xIf id x",
+        "tar --to-command=id -xf x",
+        "tar -xFf id x",
+        "rsync -e id x y",
+        "rsync --rsh=id x y",
+        "rsync -avze id",
+        "sort --compress-program=id",
+        "split --filter=id x",
+        "zip -T -TT id x y",
+        "fd -x id",
+        "rg --pre id x",
+        "man -P id x",
+        "cargo --config x build",
+        "go test -exec id",
+        "go vet -vettool=x",
+        "make --eval=x",
+        "make SHELL=/x",
+        "gcc -wrapper id x.c",
+        "gcc -fplugin=x y.c",
+        "tcpdump -z id",
+        "sqlite3 x '.shell id'",
+        "psql -c '\\! id'",
+        "dc -e '!id'",
+        "ip netns exec x id",
+        "vim -c '!id'",
+        "/usr/bin/env id",
+        "sudo id",
+        "timeout 1 id",
+        "command id",
+    ];
+
+    const PLAIN: &[&str] = &[
+        "printf '%s\\n' x",
+        "printf '[%s]' x",
+        "test -f x",
+        "find . -name x",
+        "find . -type f -delete",
+        "sed -n 1,5p x",
+        "sed -n '5p' x",
+        "sed 's/a/b/g' x",
+        "sed -i 's|a/e|b|' x",
+        "sed -e 's/a\\/b/c/2' -e '$d' x",
+        "sed '/a/d' x",
+        "sed -E 's/(a|b)+/e/; 3q' x",
+        "git log -c",
+        "git switch -c x",
+        "git status",
+        "git -C x diff",
+        "git grep x",
+        "git rebase main",
+        "git commit -m x",
+        "tar -xf x",
+        "tar czf x.tgz Files",
+        "rsync -av x y",
+        "sort -u x",
+        "cargo test --color always",
+        "go test ./x",
+        "make test",
+        "rg x",
+        "fd x",
+        "zip -r x y",
+        "man x",
+        "sqlite3 x 'select 1'",
+        "psql -c 'select 1'",
+        "ip a",
+        "cat x",
+        "cargo test --release -p x -- --nocapture",
+        "cargo build --all-targets --locked",
+        "git log --oneline -n 5 -p --stat",
+        "git diff --cached --output-indicator-new=x -- config hook",
+        "git add config hook",
+        "git show HEAD:x",
+        "npm test -- --watch=false",
+        "npm run build --silent",
+        "pnpm --filter x test",
+        "pytest -x -vv -k x --tb=short",
+        "go test -run X -count=1 -v ./...",
+        "go build ./...",
+        "make -j4 test",
+        "ninja -C build",
+        "cmake --build build --parallel 4",
+        "cmake -B build -DCMAKE_BUILD_TYPE=Release",
+        "gradle test --tests X -Pskip=y",
+        "mvn -q test -DskipITs -Dtest=X",
+        "rspec -f doc -e x",
+        "dotnet test --filter x",
+        "kubectl get pods --output json",
+        "less x",
+        "ls -la --color",
+        "grep -rn --include=*.rs x .",
+        "curl -sSL x",
+        "uniq -c x",
+        "python3 -c 'print(1)'",
+        "node --eval 1",
+        "jest --ci x",
+        "eslint --fix .",
+        "tsc --noEmit",
+    ];
+
     #[test]
     fn arguments_that_are_run_are_known() {
-        for line in [
-            "printf -v 'a[$(id)]' x",
-            "printf -va x",
-            "printf '%d' 'a[$(id)]'",
-            "test -v 'a[$(id)]'",
-            "test -v x",
-            "[ -v 'a[`id`]' ]",
-            "[ 'a[x]' -eq 1 ]",
-            "test 'a[$(id)]' -eq 0",
-            "read 'a[$(id)]'",
-            "declare 'a[$(id)]=1'",
-            "typeset x",
-            "let 'a[$(id)]'",
-            "unset 'a[$(id)]'",
-            "export 'a[$(id)]'",
-            "local x",
-            "readonly x",
-            "mapfile -C id x",
-            "wait -p 'a[$(id)]'",
-            "getopts x 'a[$(id)]'",
-            "eval id",
-            "env id",
-            "xargs id",
-            "nice id",
-            "time id",
-            "find . -exec id +",
-            "find . -okdir id",
-            "find . -fprintf x y",
-            "awk 'BEGIN{system(\"id\")}'",
-            "gawk x",
-            "sed 1e",
-            "sed -n '1e id' x",
-            "sed 's/a/id/e' x",
-            "sed 's/a/id/ge'",
-            "sed -f x",
-            "sed -e p -e 1e x",
-            "sed --expression=1e x",
-            "sed 'w x' y",
-            "sed 's/a/b/w x'",
-            "sed -s --fi=x",
-            "sed '/x/{e id\n}'",
-            "git -c core.pager=id log",
-            "git --config-env=a=b log",
-            "git --exec-path=/x log",
-            "git -C x -c a=b log",
-            "git bisect run id",
-            "git submodule foreach id",
-            "git rebase -x id",
-            "git rebase --exec=id x",
-            "git rebase --exe id",
-            "git grep -O id",
-            "git grep -Oid",
-            "git log --ext-diff",
-            "git ls-remote --upload-pack=id x",
-            "git clone ext::id x",
-            "git clone -c a=b x",
-            "git config a.b c",
-            "git difftool -x id",
-            "tar --checkpoint-action=exec=id -cf x y",
-            "tar --checkpoint-a exec=id",
-            "tar -cf x -I id y",
-            "tar xIf id x",
-            "tar --to-command=id -xf x",
-            "tar -xFf id x",
-            "rsync -e id x y",
-            "rsync --rsh=id x y",
-            "rsync -avze id",
-            "sort --compress-program=id",
-            "split --filter=id x",
-            "zip -T -TT id x y",
-            "fd -x id",
-            "rg --pre id x",
-            "man -P id x",
-            "cargo --config x build",
-            "go test -exec id",
-            "go vet -vettool=x",
-            "make --eval=x",
-            "make SHELL=/x",
-            "gcc -wrapper id x.c",
-            "gcc -fplugin=x y.c",
-            "tcpdump -z id",
-            "sqlite3 x '.shell id'",
-            "psql -c '\\! id'",
-            "dc -e '!id'",
-            "ip netns exec x id",
-            "vim -c '!id'",
-            "/usr/bin/env id",
-            "sudo id",
-            "timeout 1 id",
-            "command id",
-        ] {
+        for line in RUNNING {
             assert!(CommandLine::parse(line).complex().is_some(), "{line}");
         }
     }
 
     #[test]
     fn what_runs_nothing_else_is_plain() {
-        for line in [
-            "printf '%s\\n' x",
-            "printf '[%s]' x",
-            "test -f x",
-            "find . -name x",
-            "find . -type f -delete",
-            "sed -n 1,5p x",
-            "sed -n '5p' x",
-            "sed 's/a/b/g' x",
-            "sed -i 's|a/e|b|' x",
-            "sed -e 's/a\\/b/c/2' -e '$d' x",
-            "sed '/a/d' x",
-            "sed -E 's/(a|b)+/e/; 3q' x",
-            "git log -c",
-            "git switch -c x",
-            "git status",
-            "git -C x diff",
-            "git grep x",
-            "git rebase main",
-            "git commit -m x",
-            "tar -xf x",
-            "tar czf x.tgz Files",
-            "rsync -av x y",
-            "sort -u x",
-            "cargo test --color always",
-            "go test ./x",
-            "make test",
-            "rg x",
-            "fd x",
-            "zip -r x y",
-            "man x",
-            "sqlite3 x 'select 1'",
-            "psql -c 'select 1'",
-            "ip a",
-            "cat x",
-        ] {
+        for line in PLAIN {
             assert_eq!(CommandLine::parse(line).complex(), None, "{line}");
         }
     }

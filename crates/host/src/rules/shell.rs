@@ -12,6 +12,7 @@ use super::runners::runs_another;
 pub struct CommandLine {
     text: String,
     commands: Vec<Vec<Word>>,
+    unread: Option<&'static str>,
     complex: Option<&'static str>,
 }
 
@@ -64,7 +65,8 @@ impl CommandLine {
     pub fn parse(text: &str) -> Self {
         let mut parser = Parser { rest: text, ..Parser::default() };
         parser.run();
-        let mut line = Self { text: text.trim().to_owned(), commands: parser.commands, complex: parser.complex };
+        let (unread, complex) = (parser.complex, None);
+        let mut line = Self { text: text.trim().to_owned(), commands: parser.commands, unread, complex };
         line.judge();
         line
     }
@@ -74,8 +76,8 @@ impl CommandLine {
         let words: Vec<Word> = words.into_iter().map(|word| Word::plain(word.as_ref())).collect();
         let text: Vec<String> = words.iter().map(Word::quoted).collect();
         let odd = words.iter().any(|word| word.text.chars().any(hidden));
-        let complex = odd.then_some("it has a character that can't be seen");
-        let mut line = Self { text: text.join(" "), commands: vec![words], complex };
+        let unread = odd.then_some("it has a character that can't be seen");
+        let mut line = Self { text: text.join(" "), commands: vec![words], unread, complex: None };
         line.judge();
         line
     }
@@ -96,6 +98,11 @@ impl CommandLine {
     /// Why it is complex; `None` if it is fully understood.
     pub fn complex(&self) -> Option<&'static str> {
         self.complex
+    }
+
+    /// Why its words can't be told; `None` if they can, whatever they do then.
+    pub(super) fn unread(&self) -> Option<&'static str> {
+        self.unread
     }
 
     /// The words of each command in it. For a complex line that is only a guess.
@@ -120,14 +127,12 @@ impl CommandLine {
             }
         }
         for words in &self.commands {
-            if runs_another(words) {
-                why = Some("its program runs another one");
-            }
             if words.iter().any(|word| word.expands && word.text.starts_with(['*', '?', '['])) {
                 why = Some("it has a pattern that may become an option");
             }
         }
-        self.complex = self.complex.or(why);
+        self.unread = self.unread.or(why);
+        self.complex = self.unread.or_else(|| self.commands.iter().find_map(|words| runs_another(words, 0)));
     }
 }
 

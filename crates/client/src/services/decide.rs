@@ -10,7 +10,7 @@ use std::time::Instant;
 use tieline::schema::{Meta, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline::{PermissionOption, PermissionOutcome};
 use tieline_host::files::Hash;
-use tieline_host::rules::{Decision, Rule};
+use tieline_host::rules::{Because, Decision, Rule, Verdict};
 
 /// What is to be decided.
 pub(super) struct Case {
@@ -133,7 +133,7 @@ impl Services {
     async fn answer(&self, case: &Case, facts: &Facts, show: impl AsyncFnOnce() -> Shown) -> (Answer, By, Vec<Seen>) {
         let engine = &self.inner.engine;
         let since = Instant::now();
-        if let Some((answer, by)) = settled(engine, facts) {
+        if let Some((answer, by)) = settled(engine, case, facts) {
             return (answer, by, Vec::new());
         }
         if let Some(title) = &case.before {
@@ -141,7 +141,7 @@ impl Services {
         }
         // One question at a time, in the order they came. What was answered meanwhile may settle this one too.
         let _turn = self.inner.asking.lock().await;
-        if let Some((answer, by)) = settled(engine, facts) {
+        if let Some((answer, by)) = settled(engine, case, facts) {
             return (answer, by, Vec::new());
         }
         let shown = show().await;
@@ -174,21 +174,30 @@ impl Services {
 /// The rules that an answer that lasts adds. An agent that would keep them for its sandbox only says so, and is taken at its word,
 /// because that allows less.
 fn lasting(case: &Case, facts: &Facts) -> Vec<Rule> {
+    in_its_sandbox(case, facts).unwrap_or_else(|| Engine::narrowest(facts.subject()))
+}
+
+/// The same rules for the sandbox, if the agent says that it has one around the command.
+fn in_its_sandbox(case: &Case, facts: &Facts) -> Option<Vec<Rule>> {
     let guarded = Engine::narrowest(facts.clone().in_sandbox().subject());
     let meant = guarded.iter().map(Rule::to_string).collect::<Vec<_>>();
-    if case.options.iter().any(|option| kept_by(option) == meant) {
-        return guarded;
-    }
-    Engine::narrowest(facts.subject())
+    case.options.iter().any(|option| kept_by(option) == meant).then_some(guarded)
 }
 
 /// What needs no question.
-fn settled(engine: &Engine, facts: &Facts) -> Option<(Answer, By)> {
+fn settled(engine: &Engine, case: &Case, facts: &Facts) -> Option<(Answer, By)> {
     let verdict = engine.judge(facts.subject());
     let answer = match verdict.decision {
         Decision::Allow => Answer::Allow,
         Decision::Deny => Answer::Refuse,
-        Decision::Ask => return None,
+        Decision::Ask => {
+            // The very question that was answered for this run; whether there is a sandbox was the agent's word then, too.
+            let rules = in_its_sandbox(case, facts).filter(|rules| engine.is_answered(rules))?;
+            return Some((
+                Answer::Allow,
+                By::of(&Verdict { decision: Decision::Allow, because: Because::Rules(rules) }),
+            ));
+        }
     };
     Some((answer, By::of(&verdict)))
 }

@@ -346,6 +346,12 @@ impl Engine {
         stored.map(drop)
     }
 
+    /// Whether all of these were allowed for this run.
+    pub fn is_answered(&self, rules: &[Rule]) -> bool {
+        let now = self.now();
+        !rules.is_empty() && rules.iter().all(|rule| now.run.allow.contains(rule))
+    }
+
     /// Takes back what was decided for always.
     pub fn forget(&self, decision: Decision, rule: &Rule) -> Result<(), BadConfig> {
         let Some(store) = &self.store else { return Ok(()) };

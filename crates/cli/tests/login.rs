@@ -339,6 +339,6 @@ fn a_client_logs_in_in_its_terminal_and_goes_on() {
     let done: Value = serde_json::from_slice(&done.stdout).unwrap();
     let seen = done["seen"].as_str().unwrap();
     assert!(seen.contains("Stored in") && !seen.contains("sk-typed"), "{seen}");
-    assert!(seen.contains("the proxy does not help") && seen.contains("(phase: turn)"), "{seen}");
+    assert!(seen.contains("the proxy does not help"), "{seen}");
     assert!(std::fs::read_to_string(keys(&place)).unwrap().contains("sk-typed"));
 }

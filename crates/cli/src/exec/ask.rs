@@ -39,8 +39,11 @@ pub fn terminal_size() -> Option<Size> {
     (size.ws_col > 0 && size.ws_row > 0).then_some(Size { columns: size.ws_col, rows: size.ws_row })
 }
 
-/// So many columns it has.
+/// So many columns the rows on standard error have; without end where it is no terminal.
 pub fn columns() -> usize {
+    if !std::io::stderr().is_terminal() {
+        return usize::MAX;
+    }
     terminal_size().map_or(80, |size| usize::from(size.columns))
 }
 
@@ -214,16 +217,16 @@ fn lasting_in_a_row(question: &Question) -> String {
 /// The agent's own options that none of our answers stands for, by number.
 fn options(question: &Question) -> String {
     let one = |(at, option): (usize, &&PermissionOption)| {
-        let (name, number) = (sanitize::exact_line(&option.name), format!("  {} ", at + 1));
+        // What it does is ours to say; what it is called is the agent's.
         let kind = match &option.kind {
-            PermissionOptionKind::AllowAlways | PermissionOptionKind::RejectAlways => " (the agent keeps it)",
-            PermissionOptionKind::AllowOnce => " (once)",
-            PermissionOptionKind::RejectOnce => " (no)",
-            PermissionOptionKind::Other(kind) => {
-                return rows(&number, &format!("{name} ({})", sanitize::exact_line(kind)), columns());
-            }
+            PermissionOptionKind::AllowOnce => "yes, once",
+            PermissionOptionKind::AllowAlways => "yes, and the agent keeps it",
+            PermissionOptionKind::RejectOnce => "no",
+            PermissionOptionKind::RejectAlways => "no, and the agent keeps it",
+            PermissionOptionKind::Other(_) => "neither yes nor no",
         };
-        own_rows(&number, &[Part::Theirs(&name), Part::Ours(kind)], columns())
+        let (kind, name) = (format!("{kind}; the agent calls it: "), sanitize::exact_line(&option.name));
+        own_rows(&format!("  {} ", at + 1), &[Part::Ours(&kind), Part::Theirs(&name)], columns())
     };
     question.other_options().iter().enumerate().map(one).collect()
 }
@@ -277,7 +280,7 @@ fn keys(question: &Question, more: bool) -> String {
     let keys = format!("y once{lasting}, n no{never}{numbers}{more}, ? help:");
     // A key and its meaning stay together.
     let keys = keys.replace(' ', "~").replace(",~", ", ");
-    let rows = own_rows("» ", &[Part::Ours(&keys)], columns().saturating_sub(1)).replace('~', " ");
+    let rows = own_rows("» ", &[Part::Ours(&keys)], columns()).replace('~', " ");
     // It is typed behind them.
     format!("{} ", rows.trim_end())
 }
@@ -363,7 +366,7 @@ impl Chooser for Person {
         Box::pin(async move {
             let mut text = format!("\n{}\n", self.style.bold(&format!("── {agent} wants you to log in ──")));
             for (at, method) in methods.iter().enumerate() {
-                let _ = writeln!(text, "  {} {method}", at + 1);
+                text += &rows(&format!("  {} ", at + 1), &method.to_string(), columns());
             }
             let mut held = self.printer.hold();
             let answer = self.ask(&mut held, &text, "» a number, or n for not now: ", |line| {
@@ -402,14 +405,13 @@ impl Person {
     ) -> Result<Entered, NoAnswer> {
         let mut text = intro.to_owned();
         for (at, (_, label)) in field.choices.iter().enumerate() {
-            let _ = writeln!(text, "  {} {label}", at + 1);
+            text += &rows(&format!("  {} ", at + 1), label, columns());
         }
-        if let Some(help) = &field.help {
-            let _ = writeln!(text, "│ {help}");
-        }
+        text += &field.help.iter().map(|help| quoted(help)).collect::<String>();
         let must = if field.required { "" } else { " (may stay empty)" };
         let usual = now.map(|value| format!(" [{}]", shown(value))).unwrap_or_default();
-        let short = format!("» {}{must}{usual} (/decline, /cancel): ", field.label);
+        let label = format!("{}{must}{usual} (/decline, /cancel):", field.label);
+        let short = format!("{} ", rows("» ", &label, columns()).trim_end());
         let read = |line: &str| match line {
             "/decline" => Ok((Entered::Left(Filled::Decline), false)),
             "/cancel" => Ok((Entered::Left(Filled::Cancel), false)),
@@ -442,7 +444,7 @@ impl Asker for Person {
             for field in &form.fields {
                 let mut text = std::mem::take(&mut intro);
                 if let Some(problem) = form.problems.iter().find(|problem| problem.field == field.name) {
-                    let _ = writeln!(text, "{}: {}", field.label, problem.why);
+                    text += &rows("", &format!("{}: {}", field.label, problem.why), columns());
                 }
                 let now = filled.get(&field.name).or(field.default.as_ref()).cloned();
                 match self.field(&mut held, &text, field, now.as_ref()).await {
@@ -455,7 +457,7 @@ impl Asker for Person {
             let mut text = intro;
             for field in &form.fields {
                 let value = filled.get(&field.name).map(shown).unwrap_or_default();
-                let _ = writeln!(text, "  {}: {value}", field.label);
+                text += &rows("  ", &format!("{}: {value}", field.label), columns());
             }
             match self.ask(&mut held, &text, "» send this? y yes, n no: ", yes_or_no).await {
                 Ok(true) => Filled::Accept(filled),
@@ -469,13 +471,15 @@ impl Asker for Person {
         Box::pin(async move {
             let title = format!("── {} wants you to open a page ──", page.agent);
             let mut text = format!("\n{}\n{}", self.style.bold(&title), quoted(&page.message));
-            let _ = writeln!(text, "  address: {}\n  host:    {}", page.url, self.style.bold(&page.host));
+            text += &rows("  address: ", &page.url, columns());
+            text += &self.style.bold(&rows("  host:    ", &page.host, columns()));
             for warning in &page.warnings {
-                let _ = writeln!(text, "  {}", self.style.red(warning));
+                text += &self.style.red(&rows("  ", warning, columns()));
             }
             let mut held = self.printer.hold();
             match self.ask(&mut held, &text, "» will you open it in your browser? y yes, n no: ", yes_or_no).await {
                 Ok(true) => {
+                    // In one piece, to be followed with a click: it holds nothing that could pass for a line of ours.
                     held.say(&format!("· open this address: {}\n", page.url));
                     Consent::Accept
                 }

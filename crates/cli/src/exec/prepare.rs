@@ -1,9 +1,10 @@
 //! From the command line to a plan: configuration, agent, prompt, rules, journal. What is wrong is found before an agent starts.
 
 use super::arguments::{Arguments, Format, OnAsk, OnLost};
-use super::ask::Person;
+use super::ask::{Person, columns};
 use super::frames;
 use super::input::Given;
+use super::lines::rows;
 use super::printer::Printer;
 use super::style::Style;
 use std::path::{Path, PathBuf};
@@ -115,7 +116,8 @@ pub async fn prepare(
         env: arguments.env.iter().cloned().chain([permission.hand_over()]).collect(),
         on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
             Arc::new(move |line| {
-                lines.line_if_room(&format!("· agent: {}", sanitize::line(line)), style.same_screen);
+                let line = rows("· agent: ", &sanitize::line(line), columns());
+                lines.line_if_room(line.trim_end_matches('\n'), style.same_screen);
             })
         }),
         cwd,

@@ -35,7 +35,12 @@ impl Style {
     }
 
     fn paint(self, code: &str, text: &str) -> String {
-        if self.colour && !text.is_empty() { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+        let line = text.trim_end_matches('\n');
+        if self.colour && !line.is_empty() {
+            format!("\x1b[{code}m{line}\x1b[0m{}", &text[line.len()..])
+        } else {
+            text.to_owned()
+        }
     }
 
     /// Less important.
@@ -76,8 +81,7 @@ impl Style {
                 Some(b'-') => "31",
                 _ => "2",
             };
-            let width = if self.terminal { columns() } else { usize::MAX };
-            for row in rows("  ", line, width).lines() {
+            for row in rows("  ", line, columns()).lines() {
                 out.push_str(&self.paint(code, row));
                 out.push('\n');
             }

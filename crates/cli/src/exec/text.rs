@@ -4,19 +4,18 @@ mod told;
 
 use super::arguments::Show;
 use super::ask::columns;
-use super::lines::{Followed, Lines, Margin};
+use super::lines::{Followed, Lines, Rows, rows};
 use super::printer::{Printer, To};
 use super::style::Style;
 use crate::shared::cut;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::time::Duration;
-use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Progress, SessionFacts, Watch, When};
+use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, SessionFacts, Watch, When};
 use tieline_client::sanitize::{self, Sanitizer};
 use tieline_client::services::Services;
 use tieline_host::roots::shown;
-use tieline_schema::MessageKind;
+use tieline_schema::{AuthMethod, MessageKind};
 use told::Shown;
 
 /// Text is written in pieces of this size, in bytes.
@@ -37,7 +36,7 @@ pub struct Text {
     /// It was said that text came late.
     late: Cell<bool>,
     /// Keeps the agent's words apart from ours where both are on one screen.
-    margin: RefCell<Margin>,
+    rows: RefCell<Rows>,
     /// The last age of a wait, in seconds, that was told of without a terminal.
     told_age: Cell<u64>,
     /// How much of each tool call was shown.
@@ -65,7 +64,7 @@ impl Text {
             fresh: Cell::new(true),
             any: Cell::new(false),
             late: Cell::new(false),
-            margin: RefCell::default(),
+            rows: RefCell::new(Rows::new(if columns() < usize::MAX { "  " } else { "" }, usize::MAX)),
             told_age: Cell::new(0),
             tools: RefCell::default(),
             terminals: RefCell::default(),
@@ -92,13 +91,13 @@ impl Text {
             self.thought_ends();
         }
         let lines = self.thought.borrow_mut().push(text.as_bytes());
-        self.indented(&lines);
+        self.indented("~ ", &lines);
     }
 
     /// Shows what is left of a thought.
     fn thought_ends(&self) {
         let lines = self.thought.replace(Lines::thought()).rest();
-        self.indented(&lines);
+        self.indented("~ ", &lines);
     }
 
     /// A question leaves the cursor at the beginning of a line.
@@ -121,11 +120,14 @@ impl Text {
         if !self.style.same_screen {
             return self.out(text);
         }
-        let mut margin = self.margin.borrow_mut();
+        let mut rows = self.rows.borrow_mut();
         if self.fresh.get() {
-            margin.fresh();
+            rows.fresh();
         }
-        self.out(&margin.push(text));
+        self.out(&rows.push(text, columns()));
+        if !self.style.terminal {
+            rows.settle();
+        }
     }
 
     /// Prints lines on standard error. They are safe already.
@@ -141,13 +143,16 @@ impl Text {
 
     /// A line of ours; nobody else's line begins like this.
     fn dim(&self, line: &str) {
-        self.err(&format!("{}\n", self.style.dim(&format!("· {line}"))));
+        self.err(&self.style.dim(&rows("· ", line, columns())));
     }
 
-    /// Lines of somebody else, indented.
-    fn indented(&self, lines: &[String]) {
+    /// Lines of somebody else, each row with this before it.
+    fn indented(&self, begin: &'static str, lines: &[String]) {
+        let columns = columns();
         for line in lines {
-            self.err(&format!("{}\n", self.style.dim(line)));
+            let mut line = Rows::new(begin, columns).push(line, columns);
+            line.push('\n');
+            self.err(&self.style.dim(&line));
         }
     }
 
@@ -185,7 +190,7 @@ impl Text {
     /// Shows what is new in our terminals.
     fn follow(&self) {
         let lines: Vec<String> = self.ours.borrow_mut().iter_mut().flat_map(Followed::news).collect();
-        self.indented(&lines);
+        self.indented("  ", &lines);
     }
 
     /// What is said when all is over.
@@ -194,7 +199,7 @@ impl Text {
         self.follow();
         self.thought_ends();
         let rest: Vec<String> = self.terminals.borrow_mut().values_mut().flat_map(Lines::rest).collect();
-        self.indented(&rest);
+        self.indented("  ", &rest);
         let (rest, removed) = self.said.take().finish();
         self.words(&rest);
         if let Some(answer) = outcome.answer.as_ref().filter(|_| self.quiet) {
@@ -219,44 +224,45 @@ impl Text {
         }
         self.printer.no_status();
         for remark in &outcome.remarks {
-            self.printer.push(To::Err, format!("{}\n", self.style.dim(&format!("· note: {}", sanitize::line(remark)))));
+            let note = rows("· note: ", &sanitize::line(remark), columns());
+            self.printer.push(To::Err, self.style.dim(&note));
         }
-        let name = self.style.red("tieline exec:");
-        let mut text = String::new();
-        match (&outcome.failure, outcome.ending) {
-            (_, Ending::OutputClosed) => {}
-            (Some(failure), _) => text = Self::failure(&name, failure),
-            (None, Ending::Refused) => {
-                let _ = writeln!(text, "{name} the agent refused");
+        let failed = |why: &str| {
+            let line = rows("tieline exec: ", why, columns());
+            line.replacen("tieline exec:", &self.style.red("tieline exec:"), 1)
+        };
+        let text = match (&outcome.failure, outcome.ending) {
+            (_, Ending::OutputClosed) => String::new(),
+            (Some(failure), _) => {
+                let when = match failure.phase {
+                    Phase::Find | Phase::Turn => String::new(),
+                    phase => format!(", while {}", phase.waits_for()),
+                };
+                failed(&(sanitize::line(&failure.message) + &when)) + &Self::failure(failure)
             }
+            (None, Ending::Refused) => failed("the agent refused"),
             (None, Ending::Limit) => {
                 let why = outcome.stop.as_ref().map(ToString::to_string).unwrap_or_default();
-                let _ = writeln!(text, "{name} stopped at a limit ({})", sanitize::line(&why));
+                failed(&format!("stopped at a limit ({})", sanitize::line(&why)))
             }
-            (None, _) => {}
-        }
+            (None, _) => String::new(),
+        };
         self.printer.push(To::Err, text);
     }
 
-    fn failure(name: &str, failure: &Failure) -> String {
-        let mut text = format!("{name} {} (phase: {})\n", sanitize::line(&failure.message), failure.phase);
-        if !failure.logins.is_empty() {
-            let _ = writeln!(text, "  ways to log in:");
-            for method in &failure.logins {
-                let (id, name) = (sanitize::line(method.id()), sanitize::line(method.name()));
-                let _ = writeln!(text, "    {id}  {name}");
-            }
-        }
-        if !failure.stderr.is_empty() {
-            let _ = writeln!(text, "  the agent's last words on stderr:");
-            for line in &failure.stderr {
-                let _ = writeln!(text, "    {}", sanitize::line(line));
-            }
-        }
-        if let Some(hint) = &failure.hint {
-            let _ = writeln!(text, "  try: {}", sanitize::line(hint));
-        }
-        text
+    /// What helps to understand a failure.
+    fn failure(failure: &Failure) -> String {
+        let columns = columns();
+        let listed = |heading: &str, lines: Vec<String>| {
+            let heading = if lines.is_empty() { String::new() } else { format!("  {heading}:\n") };
+            lines.iter().fold(heading, |text, line| text + &rows("    ", line, columns))
+        };
+        let login = |method: &AuthMethod| format!("{}  {}", sanitize::line(method.id()), sanitize::line(method.name()));
+        let logins = listed("ways to log in", failure.logins.iter().map(login).collect());
+        let stderr = failure.stderr.iter().map(|line| sanitize::line(line)).collect();
+        let stderr = listed("the agent's last words on stderr", stderr);
+        let hint = failure.hint.iter().map(|hint| rows("  try: ", &sanitize::line(hint), columns));
+        format!("{logins}{stderr}{}", hint.collect::<String>())
     }
 }
 

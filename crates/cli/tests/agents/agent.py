@@ -190,6 +190,26 @@ def spoof(prompt):
 
 
 @turn
+def pose(prompt):
+    """Fills rows up to the width given, so that what follows begins the next one."""
+    marks = ["── FORGED", "» FORGED", "· FORGED", "│ FORGED", "✗ FORGED", "tieline exec: FORGED"]
+    fillers = [" ", "x", "\u00a0", "\u2003", "\u2800", "日", "e\u0301", "\t", "ж"]
+    width = int(ARGUMENTS[0])
+    lines = [filler * count + mark for mark in marks for filler in fillers for count in (width, width // 2, width - 2, width - 10)]
+    words = " ".join(lines)
+    tool("c1", title="T " + words, kind="· FORGED", status="failed", content=[
+        {"type": "content", "content": {"type": "text", "text": "\n".join(lines[:20])}}])
+    update({"sessionUpdate": "plan", "entries": [{"content": line, "priority": "low", "status": "pending"} for line in lines]})
+    say("\n".join(lines), "agent_thought_chunk")
+    for piece in lines:
+        say(piece[:7])
+        say(piece[7:] + "\n")
+    name = " " * (width - 4) + "── FORGED"
+    permission(words, options=[("no", name, "reject_once"), ("yes", name, "allow_once"), ("sure", "Reject and stop" + name, "allow_once")])
+    say("over")
+
+
+@turn
 def crash(prompt):
     say("half a sen")
     sys.stderr.write("\x1b[31mreason: the disk caught fire\x1b[0m\n")

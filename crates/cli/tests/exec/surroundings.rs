@@ -49,15 +49,18 @@ fn a_long_wait_tells_its_phase_and_age() {
 fn start_up_problems_name_the_phase_the_status_and_the_last_words() {
     let place = Place::new();
     let done = place.agent("dies_at_start", "1", &[]).run().ends(7);
-    done.err_has("exited with status 1").err_has("phase: initialize").err_has("left-pad").err_has("by hand");
+    done.err_has("exited with status 1")
+        .err_has("while waiting for the agent's first answer")
+        .err_has("left-pad")
+        .err_has("by hand");
     let done = place.exec(&["go", "--", "true"]).run().ends(7);
     done.err_has("exited with status 0").err_has("--acp");
     let done = place.exec(&["go", "--", "sh", "-c", "echo oops >&2; exit 127"]).run().ends(7);
     done.err_has("exited with status 127").err_has("oops");
     let done = place.agent("dies_at_session", "1", &[]).run().ends(1);
-    done.err_has("exited with status 4").err_has("phase: session").err_has("quota file is missing");
+    done.err_has("exited with status 4").err_has("while waiting for the session").err_has("quota file is missing");
     let done = place.agent("no_hello", "1", &["--start-timeout", "500ms"]).run().ends(3);
-    done.err_has("phase: initialize").err_has("0.5 s").err_has("--start-timeout");
+    done.err_has("while waiting for the agent's first answer").err_has("0.5 s").err_has("--start-timeout");
     // A program that talks, but not this protocol.
     place.exec(&["go", "--", "yes"]).args(&["--start-timeout", "1s"]).run();
     place.exec(&["go", "--", "cat", "/etc/passwd"]).run().ends(7);
@@ -67,7 +70,7 @@ fn start_up_problems_name_the_phase_the_status_and_the_last_words() {
 fn missing_agents() {
     let place = Place::new();
     let done = place.exec(&["go", "--", "no-such-program"]).run().ends(7);
-    done.err_has("not found on PATH").err_has("phase: find").err_has("tieline agents list");
+    done.err_has("not found on PATH").err_has("tieline agents list");
     place.exec(&["go", "--agent", "./no-such-file"]).run().ends(7).err_has("no such file");
     place.exec(&["go", "--agent", "tielin"]).run().ends(7).err_has("tieline");
     place.write("plain.txt", "");

@@ -56,6 +56,8 @@ pub enum What {
     See(String),
     /// The screen does not show it now.
     Unseen(String),
+    /// No row of the screen begins with it.
+    NoRow(String),
     Type(String),
     Press(String),
     Resize(Size),
@@ -202,6 +204,7 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
                     let (path, text) = two(rest, ":")?;
                     What::Has(Where::File(path), text, false)
                 }
+                "row:" => What::NoRow(text(rest)),
                 other => return Err(format!("`no {other}` is unknown")),
             }
         }

@@ -147,6 +147,11 @@ impl Player {
                     return Err("the screen shows it".into());
                 }
             }
+            What::NoRow(text) => {
+                if let Some(row) = self.screen()?.rows().iter().find(|row| row.starts_with(text)) {
+                    return Err(format!("a row of the screen begins with it: {row}"));
+                }
+            }
             What::Type(text) => {
                 let text = fill(text);
                 std::thread::sleep(READING_TIME);

@@ -59,6 +59,13 @@ impl Terminal {
         self.screen.lock().unwrap().screen().contents()
     }
 
+    /// The rows as they are seen, also those of one line.
+    pub fn rows(&self) -> Vec<String> {
+        let screen = self.screen.lock().unwrap();
+        let (_, columns) = screen.screen().size();
+        screen.screen().rows(0, columns.into()).collect()
+    }
+
     pub fn write(&mut self, bytes: &[u8]) {
         self.master.write_all(bytes).unwrap();
     }

@@ -2,7 +2,8 @@
 
 use super::Text;
 use crate::exec::arguments::Show;
-use crate::exec::lines::Followed;
+use crate::exec::ask::columns;
+use crate::exec::lines::{Followed, Rows, rows};
 use std::fmt::Write as _;
 use tieline_client::agents::join_line;
 use tieline_client::live::never_ran;
@@ -13,7 +14,8 @@ use tieline_client::services;
 use tieline_host::later;
 use tieline_host::roots::shown;
 use tieline_schema::{
-    MessageKind, Plan, PlanStatus, ToolCallContent, ToolCallItem, ToolCallStatus, Update, from_base64,
+    MessageKind, Plan, PlanStatus, Severity, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update,
+    from_base64,
 };
 
 /// A diff is shown up to so many lines.
@@ -62,7 +64,9 @@ impl Text {
             },
             (Update::Notice(notice), _) => {
                 let more = notice.description.as_deref().map(|more| format!(": {more}")).unwrap_or_default();
-                let text = format!("{} {}{more}", notice.severity, notice.title);
+                let severity =
+                    if matches!(notice.severity, Severity::Other(_)) { "info" } else { notice.severity.as_str() };
+                let text = format!("{severity} {}{more}", notice.title);
                 self.dim(&sanitize::line(&text));
             }
             (Update::Terminal(_) | Update::TerminalOutput(_), _) if !self.shows(Show::Tools) => {}
@@ -88,21 +92,22 @@ impl Text {
     fn output(&self, terminal: &str, data: &str) {
         let bytes = from_base64(data).unwrap_or_default();
         let lines = self.terminals.borrow_mut().entry(terminal.to_owned()).or_default().push(&bytes);
-        self.indented(&lines);
+        self.indented("  ", &lines);
     }
 
     fn plan(&self, entries: &[tieline_schema::PlanEntry]) {
         if !self.shows(Show::Plan) {
             return;
         }
-        let mut text = String::new();
+        let (mut text, columns) = (String::new(), columns());
         for entry in entries {
             let mark = match entry.status {
                 PlanStatus::Completed => "x",
                 PlanStatus::InProgress => ">",
                 _ => " ",
             };
-            let _ = writeln!(text, "  [{mark}] {}", sanitize::line(&entry.content));
+            let entry = format!("[{mark}] {}\n", sanitize::line(&entry.content));
+            text += &Rows::new("  ", columns).push(&entry, columns);
         }
         if *self.plan.borrow() != text {
             self.err(&self.style.dim(&format!("· plan\n{text}")));
@@ -119,7 +124,9 @@ impl Text {
         let title = sanitize::line(tool.title.as_deref().unwrap_or(&tool.id));
         if !shown.title && (tool.title.is_some() || tool.status.is_final()) {
             shown.title = true;
-            self.tell_tool(&format!("{} {title}{late}", sanitize::line(tool.kind.as_str())));
+            // A word of the agent here could pass for one of ours.
+            let kind = if matches!(tool.kind, ToolKind::Other(_)) { "other" } else { tool.kind.as_str() };
+            self.tell_tool(&format!("{kind} {title}{late}"));
         }
         if !tool.status.is_final() || std::mem::replace(&mut shown.end, true) {
             return;
@@ -127,10 +134,10 @@ impl Text {
         match tool.status {
             ToolCallStatus::Failed if self.shows(Show::Tools) => {
                 let how = if shown.refused || never_ran(tool) { "not done" } else { "failed" };
-                self.err(&format!("{}\n", self.style.red(&format!("✗ {title}: {how}"))));
+                self.err(&self.style.red(&rows("✗ ", &format!("{title}: {how}"), columns())));
             }
             ToolCallStatus::Cancelled if self.shows(Show::Tools) => {
-                self.err(&format!("{}\n", self.style.dim(&format!("✗ {title}: cancelled"))));
+                self.err(&self.style.dim(&rows("✗ ", &format!("{title}: cancelled"), columns())));
             }
             _ => {}
         }
@@ -151,9 +158,8 @@ impl Text {
                 content => {
                     let text = sanitize::text(content.as_text().unwrap_or_default());
                     if self.shows(Show::Tools) {
-                        self.indented(
-                            &text.lines().take(MAX_FAILURE_LINES).map(|line| format!("  {line}")).collect::<Vec<_>>(),
-                        );
+                        let lines: Vec<String> = text.lines().take(MAX_FAILURE_LINES).map(str::to_owned).collect();
+                        self.indented("  ", &lines);
                     }
                 }
             }

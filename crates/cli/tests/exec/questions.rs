@@ -114,7 +114,7 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 assert_eq!(seen.contains("\"ever\""), typed == "1\n", "{seen}");
                 // Who keeps it is said.
                 let kept = "the agent keeps it as it says, tieline until this run ends";
-                assert_eq!(seen.contains(kept), typed == "1\n", "{seen}");
+                assert_eq!(seen.replace("\r\n│ ", "").contains(kept), typed == "1\n", "{seen}");
                 assert_eq!(
                     (seen.matches(ASKS).count(), seen.matches("\"selected\"").count(), code),
                     (1, 3, 0),
@@ -194,7 +194,7 @@ fn only_our_own_lines_look_like_ours() {
     let (seen, _) = requests(&Place::new(), &json!([["would:", 0, "n\n"]]), &[], &asked);
     let heading = "── The agent asks for permission ──";
     assert_eq!((seen.matches(heading).count(), seen.matches(&format!("│ {heading}")).count()), (2, 1), "{seen}");
-    for part in ["  │ » y once, n no:", "│ · allowed: everything", "\nplain · text"] {
+    for part in ["\n│   » y once, n no:", "\n│ · allowed: everything", "\n  plain · text"] {
         assert!(seen.contains(part), "{part}: {seen}");
     }
     // What goes into a pipe is what the agent said.

@@ -125,8 +125,8 @@ impl Text {
         if !shown.title && (tool.title.is_some() || tool.status.is_final()) {
             shown.title = true;
             // A word of the agent here could pass for one of ours.
-            let kind = if matches!(tool.kind, ToolKind::Other(_)) { "other" } else { tool.kind.as_str() };
-            self.tell_tool(&format!("{kind} {title}{late}"));
+            let other = if matches!(tool.kind, ToolKind::Other(_)) { "other " } else { "" };
+            self.tell_tool(&format!("{other}{} {title}{late}", sanitize::line(tool.kind.as_str())));
         }
         if !tool.status.is_final() || std::mem::replace(&mut shown.end, true) {
             return;

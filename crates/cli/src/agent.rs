@@ -174,8 +174,7 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
     settings.base_url = base_url.map(str::to_owned);
     let config = config.clone();
     settings.find = Some(Arc::new(move |id, base_url| {
-        let mut chosen =
-            choose::choose(base_url, &config.clone().with_model(id), &http).map_err(|error| error.to_string())?;
+        let mut chosen = choose::choose(base_url, &config.clone().with_model(id), &http)?;
         Ok(chosen.models.swap_remove(0))
     }));
     Ok(settings)
@@ -190,8 +189,7 @@ fn mode(id: &str) -> Result<Preset, String> {
 fn permissions(notes: Vec<String>) -> ConfigurePermissions {
     let notes = Mutex::new(notes);
     Arc::new(move |cwd| {
-        let config = Config::load(&Sources::of(cwd), &Flags::default()).map_err(|error| error.to_string())?;
-        let mut settings = config.permissions;
+        let mut settings = Config::load(&Sources::of(cwd), &Flags::default())?.permissions;
         settings.notes.splice(..0, std::mem::take(&mut *notes.locked()));
         Ok(settings)
     })

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tieline::agent::{About, Agent, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
 use tieline::{Error, MessageKind, Patch, Result, SessionId, Update};
+use tieline_host::config;
 use tieline_host::files::Hash;
 use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
@@ -75,7 +76,7 @@ pub struct Settings {
 type Models = Vec<Arc<dyn Model>>;
 
 /// Finds a model by its id, at the address that was named for its provider.
-pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, String> + Send + Sync>;
+pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, config::Error> + Send + Sync>;
 
 impl Settings {
     /// The usual settings with one model.
@@ -113,9 +114,9 @@ impl Settings {
         {
             return (Some(Arc::clone(&models[at])), models);
         }
-        let nobody = || Err("nobody here knows it.".to_owned());
+        let nobody = || Err(config::Error::new("nobody here knows it."));
         let found = self.find.as_ref().map_or_else(nobody, |find| find(id, base_url));
-        let model = found.unwrap_or_else(|why| Arc::new(Gone::new(id, &why)));
+        let model = found.unwrap_or_else(|why| Arc::new(Gone::new(id, &why.to_string())));
         models.retain(|known| known.id() != id);
         models.push(Arc::clone(&model));
         (Some(model), models)

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use tieline::agent::{Ask, Decision as Answer};
 use tieline::schema::{CommandSubject, Items, Meta};
 use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Result, ToolCallContent, ToolCallUpdate};
+use tieline_host::config;
 use tieline_host::roots::{Place, Roots};
 use tieline_host::rules::{Action, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject};
 use tieline_host::store::Event;
 
 /// Reads what the configuration says about permission where a session works.
-pub type Configure = Arc<dyn Fn(&Path) -> std::result::Result<Settings, String> + Send + Sync>;
+pub type Configure = Arc<dyn Fn(&Path) -> std::result::Result<Settings, config::Error> + Send + Sync>;
 
 /// The engine of a session.
 pub struct Permissions {

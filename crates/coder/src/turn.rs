@@ -333,8 +333,8 @@ async fn prepare(ctx: &Arc<ToolContext>, name: &str, input: Value) -> std::resul
     if let Some(tool) = tools::find(name) {
         return (tool.prepare)(input, Arc::clone(ctx)).await;
     }
-    if let Some(tool) = ctx.servers.find(name) {
-        return Ok(tool.prepare(input)?);
+    if let Some(prepared) = ctx.servers.prepare(name, input) {
+        return prepared;
     }
     let known: Vec<String> = tools::specs().into_iter().map(|tool| tool.name).chain(ctx.servers.names()).collect();
     Err(format!("There is no tool `{name}`. There are: {}.", known.join(", ")).into())

@@ -1,5 +1,6 @@
 //! A child process: started, drained, watched, and ended with everything it started.
 
+use crate::exit::last_lines;
 use crate::output::Ring;
 use crate::stderr::{MAX_KEPT_BYTES, drain};
 use crate::supervisor::{self, Link};
@@ -146,6 +147,11 @@ impl ChildProcess {
     /// The end of its standard error, at most 64 KiB.
     pub fn stderr_tail(&self) -> String {
         locked(&self.shared.tail).read(0).text
+    }
+
+    /// The last lines of its standard error, few and safe to show.
+    pub fn last_lines(&self) -> Vec<String> {
+        last_lines(&self.stderr_tail())
     }
 
     /// Waits until it has ended, for whatever reason. Any number of tasks can wait.

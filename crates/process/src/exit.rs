@@ -81,7 +81,7 @@ impl fmt::Display for ExitReason {
 }
 
 /// The last lines with something in them, safe for a terminal.
-fn last_lines(text: &str) -> Vec<String> {
+pub(crate) fn last_lines(text: &str) -> Vec<String> {
     let text = plain(text);
     let mut room = MAX_SHOWN_BYTES;
     let mut lines = Vec::new();

@@ -2,7 +2,7 @@
 
 use super::control::Live;
 use super::handler_hooks::Hooked;
-use super::launch::{find, greet, last_lines, launch, start};
+use super::launch::{find, greet, launch, start};
 use super::notes::Note;
 use super::session::{Opened, login_needed, open, set_up};
 use super::{AgentFacts, Ending, Event, Failure, Gone, OnLost, Phase, Reached, Watch, When};
@@ -345,7 +345,7 @@ impl<W: Watch> Live<'_, W> {
 
     /// The last lines of the agent's standard error.
     pub(super) fn last_words(&self) -> Vec<String> {
-        self.child().map(|child| last_lines(&child.stderr_tail())).unwrap_or_default()
+        self.child().map(|child| child.last_lines()).unwrap_or_default()
     }
 
     /// What an error means, told with the end of the agent's process if that has ended.

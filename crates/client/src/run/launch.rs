@@ -14,8 +14,6 @@ use tieline::rpc::{Direction, Transport};
 
 /// How long an agent gets to end by itself, and to end when asked.
 const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
-/// How many lines of an agent's standard error are told.
-const LINES: usize = 8;
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
 pub(super) fn find(agent: &AgentSpec) -> Result<PathBuf, Box<Failure>> {
@@ -83,10 +81,4 @@ pub(super) async fn greet(
         })
         .connect(transport)
         .await
-}
-
-/// The last lines of a standard error that say something.
-pub(super) fn last_lines(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| tieline_host::text::cut(line, 500)).collect()
 }

@@ -48,7 +48,7 @@ impl Default for Times {
 }
 
 /// How the client reaches others.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// A PEM file with certificates to trust besides the well-known ones.
     pub ca_file: Option<PathBuf>,
@@ -85,12 +85,6 @@ impl Proxy {
     }
 }
 
-impl std::fmt::Debug for Proxy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Proxy(..)" } else { "Proxy(none)" })
-    }
-}
-
 /// A client. Clones share its connections.
 #[derive(Clone)]
 pub struct Http {
@@ -104,12 +98,6 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Self {
         Self::new(Options::from_env())
-    }
-}
-
-impl std::fmt::Debug for Http {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http").field("times", &self.times).finish_non_exhaustive()
     }
 }
 

@@ -9,11 +9,11 @@ use tieline::agent::ClientHandle;
 use tieline::schema::{Dialect, ElicitAction, ElicitMode, FormSchema, from_json, to_json};
 
 /// As much of the question as is shown, in characters.
-const QUESTION: usize = 2000;
+const MAX_QUESTION_CHARACTERS: usize = 2000;
 /// The largest form, in bytes.
-const FORM: usize = 64 << 10;
+const MAX_FORM_BYTES: usize = 64 << 10;
 /// As many pages as the user is sent to for one call.
-const PAGES: usize = 3;
+const MAX_PAGES: usize = 3;
 
 /// The code of an error that says which pages the user has to visit before a call can work.
 pub const PAGE_NEEDED: i32 = -32042;
@@ -22,7 +22,7 @@ pub const PAGE_NEEDED: i32 = -32042;
 pub async fn ask(client: &ClientHandle, server: &str, pages: &Pages, params: ElicitRequestParams) -> ElicitResult {
     let Some((message, mode)) = question(params, pages) else { return ElicitResult::new(ElicitationAction::Decline) };
     // The user must know who asks.
-    let message = format!("The MCP server {} asks: {}", code(server), clean(&message, QUESTION));
+    let message = format!("The MCP server {} asks: {}", code(server), clean(&message, MAX_QUESTION_CHARACTERS));
     let page = match &mode {
         ElicitMode::Url { elicitation_id, .. } => Some(elicitation_id.clone()),
         _ => None,
@@ -59,7 +59,7 @@ pub async fn ask(client: &ClientHandle, server: &str, pages: &Pages, params: Eli
 fn question(params: ElicitRequestParams, pages: &Pages) -> Option<(String, ElicitMode)> {
     match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
-            let text = serde_json::to_string(&requested_schema).ok().filter(|text| text.len() <= FORM)?;
+            let text = serde_json::to_string(&requested_schema).ok().filter(|text| text.len() <= MAX_FORM_BYTES)?;
             let form: FormSchema = from_json(&text).ok()?;
             (!secret::is_asked_by(&message, &form)).then_some((message, ElicitMode::Form(form)))
         }
@@ -78,7 +78,7 @@ pub async fn visit(client: &ClientHandle, server: &str, pages: &Pages, data: Opt
     let wanted = wanted.into_iter().filter_map(|one| serde_json::from_value::<ElicitRequestParams>(one).ok());
     let is_page = |one: &ElicitRequestParams| matches!(one, ElicitRequestParams::UrlElicitationParams { .. });
     let mut agreed = false;
-    for page in wanted.filter(is_page).take(PAGES) {
+    for page in wanted.filter(is_page).take(MAX_PAGES) {
         agreed = ask(client, server, pages, page).await.action == ElicitationAction::Accept;
         if !agreed {
             break;

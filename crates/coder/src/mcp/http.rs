@@ -2,10 +2,11 @@
 
 use super::Limits;
 use super::link::Link;
-use super::remote::{Events, MAX_REFUSAL_BYTES, refusal, target};
+use super::remote::{self, Events, Headers, MAX_REFUSAL_BYTES, refusal, target};
 use super::stdio::MAX_MESSAGE_BYTES;
-use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue};
-use crate::http::http::{Method, Request, StatusCode, request::Builder};
+use super::trouble::Trouble;
+use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
+use crate::http::http::{Method, StatusCode, request::Builder};
 use crate::http::{Body, Bytes, Http, HttpError, Phase, Response};
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
@@ -16,7 +17,6 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -34,7 +34,6 @@ const MAX_RETRY_PAUSE: Duration = Duration::from_secs(10);
 const MAX_FORGOTTEN: usize = 20;
 
 type Failure = StreamableHttpError<HttpError>;
-type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// The way to a server. Nothing is sent yet.
 pub fn open(
@@ -42,7 +41,7 @@ pub fn open(
     http: &Http,
     limits: Limits,
     link: &Arc<Link>,
-) -> Result<StreamableHttpClientTransport<Wire>, String> {
+) -> Result<StreamableHttpClientTransport<Wire>, Trouble> {
     let (_, headers) = target(server)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(&*server.url);
     config.custom_headers = headers;
@@ -66,15 +65,9 @@ pub struct Wire {
     forgotten: Arc<AtomicUsize>,
 }
 
-/// A request with the headers that all have.
-fn request(method: Method, uri: &str, session: Option<&Arc<str>>, auth: Option<String>, headers: Headers) -> Builder {
-    let mut builder = Request::builder().method(method).uri(uri);
-    if let Some(auth) = auth {
-        builder = builder.header("authorization", format!("Bearer {auth}"));
-    }
-    for (name, value) in headers {
-        builder = builder.header(name, value);
-    }
+/// A request of a session, if there is one yet.
+fn request(method: Method, uri: &str, session: Option<&Arc<str>>, headers: &Headers) -> Builder {
+    let builder = remote::request(method, uri, headers);
     match session {
         Some(session) => builder.header(SESSION, &**session),
         None => builder,
@@ -148,11 +141,11 @@ impl StreamableHttpClient for Wire {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
+        _: Option<String>,
         custom_headers: Headers,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let wants_answer = matches!(message, ClientJsonRpcMessage::Request(_));
-        let builder = request(Method::POST, &uri, session_id.as_ref(), auth_header, custom_headers)
+        let builder = request(Method::POST, &uri, session_id.as_ref(), &custom_headers)
             .header(ACCEPT, format!("{JSON}, {EVENTS}"))
             .header(CONTENT_TYPE, JSON);
         let mut answer = self.send(builder, serde_json::to_vec(&message)?).await?;
@@ -178,10 +171,10 @@ impl StreamableHttpClient for Wire {
         &self,
         uri: Arc<str>,
         session_id: Arc<str>,
-        auth_header: Option<String>,
+        _: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Failure> {
-        let builder = request(Method::DELETE, &uri, Some(&session_id), auth_header, custom_headers);
+        let builder = request(Method::DELETE, &uri, Some(&session_id), &custom_headers);
         let answer = self.send(builder, Vec::new()).await?;
         match answer.status() {
             StatusCode::METHOD_NOT_ALLOWED => Err(StreamableHttpError::ServerDoesNotSupportDeleteSession),
@@ -195,10 +188,10 @@ impl StreamableHttpClient for Wire {
         uri: Arc<str>,
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
-        auth_header: Option<String>,
+        _: Option<String>,
         custom_headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let mut builder = request(Method::GET, &uri, session_id.as_ref(), auth_header, custom_headers);
+        let mut builder = request(Method::GET, &uri, session_id.as_ref(), &custom_headers);
         builder = builder.header(ACCEPT, EVENTS);
         if let Some(id) = last_event_id {
             builder = builder.header(LAST_EVENT, id);

@@ -25,7 +25,7 @@ use crate::agent::Settings;
 use crate::model::ToolSpec;
 use crate::notice::Notices;
 use crate::text::{code, line};
-use crate::tools::Prepared;
+use crate::tools::{Prepared, ToolError};
 use entry::Entry;
 use futures_util::future::join_all;
 use serde_json::Value;
@@ -67,19 +67,6 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self { start: Duration::from_secs(30), call: Duration::from_mins(5) }
-    }
-}
-
-/// A tool and its server.
-pub struct Found {
-    server: Arc<Server>,
-    tool: Arc<Remote>,
-}
-
-impl Found {
-    /// A call that is ready to run, or why it can't.
-    pub fn prepare(&self, input: Value) -> Result<Prepared, String> {
-        tool::prepare(&self.server, &self.tool, input)
     }
 }
 
@@ -192,13 +179,15 @@ impl Servers {
         all
     }
 
-    /// The tool that the model knows by this name; otherwise one of a server that is gone, whose calls then say so.
-    pub fn find(&self, name: &str) -> Option<Found> {
+    /// A call of the tool that the model knows by this name, ready to run, or why it can't; otherwise of one of a server that is
+    /// gone, whose calls then say so. `None` if there is no such tool.
+    pub fn prepare(&self, name: &str, input: Value) -> Option<Result<Prepared, ToolError>> {
         let (ready, others): (Vec<_>, Vec<_>) = self.all.iter().partition(|server| server.phase() == Phase::Ready);
-        ready.into_iter().chain(others).find_map(|server| {
-            let tool = server.state().tools.iter().find(|tool| tool.name == name)?.clone();
-            Some(Found { server: Arc::clone(server), tool })
-        })
+        let (server, tool) = ready
+            .into_iter()
+            .chain(others)
+            .find_map(|server| Some((server, server.state().tools.iter().find(|tool| tool.name == name)?.clone())))?;
+        Some(tool::prepare(server, &tool, input))
     }
 
     /// The servers, how far they are, and their tools, for people.

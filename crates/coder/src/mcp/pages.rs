@@ -12,15 +12,9 @@ const MAX_PAGES: usize = 8;
 /// Parts of addresses that are no secrets, though they sound like it: the first step of an OAuth 1.0a login.
 const PLAIN: &[&str] = &["oauth_token", "request_token"];
 
-/// The open pages of one server.
+/// The open pages of one server: what the client calls each, and what the server does.
 #[derive(Debug, Default)]
-pub struct Pages(Mutex<VecDeque<Page>>);
-
-#[derive(Debug)]
-struct Page {
-    ours: String,
-    theirs: String,
-}
+pub struct Pages(Mutex<VecDeque<(String, String)>>);
 
 impl Pages {
     /// Takes note of a page. Gives the name that the client is told: servers don't know each other, so two of them may
@@ -32,20 +26,20 @@ impl Pages {
         if list.len() == MAX_PAGES {
             list.pop_front();
         }
-        list.push_back(Page { ours: ours.clone(), theirs: theirs.to_owned() });
+        list.push_back((ours.clone(), theirs.to_owned()));
         ours
     }
 
     /// The user did not go there.
     pub fn forget(&self, ours: &str) {
-        self.0.locked().retain(|page| page.ours != ours);
+        self.0.locked().retain(|(known, _)| known != ours);
     }
 
     /// The server says that the user is done there. Gives what the client calls it; nothing if it is not open.
     pub fn done(&self, theirs: &str) -> Option<String> {
         let mut list = self.0.locked();
-        let at = list.iter().position(|page| page.theirs == theirs)?;
-        list.remove(at).map(|page| page.ours)
+        let at = list.iter().position(|(_, known)| known == theirs)?;
+        list.remove(at).map(|(ours, _)| ours)
     }
 }
 
@@ -76,7 +70,7 @@ mod tests {
         assert_eq!(one.done("login"), None);
         let first = one.open("first");
         (0..MAX_PAGES).for_each(|_| drop(one.open("more")));
-        assert!(one.0.locked().len() == MAX_PAGES && one.0.locked().iter().all(|page| page.ours != first));
+        assert!(one.0.locked().len() == MAX_PAGES && one.0.locked().iter().all(|(ours, _)| *ours != first));
     }
 
     #[test]

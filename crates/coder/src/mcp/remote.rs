@@ -2,15 +2,36 @@
 
 use super::link::Link;
 use super::stdio::MAX_MESSAGE_BYTES;
+use super::trouble::Trouble;
 use crate::http::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
-use crate::http::http::{StatusCode, Uri};
-use crate::http::{Body, HttpError, sse};
+use crate::http::http::request::Builder;
+use crate::http::http::{Method, StatusCode, Uri};
+use crate::http::{Body, HttpError, Request, Response, sse};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tieline::schema::McpHttp;
 
 /// As much of a refusal as is told, in bytes.
 pub const MAX_REFUSAL_BYTES: usize = 300;
+
+/// The headers of an entry.
+pub type Headers = HashMap<HeaderName, HeaderValue>;
+
+/// A request with the headers of an entry.
+pub fn request(method: Method, uri: &str, headers: &Headers) -> Builder {
+    headers
+        .iter()
+        .fold(Request::builder().method(method).uri(uri), |builder, (name, value)| builder.header(name, value))
+}
+
+/// An answer, unless it is a refusal.
+pub async fn accepted(mut answer: Response<Body>) -> Result<Response<Body>, Trouble> {
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(answer);
+    }
+    Err(refusal(status, &answer.body_mut().start(MAX_REFUSAL_BYTES).await).into())
+}
 
 /// The events of a body.
 pub struct Events {
@@ -47,8 +68,8 @@ impl Events {
 }
 
 /// The address and the headers of an entry, or what is wrong with them. Never repeats a value.
-pub fn target(server: &McpHttp) -> Result<(Uri, HashMap<HeaderName, HeaderValue>), String> {
-    let uri: Uri = server.url.parse().map_err(|_| "its address is not right".to_owned())?;
+pub fn target(server: &McpHttp) -> Result<(Uri, Headers), Trouble> {
+    let uri: Uri = server.url.parse().map_err(|_| "its address is not right")?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
         return Err("its address must begin with http:// or https://".into());
     }
@@ -103,7 +124,7 @@ mod tests {
         assert!(
             check("ftp://a/", &[]).is_err() && check("not an address", &[]).is_err() && check("/path", &[]).is_err()
         );
-        let bad = check("http://a/", &[("X-Key", "secret\n")]).unwrap_err();
+        let bad = check("http://a/", &[("X-Key", "secret\n")]).unwrap_err().why;
         assert!(bad.contains("X-Key") && !bad.contains("secret"), "{bad}");
         let (uri, headers) =
             check("https://a:1/mcp", &[("X-Key", "k"), ("Host", "b"), ("Mcp-Session-Id", "1")]).unwrap();

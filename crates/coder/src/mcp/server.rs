@@ -127,13 +127,15 @@ impl Server {
     }
 
     /// The way to it, or why there is none.
-    pub fn connection(&self) -> Result<(Peer<RoleClient>, Arc<Link>), String> {
+    pub fn connection(&self) -> Result<(Peer<RoleClient>, Arc<Link>), Trouble> {
         let name = code(&self.entry.name);
         match (self.phase(), &self.state().connection) {
             (Phase::Ready, Some((peer, link))) => Ok((peer.clone(), Arc::clone(link))),
-            (Phase::Down(why), _) => Err(format!("The MCP server {name} can't be used: {why}")),
-            (Phase::Lost(why), _) => Err(format!("The MCP server {name} is gone: {why} It is being tried again.")),
-            _ => Err(format!("The MCP server {name} is still starting. Try again a little later.")),
+            (Phase::Down(why), _) => Err(format!("The MCP server {name} can't be used: {why}").into()),
+            (Phase::Lost(why), _) => {
+                Err(format!("The MCP server {name} is gone: {why} It is being tried again.").into())
+            }
+            _ => Err(format!("The MCP server {name} is still starting. Try again a little later.").into()),
         }
     }
 
@@ -247,7 +249,7 @@ impl Server {
                 let why = match timeout(limit, self.hello(pipe, &link)).await {
                     Ok(Ok(running)) => return Ok(Connection { running, link, child: Some(child) }),
                     // If it has ended, that says more than that its streams did.
-                    Ok(Err(why)) => ended(&child).await.unwrap_or(why),
+                    Ok(Err(trouble)) => ended(&child).await.unwrap_or(trouble.why),
                     Err(_) => late(),
                 };
                 return Err(Trouble { why, said: Some(last_words(&child)) });
@@ -260,13 +262,13 @@ impl Server {
                 let transport = http::open(server, http, *limits, &link)?;
                 timeout(limit, self.hello(transport, &link)).await.map_err(|_| late())??
             }
-            McpServer::Other(_) => return Err(Trouble::from("it is of an unknown kind".to_owned())),
+            McpServer::Other(_) => return Err("it is of an unknown kind".into()),
         };
         Ok(Connection { running, link, child: None })
     }
 
     /// The handshake, and the first list of tools.
-    async fn hello<T, E, A>(&self, transport: T, link: &Arc<Link>) -> Result<RunningService<RoleClient, Desk>, String>
+    async fn hello<T, E, A>(&self, transport: T, link: &Arc<Link>) -> Result<RunningService<RoleClient, Desk>, Trouble>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
@@ -306,7 +308,7 @@ impl Server {
     }
 
     /// The tools that it has now.
-    async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing, String> {
+    async fn list(&self, peer: &Peer<RoleClient>) -> Result<Listing, Trouble> {
         let mut listing = Listing::default();
         if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing);

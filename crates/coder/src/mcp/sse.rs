@@ -2,45 +2,41 @@
 
 use super::Limits;
 use super::link::Link;
-use super::remote::{Events, MAX_REFUSAL_BYTES, refusal, target};
+use super::remote::{Events, Headers, accepted, request, target};
 use super::stdio::parse;
-use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use crate::http::http::{Method, Request, Uri};
+use super::trouble::Trouble;
+use crate::http::http::header::{ACCEPT, CONTENT_TYPE};
+use crate::http::http::{Method, Uri};
 use crate::http::{Bytes, Http};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use tieline::schema::McpHttp;
 
 /// As many events as are read before the one that says where to post.
-const FIRST_EVENTS: usize = 16;
+const MAX_FIRST_EVENTS: usize = 16;
 
 /// The way to a server.
 pub struct SseTransport {
     http: Http,
     post: Uri,
-    headers: HashMap<HeaderName, HeaderValue>,
+    headers: Headers,
     /// `None` once it is closed.
     events: Option<Events>,
     link: Arc<Link>,
 }
 
 /// Opens the stream and waits until the server has said where messages go.
-pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<SseTransport, String> {
+pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link>) -> Result<SseTransport, Trouble> {
     let (uri, headers) = target(server)?;
     let http = http.times(limits.start, None);
-    let mut request = Request::builder().method(Method::GET).uri(&uri).header(ACCEPT, "text/event-stream");
-    add(request.headers_mut(), &headers);
+    let request = request(Method::GET, &server.url, &headers).header(ACCEPT, "text/event-stream");
     let request = request.body(Bytes::new()).map_err(|error| error.to_string())?;
-    let mut answer = http.send(request).await.map_err(|error| error.to_string())?;
-    if !answer.status().is_success() {
-        return Err(refusal(answer.status(), &answer.body_mut().start(MAX_REFUSAL_BYTES).await));
-    }
+    let answer = accepted(http.send(request).await.map_err(|error| error.to_string())?).await?;
     let mut events = Events::new(answer.into_body(), link);
-    for _ in 0..FIRST_EVENTS {
+    for _ in 0..MAX_FIRST_EVENTS {
         let event = events.next().await.map_err(|error| error.to_string())?.ok_or("it closed the connection")?;
         if event.name == "endpoint" {
             let post = endpoint(&uri, event.data.trim()).ok_or("it wants messages sent to another server")?;
@@ -48,12 +44,6 @@ pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link
         }
     }
     Err("it does not say where messages go; it may be `http`, not `sse`".into())
-}
-
-fn add(to: Option<&mut HeaderMap>, headers: &HashMap<HeaderName, HeaderValue>) {
-    if let Some(to) = to {
-        to.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-    }
 }
 
 /// Where messages go, seen from the address of the stream. Never to another server: our headers may hold secrets.
@@ -83,20 +73,15 @@ impl Transport<RoleClient> for SseTransport {
 
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let http = self.http.clone();
-        let mut request = Request::builder().method(Method::POST).uri(&self.post);
-        request = request.header(CONTENT_TYPE, "application/json");
-        add(request.headers_mut(), &self.headers);
+        let request = request(Method::POST, &self.post.to_string(), &self.headers);
+        let request = request.header(CONTENT_TYPE, "application/json");
         let place = self.link.place();
         async move {
             let _place = place.await;
             let body = Bytes::from(serde_json::to_vec(&message)?);
             let request = request.body(body).map_err(io::Error::other)?;
-            let mut answer = http.send(request).await.map_err(io::Error::other)?;
-            if answer.status().is_success() {
-                return Ok(());
-            }
-            let status = answer.status();
-            Err(io::Error::other(refusal(status, &answer.body_mut().start(MAX_REFUSAL_BYTES).await)))
+            let answer = http.send(request).await.map_err(io::Error::other)?;
+            accepted(answer).await.map(drop).map_err(io::Error::other)
         }
     }
 

@@ -8,7 +8,7 @@ use super::trouble::refused;
 use super::{elicit, own, result};
 use crate::report::Call;
 use crate::text::{clean, code, line};
-use crate::tools::{Output, Prepared};
+use crate::tools::{Output, Prepared, ToolError};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, PingRequest, ProgressNotificationParam, ServerResult, Tool,
 };
@@ -90,7 +90,7 @@ impl Listing {
 }
 
 /// A call that is ready to run.
-pub fn prepare(server: &Arc<Server>, tool: &Arc<Remote>, input: Value) -> Result<Prepared, String> {
+pub fn prepare(server: &Arc<Server>, tool: &Arc<Remote>, input: Value) -> Result<Prepared, ToolError> {
     let Value::Object(input) = input else { return Err("The arguments are not right: an object is needed.".into()) };
     // A server that can't be used is no reason to ask the user.
     server.connection()?;
@@ -104,7 +104,10 @@ pub fn prepare(server: &Arc<Server>, tool: &Arc<Remote>, input: Value) -> Result
 }
 
 async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report: &Call) -> Output {
-    let name = code(&server.entry.name);
+    let failed = |what: &str, why: &str, most: usize| {
+        let why = clean(&server.entry.without_secrets(why), most);
+        Output::error(format!("The MCP server {} {what}: {why}", code(&server.entry.name)))
+    };
     match exchange(server, tool, input, report).await {
         Ok(answer) => result::output(&server.entry.name, answer),
         Err(Failure::Stopped) => Output {
@@ -117,14 +120,8 @@ async fn call(server: &Server, tool: &Remote, input: Map<String, Value>, report:
             let client = report.turn().client();
             Output::error(elicit::visit(&client, &server.entry.name, &link.pages, data).await)
         }
-        Err(Failure::Said(why)) => {
-            let why = server.entry.without_secrets(&why);
-            Output::error(format!("The MCP server {name} refused: {}", clean(&why, 2000)))
-        }
-        Err(Failure::Broken(why)) => {
-            let why = server.entry.without_secrets(&why);
-            Output::error(format!("The MCP server {name} did not answer: {}", clean(&why, 500)))
-        }
+        Err(Failure::Said(why)) => failed("refused", &why, 2000),
+        Err(Failure::Broken(why)) => failed("did not answer", &why, 500),
     }
 }
 
@@ -151,7 +148,7 @@ async fn exchange(
     input: Map<String, Value>,
     report: &Call,
 ) -> Result<ServerResult, Failure> {
-    let (peer, link) = server.connection().map_err(Failure::Broken)?;
+    let (peer, link) = server.connection().map_err(|trouble| Failure::Broken(trouble.why))?;
     let mut losses = link.losses();
     let mut params = CallToolRequestParams::new(tool.tool.clone());
     params.arguments = Some(input);

@@ -5,12 +5,12 @@ use crate::text::clean;
 use rmcp::ServiceError;
 use tieline_process::ChildProcess;
 
-/// As much of a process's last words as is shown, in lines,
-const MAX_LAST_LINES: usize = 8;
-/// and in characters.
+/// As much of a process's last words as is shown, in characters.
 const MAX_LAST_CHARACTERS: usize = 1000;
 
 /// Why a server can't be used: one line, and what its process said last.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
 pub struct Trouble {
     /// One line.
     pub why: String,
@@ -18,24 +18,15 @@ pub struct Trouble {
     pub said: Option<String>,
 }
 
-impl From<String> for Trouble {
-    fn from(why: String) -> Self {
-        Self { why, said: None }
+impl<T: Into<String>> From<T> for Trouble {
+    fn from(why: T) -> Self {
+        Self { why: why.into(), said: None }
     }
 }
 
 /// The last lines of a process's standard error, safe to show.
 pub fn last_words(child: &ChildProcess) -> String {
-    let tail = child.stderr_tail();
-    let mut last: Vec<String> = tail
-        .lines()
-        .rev()
-        .map(|text| clean(text, 200))
-        .filter(|text| !text.trim().is_empty())
-        .take(MAX_LAST_LINES)
-        .collect();
-    last.reverse();
-    clean(&last.join("\n"), MAX_LAST_CHARACTERS)
+    clean(&child.last_lines().join("\n"), MAX_LAST_CHARACTERS)
 }
 
 /// Why a connection did not come about, without the messages that were exchanged.

@@ -24,7 +24,7 @@ pub fn http(config: &Config) -> Http {
 }
 
 /// Takes `PROVIDER/MODEL` apart.
-fn split<'a>(name: &'a str, config: &Config) -> Result<(&'a str, &'a str), String> {
+fn split<'a>(name: &'a str, config: &Config) -> Result<(&'a str, &'a str), Error> {
     match name.split_once('/') {
         Some((provider, model)) if !provider.is_empty() && !model.is_empty() => Ok((provider, model)),
         _ => {
@@ -44,9 +44,9 @@ fn split<'a>(name: &'a str, config: &Config) -> Result<(&'a str, &'a str), Strin
                     format!("An example is `{}`.", example.unwrap_or_default())
                 }
             };
-            Err(format!(
+            Err(Error::new(format!(
                 "`{name}` is no model: write PROVIDER/MODEL, or `offline`. {hint} Providers and models: tieline models"
-            ))
+            )))
         }
     }
 }
@@ -70,7 +70,7 @@ pub fn check(config: &Config) -> Result<(), Error> {
         if name == "offline" {
             continue;
         }
-        let (provider, _) = split(name, config).map_err(|why| config.mistake(key, why))?;
+        let (provider, _) = split(name, config).map_err(|error| config.mistake(key, error.why))?;
         if provider::named(provider).is_none() && !config.providers.contains_key(provider) {
             return Err(config.mistake(key, provider::unknown(provider, config)));
         }
@@ -84,12 +84,13 @@ pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Ch
     let offline: Arc<dyn Model> = Arc::new(Offline::new());
     let mut known = HashMap::new();
     let mut named = |name: &str, base_url, first: bool| -> Result<(Arc<Provider>, String), Error> {
-        let (provider, model) = split(name, config).map_err(Error::new)?;
+        let (provider, model) = split(name, config)?;
         let found = match known.get(provider) {
             Some(found) => Arc::clone(found),
             None => {
-                let found = Provider::resolve(provider, base_url, config, http.clone())?;
-                if first { found } else { found.beside() }
+                let mut found = Provider::resolve(provider, base_url, config, http.clone())?;
+                Arc::make_mut(&mut found).beside = !first;
+                found
             }
         };
         known.insert(provider.to_owned(), Arc::clone(&found));

@@ -30,7 +30,9 @@ pub trait Model: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// How many tokens fit into its context; 0 if it has no such limit.
-    fn context_size(&self) -> u64;
+    fn context_size(&self) -> u64 {
+        0
+    }
 
     /// The values of the `thought_level` option that it takes; none if it does not think.
     fn thought_levels(&self) -> &'static [&'static str] {
@@ -223,10 +225,6 @@ impl Model for Gone {
 
     fn name(&self) -> &str {
         &self.name
-    }
-
-    fn context_size(&self) -> u64 {
-        0
     }
 
     fn reply(&self, _: Request) -> Reply {

@@ -37,7 +37,16 @@ pub fn provider(name: &str, url: &str, http: Http) -> Arc<Provider> {
     let suffix = FORMATS.iter().find(|(known, ..)| *known == name).map_or("/v1", |(_, suffix, _)| suffix);
     let provider = Provider::resolve(name, Some(&format!("{url}{suffix}")), &Config::default(), http).unwrap();
     provider.use_key(Secret::new("sk-test-key").unwrap());
-    provider.patience(patience(), SOON, SOON).keys(Keys::at("/nonexistent/keys.toml"))
+    let mut provider = patiently(provider, SOON);
+    Arc::make_mut(&mut provider).keys = Keys::at("/nonexistent/keys.toml");
+    provider
+}
+
+/// The same with little patience.
+fn patiently(mut provider: Arc<Provider>, idle: Duration) -> Arc<Provider> {
+    let own = Arc::make_mut(&mut provider);
+    (own.patience, own.http) = (patience(), own.http.times(SOON, Some(idle)));
+    provider
 }
 
 pub struct Client {
@@ -63,7 +72,7 @@ impl Client {
         let (_, _, model) = FORMATS.iter().find(|(known, ..)| *known == format).unwrap();
         let server = ModelServer::start(script).await.unwrap();
         let provider = provider(format, &server.url(), Http::new(Options::default()));
-        let provider = provider.patience(patience(), SOON, idle);
+        let provider = patiently(provider, idle);
         let mut settings = Settings::new(provider.model(model));
         settings.models.push(Arc::new(provider.model("another")));
         settings.provider = Some(provider);

@@ -17,7 +17,7 @@ pub(crate) use parse::Parse;
 use super::{Event, Finish, Message, Model, Reply, Report, Request, ToolRequest, ToolResult, ways};
 use memory::Memory;
 use player::Player;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use tieline_script::Severity;
 
 /// The id under which users choose it.
@@ -56,24 +56,26 @@ impl Offline {
                     "{why} Nothing was done: I am no language model, and `/help` lists what I know. {}",
                     ways()
                 ));
-                player.refuse();
+                player.refused = true;
             }
         }
-        let done = player.finish();
-
         let mut events = Vec::new();
         if before.is_empty() && turn.len() == 1 {
             events.push(Event::Report(Report::Notice { severity: Severity::Info, title: INTRO.to_owned() }));
         }
-        if !done.said.is_empty() {
-            events.push(Event::Text(done.said));
+        if !player.said.is_empty() {
+            events.push(Event::Text(player.said));
         }
-        let print = fingerprint(messages);
-        for (number, (name, arguments)) in done.wanted.into_iter().enumerate() {
-            let id = format!("offline-{print:016x}-{number}");
+        // While calls are open nothing is refused yet.
+        let refused = player.refused && player.wanted.is_empty();
+        // Another one for each conversation, so that ids of calls are not used twice.
+        let mut print = DefaultHasher::new();
+        format!("{messages:?}").hash(&mut print);
+        for (number, (name, arguments)) in player.wanted.into_iter().enumerate() {
+            let id = format!("offline-{:016x}-{number}", print.finish());
             events.push(Event::Call(ToolRequest { id, name: name.to_owned(), arguments: arguments.to_string() }));
         }
-        events.push(Event::Finish(if done.refused { Finish::Refusal } else { Finish::Done }));
+        events.push(Event::Finish(if refused { Finish::Refusal } else { Finish::Done }));
         events
     }
 }
@@ -85,10 +87,6 @@ impl Model for Offline {
 
     fn name(&self) -> &'static str {
         "Offline (no language model)"
-    }
-
-    fn context_size(&self) -> u64 {
-        0
     }
 
     fn reply(&self, request: Request) -> Reply {
@@ -108,27 +106,4 @@ fn results(message: &Message) -> &[ToolResult] {
         Message::Results(results) => results,
         _ => &[],
     }
-}
-
-/// A number that is another one for each conversation, so that ids of calls are not used twice.
-fn fingerprint(messages: &[Message]) -> u64 {
-    let mut hasher = std::hash::DefaultHasher::new();
-    let mut see = |text: &str| text.hash(&mut hasher);
-    for message in messages {
-        match message {
-            Message::User(blocks) => see(&memory::prompt(blocks).0),
-            Message::Assistant { text, calls, .. } => {
-                see(text);
-                for call in calls {
-                    see(&call.id);
-                }
-            }
-            Message::Results(results) => {
-                for result in results {
-                    see(&show::result_text(result));
-                }
-            }
-        }
-    }
-    hasher.finish()
 }

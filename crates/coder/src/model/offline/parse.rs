@@ -29,19 +29,24 @@ pub struct Said<'a> {
     memory: &'a Memory,
 }
 
-/// The steps of a prompt, or in one sentence why there are none.
-pub fn steps(prompt: &str, memory: &Memory) -> Result<Vec<Action>, String> {
+/// Why there are no steps, in one sentence.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unclear(String);
+
+/// The steps of a prompt.
+pub fn steps(prompt: &str, memory: &Memory) -> Result<Vec<Action>, Unclear> {
     let mut memory = memory.clone();
     let parts = parts(prompt.trim());
     if parts.is_empty() {
-        return Err("There is no instruction in that.".to_owned());
+        return Err(Unclear("There is no instruction in that.".to_owned()));
     }
     if parts.len() > MAX_STEPS {
-        return Err(format!("These are {} steps, and I take {MAX_STEPS} at once.", parts.len()));
+        return Err(Unclear(format!("These are {} steps, and I take {MAX_STEPS} at once.", parts.len())));
     }
     let mut steps = Vec::new();
     for part in parts {
-        let action = step(part, &memory)?;
+        let action = step(part, &memory).map_err(Unclear)?;
         memory.note(action.tool, &action.arguments);
         steps.push(action);
     }

@@ -24,14 +24,9 @@ pub enum Stop {
 pub struct Player<'a> {
     tools: &'a [ToolSpec],
     results: VecDeque<&'a ToolResult>,
-    said: String,
-    wanted: Vec<(&'static str, Value)>,
-    refused: bool,
-}
-
-/// What is said and wanted now.
-pub struct Played {
+    /// What is said now.
     pub said: String,
+    /// What is wanted now.
     pub wanted: Vec<(&'static str, Value)>,
     /// What was asked for was not done.
     pub refused: bool,
@@ -49,11 +44,6 @@ impl<'a> Player<'a> {
             self.said.push_str("\n\n");
         }
         self.said.push_str(text);
-    }
-
-    /// What was asked for is not done.
-    pub fn refuse(&mut self) {
-        self.refused = true;
     }
 
     /// Uses a tool; a result that is an error ends the step.
@@ -92,11 +82,6 @@ impl<'a> Player<'a> {
     /// Whether calls are open that the next answer has to wait for.
     pub fn waits(&self) -> bool {
         !self.wanted.is_empty()
-    }
-
-    /// What is said and wanted now. While calls are open nothing is refused yet.
-    pub fn finish(self) -> Played {
-        Played { refused: self.refused && self.wanted.is_empty(), said: self.said, wanted: self.wanted }
     }
 
     fn has(&self, tool: &str) -> bool {

@@ -141,22 +141,16 @@ fn mark(behind: &str) -> Option<char> {
 
 fn unescape(raw: &str) -> String {
     let mut out = String::with_capacity(raw.len());
-    let mut chars = raw.chars();
+    let mut chars = raw.chars().peekable();
     while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('n') => out.push('\n'),
-            Some('t') => out.push('\t'),
-            Some(c @ ('"' | '\\')) => out.push(c),
-            Some(c) => {
-                out.push('\\');
-                out.push(c);
-            }
-            None => out.push('\\'),
-        }
+        let meant = match chars.peek().filter(|_| c == '\\') {
+            Some('n') => Some('\n'),
+            Some('t') => Some('\t'),
+            Some(same @ ('"' | '\\')) => Some(*same),
+            _ => None,
+        };
+        out.push(meant.unwrap_or(c));
+        meant.and_then(|_| chars.next());
     }
     out
 }

@@ -52,9 +52,7 @@ pub fn all(steps: &[Action], player: &mut Player<'_>) {
             };
             player.say(&format!("Stopped at step {} of {total}, which failed: {}.{rest}", index + 1, action.title()));
         }
-        if refused {
-            player.refuse();
-        }
+        player.refused |= refused;
         return;
     }
     if total > 1 {

@@ -8,6 +8,7 @@ use crate::http::sse;
 use crate::model::{Event, Finish, ToolRequest};
 use serde_json::Value;
 use std::collections::HashSet;
+use tieline_host::store::new_id;
 
 /// More tokens than this nobody has: the figure is nonsense.
 const MAX_TOKENS: f64 = 1e10;
@@ -64,10 +65,10 @@ impl Answer {
     pub fn close(&mut self, by: &str) -> Option<Finish> {
         let finish = if self.refused { Finish::Refusal } else { self.finish? };
         let mut seen = HashSet::new();
-        for (at, mut call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+        for mut call in std::mem::take(&mut self.calls) {
             // Ids that are missing or came twice are made anew, because results are told apart by them.
             if call.id.is_empty() || !seen.insert(call.id.clone()) {
-                call.id = format!("call_{at}_{}", short());
+                call.id = new_id();
             }
             self.out.push(Event::Call(call));
         }
@@ -75,12 +76,6 @@ impl Answer {
         self.out.extend(kept.map(|data| Event::Keep(content::keep(by, &data))));
         Some(finish)
     }
-}
-
-/// A few characters that are not the same twice.
-fn short() -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    format!("{:08x}", RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The data of an event as JSON.

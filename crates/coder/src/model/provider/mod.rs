@@ -83,11 +83,14 @@ pub struct Provider {
     own: ProviderEntry,
     needs_key: bool,
     headers: Vec<(HeaderName, HeaderValue)>,
-    http: Http,
-    patience: Patience,
-    keys: Keys,
+    /// The way to it.
+    pub http: Http,
+    /// How long we wait for it.
+    pub patience: Patience,
+    /// The file that remembers its key.
+    pub keys: Keys,
     /// It is not the one whose model answers first, so its ways to log in have other names.
-    beside: bool,
+    pub(super) beside: bool,
     state: Arc<Mutex<KeyState>>,
 }
 
@@ -150,25 +153,6 @@ impl Provider {
         }))
     }
 
-    /// The same with other patience, for both the pauses and what is between two pieces of an answer.
-    #[must_use]
-    pub fn patience(self: Arc<Self>, patience: Patience, head: Duration, idle: Duration) -> Arc<Self> {
-        let http = self.http.times(head, Some(idle));
-        Arc::new(Self { http, patience, ..Arc::unwrap_or_clone(self) })
-    }
-
-    /// The same with keys in another file.
-    #[must_use]
-    pub fn keys(self: Arc<Self>, keys: Keys) -> Arc<Self> {
-        Arc::new(Self { keys, ..Arc::unwrap_or_clone(self) })
-    }
-
-    /// The same as one of several: its ways to log in carry its name.
-    #[must_use]
-    pub fn beside(self: Arc<Self>) -> Arc<Self> {
-        Arc::new(Self { beside: true, ..Arc::unwrap_or_clone(self) })
-    }
-
     /// One of its models.
     pub fn model(self: &Arc<Self>, name: &str) -> Remote {
         let mut known = known::known(name);
@@ -216,7 +200,7 @@ impl Provider {
     }
 
     /// Whether nothing that is secret could be read on the way, or the user does not mind.
-    fn protected(&self) -> Result<(), String> {
+    fn protected(&self) -> Result<(), ModelError> {
         let (scheme, login, _) = self.address();
         if !scheme.eq_ignore_ascii_case("http") || self.own.insecure || is_local(&self.host()) {
             return Ok(());
@@ -228,12 +212,12 @@ impl Provider {
         if login.is_none() && self.key().is_none() && !self.headers.iter().any(|(name, _)| secret(name)) {
             return Ok(());
         }
-        Err(format!(
+        Err(ModelError::Failed(format!(
             "The key would go over the network unprotected to {}. Use an https address, or set `insecure = true` in \
              [providers.{}] of your config.toml.",
             self.host(),
             self.name
-        ))
+        )))
     }
 
     /// Makes a text from outside fit to be shown: short, on one line, and without anything that is secret.
@@ -253,12 +237,6 @@ impl Provider {
     }
 }
 
-impl std::fmt::Debug for Provider {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Provider").field("name", &self.name).field("format", &self.format).finish_non_exhaustive()
-    }
-}
-
 /// What to say of a provider that nobody knows.
 pub(crate) fn unknown(name: &str, config: &Config) -> String {
     let names = || PRESETS.iter().map(|preset| preset.name.as_str()).chain(config.providers.keys().map(String::as_str));
@@ -270,7 +248,7 @@ pub(crate) fn unknown(name: &str, config: &Config) -> String {
 }
 
 /// A model of a provider.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Remote {
     id: String,
     name: String,
@@ -301,7 +279,7 @@ impl Model for Remote {
     fn ready(&self) -> Ready<'_> {
         Box::pin(async {
             self.provider.ready().await?;
-            self.provider.protected().map_err(ModelError::Failed)
+            self.provider.protected()
         })
     }
 

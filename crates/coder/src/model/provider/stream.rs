@@ -254,7 +254,7 @@ impl Provider {
         if key.is_none() && self.needs_key {
             return Err(Trouble::Key(String::new()));
         }
-        self.protected().map_err(Trouble::Other)?;
+        self.protected().map_err(|error| Trouble::Other(error.to_string()))?;
         let wrong = |_| Trouble::Other(format!("the address `{}` is not right", self.shown_url()));
         let mut request = Request::builder()
             .method(method)

@@ -30,25 +30,19 @@ const MAX_FILE: u64 = 16 << 20;
 pub struct Script {
     id: String,
     name: String,
-    plot: Plot,
+    /// Where the answers come from; without one it is the prompt that says what to do.
+    scenario: Option<Box<Scenario>>,
     /// How many calls were made.
     calls: AtomicU64,
     /// Answers that wait for the agent to ask once more: by turn, the round and the answer.
     retries: Mutex<HashMap<Option<usize>, (usize, usize)>>,
 }
 
-/// Where the answers come from.
-#[derive(Debug)]
-enum Plot {
-    Scenario(Box<Scenario>),
-    Puppet,
-}
-
 impl Script {
     /// A scenario that ships inside.
     pub fn named(name: &str) -> Result<Self, ScriptError> {
         if name == shipped::PUPPET {
-            return Ok(Self::new(name, Plot::Puppet));
+            return Ok(Self::new(name, None));
         }
         let Some(text) = shipped::text(name) else {
             let names: Vec<_> = scenarios().iter().map(|shipped| shipped.name).collect();
@@ -89,14 +83,14 @@ impl Script {
         if scenario.turns.iter().chain(&scenario.fallback).any(wire) {
             return Err(ScriptError::new(source, "`faults` are for the model server: a scripted model has no wire"));
         }
-        Ok(Self::new(name, Plot::Scenario(Box::new(scenario))))
+        Ok(Self::new(name, Some(Box::new(scenario))))
     }
 
-    fn new(name: &str, plot: Plot) -> Self {
+    fn new(name: &str, scenario: Option<Box<Scenario>>) -> Self {
         Self {
             id: format!("script:{name}"),
             name: format!("Script {name}"),
-            plot,
+            scenario,
             calls: AtomicU64::new(0),
             retries: Mutex::default(),
         }
@@ -104,16 +98,14 @@ impl Script {
 
     /// The steps of the next answer; no steps if the turn has no more answers.
     fn next(&self, view: &View) -> Vec<Step> {
-        match &self.plot {
-            Plot::Scenario(scenario) => self.answer(scenario, view),
-            Plot::Puppet => {
-                let answer = directed(view.prompt()).into_iter().nth(view.rounds.len()).unwrap_or_default();
-                if answer.faults.is_empty() {
-                    return answer.steps;
-                }
-                vec![Step::say("Faults of the wire are for the model server: a scripted model has none.\n")]
-            }
+        if let Some(scenario) = &self.scenario {
+            return self.answer(scenario, view);
         }
+        let answer = directed(view.prompt()).into_iter().nth(view.rounds.len()).unwrap_or_default();
+        if answer.faults.is_empty() {
+            return answer.steps;
+        }
+        vec![Step::say("Faults of the wire are for the model server: a scripted model has none.\n")]
     }
 
     fn answer(&self, scenario: &Scenario, view: &View) -> Vec<Step> {
@@ -156,10 +148,7 @@ impl Model for Script {
     }
 
     fn context_size(&self) -> u64 {
-        match &self.plot {
-            Plot::Scenario(scenario) => scenario.context,
-            Plot::Puppet => 0,
-        }
+        self.scenario.as_ref().map_or(0, |scenario| scenario.context)
     }
 
     fn reply(&self, request: Request) -> Reply {

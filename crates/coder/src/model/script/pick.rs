@@ -1,7 +1,7 @@
 //! Finds the place in a scenario from the conversation alone, so that a loaded session goes on where it was.
 
 use crate::editor_prompts;
-use crate::model::{Message, ToolResult};
+use crate::model::Message;
 use tieline::ContentBlock;
 use tieline_script::{Answer, Script, Turn};
 
@@ -25,7 +25,7 @@ impl View {
                 Message::Assistant { .. } => view.rounds.push(Vec::new()),
                 Message::Results(results) => {
                     if let Some(last) = view.rounds.last_mut() {
-                        *last = results.iter().map(told).collect();
+                        *last = results.iter().map(|result| (joined(&result.content), result.is_error)).collect();
                     }
                 }
             }
@@ -42,10 +42,6 @@ impl View {
     pub(super) fn prompt(&self) -> &str {
         self.prompts.last().map_or("", String::as_str)
     }
-}
-
-fn told(result: &ToolResult) -> (String, bool) {
-    (joined(&result.content), result.is_error)
 }
 
 /// All text of some content, a line break between the blocks.

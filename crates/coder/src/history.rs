@@ -33,7 +33,7 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kept: Option<Raw>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    results: Vec<LineResult>,
+    results: Vec<ToolResult>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -43,14 +43,6 @@ enum Role {
     User,
     Assistant,
     Results,
-}
-
-#[derive(Serialize, Deserialize)]
-struct LineResult {
-    id: String,
-    name: String,
-    content: Vec<Raw>,
-    is_error: bool,
 }
 
 impl Line {
@@ -84,6 +76,20 @@ fn read(blocks: &[Raw]) -> Result<Vec<ContentBlock>, Unusable> {
     blocks.iter().map(|raw| from_json(raw.get()).map_err(unusable)).collect()
 }
 
+/// The content of a result as it is stored.
+pub mod blocks {
+    use super::{ContentBlock, Raw, read, write};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+    pub fn serialize<S: Serializer>(blocks: &[ContentBlock], to: S) -> Result<S::Ok, S::Error> {
+        write(blocks).map_err(ser::Error::custom)?.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ContentBlock>, D::Error> {
+        read(&Vec::<Raw>::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
 /// The user's message as an event; `same` if it is just what the prompt said.
 pub fn user_event(content: &[ContentBlock], same: bool) -> Result<Event, Unusable> {
     let content = if same { None } else { Some(write(content)?) };
@@ -102,14 +108,7 @@ fn line(message: &Message) -> Result<Line, Unusable> {
             let (text, thought, calls, kept) = (text.clone(), thought.clone(), calls.clone(), kept.clone());
             Line { role: Role::Assistant, text, thought, calls, kept, ..Line::default() }
         }
-        Message::Results(results) => {
-            let result = |result: &ToolResult| {
-                let content = write(&result.content)?;
-                Ok(LineResult { id: result.id.clone(), name: result.name.clone(), content, is_error: result.is_error })
-            };
-            let results = results.iter().map(result).collect::<Result<_, _>>()?;
-            Line { role: Role::Results, results, ..Line::default() }
-        }
+        Message::Results(results) => Line { role: Role::Results, results: results.clone(), ..Line::default() },
     })
 }
 
@@ -148,7 +147,7 @@ impl History {
         match event {
             Event::Prompt { content, .. } => self.prompt.clone_from(content),
             Event::Model(raw) => self.message(raw)?,
-            Event::ToolResult { result, .. } => self.done.extend(results(parse(result)?)?),
+            Event::ToolResult { result, .. } => self.done.extend(parse(result)?.results),
             Event::Other { kind, .. } if kind == TAKEN_BACK => drop(take_back(&mut self.messages)),
             Event::Other { kind, body } if kind == COMPACTION => {
                 let body: serde_json::Value = body.parse().map_err(unusable)?;
@@ -177,7 +176,7 @@ impl History {
             Role::Assistant => {
                 Message::Assistant { text: line.text, thought: line.thought, calls: line.calls, kept: line.kept }
             }
-            Role::Results => Message::Results(results(line)?),
+            Role::Results => Message::Results(line.results),
         };
         self.done.clear();
         self.messages.push(message);
@@ -193,13 +192,6 @@ impl History {
 
 fn parse(raw: &Raw) -> Result<Line, Unusable> {
     raw.parse().map_err(unusable)
-}
-
-fn results(line: Line) -> Result<Vec<ToolResult>, Unusable> {
-    let result = |line: LineResult| {
-        Ok(ToolResult { content: read(&line.content)?, id: line.id, name: line.name, is_error: line.is_error })
-    };
-    line.results.into_iter().map(result).collect()
 }
 
 /// Gives calls that were cut off a result, so that each call has one: what is known of it, or that nothing is.

@@ -3,11 +3,12 @@
 use crate::tools::ToolError;
 use crate::workspace::Workspace;
 use std::fmt::Write as _;
+use tieline_host::files::Files;
 use tieline_host::rules::{Action, Decision, Engine, Preset};
 
 const SYSTEM: &str = include_str!("system.md");
 /// As much of `AGENTS.md` as is used, in bytes.
-const GUIDE: usize = 4 * 1024;
+const MAX_GUIDE_BYTES: usize = 4 * 1024;
 
 /// What the model is told before the conversation.
 pub async fn system(workspace: &Workspace, engine: &Engine) -> String {
@@ -23,9 +24,9 @@ pub async fn system(workspace: &Workspace, engine: &Engine) -> String {
     text.push('\n');
     match guide(workspace, engine).await {
         Ok(Some(guide)) => {
-            let end = guide.floor_char_boundary(GUIDE);
+            let end = guide.floor_char_boundary(MAX_GUIDE_BYTES);
             let cut = if end < guide.len() {
-                format!("\n(cut after {GUIDE} of {} bytes; read the file for the rest)", guide.len())
+                format!("\n(cut after {MAX_GUIDE_BYTES} of {} bytes; read the file for the rest)", guide.len())
             } else {
                 String::new()
             };
@@ -47,6 +48,6 @@ async fn guide(workspace: &Workspace, engine: &Engine) -> Result<Option<String>,
     if workspace.version(&place).await?.is_none() {
         return Ok(None);
     }
-    let bytes = workspace.bytes(&place).await?.bytes;
+    let bytes = workspace.disk(&place, Files::read_bytes).await?.bytes;
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::Error;
 use tieline::agent::ClientHandle;
-use tieline_host::files::{Bytes, Expect, Files, Hash, Listing, Version, Write};
+use tieline_host::files::{Expect, Files, Hash, Version, Write};
 use tieline_host::roots::{self, Place, Roots};
 use tieline_host::snapshot::Recorder;
 use tieline_rpc::sync::Lock;
@@ -84,7 +84,7 @@ impl Workspace {
     }
 
     /// Does something with a place on the disk.
-    async fn disk<T, E, W>(&self, place: &Place, work: W) -> Result<T, ToolError>
+    pub async fn disk<T, E, W>(&self, place: &Place, work: W) -> Result<T, ToolError>
     where
         T: Send + 'static,
         E: Into<ToolError>,
@@ -145,16 +145,6 @@ impl Workspace {
     /// Which version is on the disk; `None` if there is no file.
     pub async fn version(&self, place: &Place) -> Result<Option<Version>, ToolError> {
         self.disk(place, Files::version).await
-    }
-
-    /// The bytes of a file on the disk.
-    pub async fn bytes(&self, place: &Place) -> Result<Bytes, ToolError> {
-        self.disk(place, Files::read_bytes).await
-    }
-
-    /// The entries of a directory.
-    pub async fn list(&self, place: &Place) -> Result<Listing, ToolError> {
-        self.disk(place, Files::list).await
     }
 
     /// Notes that the model has seen this text.

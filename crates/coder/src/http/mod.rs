@@ -12,7 +12,7 @@ mod tls;
 pub use body::Body;
 pub(crate) use error::innermost;
 pub use error::{HttpError, Phase};
-pub use http::{self, Request, Response};
+pub use http::{self, Request, Response, Uri};
 pub use hyper::body::Bytes;
 
 use connect::Connector;
@@ -80,7 +80,7 @@ impl Proxy {
     }
 
     /// The proxy for an address. What is on this machine is never asked for through one.
-    fn of(&self, uri: &http::Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
+    fn of(&self, uri: &Uri) -> Option<hyper_util::client::proxy::matcher::Intercept> {
         if is_local(uri.host().unwrap_or_default()) { None } else { self.0.as_ref()?.intercept(uri) }
     }
 }
@@ -110,12 +110,12 @@ impl Http {
     }
 
     /// Where a server is, asked once. `None` if a proxy is asked to find it.
-    pub async fn find(&self, uri: &http::Uri) -> Result<Option<Vec<SocketAddr>>, HttpError> {
+    pub async fn find(&self, uri: &Uri) -> Result<Option<Vec<SocketAddr>>, HttpError> {
         if self.proxy.of(uri).is_some() {
             return Ok(None);
         }
         let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+        let port = port(uri);
         let known = self.known.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut found: Vec<SocketAddr> = known.map(|(_, address)| SocketAddr::new(*address, port)).collect();
         if found.is_empty() {
@@ -172,6 +172,25 @@ pub fn is_local(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
+/// What an address means that is seen from another one, such as that of a redirection; `None` if it makes no sense.
+pub fn join(base: &Uri, target: &str) -> Option<Uri> {
+    let origin = format!("{}://{}", base.scheme_str()?, base.authority()?);
+    let is_scheme = |(scheme, _): (&str, &str)| !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric());
+    let whole = match target.as_bytes() {
+        _ if target.split_once("://").is_some_and(is_scheme) => target.to_owned(),
+        [b'/', b'/', ..] => format!("{}:{target}", base.scheme_str()?),
+        [b'/', ..] => format!("{origin}{target}"),
+        [b'?', ..] => format!("{origin}{}{target}", base.path()),
+        _ => format!("{origin}{}/{target}", base.path().rsplit_once('/').map_or("", |(folder, _)| folder)),
+    };
+    whole.parse().ok()
+}
+
+/// The port of an address.
+pub fn port(uri: &Uri) -> u16 {
+    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+}
+
 fn client(connector: Connector) -> Client<Connector, Full<Bytes>> {
     Client::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
@@ -194,7 +213,7 @@ fn plain(request: &mut Request<Bytes>) -> Result<(), &'static str> {
     value.set_sensitive(true);
     let mut parts = uri.clone().into_parts();
     parts.authority = Some(host.parse().map_err(|_| "the address has no host")?);
-    *request.uri_mut() = http::Uri::from_parts(parts).map_err(|_| "the address is not right")?;
+    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| "the address is not right")?;
     request.headers_mut().entry(AUTHORIZATION).or_insert(value);
     Ok(())
 }
@@ -202,6 +221,25 @@ fn plain(request: &mut Request<Bytes>) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn addresses_are_joined() {
+        for (base, target, expect) in [
+            ("https://h:1/a/b?c", "http://x/y", "http://x/y"),
+            ("https://h:1/a/b?c", "//x/y", "https://x/y"),
+            ("https://h:1/a/b?c", "/y", "https://h:1/y"),
+            ("https://h:1/a/b?c", "y", "https://h:1/a/y"),
+            ("https://h:1/a/b?c", "?y", "https://h:1/a/b?y"),
+            // An address in what is asked for makes it no other server.
+            ("https://h:1/a/b?c", "/login?next=https://x/", "https://h:1/login?next=https://x/"),
+            ("https://h:1/a/b?c", "login?next=https://x/", "https://h:1/a/login?next=https://x/"),
+            ("https://h", "y", "https://h/y"),
+        ] {
+            let joined = join(&base.parse().unwrap(), target).unwrap();
+            assert_eq!(joined.to_string(), expect, "{base} {target}");
+        }
+        assert!(join(&"https://h".parse().unwrap(), "/a b").is_none());
+    }
 
     #[test]
     fn this_machine_is_known_by_its_address() {

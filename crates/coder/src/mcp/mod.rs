@@ -97,8 +97,14 @@ impl Servers {
                 notices.tell(Severity::Warning, warning, None).await;
             }
         }
-        let roots: Arc<[PathBuf]> = roots.into();
         let (open, closing) = watch::channel(());
+        let around = Around {
+            roots: roots.into(),
+            session: session.clone(),
+            http: settings.http.clone(),
+            limits: settings.mcp,
+            notices: Arc::clone(&notices),
+        };
         let mut all: Vec<Arc<Server>> = Vec::new();
         for entry in entries {
             if all.len() == MAX_SERVERS || all.iter().any(|known| known.entry.name == entry.name) {
@@ -107,9 +113,7 @@ impl Servers {
                 notices.tell(Severity::Warning, title, None).await;
                 continue;
             }
-            let (http, limits) = (settings.http.clone(), settings.mcp);
-            let around = Around { roots: Arc::clone(&roots), session: session.clone(), http, limits };
-            let server = Arc::new(Server::new(entry, around, Arc::clone(&notices)));
+            let server = Arc::new(Server::new(entry, around.clone()));
             tokio::spawn(Arc::clone(&server).keep(closing.clone()));
             all.push(server);
         }

@@ -2,10 +2,10 @@
 
 use tieline_host::files::Hash;
 
-/// The longest name that all providers take.
-const LONGEST: usize = 64;
-/// So much of a hash makes a name unique.
-const MARK: usize = 8;
+/// The longest name that all providers take, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+/// So much of a hash makes a name unique, in hexadecimal digits.
+const MARK_DIGITS: usize = 8;
 
 /// The name of a tool of a server: `mcp__SERVER__TOOL`.
 ///
@@ -17,19 +17,20 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     let clear = !server.contains("__") && !server.ends_with('_') && !server.is_empty() && !tool.is_empty();
     // Nobody can choose a name that another pair gets through its hash.
     let clear = clear && !is_marked(&plain);
-    if clear && plain.len() <= LONGEST && plain.chars().all(fits) {
+    if clear && plain.len() <= MAX_NAME_BYTES && plain.chars().all(fits) {
         return plain;
     }
     let hash = Hash::of(format!("{}:{server}{tool}", server.len()).as_bytes()).to_string();
-    let mut name: String = plain.chars().map(|c| if fits(c) { c } else { '_' }).take(LONGEST - MARK - 1).collect();
+    let mut name: String =
+        plain.chars().map(|c| if fits(c) { c } else { '_' }).take(MAX_NAME_BYTES - MARK_DIGITS - 1).collect();
     name.push('_');
-    name.extend(hash.chars().take(MARK));
+    name.extend(hash.chars().take(MARK_DIGITS));
     name
 }
 
 /// Whether a name ends like one with a hash.
 fn is_marked(name: &str) -> bool {
-    let mark = |(_, mark): (&str, &str)| mark.len() == MARK && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let mark = |(_, mark): (&str, &str)| mark.len() == MARK_DIGITS && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
     name.rsplit_once('_').is_some_and(mark)
 }
 
@@ -75,7 +76,7 @@ mod tests {
         #[test]
         fn every_provider_takes_it(server in ".{0,80}", tool in ".{0,80}") {
             let name = tool_name(&server, &tool);
-            prop_assert!(name.len() <= LONGEST && name.chars().all(fits) && name.starts_with("mcp__"), "{}", name);
+            prop_assert!(name.len() <= MAX_NAME_BYTES && name.chars().all(fits) && name.starts_with("mcp__"), "{}", name);
         }
 
         #[test]

@@ -57,6 +57,7 @@ pub enum Phase {
 }
 
 /// What is around a server: the session and the ways out of it.
+#[derive(Clone)]
 pub struct Around {
     /// The folders of the session; the first is its working directory.
     pub roots: Arc<[PathBuf]>,
@@ -66,6 +67,8 @@ pub struct Around {
     pub http: Http,
     /// How long things may take.
     pub limits: Limits,
+    /// What the user has to know.
+    pub notices: Arc<Notices>,
 }
 
 /// One server of a session.
@@ -74,7 +77,6 @@ pub struct Server {
     pub entry: Entry,
     /// What is around it.
     pub around: Around,
-    notices: Arc<Notices>,
     phase: watch::Sender<Phase>,
     /// It should be tried again now.
     wake: Notify,
@@ -103,12 +105,12 @@ struct Connection {
 
 impl Server {
     /// A server that is not started yet.
-    pub fn new(entry: Entry, mut around: Around, notices: Arc<Notices>) -> Self {
+    pub fn new(entry: Entry, mut around: Around) -> Self {
         if let Some(limit) = entry.own.timeout {
             around.limits = Limits { start: limit, call: limit };
         }
         let phase = watch::Sender::new(Phase::Starting);
-        Self { entry, around, notices, phase, wake: Notify::new(), state: Mutex::default() }
+        Self { entry, around, phase, wake: Notify::new(), state: Mutex::default() }
     }
 
     /// What it said last.
@@ -218,7 +220,7 @@ impl Server {
             let dot = if why.ends_with('.') { "" } else { "." };
             let title = format!("MCP server {} {what}: {why}{dot} {then}", code(&self.entry.name));
             let said = trouble.said.filter(|said| !said.is_empty()).map(|said| secret(&said));
-            self.notices.tell(Severity::Warning, title, said).await;
+            self.around.notices.tell(Severity::Warning, title, said).await;
         }
         // Last of all, so that whoever waits for it finds the user told.
         self.phase.send_replace(match (again, self.entry.is_remote()) {
@@ -232,7 +234,7 @@ impl Server {
     async fn back(&self, what: &str) {
         let count = self.state().tools.len();
         let title = format!("MCP server {} {what}, with {count} tools.", code(&self.entry.name));
-        self.notices.tell(Severity::Info, title, None).await;
+        self.around.notices.tell(Severity::Info, title, None).await;
     }
 
     /// Connects and lists the tools.
@@ -302,7 +304,7 @@ impl Server {
         if !missed.is_empty() && listing.left_out == 0 {
             let name = code(&self.entry.name);
             let title = format!("MCP server {name} has no tool that fits {} of your configuration.", missed.join(", "));
-            self.notices.tell(Severity::Warning, title, None).await;
+            self.around.notices.tell(Severity::Warning, title, None).await;
         }
         Ok(running)
     }
@@ -337,7 +339,7 @@ impl Server {
         let name = code(&self.entry.name);
         let title =
             format!("MCP server {name}: {count} tools are left out, because there are too many or they are too large.");
-        self.notices.tell(Severity::Warning, title, None).await;
+        self.around.notices.tell(Severity::Warning, title, None).await;
     }
 
     /// Lists the tools again whenever they change, but not too often.

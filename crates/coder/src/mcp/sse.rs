@@ -5,9 +5,9 @@ use super::link::Link;
 use super::remote::{Events, Headers, accepted, request, target};
 use super::stdio::parse;
 use super::trouble::Trouble;
+use crate::http::http::Method;
 use crate::http::http::header::{ACCEPT, CONTENT_TYPE};
-use crate::http::http::{Method, Uri};
-use crate::http::{Bytes, Http};
+use crate::http::{Bytes, Http, Uri, join, port};
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -48,24 +48,8 @@ pub async fn open(server: &McpHttp, http: &Http, limits: Limits, link: &Arc<Link
 
 /// Where messages go, seen from the address of the stream. Never to another server: our headers may hold secrets.
 fn endpoint(base: &Uri, said: &str) -> Option<Uri> {
-    let origin = format!("{}://{}", base.scheme_str()?, base.authority()?);
-    if said.contains("://") && !said.starts_with('/') {
-        let uri: Uri = said.parse().ok()?;
-        let same = (uri.scheme(), uri.host(), port(&uri)) == (base.scheme(), base.host(), port(base));
-        return same.then_some(uri);
-    }
-    if said.starts_with("//") {
-        return None;
-    }
-    let path = match said.strip_prefix('/') {
-        Some(path) => format!("/{path}"),
-        None => format!("{}/{said}", base.path().rsplit_once('/').map_or("", |(folder, _)| folder)),
-    };
-    format!("{origin}{path}").parse().ok()
-}
-
-fn port(uri: &Uri) -> u16 {
-    uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 })
+    let server = |uri: &Uri| (uri.scheme().cloned(), uri.host().map(str::to_owned), port(uri));
+    join(base, said).filter(|uri| server(uri) == server(base))
 }
 
 impl Transport<RoleClient> for SseTransport {

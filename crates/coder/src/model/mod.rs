@@ -100,13 +100,14 @@ pub struct ToolRequest {
 }
 
 /// What came of a tool call.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The id of the call.
     pub id: String,
     /// Which tool.
     pub name: String,
     /// What the model is told.
+    #[serde(with = "crate::history::blocks")]
     pub content: Vec<ContentBlock>,
     /// It did not work.
     pub is_error: bool,

@@ -2,7 +2,7 @@
 
 use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, html, ready};
 use crate::http::http::header::{CONTENT_TYPE, LOCATION};
-use crate::http::{Bytes, Http, Request};
+use crate::http::{Bytes, Http, Request, Uri, join};
 use crate::permission::Verdict;
 use crate::report::Call;
 use serde_json::{Value, json};
@@ -73,9 +73,7 @@ async fn allow(ctx: &ToolContext, call: &Call, host: Host, note: &str) -> Result
 /// The way to a server. A name can lead anywhere, so the rules are asked about the addresses that it has, and exactly these
 /// are used. What a proxy finds, it does not tell us.
 async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, ToolError> {
-    let uri = url.split('#').next().unwrap_or_default();
-    let uri = uri.parse().map_err(|error| format!("The address is not right: {error}"))?;
-    let Some(found) = ctx.http.find(&uri).await? else {
+    let Some(found) = ctx.http.find(&parsed(url)?).await? else {
         return Ok(ctx.http.clone());
     };
     let host = host_of(url)?;
@@ -99,14 +97,18 @@ async fn way(ctx: &ToolContext, call: &Call, url: &str) -> Result<Http, ToolErro
     Ok(ctx.http.at(&found))
 }
 
+fn parsed(url: &str) -> Result<Uri, ToolError> {
+    url.parse().map_err(|error| format!("The address is not right: {error}").into())
+}
+
 enum Step {
     Done(Output),
     On(String),
 }
 
 async fn one(http: &Http, url: &str) -> Result<Step, ToolError> {
-    let plain = url.split('#').next().unwrap_or_default();
-    let request = Request::get(plain)
+    let uri = parsed(url)?;
+    let request = Request::get(&uri)
         .header("accept", "text/html, text/*;q=0.9, */*;q=0.5")
         .body(Bytes::new())
         .map_err(|error| format!("The address is not right: {error}"))?;
@@ -115,7 +117,8 @@ async fn one(http: &Http, url: &str) -> Result<Step, ToolError> {
     let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let kind = header(CONTENT_TYPE).unwrap_or_default();
     if let Some(target) = header(LOCATION).filter(|_| status.is_redirection()) {
-        return joined(plain, &target).map(Step::On);
+        let next = join(&uri, &target).ok_or("It leads to an address that makes no sense.")?;
+        return Ok(Step::On(next.to_string()));
     }
     let bytes = answer.body_mut().bytes(MAX_BYTES).await?;
     let size = bytes.len();
@@ -131,25 +134,6 @@ async fn one(http: &Http, url: &str) -> Result<Step, ToolError> {
     let mut output = Output::text(told).raw(raw);
     output.failed = status.is_client_error() || status.is_server_error();
     Ok(Step::Done(output))
-}
-
-/// Where a redirection leads, seen from the address that sent it.
-fn joined(from: &str, target: &str) -> Result<String, ToolError> {
-    if target.contains("://") {
-        return Ok(target.to_owned());
-    }
-    let (scheme, rest) = from.split_once("://").ok_or("The address is not right.")?;
-    if let Some(other) = target.strip_prefix("//") {
-        return Ok(format!("{scheme}://{other}"));
-    }
-    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let path = path.split('?').next().unwrap_or_default();
-    let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
-    match target.as_bytes().first() {
-        Some(b'/') => Ok(format!("{scheme}://{authority}{target}")),
-        Some(b'?') => Ok(format!("{scheme}://{authority}{path}{target}")),
-        _ => Ok(format!("{scheme}://{authority}{folder}{target}")),
-    }
 }
 
 #[cfg(test)]
@@ -192,16 +176,5 @@ mod tests {
         let Err(why) = one(&Http::default(), "http://127.0.0.1:1/").await else { panic!("an answer") };
         let why = why.to_string();
         assert!(why.starts_with("127.0.0.1:1: can't connect"), "{why}");
-    }
-
-    #[test]
-    fn redirections_are_joined() {
-        let check = |target: &str, expect: &str| assert_eq!(joined("https://h:1/a/b?c", target).unwrap(), expect);
-        check("http://x/y", "http://x/y");
-        check("//x/y", "https://x/y");
-        check("/y", "https://h:1/y");
-        check("y", "https://h:1/a/y");
-        check("?y", "https://h:1/a/b?y");
-        assert_eq!(joined("https://h", "y").unwrap(), "https://h/y");
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use tieline::ToolKind;
-use tieline_host::files::EntryKind;
+use tieline_host::files::{EntryKind, Files};
 use tieline_host::roots;
 
 /// As many entries as are shown.
@@ -24,7 +24,7 @@ fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> 
     let place = ctx.workspace.place(argument::<Option<_>>(input, "path")?.unwrap_or("."))?;
     let target = place.clone();
     let work = async move {
-        let listing = ctx.workspace.list(&target).await?;
+        let listing = ctx.workspace.disk(&target, Files::list).await?;
         let mut text = String::new();
         for entry in listing.entries.iter().take(MAX_ENTRIES) {
             let name = roots::shown(Path::new(&entry.name));

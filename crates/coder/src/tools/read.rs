@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use tieline::schema::{Image, to_base64};
 use tieline::{ContentBlock, ToolCallContent, ToolKind};
+use tieline_host::files::Files;
 
 /// As many lines as are given at once unless the model asks for another number.
 const USUAL_LINES: usize = 2000;
@@ -27,7 +28,7 @@ fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> 
     let target = place.clone();
     let work = async move {
         if let Some(mime) = image {
-            let bytes = ctx.workspace.bytes(&target).await?.bytes;
+            let bytes = ctx.workspace.disk(&target, Files::read_bytes).await?.bytes;
             let image = Image { data: to_base64(&bytes), mime_type: mime.into(), ..Image::default() };
             let image = ContentBlock::Image(image);
             let shown = Some(vec![ToolCallContent::from(image.clone())]);

@@ -73,18 +73,17 @@ impl Keyring {
             Err(KeyError::Locked) | Ok(None) if unlock => {}
             found => return found,
         }
-        match self.call("lookup", &[], provider, None, self.patience).await? {
-            Ok(out) => Ok(Secret::new(&String::from_utf8_lossy(&out))),
+        match self.call("lookup", &[], provider, None, self.patience).await {
             // The same answer means that there is none and that nobody unlocked it.
-            Err(_) => self.search(provider).await,
+            Err(KeyError::Refused(_)) => self.search(provider).await,
+            found => Ok(Secret::new(&String::from_utf8_lossy(&found?))),
         }
     }
 
     /// Keeps the key of a provider. A person may be asked to unlock the keyring.
     pub async fn set(&self, provider: &str, key: &Secret) -> Result<(), KeyError> {
         let label = format!("--label=Tieline: {provider}");
-        let kept = self.call("store", &[&label], provider, Some(key), self.patience).await?;
-        kept.map(drop).map_err(KeyError::Failed)
+        self.call("store", &[&label], provider, Some(key), self.patience).await.map(drop)
     }
 
     /// Forgets the key of a provider; false if there was none. A person may be asked to unlock the keyring.
@@ -94,10 +93,13 @@ impl Keyring {
             Ok(Some(_)) | Err(KeyError::Locked) => {}
             Err(error) => return Err(error),
         }
-        let gone = self.call("clear", &[], provider, None, self.patience).await?;
+        let gone = match self.call("clear", &[], provider, None, self.patience).await {
+            Err(KeyError::Refused(why)) => why,
+            done => done.map(|_| String::new())?,
+        };
         match self.search(provider).await {
             Ok(None) => Ok(true),
-            Ok(Some(_)) => Err(KeyError::Failed(gone.err().unwrap_or_else(|| "the keyring said no".into()))),
+            Ok(Some(_)) => Err(KeyError::Refused(gone)),
             Err(KeyError::Locked) => Err(KeyError::Failed(
                 "the keyring is locked, so the key in it is still there; unlock it and try again".into(),
             )),
@@ -111,7 +113,6 @@ impl Keyring {
             return Err(KeyError::NoKeyring("the keyring did not answer before".into()));
         }
         let listed = self.call("search", &[], provider, None, self.soon).await;
-        let listed = listed.and_then(|ended| ended.map_err(KeyError::Failed));
         let listed = listed.map_err(|error| KeyError::NoKeyring(error.to_string()))?;
         let text = String::from_utf8_lossy(&listed);
         match text.lines().find_map(|line| line.strip_prefix("secret = ")) {
@@ -121,7 +122,7 @@ impl Keyring {
         }
     }
 
-    /// Runs the program once. Gives what it printed, or what it had to say if it failed.
+    /// Runs the program once. Gives what it printed.
     async fn call(
         &self,
         action: &str,
@@ -129,7 +130,7 @@ impl Keyring {
         provider: &str,
         input: Option<&Secret>,
         limit: Duration,
-    ) -> Result<Result<Vec<u8>, String>, KeyError> {
+    ) -> Result<Vec<u8>, KeyError> {
         let mut command = Command::new(&self.program);
         command.arg(action).args(options).args(["service", "tieline", "provider", provider]);
         let needed = VARIABLES.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
@@ -156,13 +157,12 @@ impl Keyring {
         SILENT.store(ended.is_err() && action == "search", Ordering::Relaxed);
         let (status, out, words) = ended.map_err(|_| late())?.map_err(failed)?;
         if status.success() {
-            return Ok(Ok(out));
+            return Ok(out);
         }
         let words = String::from_utf8_lossy(&words);
         let words = words.lines().find_map(|line| line.trim().strip_prefix(PROGRAM)).unwrap_or_default();
         let words: String = words.trim_start_matches(':').trim().chars().filter(|c| !c.is_control()).collect();
-        let said = if words.is_empty() { String::new() } else { format!(": {}", cut(&words, 200)) };
-        Ok(Err(format!("the keyring said no{said}")))
+        Err(KeyError::Refused(if words.is_empty() { String::new() } else { format!(": {}", cut(&words, 200)) }))
     }
 }
 

@@ -23,6 +23,9 @@ pub enum KeyError {
     /// No keyring answers; most likely there is none.
     #[error("{0}")]
     NoKeyring(String),
+    /// The keyring said no, in its words.
+    #[error("the keyring said no{0}")]
+    Refused(String),
     /// Anything else, in words.
     #[error("{0}")]
     Failed(String),

@@ -165,17 +165,14 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
     let own = |key: &str| ["models.", "providers.", "network."].iter().any(|table| key.starts_with(table));
     config.held_back.iter().filter(|held| own(&held.key)).for_each(note);
     let http = choose::http(config);
-    let chosen = choose::choose(base_url, config, &http).map_err(bad_choice)?;
     let mut settings = Settings::new(Offline::new());
-    settings.models = chosen.models;
-    settings.provider = chosen.provider;
+    settings.models = choose::choose(base_url, config, &http).map_err(bad_choice)?;
     settings.http = http.clone();
     settings.thought_level.clone_from(&config.models.thought_level);
     settings.base_url = base_url.map(str::to_owned);
     let config = config.clone();
     settings.find = Some(Arc::new(move |id, base_url| {
-        let mut chosen = choose::choose(base_url, &config.clone().with_model(id), &http)?;
-        Ok(chosen.models.swap_remove(0))
+        Ok(choose::choose(base_url, &config.clone().with_model(id), &http)?.swap_remove(0))
     }));
     Ok(settings)
 }

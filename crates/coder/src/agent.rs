@@ -62,8 +62,6 @@ pub struct Settings {
     pub mcp: mcp::Limits,
     /// Whether the MCP servers of the configuration that counts where a session works are used, too.
     pub own_servers: bool,
-    /// Whose models they are; it is who users log in to.
-    pub provider: Option<Arc<Provider>>,
     /// How hard a model should think: a value of its `thought_level` option.
     pub thought_level: Option<String>,
     /// The address that the user named for the provider of the first model.
@@ -86,7 +84,7 @@ impl Settings {
 
     /// Who users can log in to: first whose model answers unless they choose another, then those of the others.
     fn providers(&self) -> Vec<&Arc<Provider>> {
-        let mut all: Vec<&Arc<Provider>> = self.provider.iter().collect();
+        let mut all: Vec<&Arc<Provider>> = Vec::new();
         for provider in self.models.iter().filter_map(|model| model.provider()) {
             if !all.iter().any(|known| known.name == provider.name) {
                 all.push(provider);
@@ -97,7 +95,8 @@ impl Settings {
 
     /// What is stored about a model, so that a session goes on with it.
     pub(crate) fn chosen(&self, model: &dyn Model) -> serde_json::Value {
-        let of_first = model.provider().zip(self.provider.as_ref()).is_some_and(|(one, two)| one.name == two.name);
+        let first = self.models.first().and_then(|first| first.provider());
+        let of_first = model.provider().zip(first).is_some_and(|(one, two)| one.name == two.name);
         // A password in it is nothing to keep.
         let base_url = self.base_url.as_ref().filter(|url| of_first && !url.contains('@'));
         serde_json::json!({ "model": model.id(), "base_url": base_url })

@@ -68,8 +68,7 @@ async fn nothing_secret_is_logged() {
         let options = Options { proxy: Proxy::all("http://me:hush-proxy@127.0.0.1:1", ""), ..Options::default() };
         let provider = provider(format, &address, Http::new(options));
         provider.use_key(Secret::new("hush-key").unwrap());
-        let mut settings = Settings::new(provider.model(model));
-        settings.provider = Some(provider);
+        let settings = Settings::new(provider.model(model));
         let mut client = Client::with(settings, server).await;
         let end = client.prompt("Look.").await;
         assert!(end.contains("refused the key") && !end.contains("hush"), "{format}: {end}");

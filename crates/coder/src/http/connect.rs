@@ -26,7 +26,8 @@ const MAX_HEAD_BYTES: usize = 8 * 1024;
 pub struct Connector {
     tcp: HttpConnector,
     trust: Trust,
-    proxy: Proxy,
+    /// Which proxy is asked.
+    pub proxy: Proxy,
     limit: Duration,
     /// Where the server is, if that was found out before.
     at: Option<Arc<[SocketAddr]>>,

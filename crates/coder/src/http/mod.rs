@@ -90,7 +90,6 @@ impl Proxy {
 pub struct Http {
     client: Client<Connector, Full<Bytes>>,
     connector: Connector,
-    proxy: Proxy,
     times: Times,
     known: Arc<[(String, IpAddr)]>,
 }
@@ -105,13 +104,13 @@ impl Http {
     /// A client with these options. Nothing is opened or read yet.
     pub fn new(options: Options) -> Self {
         let Options { ca_file, times, proxy, known } = options;
-        let connector = Connector::new(tls::Trust::new(ca_file), proxy.clone(), times.connect);
-        Self { client: client(connector.clone()), connector, proxy, times, known: known.into() }
+        let connector = Connector::new(tls::Trust::new(ca_file), proxy, times.connect);
+        Self { client: client(connector.clone()), connector, times, known: known.into() }
     }
 
     /// Where a server is, asked once. `None` if a proxy is asked to find it.
     pub async fn find(&self, uri: &Uri) -> Result<Option<Vec<SocketAddr>>, HttpError> {
-        if self.proxy.of(uri).is_some() {
+        if self.connector.proxy.of(uri).is_some() {
             return Ok(None);
         }
         let name = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -131,7 +130,7 @@ impl Http {
     #[must_use]
     pub fn at(&self, addresses: &[SocketAddr]) -> Self {
         let connector = self.connector.at(addresses);
-        Self { client: client(connector.clone()), connector, proxy: Proxy::default(), ..self.clone() }
+        Self { client: client(connector.clone()), connector, ..self.clone() }
     }
 
     /// The same client with other limits for the answer. The limit for connecting stays.
@@ -148,7 +147,7 @@ impl Http {
         let headers = request.headers_mut();
         headers.entry(USER_AGENT).or_insert(AGENT);
         if request.uri().scheme_str() == Some("http")
-            && let Some(auth) = self.proxy.of(request.uri()).and_then(|proxy| proxy.basic_auth().cloned())
+            && let Some(auth) = self.connector.proxy.of(request.uri()).and_then(|proxy| proxy.basic_auth().cloned())
         {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth);
         }

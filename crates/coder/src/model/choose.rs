@@ -8,14 +8,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tieline_host::config::{Config, Error};
 
-/// The models of an agent.
-pub struct Chosen {
-    /// The first one answers unless the user chooses another.
-    pub models: Vec<Arc<dyn Model>>,
-    /// Whose the first one is; `None` if it needs nobody.
-    pub provider: Option<Arc<Provider>>,
-}
-
 /// A client as the environment and the configuration want it.
 pub fn http(config: &Config) -> Http {
     let mut options = Options::from_env();
@@ -78,8 +70,8 @@ pub fn check(config: &Config) -> Result<(), Error> {
     config.providers.keys().try_for_each(|name| Provider::resolve(name, None, config, Http::default()).map(drop))
 }
 
-/// The models for an agent: first the one that the configuration wants.
-pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Chosen, Error> {
+/// The models for an agent: first the one that the configuration wants, which answers unless the user chooses another.
+pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Vec<Arc<dyn Model>>, Error> {
     check(config)?;
     let offline: Arc<dyn Model> = Arc::new(Offline::new());
     let mut known = HashMap::new();
@@ -97,7 +89,6 @@ pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Ch
         Ok((found, model.to_owned()))
     };
     let mut models: Vec<Arc<dyn Model>> = Vec::new();
-    let mut provider = None;
     let name = config.models.default.as_deref().unwrap_or("offline");
     if name == "offline" {
         if base_url.is_some() {
@@ -108,7 +99,6 @@ pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Ch
         let (found, model) = named(name, base_url, true)?;
         models.push(Arc::new(found.model(&model)));
         models.extend(found.configured().iter().map(|model| Arc::new(found.model(model)) as Arc<dyn Model>));
-        provider = Some(found);
     }
     for choice in config.models.choices.iter().filter(|choice| *choice != "offline") {
         let (found, model) = named(choice, None, false)?;
@@ -117,7 +107,7 @@ pub fn choose(base_url: Option<&str>, config: &Config, http: &Http) -> Result<Ch
     models.push(offline);
     let mut seen = std::collections::HashSet::new();
     models.retain(|model| seen.insert(model.id().to_owned()));
-    Ok(Chosen { models, provider })
+    Ok(models)
 }
 
 #[cfg(test)]
@@ -134,8 +124,8 @@ mod tests {
             let mut config = config.clone();
             config.models.default = Some(name.into());
             let chosen = choose(url, &config, &Http::default()).map_err(|error| error.to_string())?;
-            let ids: Vec<String> = chosen.models.iter().map(|model| model.id().to_owned()).collect();
-            Ok::<_, String>((ids.join(" "), chosen.provider.map(|provider| provider.shown_url())))
+            let ids: Vec<String> = chosen.iter().map(|model| model.id().to_owned()).collect();
+            Ok::<_, String>((ids.join(" "), chosen[0].provider().map(|provider| provider.shown_url())))
         };
         assert_eq!(ids("offline", None).unwrap(), ("offline groq/a".into(), None));
         let (all, url) = ids("openai/m", Some("http://u:p@127.0.0.1:9/v1/")).unwrap();

@@ -75,7 +75,6 @@ impl Client {
         let provider = patiently(provider, idle);
         let mut settings = Settings::new(provider.model(model));
         settings.models.push(Arc::new(provider.model("another")));
-        settings.provider = Some(provider);
         Self::with(settings, server).await
     }
 

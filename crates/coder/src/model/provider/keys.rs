@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tieline_host::store::Store;
 use tieline_host::whole::{lock, write_whole};
 
 /// How long another process may take to change the file.
@@ -62,11 +63,9 @@ pub struct Keys {
 }
 
 impl Default for Keys {
-    /// `$XDG_STATE_HOME/tieline/keys.toml`, or below `~/.local/state`.
+    /// Beside the store: `$XDG_STATE_HOME/tieline/keys.toml`, or below `~/.local/state`.
     fn default() -> Self {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-        Self { path: state.map(|state| state.join("tieline/keys.toml")) }
+        Self { path: Store::default_path().ok().map(|store| store.with_file_name("keys.toml")) }
     }
 }
 

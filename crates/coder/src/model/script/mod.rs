@@ -156,6 +156,6 @@ impl Model for Script {
         let steps = self.next(&view);
         let first_call = self.number_calls(&request.messages, &steps);
         let performance = Performance { steps, facts: play::facts(&view, &request), first_call };
-        Reply::start(|out| performance.run(out))
+        Reply::start(|out| async move { drop(performance.run(&out).await) })
     }
 }

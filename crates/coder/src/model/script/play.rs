@@ -23,13 +23,8 @@ pub(super) struct Performance {
 }
 
 impl Performance {
-    /// Plays to the end, or until nobody listens.
-    pub(super) async fn run(self, out: Out) {
-        // Nobody listens any more: that is how an answer is stopped.
-        let _ = self.steps_to(&out).await;
-    }
-
-    async fn steps_to(&self, out: &Out) -> Sent {
+    /// Plays to the end, or until nobody listens: that is how an answer is stopped.
+    pub(super) async fn run(&self, out: &Out) -> Sent {
         let mut number = self.first_call;
         for step in &self.steps {
             match step {

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use tieline_client::export::{self, export};
 use tieline_client::journal::Entry;
 use tieline_client::sanitize;
-use tieline_host::store::{Hit, ListQuery, State};
+use tieline_host::store::{Hit, ListQuery, State, Store, repair};
 
 /// Sessions with every agent: list, read, search, export, delete
 ///
@@ -90,6 +90,10 @@ enum Command {
     },
     /// Delete what `[sessions]` in the configuration says is too old or too much
     Prune,
+    /// Bring stores that are damaged in order: what can be read is saved, the damaged file is kept beside
+    ///
+    /// Looks at the journal and at the store of the built-in agent. End other runs first.
+    Repair,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -158,6 +162,16 @@ async fn work(command: Command) -> Result<String, Failed> {
             journal.rename(&entry, &name).await.map_err(bad_journal)?;
             note(format_args!("{} is called {} now", entry.id, sanitize::exact_line(&name)));
             Ok(String::new())
+        }
+        Command::Repair => {
+            let agents = Store::default_path().map_err(|error| (WRONG, error.to_string()))?;
+            let mut told = String::new();
+            for path in [agents.with_file_name("journal.db"), agents] {
+                let done = repair(&path).map_err(|error| (WRONG, error.to_string()))?;
+                told += &done.unwrap_or_else(|| format!("{}: nothing is wrong", path.display()));
+                told.push('\n');
+            }
+            Ok(told)
         }
         Command::Prune => {
             let (_, config) = load_config()?;

@@ -109,7 +109,11 @@ pub fn bad_journal(error: journal::Error) -> Failed {
 
 /// The journal of the user.
 pub fn open_journal() -> Result<Journal, Failed> {
-    Journal::open_default().map_err(bad_journal)
+    let (journal, mended) = Journal::open_default().map_err(bad_journal)?;
+    if let Some(mended) = mended {
+        note(mended);
+    }
+    Ok(journal)
 }
 
 /// A session by its id or name, or the last one of the current folder.

@@ -153,7 +153,8 @@ impl Coder {
             let store = tokio::task::spawn_blocking(open).await.map_err(Error::internal)?.map_err(|error| {
                 Error::wire(-32603, format!("{error} (to work without a store, start the agent with --no-store)"))
             })?;
-            clear_out(&store, retention).await;
+            let old = store.clone();
+            tokio::spawn(async move { clear_out(&old, retention).await });
             Ok(store)
         };
         self.store.get_or_try_init(open).await.map(Some)

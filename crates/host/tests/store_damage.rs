@@ -7,7 +7,7 @@ mod common;
 
 use common::{Place, said, turns};
 use std::path::Path;
-use tieline_host::store::{Claim, Damage, Error, Event, ListQuery, Store, Stored, recover, salvage};
+use tieline_host::store::{Claim, Damage, Error, Event, ListQuery, Store, Stored, recover, repair, salvage};
 use tieline_schema::{SessionId, Update};
 
 /// A store that was closed in order, with two sessions, and what was in them.
@@ -230,6 +230,58 @@ async fn a_file_that_was_cut_is_recovered_in_place() {
 }
 
 #[tokio::test]
+async fn a_damaged_store_is_mended_once_and_what_is_lost_is_said() {
+    let place = Place::new();
+    let all = whole(&place, 100).await;
+    assert_eq!(repair(&place.path).unwrap(), None);
+    let bytes = std::fs::read(&place.path).unwrap();
+    std::fs::write(&place.path, &bytes[..bytes.len() * 4 / 5]).unwrap();
+    let (store, told) = Store::open_or_mend(&place.path).unwrap();
+    let told = told.unwrap();
+    assert!(told.contains("2 sessions") && told.contains("known to be lost") && told.contains(".damaged-"), "{told}");
+    assert!(!store.load(&all[0].0).all().await.unwrap().is_empty());
+    store.close().await.unwrap();
+    // Whoever comes later finds nothing to do.
+    assert_eq!(repair(&place.path).unwrap(), None);
+    let (store, told) = Store::open_or_mend(&place.path).unwrap();
+    assert_eq!(told, None);
+    store.close().await.unwrap();
+    // Where nothing can be read, work goes on with a new one, and the old one is kept.
+    std::fs::write(&place.path, [0x41; 9000]).unwrap();
+    let (store, told) = Store::open_or_mend(&place.path).unwrap();
+    assert!(told.unwrap().contains("could be read"));
+    assert!(store.list(ListQuery::default()).await.unwrap().sessions.is_empty());
+    let files = std::fs::read_dir(place.path.parent().unwrap()).unwrap().flatten();
+    let kept = files.filter(|file| std::fs::read(file.path()).is_ok_and(|bytes| bytes == [0x41; 9000])).count();
+    assert_eq!(kept, 1);
+}
+
+// A page in the middle of the list of sessions is bad: those on the pages after it are still found.
+#[tokio::test]
+async fn a_hole_in_the_list_costs_the_sessions_in_it() {
+    let place = Place::new();
+    let store = place.store();
+    for number in 0..300 {
+        turns(&store, &format!("/folder-{number:03}/{}", "x".repeat(100)), 1).await.close().await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut bytes = std::fs::read(&place.path).unwrap();
+    let at = |text: &str| (0..bytes.len()).rfind(|at| bytes[*at..].starts_with(text.as_bytes())).unwrap() / 4096;
+    let page =
+        bytes.chunks(4096).position(|page| page[0] == 13 && page.windows(12).any(|part| part == b"/folder-150/"));
+    let (page, last) = (page.unwrap(), at("/folder-299/"));
+    assert_ne!(page, last);
+    bytes[page * 4096..(page + 1) * 4096].fill(0xee);
+    std::fs::write(&place.path, &bytes).unwrap();
+    repair(&place.path).unwrap().unwrap();
+    let store = place.store();
+    let query = |cwd: &str| ListQuery { cwd: Some(format!("{cwd}/{}", "x".repeat(100))), ..ListQuery::default() };
+    for folder in ["/folder-000", "/folder-299"] {
+        assert_eq!(store.list(query(folder)).await.unwrap().sessions.len(), 1, "{folder}");
+    }
+}
+
+#[tokio::test]
 async fn a_journal_that_is_cut_or_gone_costs_its_end() {
     let place = Place::new();
     let store = place.store();
@@ -272,7 +324,7 @@ async fn what_is_no_store_is_refused_and_left_alone() {
         std::fs::write(&path, bytes).unwrap();
         let error = Store::open(&path).unwrap_err();
         assert!(matches!(error, Error::Damaged(_)), "{error:?}");
-        assert!(error.to_string().contains("recover what can be read"), "{error}");
+        assert!(error.to_string().contains("`tieline sessions repair` saves what can be read"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes);
         assert!(salvage(&path, &folder.path().join("new.db")).is_err());
     }

@@ -61,10 +61,14 @@ pub async fn prepare(
     let Given { prompt, servers } = Given::read(arguments, teller).await?;
     let journal = journal(arguments, notes)?;
     let entry = entry(arguments, config, journal.as_ref()).await?;
-    if let (Some(journal), None) = (&journal, &entry)
-        && let Err(error) = journal.tidy(config.retention).await
-    {
-        notes.warn(format!("old sessions were not removed: {error}"));
+    if let (Some(journal), None) = (journal.clone(), &entry) {
+        let (keep, notes) = (config.retention, notes.clone());
+        // Beside the run: what is not removed when it ends is removed by the next.
+        tokio::spawn(async move {
+            if let Err(error) = journal.tidy(keep).await {
+                notes.warn(format!("old sessions were not removed: {error}"));
+            }
+        });
     }
     let cwd = folder(arguments, entry.as_ref())?;
     let (mut agent, by_command) = agent(arguments, config, entry.as_ref())?;
@@ -158,7 +162,12 @@ fn journal(arguments: &Arguments, notes: &Notes) -> Result<Option<Journal>> {
         return Ok(None);
     }
     match Journal::open_default() {
-        Ok(journal) => Ok(Some(journal)),
+        Ok((journal, mended)) => {
+            if let Some(mended) = mended {
+                notes.warn(mended);
+            }
+            Ok(Some(journal))
+        }
         Err(error) if arguments.resume.is_some() || arguments.go_on || arguments.session.is_some() => {
             Err(config_error(&error).hint("set XDG_STATE_HOME to a folder that you can write to"))
         }
@@ -188,7 +197,7 @@ async fn entry(arguments: &Arguments, config: &Config, journal: Option<&Journal>
     let (agent, by_command) = agent(arguments, config, None)?;
     let key = key(&agent, by_command);
     if let Some(name) = &arguments.session {
-        return journal.named(&key, &cwd, name).await.map_err(journal_error);
+        return journal.named_or_free(&key, &cwd, name).await.map_err(journal_error);
     }
     if let Some(entry) = journal.last(Some(&key), Some(&cwd)).await.map_err(journal_error)? {
         return Ok(Some(entry));

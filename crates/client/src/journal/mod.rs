@@ -18,10 +18,15 @@ pub use record::{Changed, Decision, HowAsked, HowChanged, Outcome, Recording, Sa
 pub use resume::{Taken, Way, take_up, way};
 pub use story::{Note, Story, TurnStory};
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tieline::rpc::sync::Lock as _;
 use tieline::schema::SessionId;
+use tieline_host::files::Hash;
 use tieline_host::store::{self, Claim, Hit, ListQuery, NewSession, Retention, Store};
+use tieline_host::whole;
 
 /// The file name of the journal, beside the store of the built-in agent.
 const FILE: &str = "journal.db";
@@ -32,6 +37,9 @@ const FITTING: usize = 5;
 /// How many sessions with changes are looked at.
 const CHANGED: usize = 100;
 
+/// How long another run may take to begin a session of the same name.
+const NAMING_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// How often old sessions are looked for.
 const DAY: Duration = Duration::from_hours(24);
 
@@ -39,6 +47,8 @@ const DAY: Duration = Duration::from_hours(24);
 #[derive(Debug, Clone)]
 pub struct Journal {
     store: Store,
+    /// Held from when nobody had a name until a session has it.
+    naming: Arc<Mutex<Option<File>>>,
 }
 
 impl Journal {
@@ -47,14 +57,16 @@ impl Journal {
         Ok(Store::default_path()?.with_file_name(FILE))
     }
 
-    /// Opens the journal of the user. Blocks for a few milliseconds.
-    pub fn open_default() -> Result<Self> {
-        Self::open(Self::default_path()?)
+    /// Opens the journal of the user. Blocks for a few milliseconds. One that is damaged is repaired first; then what became of
+    /// it comes back, too.
+    pub fn open_default() -> Result<(Self, Option<String>)> {
+        let (store, mended) = Store::open_or_mend(&Self::default_path()?)?;
+        Ok((Self { store, naming: Arc::default() }, mended))
     }
 
     /// Opens the journal in a file, made if there is none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self { store: Store::open(path)? })
+        Ok(Self { store: Store::open(path)?, naming: Arc::default() })
     }
 
     /// The file.
@@ -87,6 +99,7 @@ impl Journal {
                     let entry = self.entry(log.id()).await?;
                     if begin.name.is_some() {
                         self.store.rename(log.id(), begin.name.as_deref()).await?;
+                        self.naming.locked().take();
                     }
                     return Ok(Recording::new(self.clone(), log, entry));
                 }
@@ -143,6 +156,20 @@ impl Journal {
         let fitting = self.store.matching(name, &cwd, usize::MAX).await?;
         let fits = |entry: &Entry| entry.name() == Some(name) && entry.agent == agent && entry.cwd == cwd;
         Ok(fitting.into_iter().map(Entry::from).find(fits))
+    }
+
+    /// The same for one who begins a session of this name if there is none: until then others wait here.
+    pub async fn named_or_free(&self, agent: &str, cwd: &Path, name: &str) -> Result<Option<Entry>> {
+        if let Some(known) = self.named(agent, cwd, name).await? {
+            return Ok(Some(known));
+        }
+        let file = &Hash::of(name.as_bytes()).to_string()[..1];
+        let file = self.path().with_file_name(format!("journal.naming-{file}"));
+        let held = tokio::task::spawn_blocking(move || whole::lock(&file, NAMING_TIMEOUT)).await;
+        let held = held.ok().and_then(std::result::Result::ok).ok_or(store::Error::Busy)?;
+        let known = self.named(agent, cwd, name).await?;
+        *self.naming.locked() = known.is_none().then_some(held);
+        Ok(known)
     }
 
     /// Gives a session a name. Refused if another one with the same agent in the same folder has it.

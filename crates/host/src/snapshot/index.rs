@@ -138,8 +138,13 @@ impl Disk {
     pub(super) fn open(dir: PathBuf) -> Result<(Self, Index)> {
         let disk = Self { dir };
         let failed = |error| Error::new(&disk.dir, "opening", error);
-        DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed)?;
-        let _alone = disk.lock()?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed);
+        let _alone = match (made.and_then(|()| disk.lock()), disk.load()) {
+            (Ok(lock), _) => lock,
+            // What can't be written can still be looked at.
+            (Err(_), Some(index)) => return Ok((disk, index)),
+            (Err(error), None) => return Err(error),
+        };
         let empty = Index { format: 1, turns: Vec::new() };
         match File::open(disk.index()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((disk, empty)),

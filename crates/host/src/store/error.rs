@@ -43,7 +43,7 @@ pub enum Error {
         known: i64,
     },
     /// The file is damaged.
-    #[error("the session store is damaged ({0}); recover what can be read, or move the file away to start afresh")]
+    #[error("the session store is damaged ({0}); `tieline sessions repair` saves what can be read")]
     Damaged(String),
     /// The disk is full.
     #[error("the disk is full: nothing was stored; free some space and try again")]

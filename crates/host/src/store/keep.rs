@@ -38,6 +38,9 @@ impl Retention {
     }
 }
 
+/// How many old sessions are deleted in one step.
+const RETAIN_STEP: usize = 50;
+
 /// How many free pages the file may have before it is made smaller: 1 MiB.
 const FREE_PAGES: i64 = 256;
 
@@ -115,7 +118,16 @@ impl Store {
 
     /// The same, as if it were another time.
     pub async fn retain_at(&self, keep: Retention, now: Time) -> Result<Vec<SessionId>> {
-        let gone = self.queue().write(0, move |db| retain(db, keep, now)).await?;
+        let mut gone = Vec::new();
+        loop {
+            // A few at a time: others write in between.
+            let some = self.queue().write(0, move |db| retain(db, keep, now)).await?;
+            let done = some.len() < RETAIN_STEP;
+            gone.extend(some);
+            if done {
+                break;
+            }
+        }
         if !gone.is_empty() {
             self.queue().alone(tidy).await?;
         }
@@ -184,12 +196,15 @@ fn retain(db: &Connection, keep: Retention, now: Time) -> Result<Vec<SessionId>>
             erase(db, key)?;
             gone.push(session.id);
             count -= 1;
+            if gone.len() == RETAIN_STEP {
+                break;
+            }
         }
     }
     Ok(gone)
 }
 
-fn problems(db: &Connection) -> Result<Vec<String>> {
+pub(super) fn problems(db: &Connection) -> Result<Vec<String>> {
     let mut check = db.prepare("PRAGMA integrity_check")?;
     let found = check.query_map([], |row| row.get::<_, String>(0))?;
     let mut problems: Vec<String> =

@@ -48,7 +48,7 @@ pub use lease::Holder;
 pub use list::{Hit, ListQuery, Page};
 pub use log::{Claim, Opened, SessionLog};
 pub use replay::{Damage, Replay};
-pub use salvage::{Salvaged, recover, salvage};
+pub use salvage::{Salvaged, recover, repair, salvage};
 pub use session::{NewSession, Session, State};
 pub use time::Time;
 
@@ -82,18 +82,39 @@ impl Store {
     /// Opens the store of the user.
     pub fn open_default() -> Result<Self> {
         let path = Self::default_path()?;
-        let store = Self::open(&path)?;
+        let (store, mended) = Self::open_or_mend(&path)?;
+        if let Some(mended) = mended {
+            tracing::warn!("{mended}");
+        }
         place::narrow_folder(&path);
         Ok(store)
+    }
+
+    /// The same as [`Store::open`], but one that is damaged is [repaired](repair) first; then what became of it comes back, too.
+    pub fn open_or_mend(path: &Path) -> Result<(Self, Option<String>)> {
+        match Self::open(path) {
+            Err(Error::Damaged(_)) => {
+                let told = repair(path)?;
+                Ok((Self::open(path)?, told))
+            }
+            opened => Ok((opened?, None)),
+        }
     }
 
     /// Opens the store in a file, which is made if there is none. Blocks for a few milliseconds, longer if another process
     /// changes the layout of the file at this moment.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = std::path::absolute(path.as_ref()).map_err(|error| Error::open(path.as_ref(), error))?;
-        let lock = place::prepare(&path)?;
-        let queue = Queue::start(schema::open_writer(&path)?)?;
-        drop(lock);
+        let write = || {
+            let _lock = place::prepare(&path)?;
+            schema::open_writer(&path)
+        };
+        let db = match write() {
+            // What can't be written can be read; whoever writes is told.
+            Err(error) if place::is_read_only(&path) => schema::open_reader(&path).map_err(|_| error)?,
+            opened => opened?,
+        };
+        let queue = Queue::start(db)?;
         Ok(Self(Arc::new(Inner { path, queue, readers: Mutex::new(Vec::new()) })))
     }
 

@@ -41,6 +41,12 @@ pub(super) fn prepare(path: &Path) -> Result<File> {
     Ok(lock)
 }
 
+/// True for a file that is there and can't be written, or whose folder can't.
+pub(super) fn is_read_only(path: &Path) -> bool {
+    let refused = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_err();
+    path.is_file() && (refused(path) || path.parent().is_some_and(refused))
+}
+
 /// Keeps other processes from making or changing the file until it is dropped.
 pub(super) fn lock(path: &Path) -> Result<File> {
     whole::lock(&beside(path, ".lock"), super::schema::LOCK_TIMEOUT).map_err(|error| Error::open(path, error))

@@ -3,7 +3,7 @@
 use super::append::{self, Head};
 use super::replay::{Walk, decode};
 use super::session::{self, NewSession};
-use super::{Error, Result, Time, place, schema};
+use super::{Error, Result, Time, keep, place, schema};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 
@@ -23,26 +23,65 @@ pub struct Salvaged {
 /// Puts a salvaged copy in the place of a damaged store. The old file stays beside it, under the name that comes back.
 /// To be called when [`Store::open`](super::Store::open) says that the file is damaged, and no process has it open.
 pub fn recover(path: &Path) -> Result<(Salvaged, PathBuf)> {
+    let _lock = place::lock(path)?;
+    recover_alone(path)
+}
+
+fn recover_alone(path: &Path) -> Result<(Salvaged, PathBuf)> {
     let failed = |error: std::io::Error| Error::open(path, error);
-    let lock = place::lock(path)?;
-    let stamp = Time::now().to_string().replace(':', "");
-    let (aside, new) = (place::beside(path, &format!(".damaged-{stamp}")), place::beside(path, ".salvaged"));
+    let new = place::beside(path, ".salvaged");
     // What an earlier attempt left, when it was cut short.
     for end in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(place::beside(&new, end));
     }
     let saved = salvage(path, &new)?;
     let _ = std::fs::remove_file(place::beside(&new, ".lock"));
+    let aside = set_aside(path).map_err(failed)?;
+    std::fs::rename(&new, path).map_err(failed)?;
+    Ok((saved, aside))
+}
+
+/// Brings a store that is damaged in order, and says what became of it; `None` if nothing is wrong with it. What can be read is
+/// [copied](recover); if that is nothing, the file is moved aside.
+pub fn repair(path: &Path) -> Result<Option<String>> {
+    let failed = |error: std::io::Error| Error::open(path, error);
+    if !path.exists() {
+        return Ok(None);
+    }
+    // Another one may have done it meanwhile.
+    let _lock = place::lock(path)?;
+    if schema::open_reader(path).and_then(|db| keep::problems(&db)).is_ok_and(|found| found.is_empty()) {
+        return Ok(None);
+    }
+    let name = path.display();
+    match recover_alone(path) {
+        Ok((saved, aside)) => {
+            let Salvaged { sessions, cut, events, lost } = saved;
+            let aside = aside.display();
+            Ok(Some(format!(
+                "{name} was damaged: {sessions} sessions with {events} events were saved, {cut} of them without their end ({lost} events \
+                 are known to be lost); the damaged file is {aside}"
+            )))
+        }
+        Err(Error::Damaged(why)) => {
+            let aside = set_aside(path).map_err(failed)?;
+            Ok(Some(format!("nothing in {name} could be read ({why}); the damaged file is {}", aside.display())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Moves a store out of the way, with what belongs to it.
+fn set_aside(path: &Path) -> std::io::Result<PathBuf> {
+    let aside = place::beside(path, &format!(".damaged-{}", Time::now().to_string().replace(':', "")));
     // The journal goes first: a journal without its file is nothing, but beside another file it would be poison.
     for end in ["-wal", "-shm", ""] {
         match std::fs::rename(place::beside(path, end), place::beside(&aside, end)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    std::fs::rename(&new, path).map_err(failed)?;
-    drop(lock);
-    Ok((saved, aside))
+    Ok(aside)
 }
 
 /// Copies every session of `from`, as far as it is whole, into the new file `to`. The old file is only read. Blocks for as
@@ -101,14 +140,33 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
     Ok(saved)
 }
 
-/// The sessions that can be found, the one used last at the end. Where the list is damaged, it ends early.
+/// How many keys behind a damaged part of the list are tried.
+const MAX_TRIED_KEYS: i64 = 100_000;
+
+/// The sessions that can be found, the one used last at the end. Where the list is damaged, each key behind is tried alone.
 fn keys(db: &Connection) -> Result<Vec<i64>> {
     let mut find = db.prepare("SELECT key, touched FROM session NOT INDEXED ORDER BY key")?;
     let mut rows = find.query([])?;
     let mut keys = Vec::new();
-    while let Ok(Some(row)) = rows.next() {
-        if let (Ok(key), Ok(touched)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) {
-            keys.push((touched, key));
+    let damaged = loop {
+        match rows.next() {
+            Ok(Some(row)) => {
+                if let (Ok(key), Ok(touched)) = (row.get::<_, i64>(0), row.get::<_, i64>(1)) {
+                    keys.push((touched, key));
+                }
+            }
+            done => break done.is_err(),
+        }
+    };
+    if damaged {
+        let next = keys.iter().map(|(_, key)| key + 1).max().unwrap_or(1);
+        let last = db.query_row("SELECT max(key) FROM session", [], |row| row.get(0));
+        let last: i64 = last.unwrap_or(i64::MAX).min(next.saturating_add(MAX_TRIED_KEYS));
+        let mut one = db.prepare("SELECT touched FROM session NOT INDEXED WHERE key = ?1")?;
+        for key in next..=last {
+            if let Ok(touched) = one.query_row([key], |row| row.get(0)) {
+                keys.push((touched, key));
+            }
         }
     }
     keys.sort_unstable();

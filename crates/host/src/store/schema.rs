@@ -1,8 +1,9 @@
 //! The layout of the file: its settings, its version, and the steps that lead from one version to the next.
 
-use super::place::{beside, make_file};
+use super::place::{self, beside, make_file};
 use super::{Error, Result};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -86,7 +87,16 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection> {
 /// Opens the file for one that reads.
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let db = Connection::open_with_flags(path, flags)?;
+    let mut db = Connection::open_with_flags(path, flags)?;
+    // In a folder that can't be written, the file beside it that readers share can't be made, and nobody writes either.
+    if db.query_row("PRAGMA schema_version", [], |_| Ok(())).is_err() && place::is_read_only(path) {
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+        let name = path.as_os_str().as_bytes().iter();
+        let name: String =
+            name.map(|byte| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") }).collect();
+        let uri = format!("file:{name}?immutable=1");
+        db = Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)?;
+    }
     db.busy_timeout(LOCK_TIMEOUT)?;
     db.execute_batch("PRAGMA cell_size_check = ON")?;
     Ok(db)

@@ -50,7 +50,7 @@ impl Stream {
 impl Watch for Stream {
     async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
         match event {
-            Event::Started(_) => {}
+            Event::Started(_) | Event::GoesOn(_) => {}
             Event::Agent(agent) => {
                 self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
             }

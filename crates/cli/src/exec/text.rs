@@ -291,7 +291,8 @@ impl Watch for Text {
             Event::Session(SessionFacts { anew: Some(anew), .. }) if self.quiet => {
                 self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(anew)));
             }
-            Event::Started(_) | Event::Session(_) | Event::Said { .. } => {}
+            Event::GoesOn(chosen) if !self.quiet => self.dim(&format!("goes on: {}", sanitize::line(chosen))),
+            Event::Started(_) | Event::Session(_) | Event::GoesOn(_) | Event::Said { .. } => {}
             Event::Update { update, tool, when } => self.update(update, tool, when),
             Event::Note(note) => self.note(note),
             Event::Warning(warning) => self.dim(&format!("note: {}", sanitize::line(warning))),

@@ -4,7 +4,7 @@ use super::control::Live;
 use super::handler_hooks::Hooked;
 use super::launch::{find, greet, launch, start};
 use super::notes::Note;
-use super::session::{Opened, login_needed, open, set_up};
+use super::session::{Opened, chosen, login_needed, open, set_up};
 use super::{AgentFacts, Ending, Event, Failure, Gone, OnLost, Phase, Reached, Watch, When};
 use crate::journal::{Begin, Handover};
 use crate::login::{Login, Next, is_needed, words};
@@ -67,6 +67,10 @@ impl<W: Watch> Live<'_, W> {
         self.opened(&agent, &session, resumed, (anew, record.is_some())).await?;
         self.enter(Phase::Prompt);
         timeout_at(deadline, set_up(plan, &session)).await.unwrap_or_else(|_| Err(self.too_slow()))?;
+        let chosen = chosen(&session);
+        if resumed && !chosen.is_empty() {
+            self.watch.see(Event::GoesOn(&chosen)).await?;
+        }
         if plan.prompt.is_empty() {
             return Ok(None);
         }

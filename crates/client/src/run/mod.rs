@@ -149,6 +149,8 @@ pub enum Event<'e> {
     Agent(&'e AgentFacts),
     /// The session is open.
     Session(&'e SessionFacts),
+    /// It was there before, and goes on with what was chosen then, in words: the mode, the model.
+    GoesOn(&'e str),
     /// The agent said something.
     Said {
         /// The agent to the user, or to itself.

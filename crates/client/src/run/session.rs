@@ -96,6 +96,18 @@ pub(super) async fn set_up(plan: &Plan, session: &Session) -> Result<(), Box<Fai
     Ok(())
 }
 
+/// The mode and the model that a session has now, in words.
+pub(super) fn chosen(session: &Session) -> String {
+    let wanted = [(ConfigCategory::Mode, "mode"), (ConfigCategory::Model, "model")];
+    let options = session.options();
+    let one = |(category, word): (ConfigCategory, &str)| {
+        let option = options.iter().find(|option| option.category.as_ref() == Some(&category))?;
+        let ConfigKind::Select(select) = &option.kind else { return None };
+        Some(format!("{word} {}", select.current_value))
+    };
+    wanted.into_iter().filter_map(one).collect::<Vec<_>>().join(", ")
+}
+
 async fn set(session: &Session, option: Option<ConfigOption>, what: &str, wanted: &str) -> Result<(), Box<Failure>> {
     let Some(option) = option else { return Err(wrong(format!("this agent offers no {what} to choose"), &[])) };
     let value = match &option.kind {

@@ -316,13 +316,13 @@ async fn carry_out(ctx: &Arc<ToolContext>, request: ToolRequest, left_out: Optio
     let stoppable = prepared.work.is_ok() && own.is_none_or(|tool| tool.stoppable);
     let call = Call::announce(ctx, update, stoppable).await?;
     let output = match prepared.work {
-        Err(why) => Output::not_done(why),
+        Err(why) => Output::not_done(why, false),
         Ok(work) => match ctx.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
             Verdict::Allowed => {
                 call.running().await?;
                 work(Arc::clone(&call)).await.unwrap_or_else(Output::error)
             }
-            Verdict::Refused(why) => Output::not_done(why),
+            Verdict::Refused(why) => Output::not_done(why, true),
             Verdict::Cancelled => return Err(Error::Cancelled),
         },
     };

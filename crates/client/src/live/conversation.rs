@@ -51,8 +51,16 @@ impl Conversation {
     }
 }
 
-/// True if the agent says that a call was not done because it was not allowed; nothing of it ran then.
+/// True if the agent says that a call was not even begun.
 pub fn never_ran(call: &ToolCallItem) -> bool {
-    let said = || call.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get("ran")?.as_bool();
-    said() == Some(false)
+    says(call, "ran") == Some(false)
+}
+
+/// True if the agent says that this is because a rule or its mode does not allow it.
+pub(crate) fn was_refused(call: &ToolCallItem) -> bool {
+    says(call, "refused") == Some(true)
+}
+
+fn says(call: &ToolCallItem, what: &str) -> Option<bool> {
+    call.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get(what)?.as_bool()
 }

@@ -2,4 +2,5 @@
 
 mod conversation;
 
+pub(crate) use conversation::was_refused;
 pub use conversation::{Conversation, never_ran};

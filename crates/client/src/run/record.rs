@@ -2,7 +2,7 @@
 
 use super::notes::Note;
 use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
-use crate::live::never_ran;
+use crate::live::was_refused;
 use crate::services;
 use std::collections::BTreeSet;
 use tieline::schema::{
@@ -40,7 +40,7 @@ pub(super) struct Deeds {
 
 impl Deeds {
     fn add(&mut self, call: &ToolCallItem) {
-        self.held |= never_ran(call);
+        self.held |= was_refused(call);
         let done = call.status == ToolCallStatus::Completed;
         self.done |= done;
         self.acted |= done && !matches!(call.kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);

@@ -234,10 +234,10 @@ impl Output {
         Self { content: vec![text.into().into()], ..Self::default() }
     }
 
-    /// It was not even begun: it was refused, or could not be.
-    pub fn not_done(why: impl ToString) -> Self {
+    /// It was not even begun: it could not be, or was `refused`.
+    pub fn not_done(why: impl ToString, refused: bool) -> Self {
         let why = why.to_string();
-        let raw = json!({ "error": why, "ran": false });
+        let raw = json!({ "error": why, "ran": false, "refused": refused });
         Self::error(why).raw(raw)
     }
 

@@ -128,7 +128,7 @@ async fn in_their_terminal(
     let terminal = match ctx.turn.client().terminal(request).await {
         Ok(terminal) => terminal,
         // It was refused or could not be started, so nothing ran; and nothing is tried elsewhere.
-        Err(error) => return Ok(Output::not_done(error)),
+        Err(error) => return Ok(Output::not_done(error, false)),
     };
     let content = vec![terminal.as_content()];
     call.show(content.clone()).await?;

@@ -30,6 +30,16 @@ const PATH_KEYS: [&str; 9] = [
     "dir_path",
 ];
 
+/// Keys under which tools are given a command.
+const COMMAND_KEYS: [&str; 3] = ["command", "cmd", "script"];
+/// Keys under which a command is given its folder.
+const FOLDER_KEYS: [&str; 6] = ["cwd", "workdir", "working_dir", "working_directory", "workingDirectory", "directory"];
+/// Keys of known agents whose text does nothing by itself, whatever it says.
+const TEXT_KEYS: &str = "background call_id callId code_edit content contents description diff edits exclude explanation \
+    file_text format glob include insert_text instruction instructions intent justification language mode new newString \
+    newText new_str new_string new_text old oldString oldText old_str old_string old_text output_mode parsed_cmd patch pattern \
+    process_id prompt proposed_execpolicy_amendment query reason regex replace risk search summary text title turn_id type";
+
 /// What is about to happen.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -145,19 +155,35 @@ impl Facts {
             add(&place.path);
         }
         PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
-        facts.partial = call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
+        let tool = call.name.set().and_then(|name| mcp(name));
+        // What a tool of a server is given is judged with the tool.
+        let rest = if tool.is_some() { Vec::new() } else { rest(&input, roots) };
+        let files = match call.kind.set() {
+            Some(ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete) => true,
+            // From where to where is not known by names.
+            Some(ToolKind::Move) => call.locations.set().is_some_and(|places| !places.0.is_empty()),
+            _ => false,
+        };
+        let mut named = Vec::new();
+        for (_, value) in rest.iter().filter(|_| files) {
+            names(value, &mut named);
+        }
+        let many = named.len() > MAX_PATHS;
+        let there =
+            |name: &str| name.contains('/') || name.starts_with(['.', '~']) || locate(name, roots).absolute().exists();
+        named.into_iter().take(MAX_PATHS).filter(|name| there(name)).for_each(&mut add);
+        let odd: Vec<&str> = rest.iter().filter(|_| !files).map(|(key, _)| *key).collect();
+        facts.partial = many || !odd.is_empty();
+        facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         let changed = facts.actions.len();
-        if let Some(command) = command(&input) {
-            facts.actions.push(Action::Execute { command, sandboxed: false });
-        }
+        let commands = COMMAND_KEYS.iter().filter_map(|key| command(&input, key));
+        facts.actions.extend(commands.map(|command| Action::Execute { command, sandboxed: false }));
         if let Some(address) = input.get("url").and_then(Value::as_str) {
             facts.address = Some(address.to_owned());
             facts.actions.extend(Host::of_url(address).map(Action::Fetch));
         }
-        if let Some((server, tool)) = call.name.set().and_then(|name| mcp(name)) {
-            facts.actions.push(Action::Mcp { server, tool });
-        }
+        facts.actions.extend(tool.map(|(server, tool)| Action::Mcp { server, tool }));
         facts.by_kind(call.kind.set(), paths, changed);
         // A diff and the kind often say the same.
         let mut once: Vec<Action> = Vec::with_capacity(facts.actions.len());
@@ -167,7 +193,11 @@ impl Facts {
             }
         }
         facts.actions = once;
-        facts.in_words()
+        let mut facts = facts.in_words();
+        if !odd.is_empty() {
+            facts.lines.push(format!("more that no rule can judge: {}", clipped(&odd.join(", "))));
+        }
+        facts
     }
 
     /// The changes that are shown with it happen, whatever kind it says it is.
@@ -317,12 +347,61 @@ pub(crate) fn real(path: &Path) -> PathBuf {
     joined.unwrap_or_else(|| path.to_path_buf())
 }
 
-/// The command that a tool was given: a line for a shell, or words.
-fn command(input: &Value) -> Option<CommandLine> {
-    let given = ["command", "cmd", "script"].iter().find_map(|key| input.get(key))?;
-    let texts = |value: &Value| -> Option<Vec<String>> {
-        value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+/// What a tool is given beside what is read of it by name: it may change what the rest means.
+fn rest<'v>(input: &'v Value, roots: &Roots) -> Vec<(&'v str, &'v Value)> {
+    let Value::Object(given) = input else {
+        return if is_silent(input) { Vec::new() } else { vec![("its input", input)] };
     };
+    let is_known = |key: &str, value: &Value| {
+        let text = value.as_str();
+        match key {
+            _ if is_silent(value) || is_text(key) => true,
+            "url" => text.is_some(),
+            "args" => texts(value).is_some() && COMMAND_KEYS.iter().any(|key| input.get(key).is_some()),
+            _ if COMMAND_KEYS.contains(&key) => text.is_some() || texts(value).is_some(),
+            _ if FOLDER_KEYS.contains(&key) => text.is_some_and(|folder| locate(folder, roots).is_inside()),
+            _ => PATH_KEYS.contains(&key) && text.is_some(),
+        }
+    };
+    given.iter().filter(|(key, value)| !is_known(key, value)).map(|(key, value)| (&**key, value)).collect()
+}
+
+/// A value that says nothing, or only how much and whether.
+fn is_silent(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+    }
+}
+
+/// What may be the name of a file in a value.
+fn names<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+    match value {
+        _ if found.len() > MAX_PATHS => {}
+        Value::String(text) if text.len() < 4096 && !text.contains('\n') => {
+            found.push(text.strip_prefix("file://").unwrap_or(text));
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        Value::Object(fields) => {
+            fields.iter().filter(|(key, _)| !is_text(key)).for_each(|(_, value)| names(value, found));
+        }
+        _ => {}
+    }
+}
+
+fn is_text(key: &str) -> bool {
+    TEXT_KEYS.split(' ').any(|known| known == key)
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
+}
+
+/// The command that a tool was given under a key: a line for a shell, or words.
+fn command(input: &Value, key: &str) -> Option<CommandLine> {
+    let given = input.get(key)?;
     match (given, input.get("args").and_then(texts).filter(|args| !args.is_empty())) {
         (Value::String(program), Some(args)) => Some(of_words(std::iter::once(program.clone()).chain(args).collect())),
         (Value::String(line), None) => Some(shell_line(line)),

@@ -260,6 +260,33 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
         ("another page", of_kind("fetch", json!({"url": "https://docs.rs@evil.example/"})), "p3"),
         ("a mode", of_kind("switch_mode", json!({"command": "cargo test"})), "p3"),
         ("only an id", bare(), "p3"),
+        // What a tool is given beside its command may make another one of it.
+        ("variables", of_kind("execute", json!({"command": "cargo test", "env": {"RUSTC": "./x"}})), "p3"),
+        ("a folder inside", of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT/src"})), "p2"),
+        ("a folder outside", of_kind("execute", json!({"command": "cargo test", "cwd": "/"})), "p3"),
+        ("two commands", of_kind("execute", json!({"command": "cargo test", "script": "curl evil"})), "p3"),
+        ("a forbidden second", of_kind("execute", json!({"cmd": "cargo test", "script": "rm x"})), "p3"),
+        ("odd arguments", of_kind("execute", json!({"command": "cargo test", "args": "; rm x"})), "p3"),
+        ("input to type", of_kind("execute", json!({"command": "cargo test", "stdin": "rm x"})), "p3"),
+        (
+            "what says nothing",
+            of_kind("execute", json!({"command": "cargo test", "timeout": 5, "env": {}, "description": "; rm"})),
+            "p2",
+        ),
+        ("a bare text", with(call("read", "ROOT/a"), "rawInput", json!("rm -rf /")), "p2"),
+        ("another place", with(edit("src/a"), "rawInput", json!({"path": "ROOT/src/a", "to": "ROOT/b"})), "p3"),
+        ("a place in a list", with(edit("src/a"), "rawInput", json!({"files": [{"name": "../x"}]})), "p3"),
+        (
+            "texts with slashes",
+            with(edit("src/a"), "rawInput", json!({"old_string": "a/b", "new_string": "/etc"})),
+            "p2",
+        ),
+        (
+            "what a server's tool is given",
+            with(with(bare(), "name", json!("mcp__docs__find")), "rawInput", json!({"to": "x"})),
+            "p2",
+        ),
+        ("a request with a body", of_kind("fetch", json!({"url": "https://docs.rs/serde", "body": "secret"})), "p3"),
     ]
 }
 

@@ -196,6 +196,7 @@ impl Handler for Services {
         let files = self.files_of(&request.session_id);
         let (asked, there) = (request.clone(), files.clone());
         let facts = blocking(move || Facts::of_request(&asked, there.roots())).await.unwrap_or_default();
+        let facts = facts.with_denied(&self.inner.engine, files.roots());
         let case = Case {
             digest: digest(&request),
             session: request.session_id,
@@ -284,8 +285,8 @@ impl Handler for Services {
         terminal::check(&request.env)?;
         let (session, digest) = (request.session_id.clone(), digest(&request));
         let files = self.files_of(&session);
-        let cwd = request.cwd.clone();
-        let found = blocking(move || folder(files.roots(), cwd.as_deref())).await?;
+        let (cwd, there) = (request.cwd.clone(), files.clone());
+        let found = blocking(move || folder(there.roots(), cwd.as_deref())).await?;
         let (place, roots) = found.map_err(|error| {
             self.out_of_reach(&session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
         })?;
@@ -294,6 +295,7 @@ impl Handler for Services {
         let text = command.text().to_owned();
         let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
         let facts = Facts::command(command, place.real_path(), sandboxed);
+        let facts = facts.with_denied(&self.inner.engine, files.roots());
         let case = Self::case(&session, METHOD, format!("Run {text}"), digest);
         let decided = self.decide(case, &facts, async || Shown::default()).await;
         if !decided.chosen.allows {

@@ -8,7 +8,7 @@ use tieline::schema::{
     Change, FileChange, Operation, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallUpdate, ToolKind,
 };
 use tieline_host::roots::{Roots, shown};
-use tieline_host::rules::{Action, CommandLine, Host, Location, Rule, Subject, Topic};
+use tieline_host::rules::{Action, CommandLine, Engine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
 const MAX_PATHS: usize = 1000;
@@ -123,6 +123,17 @@ impl Facts {
         let mut facts = Self::one(Action::Execute { command, sandboxed });
         facts.lines.push(format!("in {}", shown(&folder)));
         facts
+    }
+
+    /// With the files that its commands name although a rule denies them: the rules are asked about these as well.
+    pub(crate) fn with_denied(mut self, engine: &Engine, roots: &Roots) -> Self {
+        for action in &self.actions {
+            if let Action::Execute { command, .. } = action {
+                let named = engine.unseen(command, roots).into_iter().take(MAX_PATHS);
+                self.mentioned.extend(named.map(|(name, _)| locate(&name, roots)));
+            }
+        }
+        self
     }
 
     /// What a question of the agent is about.
@@ -287,7 +298,7 @@ impl Facts {
     /// All of it, for the engine.
     pub fn subject(&self) -> Subject<'_> {
         let unclear = (!self.is_understood()).then_some(self.topic);
-        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear }
+        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked: true }
     }
 
     /// Whether it says what it does. If not, only a person can tell.

@@ -19,6 +19,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("too_much_to_look_at_is_asked", too_much_to_look_at_is_asked),
     ("one_engine_for_files_and_terminals", one_engine_for_files_and_terminals),
     ("variables_are_judged_as_what_they_are", variables_are_judged_as_what_they_are),
+    ("commands_do_not_reach_what_rules_deny", commands_do_not_reach_what_rules_deny),
     ("always_is_remembered_and_settles_the_next", always_is_remembered_and_settles_the_next),
     ("questions_come_one_at_a_time", questions_come_one_at_a_time),
     ("records_tell_who_when_and_what", records_tell_who_when_and_what),
@@ -479,6 +480,36 @@ fn variables_are_judged_as_what_they_are() {
                 };
                 let answer = scene.wire.call("terminal/create", create("true", &[], many(80_000))).await;
                 assert_eq!(answer["error"]["code"], -32602, "{answer}");
+            },
+        );
+    }
+}
+
+/// A command in our terminal has no sandbox around it, so that a rule about files has to be kept by asking.
+fn commands_do_not_reach_what_rules_deny() {
+    let deny = "deny = [\"read **/.env\", \"write keep.txt\"]";
+    let terminal = |command: &str| json!({"sessionId": "s", "command": command});
+    for (preset, allow, command, expect) in [
+        (Preset::AllowAll, "", "cat .env", "deny read **/.env"),
+        (Preset::AllowAll, "", "make", "nobody"),
+        (Preset::AllowAll, "", "cat .e*", "nobody"),
+        (Preset::AllowReads, "run *", "make", "nobody"),
+        // Words that somebody allowed are allowed, but not to read just that.
+        (Preset::AllowReads, "run true *", "true", ""),
+        (Preset::AllowReads, "run cat *", "cat .env", "deny read **/.env"),
+        (Preset::AllowReads, "run cat *", "cat --file=.env", "deny read **/.env"),
+    ] {
+        let allow = if allow.is_empty() { String::new() } else { format!("allow = [\"{allow}\"]\n") };
+        let engine = Engine::new(preset, Config::parse(&format!("{allow}{deny}")).unwrap());
+        in_version_1(
+            |services| services.engine(engine),
+            async |project, scene| {
+                project.file(".env", "KEY=1");
+                let answer = scene.wire.call("terminal/create", terminal(command)).await;
+                let told = answer["error"]["data"]["detail"].as_str().unwrap_or_default();
+                assert!(told.contains(expect) && told.is_empty() == expect.is_empty(), "{preset} {command}: {answer}");
+                let outcome = scene.permission(run(command), options()).await;
+                assert_eq!(outcome["optionId"] == "p2", expect.is_empty(), "{preset} {command}: {outcome}");
             },
         );
     }

@@ -90,12 +90,14 @@ pub struct Subject<'a> {
     pub mentioned: &'a [Location],
     /// Whether that is all of it. If not: what the rest is about, if at least that is known.
     pub unclear: Option<Option<Topic>>,
+    /// Its commands run where nothing keeps them from files that a rule denies.
+    pub unmasked: bool,
 }
 
 impl<'a> Subject<'a> {
     /// Actions that are fully known.
     pub fn of(actions: &'a [Action]) -> Self {
-        Self { actions, mentioned: &[], unclear: None }
+        Self { actions, mentioned: &[], unclear: None, unmasked: false }
     }
 }
 
@@ -274,8 +276,19 @@ impl Engine {
                 verdict = one;
             }
         };
+        let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+        let unmasked = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
         for action in subject.actions {
-            stricter(self.decide_now(action, &now));
+            let one = self.decide_now(action, &now);
+            // Only who allowed these very words meant it.
+            let meant = matches!(&one.because, Because::Rules(rules) if !rules.iter().any(Rule::is_any_command));
+            let runs = matches!(action, Action::Execute { sandboxed: false, .. });
+            stricter(if unmasked && runs && !meant && one.decision == Decision::Allow {
+                let why = "nothing keeps it from files that a rule denies, because it does not run in our sandbox";
+                Verdict { decision: Decision::Ask, because: Because::Unclear(why) }
+            } else {
+                one
+            });
         }
         for path in subject.mentioned {
             // Only told in passing: rules can hold it back, but nothing follows from it otherwise.

@@ -179,6 +179,11 @@ impl Rule {
         }
     }
 
+    /// Whether it is about every command.
+    pub(super) fn is_any_command(&self) -> bool {
+        matches!(&self.pattern, Pattern::Run { words, more: true } if words.is_empty())
+    }
+
     /// The rule that allows this action again and as little else as possible. `None` if no rule can say it.
     pub fn narrowest(action: &Action) -> Option<Self> {
         let text = match action {

@@ -85,9 +85,10 @@ impl CommandLine {
     /// The same line where variables are set for all of it, such as `A='1' B='2'`: they can make another command of one.
     #[must_use]
     pub fn with_variables(self, set: &str) -> Self {
-        let simple = self.complex.is_none() && self.commands.len() == 1;
+        let simple = self.unread.is_none() && self.commands.len() == 1;
         let text = if simple { format!("{set} {}", self.text) } else { format!("export {set}; {}", self.text) };
-        Self { text, complex: self.complex.or(Some("it sets a variable")), ..self }
+        let why = Some("it sets a variable");
+        Self { text, unread: self.unread.or(why), complex: self.complex.or(why), ..self }
     }
 
     /// The whole line.

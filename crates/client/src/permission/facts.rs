@@ -52,6 +52,8 @@ pub struct Facts {
     partial: bool,
     /// Files of which a diff leaves nothing.
     emptied: Vec<Location>,
+    /// We run its command ourselves, where nothing keeps it from files.
+    unmasked: bool,
     /// The whole address that is fetched.
     address: Option<String>,
     lines: Vec<String>,
@@ -118,14 +120,15 @@ impl Facts {
         self
     }
 
-    /// A command in a folder of the workspace.
+    /// A command in a terminal of ours, in a folder of the workspace.
     pub(crate) fn command(command: CommandLine, folder: PathBuf, sandboxed: bool) -> Self {
         let mut facts = Self::one(Action::Execute { command, sandboxed });
+        facts.unmasked = true;
         facts.lines.push(format!("in {}", shown(&folder)));
         facts
     }
 
-    /// With the files that its commands name although a rule denies them: the rules are asked about these as well.
+    /// With the files that its command names although a rule denies them: the rules are asked about these as well.
     pub(crate) fn with_denied(mut self, engine: &Engine, roots: &Roots) -> Self {
         for action in &self.actions {
             if let Action::Execute { command, .. } = action {
@@ -298,7 +301,7 @@ impl Facts {
     /// All of it, for the engine.
     pub fn subject(&self) -> Subject<'_> {
         let unclear = (!self.is_understood()).then_some(self.topic);
-        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked: true }
+        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked: self.unmasked }
     }
 
     /// Whether it says what it does. If not, only a person can tell.

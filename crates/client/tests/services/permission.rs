@@ -508,8 +508,6 @@ fn commands_do_not_reach_what_rules_deny() {
                 let answer = scene.wire.call("terminal/create", terminal(command)).await;
                 let told = answer["error"]["data"]["detail"].as_str().unwrap_or_default();
                 assert!(told.contains(expect) && told.is_empty() == expect.is_empty(), "{preset} {command}: {answer}");
-                let outcome = scene.permission(run(command), options()).await;
-                assert_eq!(outcome["optionId"] == "p2", expect.is_empty(), "{preset} {command}: {outcome}");
             },
         );
     }

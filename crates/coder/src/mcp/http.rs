@@ -3,6 +3,7 @@
 use super::Limits;
 use super::link::Link;
 use super::remote::{self, Events, Headers, MAX_REFUSAL_BYTES, refusal, target};
+use super::result::bounded;
 use super::stdio::MAX_MESSAGE_BYTES;
 use super::trouble::Trouble;
 use crate::http::http::header::{ACCEPT, CONTENT_TYPE, HeaderName};
@@ -17,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpPostResponse,
 };
 use sse_stream::Sse;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -114,16 +116,29 @@ fn unexpected(why: impl Into<String>) -> Failure {
 
 /// The events of a body, as the library wants them.
 fn events(body: Body, link: &Arc<Link>) -> BoxStream<'static, Result<Sse, SseError>> {
-    unfold(Some(Events::new(body, link)), |events| async {
-        let mut events = events?;
-        match events.next().await {
-            Ok(Some(event)) => {
-                let filled = |text: String| (!text.is_empty()).then_some(text);
-                let (name, id, retry) = (filled(event.name), filled(event.id), events.retry());
-                Some((Ok(Sse { event: name, data: Some(event.data), id, retry }), Some(events)))
+    let link = Arc::clone(link);
+    unfold(Some(Events::new(body, &link)), move |events| {
+        let lost = Arc::clone(&link);
+        async move {
+            let mut events = events?;
+            match events.next().await {
+                Ok(Some(event)) => {
+                    let filled = |text: String| (!text.is_empty()).then_some(text);
+                    let (name, id, retry) = (filled(event.name), filled(event.id), events.retry());
+                    // The library reads what is in it; nothing is what it passes over.
+                    let data = match bounded(event.data.as_bytes()) {
+                        Some(Cow::Borrowed(_)) => Some(event.data),
+                        Some(Cow::Owned(cut)) => String::from_utf8(cut).ok(),
+                        None => {
+                            lost.lose();
+                            None
+                        }
+                    };
+                    Some((Ok(Sse { event: name, data, id, retry }), Some(events)))
+                }
+                Ok(None) => None,
+                Err(error) => Some((Err(SseError::Body(error.into())), None)),
             }
-            Ok(None) => None,
-            Err(error) => Some((Err(SseError::Body(error.into())), None)),
         }
     })
     .boxed()
@@ -159,6 +174,7 @@ impl StreamableHttpClient for Wire {
             return Ok(StreamableHttpPostResponse::Sse(events(answer.into_body(), &self.link), session));
         }
         let body = answer.body_mut().bytes(MAX_MESSAGE_BYTES).await.map_err(StreamableHttpError::Client)?;
+        let body = bounded(&body).ok_or_else(|| unexpected("its answer has too many values"))?;
         match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             // What is said about a notification does not matter.

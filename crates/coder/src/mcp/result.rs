@@ -4,6 +4,9 @@ use crate::text::{code, line};
 use crate::tools::Output;
 use rmcp::model::{CallToolResult, CustomResult, ServerResult};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use tieline::json::{Kind, Reader};
 use tieline::schema::{ResourceContents, from_base64, from_json};
 use tieline::{ContentBlock, ToolCallContent};
 
@@ -17,6 +20,76 @@ const MEDIA: usize = 6 << 20;
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The largest structured result that is passed on as data, in bytes.
 const DATA: usize = 1 << 20;
+
+/// As many values as a message may have beside what is left out. Each takes about a hundred bytes as a tree.
+const VALUES: usize = 200_000;
+
+/// A message of a server as it is made a tree of. What would not be passed on is left out before, with a word: blocks on top of
+/// those that are, and large structured results. `None` if it still has too many values.
+pub fn bounded(message: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let cut = std::str::from_utf8(message).ok().and_then(shortened);
+    let message = cut.map_or(Cow::Borrowed(message), |text| Cow::Owned(text.into_bytes()));
+    (values(&message) <= VALUES).then_some(message)
+}
+
+/// The text of an answer without what is too much in its result; `None` if nothing is.
+fn shortened(text: &str) -> Option<String> {
+    let mut json = Reader::new(text);
+    let (mut out, mut kept) = (String::new(), 0);
+    let zero = json.mark();
+    let at = |json: &Reader<'_>| text.len() - text.trim_start().len() + json.since(zero).len();
+    let mut top = json.object().ok()?;
+    while let Some(key) = top.key(&mut json).ok()? {
+        if key != "result" || json.peek().ok()? != Kind::Object {
+            json.skip_unread().ok()?;
+            continue;
+        }
+        let mut result = json.object().ok()?;
+        while let Some(key) = result.key(&mut json).ok()? {
+            let start = at(&json);
+            if key == "content" && json.peek().ok()? == Kind::Array {
+                let (mut blocks, mut full) = (0, start);
+                let mut content = json.array().ok()?;
+                while content.item(&mut json).ok()? {
+                    json.skip_unread().ok()?;
+                    blocks += 1;
+                    full = if blocks <= BLOCKS { at(&json) } else { full };
+                }
+                if blocks > BLOCKS {
+                    let note =
+                        json!({"type": "text", "text": format!("({} more blocks were left out)", blocks - BLOCKS)});
+                    out.push_str(&text[kept..full]);
+                    let _ = write!(out, ",{note}]");
+                    kept = at(&json);
+                }
+            } else {
+                json.skip_unread().ok()?;
+                let size = at(&json) - start;
+                if key == "structuredContent" && size > DATA {
+                    out.push_str(&text[kept..start]);
+                    out.push_str(&json!({"leftOut": format!("structured content of {size} bytes")}).to_string());
+                    kept = at(&json);
+                }
+            }
+        }
+    }
+    (kept > 0).then(|| out + &text[kept..])
+}
+
+/// How many values a JSON text has, roughly: what begins a list or an object, or stands behind a comma.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut inside, mut escaped) = (0, false, false);
+    for byte in text {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = inside,
+            b'"' => inside = !inside,
+            b',' | b'[' | b'{' if !inside => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
 
 /// The output of a call.
 pub fn output(server: &str, answer: ServerResult) -> Output {
@@ -44,25 +117,15 @@ fn readable(mut answer: Value) -> Option<CallToolResult> {
 
 fn of(result: CallToolResult) -> Output {
     let mut room = TEXT;
-    let mut content: Vec<ContentBlock> =
-        result.content.iter().take(BLOCKS).map(|block| told(block, &mut room)).collect();
-    if let Some(more) = result.content.len().checked_sub(BLOCKS).filter(|more| *more > 0) {
-        content.push(format!("({more} more blocks were left out)").into());
-    }
+    let mut content: Vec<ContentBlock> = result.content.iter().map(|block| told(block, &mut room)).collect();
     let data = result.structured_content;
-    let size = data.as_ref().map_or(0, |data| data.to_string().len());
     if content.is_empty() {
         let text = data.as_ref().map_or_else(|| "(no content)".into(), ToString::to_string);
         content.push(short(&text, &mut room).into());
     }
-    let raw = match data {
-        Some(data) if size <= DATA => Some(data),
-        Some(_) => Some(json!({ "leftOut": format!("structured content of {size} bytes") })),
-        None => None,
-    };
     let shown = Some(content.iter().cloned().map(ToolCallContent::from).collect());
     let content = content.into_iter().map(for_model).collect();
-    Output { content, shown, raw, failed: result.is_error == Some(true), stopped: false }
+    Output { content, shown, raw: data, failed: result.is_error == Some(true), stopped: false }
 }
 
 /// A block as it is passed on: the same, unless it is too large.
@@ -128,7 +191,35 @@ mod tests {
     use super::*;
 
     fn check(result: Value) -> Output {
-        output("s", ServerResult::CallToolResult(serde_json::from_value(result).unwrap()))
+        let answer = json!({"jsonrpc": "2.0", "id": 1, "result": result}).to_string();
+        let mut answer: Value = serde_json::from_slice(&bounded(answer.as_bytes()).unwrap()).unwrap();
+        output("s", ServerResult::CallToolResult(serde_json::from_value(answer["result"].take()).unwrap()))
+    }
+
+    #[test]
+    fn what_is_too_much_is_left_out_before_it_is_read() {
+        let text = json!({"type": "text", "text": "a \\\" [,{"});
+        for (message, whole) in [
+            (json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [text, text], "x": [1, 2]}}), true),
+            (json!({"jsonrpc": "2.0", "method": "x", "params": {"content": vec![0; BLOCKS + 1]}}), true),
+            (json!({"jsonrpc": "2.0", "id": 1, "result": {"content": vec![text.clone(); BLOCKS]}}), true),
+            (json!({"jsonrpc": "2.0", "id": 1, "result": {"a": 1, "content": vec![text; BLOCKS + 1], "z": 2}}), false),
+            (json!({"jsonrpc": "2.0", "id": 1, "result": {"structuredContent": {"a": "x".repeat(DATA)}}}), false),
+        ] {
+            let sent = format!("  {message}");
+            let read = bounded(sent.as_bytes()).unwrap();
+            assert_eq!(matches!(read, Cow::Borrowed(_)), whole, "{sent:.200}");
+            let read: Value = serde_json::from_slice(&read).unwrap();
+            assert_eq!(read == message, whole);
+        }
+        for many in [json!(vec![0; VALUES + 1]), json!({"result": {"content": [{"_meta": vec![(); VALUES + 1]}]}})] {
+            assert!(bounded(many.to_string().as_bytes()).is_none());
+        }
+        for broken in
+            [&b"{\"result\":{\"content\":[1,"[..], b"\xff", b"", b"[", b"{\"result\":{\"content\":[[[[[[", b"null"]
+        {
+            assert_eq!(bounded(broken).as_deref(), Some(broken));
+        }
     }
 
     #[test]

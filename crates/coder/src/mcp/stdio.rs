@@ -2,6 +2,7 @@
 
 use super::entry::spec;
 use super::link::Link;
+use super::result::bounded;
 use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -38,7 +39,12 @@ pub async fn start(server: &McpStdio, cwd: &Path, link: &Arc<Link>) -> io::Resul
 
 /// A message of a server; `None` for what is none. An answer that can't be read is told to those who wait for one.
 pub fn parse(bytes: &[u8], link: &Link) -> Option<RxJsonRpcMessage<RoleClient>> {
-    match serde_json::from_slice(bytes) {
+    let Some(bounded) = bounded(bytes) else {
+        tracing::warn!("a message of an MCP server had too many values");
+        link.lose();
+        return None;
+    };
+    match serde_json::from_slice(&bounded) {
         Ok(message) => Some(message),
         Err(error) => {
             // Some servers also print other things, which hurts nobody.

@@ -18,7 +18,7 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fault {
     Syntax,
-    TooDeep,
+    TooMuch(&'static str),
     Data,
 }
 
@@ -32,7 +32,17 @@ impl Error {
     /// The text is nested deeper than we read.
     #[cold]
     pub fn too_deep(at: usize) -> Self {
-        Self(Box::new(Inner { fault: Fault::TooDeep, at, path: Vec::new(), what: "nested too deeply".to_owned() }))
+        Self::too_much(at, "nested too deeply")
+    }
+
+    /// The text has more entries in lists than we read.
+    #[cold]
+    pub fn too_many(at: usize) -> Self {
+        Self::too_much(at, "too many entries")
+    }
+
+    fn too_much(at: usize, what: &'static str) -> Self {
+        Self(Box::new(Inner { fault: Fault::TooMuch(what), at, path: Vec::new(), what: what.to_owned() }))
     }
 
     /// The text is JSON, but not what was wanted.
@@ -55,14 +65,14 @@ impl Error {
         self
     }
 
-    /// True if the text is not JSON at all (or is nested too deeply to tell).
+    /// True if the text is not JSON at all (or too much to tell).
     pub fn is_syntax(&self) -> bool {
         self.0.fault != Fault::Data
     }
 
-    /// True if the text is nested deeper than we read.
-    pub fn is_too_deep(&self) -> bool {
-        self.0.fault == Fault::TooDeep
+    /// Why the text is more than we read, if that is the reason: it is nested too deeply, or has too many entries.
+    pub fn too_much_of(&self) -> Option<&'static str> {
+        if let Fault::TooMuch(what) = self.0.fault { Some(what) } else { None }
     }
 
     /// Where the fault is, like `prompt.0.type`; empty at the root.
@@ -85,6 +95,9 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(what) = self.too_much_of() {
+            return write!(f, "{what} (at byte {})", self.0.at);
+        }
         if self.is_syntax() {
             return write!(f, "not JSON at byte {}: {}", self.0.at, self.0.what);
         }

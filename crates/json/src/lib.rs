@@ -25,7 +25,7 @@ mod terminal;
 mod write;
 
 pub use error::Error;
-pub use raw::Raw;
-pub use reader::{Deviation, Kind, MAX_DEPTH, Mark, Names, Reader, Sequence, Watch};
+pub use raw::{Raw, whole_pairs};
+pub use reader::{Deviation, Kind, MAX_DEPTH, MAX_ENTRIES, Mark, Names, Reader, Sequence, Watch};
 pub use terminal::{Seen, Sequences};
 pub use write::{char_floor, write_f64, write_i64, write_raw, write_str, write_u64};

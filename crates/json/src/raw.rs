@@ -55,7 +55,7 @@ impl Raw {
 
 /// The text with U+FFFD for each half of a surrogate pair, as [`Reader`] reads it; `None` if there is none. `serde_json` refuses
 /// such halves.
-fn whole_pairs(text: &str) -> Option<String> {
+pub fn whole_pairs(text: &str) -> Option<String> {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()

@@ -9,6 +9,9 @@ use std::str::FromStr;
 /// Arrays and objects may be nested this deep. Deeper input is refused, so that no input can exhaust the stack.
 pub const MAX_DEPTH: u16 = 128;
 
+/// So many entries of lists are made values of in one text. In memory an entry is many times as long as the shortest text of one.
+pub const MAX_ENTRIES: usize = 1 << 17;
+
 /// What kind of value comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -56,6 +59,8 @@ pub struct Reader<'a> {
     deviations: Option<Vec<Deviation>>,
     names: Option<Names>,
     watch: Watch,
+    entries: usize,
+    half_pair: bool,
 }
 
 /// A key that may come again in the object that is being read. See [`Reader::watch`].
@@ -76,7 +81,16 @@ pub struct Sequence {
 impl<'a> Reader<'a> {
     /// Starts at the beginning of `text`.
     pub fn new(text: &'a str) -> Self {
-        Self { text, pos: 0, depth: 0, deviations: None, names: None, watch: Watch::default() }
+        Self {
+            text,
+            pos: 0,
+            depth: 0,
+            deviations: None,
+            names: None,
+            watch: Watch::default(),
+            entries: 0,
+            half_pair: false,
+        }
     }
 
     /// Starts a reader that remembers everything it forgives; ask with [`Self::deviations`].
@@ -101,6 +115,17 @@ impl<'a> Reader<'a> {
     /// What was forgiven so far (always empty unless made by [`Self::strict`]).
     pub fn deviations(&self) -> &[Deviation] {
         self.deviations.as_deref().unwrap_or_default()
+    }
+
+    /// True if half of a surrogate pair was read or passed over, so that U+FFFD stands for it.
+    pub fn has_half_pair(&self) -> bool {
+        self.half_pair
+    }
+
+    /// Another entry of a list is to be made a value of. Refused if those are too many.
+    pub fn count_entry(&mut self) -> Result<(), Error> {
+        self.entries += 1;
+        if self.entries > MAX_ENTRIES { Err(Error::too_many(self.pos)) } else { Ok(()) }
     }
 
     /// Notes that something malformed was read as absent.
@@ -468,7 +493,10 @@ impl<'a> Reader<'a> {
                 self.pos = before;
             }
         }
-        Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER))
+        Ok(char::from_u32(code).unwrap_or_else(|| {
+            self.half_pair = true;
+            char::REPLACEMENT_CHARACTER
+        }))
     }
 
     fn hex4(&mut self) -> Result<u32, Error> {

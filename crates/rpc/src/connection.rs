@@ -43,6 +43,11 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// Something of the peer's was passed over; whoever is in charge should hear of it. May come in floods.
+    fn dropped(&self, what: Dropped<'_>) {
+        what.log();
+    }
+
     /// True if later entries of a batch must wait for the answer to this method.
     fn is_lifecycle(&self, _method: &str) -> bool {
         false
@@ -53,6 +58,30 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 }
+
+/// What was passed over. Words about it may have a name in them that the peer made up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dropped<'a> {
+    /// A line that is no message at all.
+    Line(&'a [u8]),
+    /// It was over a limit of ours, so that nobody has read it.
+    Over(&'a str),
+    /// It is not what it should be.
+    Bad(&'a str),
+}
+
+impl Dropped<'_> {
+    /// Writes it into the log; for those who have nobody else to tell.
+    pub fn log(self) {
+        match self {
+            Self::Line(line) => tracing::warn!(bytes = line.len(), "a line that is no message was passed over"),
+            Self::Over(what) | Self::Bad(what) => tracing::warn!(what, "passed over"),
+        }
+    }
+}
+
+/// So much of a name that the peer made up is told, in characters.
+const MAX_TOLD_NAME: usize = 100;
 
 /// Limits of a connection.
 #[derive(Debug, Clone)]
@@ -260,20 +289,31 @@ impl<S: Service> Desk<S> {
     }
 
     fn frame(self: &Arc<Self>, frame: &[u8]) {
-        let Ok(text) = std::str::from_utf8(frame) else {
-            return self.shared.complain(None, &Error::parse());
-        };
+        let Ok(text) = std::str::from_utf8(frame) else { return self.unparsable(frame) };
         match self.parse(text) {
             Message::Batch(entries) => self.batch(&entries),
-            Message::Unparsable => self.shared.complain(None, &Error::parse()),
+            Message::Unparsable => self.unparsable(frame),
             message => drop(self.message(message, text, Place::Alone)),
         }
+    }
+
+    fn unparsable(&self, frame: &[u8]) {
+        self.service.dropped(Dropped::Line(frame));
+        self.shared.complain(None, &Error::parse());
+    }
+
+    /// A call that was not carried out, and why.
+    fn bad_call(&self, method: &str, why: std::fmt::Arguments<'_>) {
+        let name: String = method.chars().take(MAX_TOLD_NAME).collect();
+        self.service.dropped(Dropped::Bad(&format!("`{name}`: {why}")));
     }
 
     /// The last line had no line end: it counts only if it can be read.
     fn last(self: &Arc<Self>, frame: &[u8]) {
         if std::str::from_utf8(frame).is_ok_and(|text| !matches!(self.parse(text), Message::Unparsable)) {
             self.frame(frame);
+        } else {
+            self.service.dropped(Dropped::Line(frame));
         }
     }
 
@@ -283,6 +323,7 @@ impl<S: Service> Desk<S> {
             Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
         let Outline { id, is_response, .. } = Outline::of(head);
+        self.service.dropped(Dropped::Over("a message over the size limit"));
         if is_response {
             // Never answered; and the call that waits for it must not wait in vain.
             return self.response(id, Err(tieline_json::Error::data("over the size limit")));
@@ -302,15 +343,19 @@ impl<S: Service> Desk<S> {
             Message::Notification { method, call } => match call {
                 _ if method == CANCEL_METHOD => self.cancel(text),
                 Call::Known(call) => self.service.notification(call, text.len()),
-                Call::Unknown => tracing::debug!(%method, "a notification nobody knows"),
-                Call::Bad(error) => tracing::warn!(%method, %error, "a notification that can't be read"),
+                // By convention these may be ignored by whoever does not know them.
+                Call::Unknown if method.starts_with("$/") => tracing::debug!(%method, "a notification nobody knows"),
+                Call::Unknown => self.bad_call(&method, format_args!("there is no such notification")),
+                Call::Bad(error) => self.bad_call(&method, format_args!("it can't be read: {error}")),
             },
             Message::Response { id, outcome } => self.response(id, outcome),
             Message::Batch(_) | Message::Invalid | Message::Unparsable => {
+                self.service.dropped(Dropped::Bad("JSON that is no message"));
                 self.refuse(None, &Error::invalid_request(), place);
             }
-            Message::TooDeep(id) => {
-                self.refuse(id, &Error::invalid_request().with("reason", "nested_too_deeply"), place);
+            Message::TooMuch(id, what) => {
+                self.service.dropped(Dropped::Over(&format!("a message with {what}")));
+                self.refuse(id, &Error::invalid_request().with("reason", &what.replace(' ', "_")), place);
             }
         }
         None
@@ -382,6 +427,8 @@ impl<S: Service> Desk<S> {
     fn batch(self: &Arc<Self>, entries: &[&str]) {
         let limits = &self.shared.limits;
         if limits.refuse_batches || entries.is_empty() || entries.len() > limits.batch_entries {
+            let what = format!("a batch of {} messages", entries.len());
+            self.service.dropped(if entries.is_empty() { Dropped::Bad(&what) } else { Dropped::Over(&what) });
             return self.shared.complain(None, &Error::invalid_request());
         }
         let batch = self.shared.machine().open_batch();

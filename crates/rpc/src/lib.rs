@@ -22,7 +22,7 @@ pub mod sync;
 mod transport;
 
 pub use cancel::Cancel;
-pub use connection::{CANCEL_METHOD, Connection, End, Limits, Responder, Service};
+pub use connection::{CANCEL_METHOD, Connection, Dropped, End, Limits, Responder, Service};
 pub use error::{CallError, Error};
 pub use id::{Id, IdRule};
 pub use messages::{ReadMessages, WriteMessages};

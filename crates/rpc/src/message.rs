@@ -36,8 +36,8 @@ pub enum Message<'a, C> {
     Invalid,
     /// Not JSON.
     Unparsable,
-    /// A request that is nested too deeply; the id if it could be found.
-    TooDeep(Option<Id>),
+    /// A request that is more than we read: the id if it could be found, and in what.
+    TooMuch(Option<Id>, &'static str),
 }
 
 /// The raw result or error of a response.
@@ -74,15 +74,15 @@ pub fn parse<'a, C>(text: &'a str, rule: IdRule, decode: Decoder<'_, C>) -> Mess
     };
     match message.and_then(|message| json.end().map(|()| message)) {
         Ok(message) => message,
-        Err(error) if error.is_too_deep() => {
+        Err(error) => {
+            let Some(what) = error.too_much_of() else { return Message::Unparsable };
             let outline = Outline::of(text);
             match (outline.method, outline.id) {
                 (Some(method), None) => Message::Notification { method, call: Call::Bad(error) },
                 (None, id) if outline.is_response => Message::Response { id, outcome: Err(error) },
-                (_, id) => Message::TooDeep(id),
+                (_, id) => Message::TooMuch(id, what),
             }
         }
-        Err(_) => Message::Unparsable,
     }
 }
 
@@ -125,6 +125,7 @@ fn array<'a, C>(json: &mut Reader<'a>) -> Result<Message<'a, C>, Error> {
     let mut entries = Vec::new();
     let mut array = json.array()?;
     while array.item(json)? {
+        json.count_entry()?;
         entries.push(json.raw()?);
     }
     Ok(Message::Batch(entries))

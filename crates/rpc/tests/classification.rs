@@ -40,7 +40,7 @@ fn show(text: &str, rule: IdRule) -> String {
         Message::Batch(entries) => format!("batch {}", entries.join(" | ")),
         Message::Invalid => "invalid".into(),
         Message::Unparsable => "unparsable".into(),
-        Message::TooDeep(id) => format!("too deep {}", id.map_or("?".into(), |id| id.to_string())),
+        Message::TooMuch(id, _) => format!("too deep {}", id.map_or("?".into(), |id| id.to_string())),
     }
 }
 
@@ -143,6 +143,6 @@ fn deep_nesting_keeps_the_id() {
     check(&format!(r#"{{"jsonrpc":"2.0","error":{deep},"id":"]"}}"#), "malformed response \"]\"");
     check(
         &format!(r#"{{"jsonrpc":"2.0","params":{{"a":{deep}}},"method":"raw"}}"#),
-        "notification raw bad: not JSON at byte 157: nested too deeply",
+        "notification raw bad: nested too deeply (at byte 157)",
     );
 }

@@ -407,6 +407,7 @@ impl<T: Decode> Decode for Vec<T> {
         let mut items = Vec::new();
         let mut array = json.array()?;
         while array.item(json)? {
+            json.count_entry()?;
             let mark = json.mark();
             let item = T::decode(json).map_err(|error| error.inside(items.len().to_string()))?;
             push(&mut items, item);
@@ -427,6 +428,7 @@ impl<T: Decode> Decode for BTreeMap<String, T> {
         let mut map = BTreeMap::new();
         let mut object = json.object()?;
         while let Some(key) = object.key(json)? {
+            json.count_entry()?;
             let value = read::strict(json, &key)?;
             map.insert(key.into_owned(), value);
         }

@@ -15,11 +15,14 @@ pub const SHORT_LINE: usize = 60 * 1024;
 pub const PIECE: usize = SHORT_LINE / 6 - 256;
 
 /// So much of each text is left, one after the other until it fits, in bytes.
-const TEXT_BYTES_STEPS: [usize; 4] = [16 << 10, 4 << 10, 1 << 10, 256];
+const TEXT_BYTES_STEPS: [usize; 6] = [1 << 20, 128 << 10, 16 << 10, 4 << 10, 1 << 10, 256];
 /// So many lines are shown around a change.
 const CONTEXT_LINES: usize = 3;
-/// So many files, if even that is too much.
+/// So many files, if even that is too much, and none with a longer path.
 const MAX_LOCATIONS: usize = 16;
+const MAX_PATH_BYTES: usize = 1024;
+/// Nobody has a reason for a longer id.
+const MAX_ID_BYTES: usize = 4096;
 
 /// Pieces of a text that are short enough, in order. They end between characters.
 pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
@@ -53,28 +56,83 @@ pub(crate) fn fit(update: Update, most: usize, emit: &mut dyn FnMut(Update)) {
     }
 }
 
+/// An update that came as more than `most` bytes, cut to about that. The text of messages stays as it is, because it can be
+/// taken in pieces. `None` if there is nothing to cut that could be missed.
+pub fn cut_long(update: Update, most: usize) -> Option<Update> {
+    match update {
+        Update::Chunk(Chunk { kind, message_id, mut content, .. }) => {
+            cut_block(&mut content, most);
+            let short = message_id.as_deref().is_none_or(is_short);
+            short.then_some(Update::Chunk(Chunk { kind, message_id, content, meta: None }))
+        }
+        Update::Message(mut message) => {
+            message.meta = Patch::Keep;
+            if let Patch::Set(Items(blocks)) = &mut message.content {
+                for block in blocks {
+                    cut_block(block, most);
+                }
+            }
+            is_short(&message.message_id).then_some(Update::Message(message))
+        }
+        Update::ToolCall(mut call) => {
+            fit_call(&mut call, most);
+            is_short(&call.tool_call_id).then_some(Update::ToolCall(call))
+        }
+        Update::ToolCallContent(mut chunk) => {
+            chunk.meta = None;
+            shorten_item(&mut chunk.content, most);
+            is_short(&chunk.tool_call_id).then_some(Update::ToolCallContent(chunk))
+        }
+        _ => None,
+    }
+}
+
+fn is_short(id: &str) -> bool {
+    id.len() <= MAX_ID_BYTES
+}
+
+/// Leaves the words of a block, and nothing else of it that is long.
+fn cut_block(block: &mut ContentBlock, most: usize) {
+    if let ContentBlock::Text(text) = block {
+        (text.annotations, text.meta) = (None, None);
+    } else {
+        shorten_block(block, most);
+    }
+    if block.as_text().is_none() && to_json(block, Dialect::V2).len() > 2 * most {
+        *block = "(content that is too long to be shown here)".into();
+    }
+}
+
 /// Cuts what a tool call shows until it is at most `most` bytes long, and says so where it is cut.
 pub fn fit_call(call: &mut ToolCallUpdate, most: usize) {
-    if rough(call) < most / 6 {
+    if rough(call, SHORT_LINE) < most / 6 {
         return;
     }
+    // What is far too long is not written out to be measured.
+    let fits = |call: &ToolCallUpdate| rough(call, 0) <= 2 * most && to_json(call, Dialect::V1).len() <= most;
     for step in TEXT_BYTES_STEPS {
-        if to_json(call, Dialect::V1).len() <= most {
+        if fits(call) {
             return;
         }
         shorten(call, step);
     }
-    if to_json(call, Dialect::V1).len() > most {
+    if !fits(call) {
         let count = call.content.set().map_or(0, |items| items.0.len());
         call.content = Patch::Set(Items(vec![format!("({count} parts are too long to be shown here)").into()]));
         if let Patch::Set(Items(places)) = &mut call.locations {
+            places.retain(|place| place.path.len() <= MAX_PATH_BYTES);
             places.truncate(MAX_LOCATIONS);
+            for place in places {
+                place.meta = None;
+            }
         }
+        call.meta = Patch::Keep;
+        call.capabilities = Patch::Keep;
     }
 }
 
-/// How many bytes the long parts have, before they are escaped.
-fn rough(call: &ToolCallUpdate) -> usize {
+/// How many bytes the long parts have, before they are escaped; `rare` is what others count for.
+fn rough(call: &ToolCallUpdate, rare: usize) -> usize {
     let raw = |raw: &Patch<Raw>| raw.set().map_or(0, |raw| raw.get().len());
     let item = |item: &ToolCallContent| match item {
         ToolCallContent::Content(Content { content: ContentBlock::Text(text), .. }) => text.text.len() + 64,
@@ -82,8 +140,8 @@ fn rough(call: &ToolCallUpdate) -> usize {
             texts.old.as_ref().map_or(0, String::len) + texts.new.len() + 256
         }
         ToolCallContent::Terminal(_) => 64,
-        // Rare: looked at in full.
-        _ => SHORT_LINE,
+        // Looked at in full.
+        _ => rare,
     };
     let content = call.content.set().map_or(0, |items| items.0.iter().map(item).sum());
     let places = call.locations.set().map_or(0, |places| places.0.iter().map(|place| place.path.len() + 32).sum());
@@ -92,8 +150,10 @@ fn rough(call: &ToolCallUpdate) -> usize {
 }
 
 fn shorten(call: &mut ToolCallUpdate, most: usize) {
-    if let Patch::Set(title) = &mut call.title {
-        shorten_text(title, most);
+    for name in [&mut call.title, &mut call.name] {
+        if let Patch::Set(name) = name {
+            shorten_text(name, most);
+        }
     }
     for raw in [&mut call.raw_input, &mut call.raw_output] {
         if let Patch::Set(value) = raw
@@ -102,13 +162,18 @@ fn shorten(call: &mut ToolCallUpdate, most: usize) {
             *raw = cut_raw(value.get(), most).map_or(Patch::Keep, Patch::Set);
         }
     }
-    let Patch::Set(Items(items)) = &mut call.content else { return };
-    for item in items {
-        match item {
-            ToolCallContent::Content(content) => shorten_block(&mut content.content, most),
-            ToolCallContent::Diff(Diff { texts: Some(texts), .. }) => shorten_diff(texts, most),
-            _ => {}
+    if let Patch::Set(Items(items)) = &mut call.content {
+        for item in items {
+            shorten_item(item, most);
         }
+    }
+}
+
+fn shorten_item(item: &mut ToolCallContent, most: usize) {
+    match item {
+        ToolCallContent::Content(content) => shorten_block(&mut content.content, most),
+        ToolCallContent::Diff(Diff { texts: Some(texts), .. }) => shorten_diff(texts, most),
+        _ => {}
     }
 }
 
@@ -134,6 +199,7 @@ fn shorten_text(text: &mut String, most: usize) {
     if text.len() > most {
         let all = text.len();
         text.truncate(char_floor(text, most));
+        text.shrink_to_fit();
         let shown = text.len();
         let _ = write!(text, "\n… (cut to fit: {shown} of {all} bytes)");
     }
@@ -160,10 +226,9 @@ fn shorten_diff(texts: &mut DiffTexts, most: usize) {
 
 /// The beginning of some JSON as text in an object: there an object is what most clients look for.
 fn cut_raw(json: &str, most: usize) -> Option<Raw> {
-    let mut text = json.to_owned();
-    shorten_text(&mut text, most);
+    let shown = &json[..char_floor(json, most)];
     let mut out = b"{\"cut\":".to_vec();
-    write_str(&mut out, &text);
+    write_str(&mut out, &format!("{shown}\n… (cut to fit: {} of {} bytes)", shown.len(), json.len()));
     out.push(b'}');
     Raw::new(String::from_utf8(out).ok()?).ok()
 }

@@ -113,12 +113,13 @@ pub struct ToolCallItem {
 }
 
 impl ToolCallItem {
-    pub(crate) fn new(id: String) -> Self {
+    /// A call of which nothing is known.
+    pub fn new(id: String) -> Self {
         Self { id, ..Self::default() }
     }
 
     /// Changes the call. In version 1 `null` means unchanged, not unset.
-    pub(crate) fn apply(&mut self, update: &ToolCallUpdate, dialect: Dialect) {
+    pub fn apply(&mut self, update: &ToolCallUpdate, dialect: Dialect) {
         let null_clears = dialect != Dialect::V1;
         put(&mut self.title, &update.title, null_clears);
         put(&mut self.name, &update.name, null_clears);
@@ -146,7 +147,8 @@ impl ToolCallItem {
         }
     }
 
-    pub(crate) fn to_update(&self) -> ToolCallUpdate {
+    /// The update that makes this call from nothing.
+    pub fn to_update(&self) -> ToolCallUpdate {
         ToolCallUpdate {
             tool_call_id: self.id.clone(),
             title: set(self.title.as_ref()),

@@ -68,7 +68,7 @@ pub use diff::*;
 pub use downgrade::META_STATUS;
 pub use elicitation::*;
 pub use error_code::*;
-pub use fit::{PIECE, SHORT_LINE, fit_call, pieces};
+pub use fit::{PIECE, SHORT_LINE, cut_long, fit_call, pieces};
 pub use form::*;
 pub use fs::*;
 pub use hello::*;

@@ -47,6 +47,7 @@ pub struct Client<H = Refuse> {
     framing: Framing,
     limits: Limits,
     budget: usize,
+    longest: usize,
     deadlines: Deadlines,
     tap: Option<Tap>,
 }
@@ -80,6 +81,7 @@ impl Client<Refuse> {
             limits: Limits::default(),
             tap: None,
             budget: DEFAULT_BUDGET_BYTES,
+            longest: usize::MAX,
             deadlines: Deadlines {
                 hello: Duration::from_secs(30),
                 set_up: Duration::from_secs(2 * 60),
@@ -92,8 +94,8 @@ impl Client<Refuse> {
 impl<H: Handler> Client<H> {
     /// Lets `handler` serve the agent's requests. Say with [`Self::offer`] which ones.
     pub fn handler<N: Handler>(self, handler: N) -> Client<N> {
-        let Self { request, protocol, framing, limits, budget, deadlines, tap, .. } = self;
-        Client { handler, request, protocol, framing, limits, budget, deadlines, tap }
+        let Self { request, protocol, framing, limits, budget, longest, deadlines, tap, .. } = self;
+        Client { handler, request, protocol, framing, limits, budget, longest, deadlines, tap }
     }
 
     /// Offers capabilities to the agent.
@@ -124,6 +126,13 @@ impl<H: Handler> Client<H> {
     /// nobody reads can use up the budget of the others: read it, or drop it.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
+        self
+    }
+
+    /// Updates that come as more than this many bytes are cut to about that, but for the words of messages; what can't be cut
+    /// is passed over, and [`Handler::dropped`] hears of it. Without this an update is as long as a message may be.
+    pub fn longest_update(mut self, bytes: usize) -> Self {
+        self.longest = bytes;
         self
     }
 
@@ -170,7 +179,7 @@ impl<H: Handler> Client<H> {
     }
 
     async fn start(self, transport: Transport, child: Option<ChildProcess>) -> Result<AgentHandle> {
-        let dispatcher = DispatcherState::new(self.request.capabilities.clone(), self.budget);
+        let dispatcher = DispatcherState::new(self.request.capabilities.clone(), self.budget, self.longest);
         let transport = transport.framing(self.framing);
         let transport = match self.tap {
             Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),

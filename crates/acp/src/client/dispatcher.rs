@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
-use tieline_rpc::{Cancel, IdRule, Responder, Service};
+use tieline_rpc::{Cancel, Dropped, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
     ElicitResponse, ElicitScope, Encode, InitializeResponse, PermissionOutcome, PermissionRequest, PermissionResponse,
     PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification, Update, WaitForTerminalExitResponse,
-    WriteTextFileResponse, is_absolute,
+    WriteTextFileResponse, cut_long, is_absolute,
 };
 use tracing::Instrument;
 
@@ -53,6 +53,8 @@ pub(crate) struct Dispatcher<H> {
 pub(crate) struct DispatcherState {
     queues: Mutex<HashMap<SessionId, Arc<UpdateQueue>>>,
     budget: Arc<Budget>,
+    /// Longer updates are cut, in bytes on the wire.
+    longest: usize,
     capabilities: ClientCapabilities,
     pub(crate) dialect: OnceLock<Dialect>,
     /// The hello had words for files and terminals: version 2 has none, so there they are not offered.
@@ -76,10 +78,11 @@ impl Drop for Expecting {
 }
 
 impl DispatcherState {
-    pub(crate) fn new(capabilities: ClientCapabilities, budget: usize) -> Arc<Self> {
+    pub(crate) fn new(capabilities: ClientCapabilities, budget: usize, longest: usize) -> Arc<Self> {
         Arc::new(Self {
             queues: Mutex::default(),
             budget: Budget::new(budget),
+            longest,
             capabilities,
             dialect: OnceLock::new(),
             offered: AtomicBool::new(false),
@@ -146,8 +149,12 @@ impl DispatcherState {
         }
     }
 
-    fn update(&self, notification: SessionNotification, bytes: usize) {
+    /// Takes an update that came as so many bytes. Says what was passed over of it.
+    fn update(&self, notification: SessionNotification, bytes: usize) -> Result<(), Dropped<'static>> {
         let SessionNotification { session_id, update, .. } = notification;
+        let long = bytes > self.longest;
+        let update = if long { cut_long(update, self.longest) } else { Some(update) };
+        let update = update.ok_or(Dropped::Over("an update that is too long"))?;
         let queue = {
             let mut queues = self.queues();
             match queues.get(&session_id) {
@@ -159,10 +166,14 @@ impl DispatcherState {
                     queues.insert(session_id, Arc::clone(&queue));
                     queue
                 }
-                None => return tracing::debug!(%session_id, "an update for a session that is not open here"),
+                // Those of a session that was closed may still come.
+                None if queues.is_empty() => return Ok(()),
+                None => return Err(Dropped::Bad("an update for a session that is not open here")),
             }
         };
+        let is_text = matches!(update, Update::Chunk(_) | Update::Message(_));
         queue.push(update, bytes);
+        if long && !is_text { Err(Dropped::Over("parts of an update that is too long")) } else { Ok(()) }
     }
 }
 
@@ -201,7 +212,11 @@ impl<H: Handler> Service for Dispatcher<H> {
 
     fn notification(&self, call: ClientCall, bytes: usize) {
         match call {
-            ClientCall::Update(notification) => self.state.update(notification, bytes),
+            ClientCall::Update(notification) => {
+                if let Err(what) = self.state.update(notification, bytes) {
+                    self.dropped(what);
+                }
+            }
             ClientCall::ElicitationComplete(complete) => {
                 let handler = Arc::clone(&self.handler);
                 self.mailbox.put(bytes, async move { handler.elicitation_complete(complete.elicitation_id).await });
@@ -210,8 +225,12 @@ impl<H: Handler> Service for Dispatcher<H> {
                 let handler = Arc::clone(&self.handler);
                 self.mailbox.put(bytes, async move { handler.extension_notification(method.into(), params).await });
             }
-            _ => tracing::debug!("a request without an id"),
+            _ => self.dropped(Dropped::Bad("a request without an id")),
         }
+    }
+
+    fn dropped(&self, what: Dropped<'_>) {
+        self.handler.dropped(what);
     }
 
     fn id_rule(&self) -> IdRule {

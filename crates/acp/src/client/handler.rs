@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::future::Future;
+use tieline_rpc::Dropped;
 use tieline_schema::{
     CreateTerminalRequest, ElicitRequest, ElicitResponse, ExitStatus, PermissionOption, PermissionOptionKind,
     PermissionOutcome, PermissionRequest, Raw, ReadTextFileRequest, TerminalOutputResponse, TerminalRequest,
@@ -69,6 +70,12 @@ pub trait Handler: Send + Sync + 'static {
     fn extension(&self, method: String, params: Raw) -> impl Future<Output = Result<Raw>> + Send {
         let _ = params;
         async move { Err(Error::method_not_found(&method)) }
+    }
+
+    /// Hears that something of the agent's was passed over: it can't be read, or is over a limit. On the reader, and perhaps in
+    /// floods, so it must be quick.
+    fn dropped(&self, what: Dropped<'_>) {
+        what.log();
     }
 
     /// Hears a notification whose name starts with `_`.

@@ -2,7 +2,9 @@
 
 use super::printer::{Printer, To};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use std::cell::Cell;
+use tieline::json::whole_pairs;
 use tieline_client::permission::Ruling;
 use tieline_client::run::{Event, Gone, News, Outcome, Progress, Watch, When};
 use tieline_client::{sanitize, services};
@@ -38,6 +40,24 @@ impl Stream {
             event.extend(body);
         }
         self.printer.push(To::Out, line(&event));
+    }
+
+    /// An event with an update as it is on the wire, of which no tree is made: that could be twenty times as long.
+    fn raw_event(&self, mut body: Value, update: &str, when: When) {
+        mark(&mut body, when);
+        let mut event = self.head("update");
+        if let (Value::Object(event), Value::Object(body)) = (&mut event, body) {
+            event.extend(body);
+        }
+        let mut text = event.to_string();
+        text.pop();
+        text.push_str(",\"update\":");
+        // Between the parts of a value a line break is white space.
+        text.push_str(&whole_pairs(update).map_or(Cow::Borrowed(update), Cow::Owned).replace(['\n', '\r'], " "));
+        text.push('}');
+        let mut line = sanitize::json(&text);
+        line.push('\n');
+        self.printer.push(To::Out, line);
     }
 
     /// The last event.
@@ -98,7 +118,12 @@ impl Watch for Stream {
 impl Stream {
     fn update(&self, update: &Update, tool: Option<&ToolCallItem>, when: When) {
         let (kind, mut body) = match (update, tool) {
-            (_, Some(tool)) => ("tool", tool_value(tool)),
+            (Update::ToolCallContent(chunk), Some(tool)) => {
+                let mut body = tool_value(tool, std::slice::from_ref(&chunk.content));
+                body["added"] = true.into();
+                ("tool", body)
+            }
+            (_, Some(tool)) => ("tool", tool_value(tool, &tool.content)),
             (Update::Plan(update), _) => match &update.plan {
                 Plan::Items(plan) => {
                     let entries: Vec<Value> = plan
@@ -111,7 +136,7 @@ impl Stream {
                         .collect();
                     ("plan", json!({"plan": plan.plan_id, "entries": entries}))
                 }
-                Plan::Other { .. } => ("update", raw(update_json(&Update::Plan(update.clone())))),
+                Plan::Other { unknown, .. } => return self.raw_event(json!({}), unknown.raw.get(), when),
             },
             (Update::Usage(usage), _) => (
                 "usage",
@@ -124,11 +149,9 @@ impl Stream {
                     "description": notice.description}),
             ),
             (Update::Other(unknown), _) => {
-                let mut body = raw(value(unknown.raw.get()));
-                body["unknown"] = (*unknown.tag).into();
-                ("update", body)
+                return self.raw_event(json!({"unknown": &*unknown.tag}), unknown.raw.get(), when);
             }
-            (other, _) => ("update", raw(update_json(other))),
+            (other, _) => return self.raw_event(json!({}), &to_json(other, Dialect::V2), when),
         };
         mark(&mut body, when);
         self.event(kind, body);
@@ -228,9 +251,8 @@ fn cost_value(cost: &Cost) -> Value {
     json!({"amount": cost.amount, "currency": cost.currency})
 }
 
-fn tool_value(tool: &ToolCallItem) -> Value {
-    let content: Vec<Value> = tool
-        .content
+fn tool_value(tool: &ToolCallItem, content: &[ToolCallContent]) -> Value {
+    let content: Vec<Value> = content
         .iter()
         .map(|content| match content {
             ToolCallContent::Content(content) => match &content.content {
@@ -246,18 +268,6 @@ fn tool_value(tool: &ToolCallItem) -> Value {
     let files: Vec<&str> = tool.locations.iter().map(|location| location.path.as_str()).collect();
     json!({"id": tool.id, "title": tool.title, "kind": tool.kind.to_string(), "status": tool.status.to_string(),
         "content": content, "files": files})
-}
-
-fn update_json(update: &Update) -> Value {
-    value(&to_json(update, Dialect::V2))
-}
-
-fn value(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_default()
-}
-
-fn raw(value: Value) -> Value {
-    json!({"update": value})
 }
 
 fn line(event: &Value) -> String {

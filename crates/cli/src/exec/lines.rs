@@ -223,7 +223,9 @@ impl Lines {
     }
 
     fn take(&mut self, end: usize) -> Vec<String> {
-        let whole: String = self.line.drain(..end).collect();
+        // What is left gets room of its own: a long line must not hold its memory for ever.
+        let rest = self.line.split_off(end);
+        let whole = std::mem::replace(&mut self.line, rest);
         let mut lines = Vec::new();
         for line in whole.lines() {
             match self.left {

@@ -100,6 +100,29 @@ def breaks(prompt):
     elif way == "many":
         for _ in range(100):
             update({"sessionUpdate": "weather_report", "sunny": True})
+    elif way == "long":
+        agent.write('{"jsonrpc": "2.0", "method": "session/update", "params": {"x": "' + "x" * (65 << 20) + '"}}')
+    elif way == "batch":
+        agent.write(json.dumps([{"jsonrpc": "2.0", "method": "session/update", "params": {}}] * 1001))
+    elif way == "half":
+        agent.write(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": agent.SESSION, "update": {
+            "sessionUpdate": "agent_message_chunk", "messageId": "a1", "content": {"type": "text", "text": "<@>"}}}}).replace("@", "\\ud83d"))
+    elif way == "entries":
+        update({"sessionUpdate": "available_commands_update", "availableCommands": [0] * (1 << 18)})
+    elif way == "deep":
+        agent.write('{"jsonrpc": "2.0", "method": "session/update", "params": {"x": ' + "[" * 200 + "]" * 200 + "}}")
+    elif way == "whole":
+        update({"sessionUpdate": "session_info_update", "_meta": {"x": "y" * (9 << 20)}})
+    elif way == "part":
+        agent.tool("c1", title="Big", kind="read", status="completed",
+                   content=[{"type": "content", "content": {"type": "text", "text": "y" * (9 << 20)}}])
+    elif way == "content":
+        update({"sessionUpdate": "agent_message_chunk", "content": 7})
+    elif way == "elsewhere":
+        update({"sessionUpdate": "agent_message_chunk", "messageId": "a", "content": {"type": "text", "text": "x"}}, session="other")
+    elif way == "thousands":
+        for number in range(20_000):
+            agent.send({"method": f"no\x1b[2J/{number}", "params": {}})
     elif way == "extension":
         agent.send({"method": "_mine/note", "params": {"anything": 1}})
         agent.send({"method": "$/whatever", "params": {}})

@@ -4,7 +4,9 @@
 
 mod answers;
 mod codes;
+mod dropped;
 mod ends;
+mod floods;
 mod formats;
 mod habits;
 mod handover;

@@ -181,7 +181,12 @@ impl Recording {
             self.journal.store.set_title(self.log.id(), Some(title)).await?;
         }
         match update {
-            Update::Chunk(_) | Update::TerminalOutput(_) | Update::CompactionSummary(_) if self.is_burst() => {
+            Update::Chunk(_)
+            | Update::TerminalOutput(_)
+            | Update::CompactionSummary(_)
+            | Update::ToolCallContent(_)
+                if self.is_burst() =>
+            {
                 self.log.stream(update).await?;
             }
             update => drop(self.log.append(vec![Event::Update(update)]).await?),

@@ -1,54 +1,256 @@
-//! The one transcript of a live session: fed once, borrowed by the record and the watch over the files.
+//! What is known of a live session: its tool calls, within one budget of memory whatever the agent sends, and what it costs.
+//! Fed once; the record and the watch over the files borrow it.
 
+use crate::undo::real;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher as _;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tieline::json::Reader;
 use tieline::rpc::sync::Lock;
-use tieline::schema::{Dialect, Item, ToolCallItem, Transcript, Update};
+use tieline::schema::{
+    Dialect, Raw, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Transcript, Update, Usage, to_json,
+};
+use tieline_host::text::cut;
 
-/// The conversation of a session, but for the text of messages, which may be huge. Clones are the same.
+/// The calls that are known take at most so many bytes. Those that were heard of longest ago are forgotten, but for the files
+/// that they named; all of it is in the journal.
+const MAX_CALLS_BYTES: usize = 16 << 20;
+/// One call takes at most so many; what was added to it before is let go.
+const MAX_CALL_BYTES: usize = 4 << 20;
+/// What a call takes that says nothing, in bytes.
+const CALL_BYTES: usize = size_of::<ToolCallItem>() + 512;
+/// So many files that forgotten calls named are remembered.
+const MAX_FILES: usize = 10_000;
+/// So much is remembered of the title of a call that named a file, in characters.
+const MAX_TITLE_CHARS: usize = 300;
+
+/// What a session's tool calls are known of. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Conversation(Arc<Mutex<Arc<Transcript>>>);
+pub struct Conversation(Arc<Mutex<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    /// Only how full the context is, and what was spent.
+    session: Transcript,
+    dialect: Dialect,
+    calls: HashMap<Arc<str>, Call>,
+    /// The same by the time of the last word about them.
+    ages: BTreeMap<u64, Arc<str>>,
+    /// What they take.
+    bytes: usize,
+    now: u64,
+    /// The files that forgotten calls named, each with the key of the call; and the title, if the call changes files.
+    files: BTreeMap<(PathBuf, u64), Option<Arc<str>>>,
+    /// A call that was at work is forgotten.
+    lost_work: bool,
+    keys: RandomState,
+}
+
+#[derive(Debug)]
+struct Call {
+    item: Arc<ToolCallItem>,
+    age: u64,
+    bytes: usize,
+    /// What it took when that was last counted.
+    counted: usize,
+}
 
 impl Default for Conversation {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Arc::new(Transcript::new(Dialect::V2)))))
+        Self(Arc::new(Mutex::new(Known::new(Dialect::V2))))
     }
 }
 
 impl Conversation {
-    fn transcript(&self) -> MutexGuard<'_, Arc<Transcript>> {
+    fn known(&self) -> MutexGuard<'_, Known> {
         self.0.locked()
     }
 
     /// The dialect is known now; a conversation begins.
     pub fn speaks(&self, dialect: Dialect) {
-        *self.transcript() = Arc::new(Transcript::new(dialect));
+        *self.known() = Known::new(dialect);
     }
 
-    /// Takes an update in. Gives the conversation as it is then, and the place of the item that changed.
-    pub fn apply(&self, update: &Update) -> (Arc<Transcript>, Option<usize>) {
-        let mut transcript = self.transcript();
-        let at = match update {
-            Update::Chunk(_) | Update::Message(_) => None,
-            // Nobody holds on to an older state while an update is taken in, so nothing is copied.
-            update => Arc::make_mut(&mut transcript).apply(update),
-        };
-        (Arc::clone(&transcript), at)
+    /// Takes an update in. Gives the call that it changed, as it is then.
+    pub fn apply(&self, update: &Update) -> Option<Arc<ToolCallItem>> {
+        self.known().apply(update)
     }
 
-    /// The conversation as it is now. To be let go of soon: while it is held, the next update copies it.
-    pub fn now(&self) -> Arc<Transcript> {
-        Arc::clone(&self.transcript())
+    /// How full the context is, and what was spent.
+    pub fn usage(&self) -> Option<Usage> {
+        self.known().session.usage().cloned()
+    }
+
+    /// A tool call, if it is not forgotten.
+    pub fn call(&self, id: &str) -> Option<Arc<ToolCallItem>> {
+        self.known().calls.get(id).map(|call| Arc::clone(&call.item))
+    }
+
+    /// What stands for the id of a call, however long that is.
+    pub fn key(&self, id: &str) -> u64 {
+        self.known().keys.hash_one(id)
     }
 
     /// The tool calls that are not over.
     pub fn unfinished(&self) -> Vec<String> {
-        let transcript = self.transcript();
-        let calls = transcript.items().iter().filter_map(|item| match item {
-            Item::ToolCall(call) if !call.status.is_final() => Some(call.id.clone()),
-            _ => None,
-        });
-        calls.collect()
+        let known = self.known();
+        let calls = known.calls.values().filter(|call| !call.item.status.is_final());
+        calls.map(|call| call.item.id.clone()).collect()
     }
+
+    /// The keys of the other calls with their status, if none of them is at work.
+    pub fn at_rest(&self, asked: &str) -> Option<Vec<(u64, ToolCallStatus)>> {
+        let known = self.known();
+        let others = known.calls.values().filter(|call| call.item.id != asked);
+        let mut calls: Vec<_> =
+            others.map(|call| (known.keys.hash_one(&*call.item.id), call.item.status.clone())).collect();
+        calls.sort_by_key(|(key, _)| *key);
+        let at_work = known.lost_work || calls.iter().any(|(_, status)| *status == ToolCallStatus::InProgress);
+        (!at_work).then_some(calls)
+    }
+
+    /// Each file that a call names, with the key of the call, and its title if it changes files. In no order.
+    pub fn files(&self) -> Vec<(PathBuf, u64, Option<Arc<str>>)> {
+        let known = self.known();
+        let mut files: Vec<_> =
+            known.files.iter().map(|((path, key), title)| (path.clone(), *key, title.clone())).collect();
+        for call in known.calls.values() {
+            files.extend(known.named(&call.item));
+        }
+        files
+    }
+}
+
+impl Known {
+    fn new(dialect: Dialect) -> Self {
+        Self {
+            session: Transcript::new(dialect),
+            dialect,
+            calls: HashMap::new(),
+            ages: BTreeMap::new(),
+            bytes: 0,
+            now: 0,
+            files: BTreeMap::new(),
+            lost_work: false,
+            keys: RandomState::new(),
+        }
+    }
+
+    fn apply(&mut self, update: &Update) -> Option<Arc<ToolCallItem>> {
+        let id = match update {
+            Update::ToolCall(update) => &update.tool_call_id,
+            Update::ToolCallContent(chunk) => &chunk.tool_call_id,
+            Update::Usage(_) => {
+                self.session.apply(update);
+                return None;
+            }
+            _ => return None,
+        };
+        let (name, mut call) = match self.calls.remove_entry(&**id) {
+            Some((name, call)) => {
+                self.ages.remove(&call.age);
+                self.bytes -= call.bytes;
+                (name, call)
+            }
+            None => {
+                let item = Arc::new(ToolCallItem::new(id.clone()));
+                (Arc::from(&**id), Call { item, age: 0, bytes: CALL_BYTES + 2 * id.len(), counted: 0 })
+            }
+        };
+        call.bytes += weight(update);
+        // A lot of it may have been replaced meanwhile: it is counted anew now and then.
+        if call.bytes > MAX_CALL_BYTES && call.bytes > 2 * call.counted {
+            call.counted = CALL_BYTES + weight(&Update::ToolCall(Box::new(call.item.to_update()))) + weight(update);
+            call.bytes = call.counted;
+        }
+        // Nobody holds on to an older state while an update is taken in, so nothing is copied.
+        let item = Arc::make_mut(&mut call.item);
+        match update {
+            Update::ToolCall(update) => item.apply(update, self.dialect),
+            Update::ToolCallContent(chunk) if call.bytes > MAX_CALL_BYTES => {
+                let before = std::mem::replace(&mut item.content, vec![chunk.content.clone()]);
+                let before = ToolCallItem { content: before, ..ToolCallItem::new(id.clone()) };
+                self.remember(&before);
+                call.bytes = CALL_BYTES + weight(update);
+            }
+            Update::ToolCallContent(chunk) => item.content.push(chunk.content.clone()),
+            _ => {}
+        }
+        self.now += 1;
+        call.age = self.now;
+        let changed = Arc::clone(&call.item);
+        self.bytes += call.bytes;
+        self.ages.insert(call.age, Arc::clone(&name));
+        self.calls.insert(name, call);
+        while self.bytes > MAX_CALLS_BYTES && self.forget_oldest() {}
+        Some(changed)
+    }
+
+    fn forget_oldest(&mut self) -> bool {
+        let Some(call) = self.ages.pop_first().and_then(|(_, name)| self.calls.remove(&name)) else { return false };
+        self.bytes -= call.bytes;
+        self.lost_work |= !call.item.status.is_final();
+        self.remember(&call.item);
+        true
+    }
+
+    fn remember(&mut self, call: &ToolCallItem) {
+        if self.files.len() < MAX_FILES {
+            for (path, key, title) in self.named(call).into_iter().take(MAX_FILES - self.files.len()) {
+                self.files.insert((path, key), title);
+            }
+        }
+    }
+
+    fn named(&self, call: &ToolCallItem) -> Vec<(PathBuf, u64, Option<Arc<str>>)> {
+        let key = self.keys.hash_one(&*call.id);
+        let title = call.title.as_ref().or(call.name.as_ref()).filter(|_| changes_files(call));
+        let title: Option<Arc<str>> = title.map(|title| cut(title, MAX_TITLE_CHARS).into());
+        paths_of(call).into_iter().map(|path| (path, key, title.clone())).collect()
+    }
+}
+
+/// What an update of a call takes in memory, roughly.
+fn weight(update: &Update) -> usize {
+    let parts = match update {
+        Update::ToolCall(call) => {
+            let places = call.locations.set().map_or(0, |places| places.len());
+            places + call.content.set().map_or(0, |content| content.len())
+        }
+        _ => 1,
+    };
+    to_json(update, Dialect::V2).len() + parts * size_of::<ToolCallContent>()
+}
+
+/// The files that a call names: where it works, what it changes, what it was given.
+pub fn paths_of(call: &ToolCallItem) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> =
+        call.locations.iter().take(MAX_FILES).map(|place| PathBuf::from(&place.path)).collect();
+    for content in &call.content {
+        if let ToolCallContent::Diff(diff) = content {
+            paths.extend(diff.paths().map(PathBuf::from));
+        }
+    }
+    let given = call.raw_input.as_ref();
+    let _ = given.is_some_and(|given| {
+        each_key(given, |name, json| {
+            let name = name.to_lowercase();
+            if (name.contains("path") || name.contains("file"))
+                && let Some(path) = json.string().ok().filter(|path| path.starts_with('/') && path.len() < 4096)
+            {
+                paths.push(path.as_ref().into());
+            }
+        })
+    });
+    paths.truncate(MAX_FILES);
+    paths.iter().map(|path| real(path)).collect()
+}
+
+fn changes_files(call: &ToolCallItem) -> bool {
+    let diff = call.content.iter().any(|content| matches!(content, ToolCallContent::Diff(_)));
+    diff || matches!(call.kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
 }
 
 /// True if the agent says that a call was not even begun.
@@ -62,5 +264,100 @@ pub(crate) fn was_refused(call: &ToolCallItem) -> bool {
 }
 
 fn says(call: &ToolCallItem, what: &str) -> Option<bool> {
-    call.raw_output.as_ref()?.parse::<serde_json::Value>().ok()?.get(what)?.as_bool()
+    let mut said = None;
+    each_key(call.raw_output.as_ref()?, |name, json| {
+        if name == what {
+            said = json.bool().ok();
+        }
+    });
+    said
+}
+
+/// Shows each key of an object with its value, without making anything of the rest: it may be huge. False if it is no object.
+fn each_key(raw: &Raw, mut see: impl FnMut(&str, &mut Reader<'_>)) -> bool {
+    let mut json = Reader::new(raw.get());
+    let Ok(mut object) = json.object() else { return false };
+    while let Ok(Some(key)) = object.key(&mut json) {
+        let value = json.mark();
+        see(&key, &mut json);
+        json.rewind(value);
+        if json.skip().is_err() {
+            break;
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tieline::schema::{Items, Location, Patch, ToolCallContentChunk, ToolCallUpdate};
+
+    fn size(conversation: &Conversation) -> (usize, usize) {
+        let known = conversation.known();
+        assert_eq!(known.bytes, known.calls.values().map(|call| call.bytes).sum::<usize>());
+        assert_eq!(known.calls.len(), known.ages.len());
+        (known.calls.len(), known.bytes)
+    }
+
+    #[test]
+    fn calls_are_forgotten_but_not_what_they_named() {
+        let conversation = Conversation::default();
+        for number in 0..40 {
+            let mut call = ToolCallUpdate::new(number.to_string()).title(format!("Edit {number}")).kind(ToolKind::Edit);
+            call.locations = Patch::Set(Items(vec![Location::new(format!("/none/{number}"), 1)]));
+            call.status = Patch::Set(ToolCallStatus::Completed);
+            let call = call.content(vec!["x".repeat(1 << 20).into()]);
+            let seen = conversation.apply(&Update::ToolCall(Box::new(call))).unwrap();
+            assert_eq!(seen.content.len(), 1);
+            assert!(size(&conversation).1 <= MAX_CALLS_BYTES);
+        }
+        assert!(size(&conversation).0 < 16 && conversation.call("39").is_some() && conversation.call("1").is_none());
+        let mut files = conversation.files();
+        files.sort_by_key(|file| file.0.clone());
+        assert_eq!(files.len(), 40);
+        assert_eq!(files[1], ("/none/1".into(), conversation.key("1"), Some("Edit 1".into())));
+        assert!(conversation.at_rest("").is_some() && conversation.unfinished().is_empty());
+        // One that was at work may be at work still.
+        for number in 0..40 {
+            let call = ToolCallUpdate::new(format!("w{number}")).content(vec!["x".repeat(1 << 20).into()]);
+            conversation.apply(&Update::ToolCall(Box::new(call)));
+        }
+        assert!(conversation.at_rest("").is_none() && conversation.unfinished().len() < 16);
+    }
+
+    #[test]
+    fn one_call_does_not_grow_without_end() {
+        let conversation = Conversation::default();
+        let chunk = ToolCallContentChunk {
+            tool_call_id: "a".into(),
+            content: "x".repeat(1 << 18).into(),
+            ..Default::default()
+        };
+        let most = (0..200).map(|_| {
+            conversation.apply(&Update::ToolCallContent(Box::new(chunk.clone())));
+            size(&conversation).1
+        });
+        assert!(most.max().unwrap() < MAX_CALL_BYTES + (1 << 19));
+        // What is replaced does not count any more.
+        for _ in 0..200 {
+            let call = ToolCallUpdate::new("b").content(vec!["x".repeat(1 << 19).into()]);
+            conversation.apply(&Update::ToolCall(Box::new(call)));
+        }
+        assert!(conversation.call("a").is_some() && size(&conversation).1 < 2 * MAX_CALL_BYTES + (1 << 20));
+    }
+
+    #[test]
+    fn what_a_call_was_given_names_files() {
+        let mut call = ToolCallItem::new("a".into());
+        call.raw_input =
+            Raw::new(r#"{"filePath":"/none/a","n":[1,{"path":"/no"}],"path":7,"x":"/no","other_file":"/none/b"}"#).ok();
+        assert_eq!(paths_of(&call), [PathBuf::from("/none/a"), "/none/b".into()]);
+        for (raw, never) in
+            [(r#"{"x":{"ran":false},"ran":true}"#, false), (r#"{"a":1,"ran":false}"#, true), ("[false]", false)]
+        {
+            call.raw_output = Raw::new(raw).ok();
+            assert_eq!(never_ran(&call), never, "{raw}");
+        }
+    }
 }

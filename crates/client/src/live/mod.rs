@@ -3,4 +3,4 @@
 mod conversation;
 
 pub(crate) use conversation::was_refused;
-pub use conversation::{Conversation, never_ran};
+pub use conversation::{Conversation, never_ran, paths_of};

@@ -421,16 +421,15 @@ impl<W: Watch> Live<'_, W> {
         if ending == Ending::Denied && failure.is_none() {
             failure = Some(all_refused(&permissions));
         }
-        let conversation = self.conversation.now();
-        let usage = conversation.usage();
+        let usage = self.conversation.usage();
         Outcome {
             ending,
             stop,
             said: record.said,
             agent: record.agent,
             session: record.session,
-            usage: usage.map(|usage| (usage.used, usage.size)),
-            cost: usage.and_then(|usage| usage.cost.clone()),
+            usage: usage.as_ref().map(|usage| (usage.used, usage.size)),
+            cost: usage.and_then(|usage| usage.cost),
             changed,
             permissions,
             warnings: self.parts.notes.warnings().into_iter().chain(remarks.iter().cloned()).collect(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Session, Turn};
 use tieline::process::Status;
-use tieline::schema::{ContentBlock, Item, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
+use tieline::schema::{ContentBlock, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// An agent's process mostly ends a moment after its output does.
@@ -166,8 +166,9 @@ impl<W: Watch> Live<'_, W> {
             writer: Arc::clone(&self.writer),
             notes: parts.notes.clone(),
             idle: self.idle.clone(),
+            frames: Arc::clone(&parts.frames),
         };
-        let hello = timeout_at(deadline, greet(plan, hooked, Arc::clone(&parts.frames), transport)).await;
+        let hello = timeout_at(deadline, greet(plan, hooked, transport)).await;
         let agent = match hello {
             Ok(Ok(agent)) => agent,
             Ok(Err(error)) => return Err(self.failed(error).await),
@@ -304,14 +305,10 @@ impl<W: Watch> Live<'_, W> {
         let _waits = self.idle.waits();
         self.count(update, when);
         self.writer.lock().await.update(update).await;
-        let (transcript, at) = self.conversation.apply(update);
-        let tool = at.and_then(|at| match &transcript.items()[at] {
-            Item::ToolCall(call) => Some(&**call),
-            _ => None,
-        });
+        let tool = self.conversation.apply(update);
         let mut record = self.record.lock().await;
         let mut events = Vec::new();
-        record.take(update, tool, when, &mut events);
+        record.take(update, tool.as_deref(), when, &mut events);
         for event in events {
             self.watch.see(event).await?;
         }

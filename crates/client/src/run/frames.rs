@@ -5,13 +5,17 @@ use super::judge::Judge;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Mutex;
-use tieline::rpc::Direction;
 use tieline::rpc::sync::Lock;
+use tieline::rpc::{Direction, Dropped};
 use tieline::schema::Dialect;
 use tieline_trace::{Kept, Side, Writer, create, redact};
 
 /// What stands before a line that is none, in a warning.
 pub(crate) const NO_MESSAGE: &str = "the agent wrote a line that is no message: ";
+
+/// What is said about half of a surrogate pair.
+const HALF_PAIR: &str =
+    "a message of the agent has half a character in it (a lone surrogate), which was read as U+FFFD";
 
 type Show = Box<dyn Fn(Direction, &str) + Send + Sync>;
 
@@ -67,21 +71,38 @@ impl Frames {
     pub fn see(&self, direction: Direction, frame: &[u8]) {
         let json = json(frame);
         match (&self.strict, direction) {
-            (Some(strict), Direction::Out) => strict.locked().sent(json.unwrap_or_default()),
-            (Some(strict), Direction::In) => strict.locked().heard(json),
+            (Some(strict), Direction::Out) => strict.locked().sent(json.map_or("", |(json, _)| json)),
+            (Some(strict), Direction::In) => strict.locked().heard(json.map(|(json, _)| json)),
             (None, _) => {}
         }
-        let Some(json) = json else {
-            if direction == Direction::In {
-                let text = String::from_utf8_lossy(&frame[..frame.len().min(80)]);
-                self.notes.warn(format!("{NO_MESSAGE}{text}"));
-            }
-            return self.write(direction, frame);
-        };
-        if let Some(show) = &self.show {
+        if let (Some((_, true)), Direction::In) = (json, direction) {
+            self.told(HALF_PAIR, true);
+        }
+        if let (Some(show), Some((json, _))) = (&self.show, json) {
             show(direction, &one_line(redact(json)));
         }
         self.write(direction, frame);
+    }
+
+    /// Tells of something of the agent's that was passed over.
+    pub(super) fn dropped(&self, what: Dropped<'_>) {
+        match what {
+            Dropped::Line(line) => {
+                let text = String::from_utf8_lossy(&line[..line.len().min(80)]);
+                self.notes.warn(format!("{NO_MESSAGE}{text}"));
+            }
+            // Nobody else has seen it.
+            Dropped::Over(what) => self.told(&format!("passed over, because it is more than is taken: {what}"), true),
+            Dropped::Bad(what) => self.told(&format!("passed over: {what}"), false),
+        }
+    }
+
+    /// A warning; `breach` if it is to be judged, too.
+    fn told(&self, what: &str, breach: bool) {
+        self.notes.warn(what);
+        if let Some(strict) = self.strict.as_ref().filter(|_| breach) {
+            strict.locked().breach(what.to_owned());
+        }
     }
 
     fn write(&self, direction: Direction, frame: &[u8]) {
@@ -93,11 +114,11 @@ impl Frames {
     }
 }
 
-/// The frame as text if it is one JSON value.
-fn json(frame: &[u8]) -> Option<&str> {
+/// The frame as text if it is one JSON value, and whether half of a character is in it.
+fn json(frame: &[u8]) -> Option<(&str, bool)> {
     let text = std::str::from_utf8(frame).ok()?;
     let mut reader = tieline::json::Reader::new(text);
-    (reader.skip().is_ok() && reader.end().is_ok()).then_some(text)
+    (reader.skip().is_ok() && reader.end().is_ok()).then_some((text, reader.has_half_pair()))
 }
 
 /// Line breaks between the parts of a value become spaces.

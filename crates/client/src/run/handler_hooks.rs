@@ -1,14 +1,15 @@
 //! Between the agent and the services: what was decided is written down before the agent is told, and the watch over the
 //! files of the turn hears what is allowed and written.
 
-use super::Notes;
 use super::journal_writer::JournalWriter;
 use super::limits::IdleTimer;
+use super::{Frames, Notes};
 use crate::services::Services;
 use crate::undo::Watch;
 use std::sync::Arc;
 use tieline::Result;
 use tieline::client::Handler;
+use tieline::rpc::Dropped;
 use tieline::schema::{
     CreateTerminalRequest, ElicitRequest, ElicitResponse, ExitStatus, PermissionOutcome, PermissionRequest,
     ReadTextFileRequest, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
@@ -21,6 +22,7 @@ pub(super) struct Hooked {
     pub(super) writer: Arc<Mutex<JournalWriter>>,
     pub(super) notes: Notes,
     pub(super) idle: IdleTimer,
+    pub(super) frames: Arc<Frames>,
 }
 
 impl Hooked {
@@ -97,6 +99,10 @@ impl Handler for Hooked {
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let _waits = self.idle.waits();
         self.services.elicit(request).await
+    }
+
+    fn dropped(&self, what: Dropped<'_>) {
+        self.frames.dropped(what);
     }
 
     async fn elicitation_complete(&self, elicitation_id: String) {

@@ -7,13 +7,24 @@ use crate::live::Conversation;
 use crate::permission::{By, NOBODY, Record};
 use crate::undo::{Scanning, Undo, Watch};
 use std::sync::Arc;
-use tieline::schema::{Chunk, ContentBlock, StopReason, Update};
+use tieline::schema::{Chunk, ContentBlock, Message, MessageKind, Patch, StopReason, Update};
 use tieline_host::roots::shown;
 
 /// A longer piece of text is written in parts, so that it is not held several times.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
 /// So many files that changed meanwhile are named.
 const MAX_TOLD_FILES: usize = 20;
+
+/// Writes a long text down in pieces.
+async fn pieces(recording: &Recording, kind: MessageKind, id: Option<&str>, text: &str) -> journal::Result<()> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_PIECE_BYTES));
+        recording.update(&Update::text(kind, id.map(str::to_owned), piece)).await?;
+        rest = after;
+    }
+    Ok(())
+}
 
 /// Writes a run down, or does not.
 pub(super) struct JournalWriter {
@@ -98,12 +109,17 @@ impl JournalWriter {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
                 if text.text.len() > MAX_PIECE_BYTES =>
             {
-                let mut rest = &*text.text;
-                let mut done = Ok(());
-                while done.is_ok() && !rest.is_empty() {
-                    let (piece, after) = rest.split_at(rest.floor_char_boundary(MAX_PIECE_BYTES));
-                    done = recording.update(&Update::text(*kind, message_id.clone(), piece)).await;
-                    rest = after;
+                pieces(recording, *kind, message_id.as_deref(), &text.text).await
+            }
+            Update::Message(Message { kind, message_id, content: Patch::Set(blocks), .. }) if matches!(&blocks[..], [ContentBlock::Text(text)] if text.text.len() > MAX_PIECE_BYTES) =>
+            {
+                let empty = Message { kind: *kind, message_id: message_id.clone(), ..Message::default() };
+                let empty = Message { content: Patch::Set(Vec::new().into()), ..empty };
+                let mut done = recording.update(&Update::Message(empty)).await;
+                for text in blocks.iter().filter_map(ContentBlock::as_text) {
+                    if done.is_ok() {
+                        done = pieces(recording, *kind, Some(message_id), text).await;
+                    }
                 }
                 done
             }

@@ -1,7 +1,7 @@
 //! From a command to an agent that has answered the hello.
 
 use super::handler_hooks::Hooked;
-use super::{Ending, Failure, Frames, Phase, Plan};
+use super::{Ending, Failure, Phase, Plan};
 use crate::agents::{AgentSpec, find_program};
 use crate::login::Launch;
 use std::ffi::OsStr;
@@ -14,6 +14,8 @@ use tieline::rpc::{Direction, Transport};
 
 /// How long an agent gets to end by itself, and to end when asked.
 const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
+/// A longer update is cut, in bytes: it is held several times while it is written down and shown.
+const MAX_UPDATE_BYTES: usize = 8 << 20;
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
 pub(super) fn find(agent: &AgentSpec) -> Result<PathBuf, Box<Failure>> {
@@ -58,18 +60,14 @@ pub(super) async fn start(plan: &Plan, launch: &Launch) -> Result<(Transport, Ch
 }
 
 /// Says hello.
-pub(super) async fn greet(
-    plan: &Plan,
-    hooked: Hooked,
-    frames: Arc<Frames>,
-    transport: Transport,
-) -> tieline::Result<AgentHandle> {
-    let (offer, heard) = (plan.offer.clone(), hooked.idle.clone());
+pub(super) async fn greet(plan: &Plan, hooked: Hooked, transport: Transport) -> tieline::Result<AgentHandle> {
+    let (offer, heard, frames) = (plan.offer.clone(), hooked.idle.clone(), Arc::clone(&hooked.frames));
     Client::new("tieline", env!("CARGO_PKG_VERSION"))
         .handler(hooked)
         .offer(|capabilities| *capabilities = offer)
         .protocol(plan.protocol)
         .framing(plan.framing)
+        .longest_update(MAX_UPDATE_BYTES)
         // The run has deadlines of its own.
         .hello_deadline(plan.start_limit)
         .set_up_deadline(plan.start_limit)

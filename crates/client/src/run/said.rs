@@ -1,6 +1,9 @@
 //! What the agent said in a turn: messages that grow or are replaced, kept without holding them all in memory.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use tempfile::SpooledTempFile;
 
@@ -8,6 +11,8 @@ use tempfile::SpooledTempFile;
 const PIECE: usize = 64 * 1024;
 /// More messages than this are told as part of the last one.
 const MESSAGES: usize = 10_000;
+/// So many times a message may be left and taken up again; from then on all is told as part of the last one.
+const MAX_PARTS: usize = 500_000;
 
 /// So many bytes stay in memory, the rest is in a file without a name.
 const MEMORY: usize = 4 * 1024 * 1024;
@@ -20,6 +25,11 @@ pub struct Said {
     /// How many bytes that is.
     size: u64,
     messages: Vec<Saying>,
+    /// Where each message is, by its id, which may be long.
+    places: HashMap<u64, usize>,
+    keys: RandomState,
+    /// How many parts they have.
+    parts: usize,
     /// A chunk without an id goes on with the last message.
     run: bool,
     /// Something could not be kept.
@@ -29,13 +39,13 @@ pub struct Said {
 impl Default for Said {
     fn default() -> Self {
         let store = RefCell::new(SpooledTempFile::new(MEMORY));
-        Self { store, size: 0, messages: Vec::new(), run: false, lost: false }
+        let (messages, places, keys) = (Vec::new(), HashMap::new(), RandomState::new());
+        Self { store, size: 0, messages, places, keys, parts: 0, run: false, lost: false }
     }
 }
 
 #[derive(Debug, Default)]
 struct Saying {
-    id: Option<String>,
     parts: Vec<(u64, u64)>,
 }
 
@@ -142,18 +152,20 @@ impl Said {
 
     /// The place of a message, and whether it is new.
     fn place(&mut self, id: Option<&str>) -> (usize, bool) {
-        let known = match id {
-            Some(id) => self.messages.iter().rposition(|message| message.id.as_deref() == Some(id)),
-            None if self.run => self.messages.len().checked_sub(1),
-            None => None,
+        let key = id.map(|id| self.keys.hash_one(id));
+        let last = self.messages.len().checked_sub(1);
+        let known = match key {
+            Some(key) => self.places.get(&key).copied(),
+            None => last.filter(|_| self.run),
         };
+        if let Some(at) = last.filter(|_| self.messages.len() >= MESSAGES || self.parts >= MAX_PARTS) {
+            return (known.filter(|_| self.parts < MAX_PARTS).unwrap_or(at), false);
+        }
         if let Some(at) = known {
             return (at, false);
         }
-        if self.messages.len() >= MESSAGES {
-            return (self.messages.len() - 1, false);
-        }
-        self.messages.push(Saying { id: id.map(str::to_owned), parts: Vec::new() });
+        self.places.extend(key.map(|key| (key, self.messages.len())));
+        self.messages.push(Saying::default());
         (self.messages.len() - 1, true)
     }
 
@@ -170,7 +182,10 @@ impl Said {
         self.size += length;
         match self.messages[at].parts.last_mut() {
             Some((last, size)) if *last + *size == start => *size += length,
-            _ => self.messages[at].parts.push((start, length)),
+            _ => {
+                self.messages[at].parts.push((start, length));
+                self.parts += 1;
+            }
         }
     }
 

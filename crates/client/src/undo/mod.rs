@@ -9,6 +9,7 @@ mod watch;
 
 pub(crate) use text::unified;
 pub use tieline_host::snapshot::{Hunk, Limits, Undone, Why, is_undo};
+pub(crate) use watch::real;
 pub use watch::{Report, Watch};
 
 use crate::journal::{Entry, HowChanged, Journal};

@@ -2,17 +2,14 @@
 
 use super::{Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked};
-use crate::live::Conversation;
+use crate::live::{Conversation, paths_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::rpc::sync::Lock;
-use tieline::schema::{
-    Dialect, Item, PermissionRequest, PermissionSubject, Raw, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind,
-    Transcript, Update,
-};
+use tieline::schema::{Dialect, PermissionRequest, PermissionSubject, ToolKind, Transcript, Update};
 use tieline_host::files::State;
 use tieline_host::roots::shown;
 use tieline_host::snapshot::{Base, Difference, Kind, Look, Made, Recorder};
@@ -22,6 +19,8 @@ use tokio::task::spawn_blocking;
 const MAX_CHANGED_FILES: usize = 2000;
 /// How much text the diffs of one turn may have.
 const MAX_DIFF_BYTES: usize = 4 << 20;
+/// So many calls and paths that were allowed are remembered; what comes on top counts as never asked.
+const MAX_ASKED: usize = 50_000;
 /// A question that is answered sooner was answered by a rule: nobody can have changed a file meanwhile.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
 
@@ -59,8 +58,8 @@ struct Inner {
 
 #[derive(Debug, Default)]
 struct Told {
-    /// The calls that were allowed.
-    allowed: BTreeSet<String>,
+    /// The keys of the calls that were allowed.
+    allowed: BTreeSet<u64>,
     /// Paths that were allowed, or written through us.
     asked: BTreeSet<PathBuf>,
     /// True if a command was allowed.
@@ -110,8 +109,8 @@ impl Watch {
         match &request.subject {
             Some(PermissionSubject::ToolCall(subject)) => {
                 let (asked, id) = (&subject.tool_call, &subject.tool_call.tool_call_id);
-                let now = self.inner.conversation.now();
-                let known = now.tool_call(id);
+                let known = self.inner.conversation.call(id);
+                let known = known.as_deref();
                 let kind = asked.kind.set().or(known.map(|call| &call.kind));
                 let runs = kind
                     .is_none_or(|kind| matches!(kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_)));
@@ -120,10 +119,14 @@ impl Watch {
                 let mut question = Transcript::new(Dialect::V2);
                 question.apply(&Update::ToolCall(Box::new(asked.clone())));
                 paths.extend(question.tool_call(id).map(paths_of).unwrap_or_default());
+                let key = self.inner.conversation.key(id);
                 let mut told = self.inner.told();
                 told.command |= runs;
-                told.asked.extend(paths.iter().cloned());
-                told.allowed.insert(id.clone());
+                let room = MAX_ASKED.saturating_sub(told.asked.len());
+                told.asked.extend(paths.iter().take(room).cloned());
+                if told.allowed.len() < MAX_ASKED {
+                    told.allowed.insert(key);
+                }
             }
             Some(PermissionSubject::Command(_)) => self.command(),
             _ => {}
@@ -138,28 +141,17 @@ impl Watch {
         if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
             return answer;
         }
-        let Some(calls) = self.at_rest(call) else { return question.await };
+        let Some(calls) = self.inner.conversation.at_rest(call) else { return question.await };
         let inner = Arc::clone(&self.inner);
         let before = spawn_blocking(move || inner.bases.iter().map(Base::look).collect::<Vec<_>>());
         let answer = question.await;
         if let Ok(before) = before.await
-            && self.at_rest(call) == Some(calls)
+            && self.inner.conversation.at_rest(call) == Some(calls)
         {
             let inner = Arc::clone(&self.inner);
             let _ = spawn_blocking(move || inner.meanwhile(&before)).await;
         }
         answer
-    }
-
-    /// The other calls, if none of them is at work.
-    fn at_rest(&self, asked: &str) -> Option<Vec<(String, ToolCallStatus)>> {
-        let now = self.inner.conversation.now();
-        let calls = now.items().iter().filter_map(|item| match item {
-            Item::ToolCall(call) if call.id != asked => Some((call.id.clone(), call.status.clone())),
-            _ => None,
-        });
-        let calls: Vec<_> = calls.collect();
-        calls.iter().all(|(_, status)| *status != ToolCallStatus::InProgress).then_some(calls)
     }
 
     /// Hears of a command that was allowed in another way, such as a terminal.
@@ -199,38 +191,12 @@ impl Watch {
 }
 
 /// The path without links, whether the file is there or not.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let whole = || {
         let folder = std::fs::canonicalize(path.parent()?).ok()?;
         Some(folder.join(path.file_name()?))
     };
     whole().unwrap_or_else(|| path.to_owned())
-}
-
-/// The files that a call names: where it works, what it changes, what it was given.
-fn paths_of(call: &ToolCallItem) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = call.locations.iter().map(|location| PathBuf::from(&location.path)).collect();
-    for content in &call.content {
-        if let ToolCallContent::Diff(diff) = content {
-            paths.extend(diff.paths().map(PathBuf::from));
-        }
-    }
-    let given =
-        call.raw_input.as_ref().and_then(|raw: &Raw| raw.parse::<serde_json::Map<String, serde_json::Value>>().ok());
-    for (name, value) in given.unwrap_or_default() {
-        let name = name.to_lowercase();
-        if (name.contains("path") || name.contains("file"))
-            && let Some(path) = value.as_str().filter(|path| path.starts_with('/') && path.len() < 4096)
-        {
-            paths.push(path.into());
-        }
-    }
-    paths.iter().map(|path| real(path)).collect()
-}
-
-fn changes_files(call: &ToolCallItem) -> bool {
-    let diff = call.content.iter().any(|content| matches!(content, ToolCallContent::Diff(_)));
-    diff || matches!(call.kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
 }
 
 impl Inner {
@@ -347,15 +313,11 @@ impl Inner {
     fn asked(&self) -> Asked {
         let told = self.told();
         let mut asked = Asked::new();
-        for item in self.conversation.now().items() {
-            let Item::ToolCall(call) = item else { continue };
-            let allowed = told.allowed.contains(&call.id);
-            for path in paths_of(call) {
-                let known = asked.entry(path).or_default();
-                known.1 |= allowed;
-                if changes_files(call) {
-                    known.0 = call.title.clone().or_else(|| call.name.clone());
-                }
+        for (path, call, title) in self.conversation.files() {
+            let known = asked.entry(path).or_default();
+            known.1 |= told.allowed.contains(&call);
+            if let Some(title) = title {
+                known.0 = Some(title.as_ref().to_owned());
             }
         }
         for path in &told.asked {

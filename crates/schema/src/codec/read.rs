@@ -77,6 +77,7 @@ pub fn items<T: Decode>(json: &mut Reader<'_>) -> Result<Vec<T>, Error> {
     let mut array = json.array()?;
     let mut index = 0;
     while array.item(json)? {
+        json.count_entry()?;
         let mark = json.mark();
         match T::decode(json) {
             Ok(item) => {

@@ -25,6 +25,11 @@ const MAX_FAILURE_LINES: usize = 20;
 /// So many calls are remembered.
 const MAX_CALLS: usize = 10_000;
 
+/// So many terminals of the agent's are shown beside each other.
+const MAX_TERMINALS: usize = 100;
+/// A call with a longer id is not remembered.
+const MAX_ID_BYTES: usize = 1024;
+
 /// What was shown of a call.
 #[derive(Default)]
 pub(super) struct Shown {
@@ -91,7 +96,13 @@ impl Text {
     /// Output of one of the agent's own terminals.
     fn output(&self, terminal: &str, data: &str) {
         let bytes = from_base64(data).unwrap_or_default();
-        let lines = self.terminals.borrow_mut().entry(terminal.to_owned()).or_default().push(&bytes);
+        let mut terminals = self.terminals.borrow_mut();
+        let mut lines = Vec::new();
+        if terminals.len() >= MAX_TERMINALS && !terminals.contains_key(terminal) {
+            lines = terminals.drain().flat_map(|(_, mut terminal)| terminal.rest()).collect();
+        }
+        lines.extend(terminals.entry(terminal.to_owned()).or_default().push(&bytes));
+        drop(terminals);
         self.indented("  ", &lines);
     }
 
@@ -120,7 +131,11 @@ impl Text {
         if tools.len() > MAX_CALLS {
             tools.clear();
         }
-        let shown = tools.entry(tool.id.clone()).or_default();
+        let mut unkept = Shown::default();
+        let shown = match tool.id.len() {
+            0..=MAX_ID_BYTES => tools.entry(tool.id.clone()).or_default(),
+            _ => &mut unkept,
+        };
         let title = sanitize::line(tool.title.as_deref().unwrap_or(&tool.id));
         if !shown.title && (tool.title.is_some() || tool.status.is_final()) {
             shown.title = true;

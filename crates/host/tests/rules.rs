@@ -622,7 +622,7 @@ fn what_is_learned_is_kept_by_folder_and_can_be_taken_back() {
 fn what_cannot_be_told_is_asked_where_a_rule_forbids_something_of_its_kind() {
     for (topic, expect) in [(Some(Topic::Commands), Ask), (None, Ask), (Some(Topic::Files), Allow)] {
         let engine = Engine::new(Preset::AllowAll, Config::parse("deny = ['run rm *']").unwrap());
-        let subject = Subject { actions: &[], mentioned: &[], unclear: Some(topic) };
+        let subject = Subject { unclear: Some(topic), ..Subject::of(&[]) };
         assert_eq!(engine.judge(subject).decision, expect, "{topic:?}");
     }
 }

@@ -37,7 +37,7 @@ async fn write(project: &Project, scene: &mut Scene, text: &str) {
 }
 
 fn patches(question: &Question) -> String {
-    question.changes.iter().filter_map(|diff| diff.patch()).map(|patch| patch.text).collect()
+    question.changes.iter().filter_map(tieline::Diff::patch).map(|patch| patch.text).collect()
 }
 
 /// Runs with a person who says yes to everything, and `a.txt`.

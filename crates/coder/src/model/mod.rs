@@ -229,10 +229,7 @@ impl Model for Gone {
     }
 
     fn reply(&self, _: Request) -> Reply {
-        let error = ModelError::Failed(self.why.clone());
-        Reply::start(move |out| async move {
-            let _ = out.send(Err(error)).await;
-        })
+        Reply::of(vec![Err(ModelError::Failed(self.why.clone()))])
     }
 }
 
@@ -250,6 +247,17 @@ impl Reply {
     {
         let (sender, events) = mpsc::channel(32);
         Self { events, task: tokio::spawn(work(sender)).abort_handle() }
+    }
+
+    /// An answer that is known as a whole.
+    pub fn of(pieces: Vec<Result<Event, ModelError>>) -> Self {
+        Self::start(move |sender| async move {
+            for piece in pieces {
+                if sender.send(piece).await.is_err() {
+                    return;
+                }
+            }
+        })
     }
 
     /// The next piece. `None` if the answer ended without [`Event::Finish`]: it was cut off.

@@ -19,7 +19,7 @@ const MAX_CHARS: usize = 40_000;
 /// So many redirections are followed.
 const MAX_REDIRECTIONS: usize = 5;
 /// How long one server may take.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub const FETCH: Tool = Tool::new(
     "fetch",
@@ -46,8 +46,8 @@ async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, 
     for _ in 0..=MAX_REDIRECTIONS {
         let http = way(ctx, call, &url).await?;
         // The user may take longer to answer a question than a server to answer us.
-        let step = tokio::time::timeout(TIMEOUT, one(&http, &url)).await;
-        match step.map_err(|_| format!("It took more than {} s.", TIMEOUT.as_secs()))?? {
+        let step = tokio::time::timeout(SERVER_TIMEOUT, one(&http, &url)).await;
+        match step.map_err(|_| format!("It took more than {} s.", SERVER_TIMEOUT.as_secs()))?? {
             Step::Done(output) => return Ok(output),
             Step::On(next) => {
                 let host = host_of(&next)?;

@@ -58,13 +58,7 @@ impl Model for Listed {
     fn reply(&self, request: Request) -> Reply {
         self.asked.lock().unwrap().push(request);
         let answer = self.answers.lock().unwrap().pop().unwrap_or_else(|| vec![Ok(Event::Finish(Finish::Done))]);
-        Reply::start(move |sender| async move {
-            for event in answer {
-                if sender.send(event).await.is_err() {
-                    return;
-                }
-            }
-        })
+        Reply::of(answer)
     }
 }
 

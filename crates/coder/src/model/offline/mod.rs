@@ -90,14 +90,7 @@ impl Model for Offline {
     }
 
     fn reply(&self, request: Request) -> Reply {
-        let model = *self;
-        Reply::start(move |sender| async move {
-            for event in model.answer(&request) {
-                if sender.send(Ok(event)).await.is_err() {
-                    return;
-                }
-            }
-        })
+        Reply::of(self.answer(&request).into_iter().map(Ok).collect())
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::model::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// A schema that refers to itself from its top is followed so often.
-const FOLLOWED: usize = 8;
+/// So many references are followed at the top of a schema, which may refer to itself.
+const MAX_REFERENCES: usize = 8;
 /// What Gemini understands of JSON schema, and we have a use for.
 const GEMINI: &[&str] = &[
     "$defs",
@@ -29,7 +29,7 @@ const GEMINI: &[&str] = &[
 pub fn plain(tool: &ToolSpec) -> Value {
     let whole: Value = tool.parameters.parse().unwrap_or_default();
     let mut top = whole.as_object().cloned().unwrap_or_default();
-    for _ in 0..FOLLOWED {
+    for _ in 0..MAX_REFERENCES {
         let Some(Value::String(path)) = top.remove("$ref") else { break };
         let target = path.strip_prefix('#').and_then(|path| whole.pointer(path)).and_then(Value::as_object);
         for (key, value) in target.into_iter().flatten() {

@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tieline_rpc::sync::Lock;
 use tieline_script::{Script as Scenario, Step, directed};
 
-/// No scenario needs a larger file.
-const MAX_FILE: u64 = 16 << 20;
+/// No scenario needs a larger file, in bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A scenario that can be played.
 #[derive(Debug)]
@@ -56,11 +56,11 @@ impl Script {
         let path = path.as_ref();
         let shown = path.display().to_string();
         let mut text = String::new();
-        let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
+        let read = File::open(path).and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
         match read {
             Err(error) => return Err(ScriptError::new(shown, format!("can't read the file: {error}"))),
-            Ok(size) if size as u64 > MAX_FILE => {
-                return Err(ScriptError::new(shown, format!("the file has more than {MAX_FILE} bytes")));
+            Ok(size) if size as u64 > MAX_FILE_BYTES => {
+                return Err(ScriptError::new(shown, format!("the file has more than {MAX_FILE_BYTES} bytes")));
             }
             Ok(_) => {}
         }

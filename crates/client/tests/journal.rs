@@ -307,3 +307,27 @@ async fn nobody_can_forge_an_entry() {
     assert!(out.contains("> ## Turn 2") && out.contains("> - allowed: all"), "{out}");
     assert!(export(&story, Format::Html).contains("You, as the agent tells it"));
 }
+
+/// An agent whose words would load a picture from its server wherever the story is looked at, and whose names are formatted.
+#[tokio::test]
+async fn an_exported_story_loads_nothing() {
+    let world = World::new();
+    let journal = world.journal();
+    let picture = "![x](https://evil.example/p.png)";
+    let recording = journal.begin(begin(&format!("agent {picture}"), "s")).await.unwrap();
+    recording.prompt(&text(&format!("{picture} **You** <img src=x>"))).await.unwrap();
+    let code = "```rust\nlet v: Vec<u8> = a![b];\n```\n";
+    let tricks = ["```\nx\n```y\n```", "````\n```", "  ```\n```", "~~~\n```\n~~~"];
+    recording.update(&chunk(code)).await.unwrap();
+    for trick in tricks {
+        recording.update(&chunk(&format!("{picture}\n<img src=y>\n{trick}\n{picture}\n"))).await.unwrap();
+    }
+    recording.end(&Outcome::Failed { phase: "turn".into(), message: picture.into() }).await.unwrap();
+    let story = journal.story(recording.id()).await.unwrap();
+    let out = export(&story, Format::Markdown);
+    let loads =
+        |line: &&str| (line.contains("![x]") && !line.contains('`')) || line.replace("\\<", "").contains("<img");
+    assert_eq!(out.lines().find(loads), None, "{out}");
+    assert!(out.contains("> let v: Vec<u8> = a![b];"), "{out}");
+    assert!(out.starts_with("# \\!\\[x\\](https"), "{out}");
+}

@@ -1,29 +1,80 @@
 //! Whether a question asks for something secret: such a thing is never typed into a form, and never stands in an address.
 
 use tieline::schema::{FormField, FormSchema};
+use tieline_host::rules::hidden;
 
 /// Words that name a secret by themselves.
 const WORDS: &str = "apikey authtoken credential credentials cvc cvv otp passcode passphrase passwd password passwords pwd secret \
-    secrets token totp";
+    secrets token totp contraseña contrasenya clave clau senha palavra-passe parola parolă пароль пин токен секрет şifre heslo hasło \
+    geslo lozinka jelszó salasana lösenord passord adgangskode wachtwoord parool parole slaptažodis kennwort geheimnis geheim \
+    geheimzahl jeton segredo secreto segreto kod-pin";
 /// Words that name a secret together, next to each other.
 const PAIRS: &str = "access code, access key, access keys, api key, api keys, auth code, auth key, card number, encryption key, \
     license key, pass phrase, pass word, pin code, pin number, your key, your keys, your pin, your tokens, private key, private keys, \
     recovery code, recovery codes, recovery key, recovery phrase, security code, seed phrase, signing key, ssh key, ssh keys, \
-    time code, verification code";
+    time code, verification code, de passe, clé api, clé privée, clave privada, chiave privata, mật khẩu, kata sandi, ключ api";
+/// What names a secret wherever it stands, also without the blanks between its letters or in a longer word.
+const STEMS: &str = "password passwort passphrase passcode motdepasse contraseña wachtwoord credential 密码 密碼 口令 令牌 密钥 密鑰 \
+    私钥 验证码 驗證碼 パスワード 暗証番号 秘密鍵 トークン 비밀번호 암호 토큰 пароль κωδικόςπρόσβασης סיסמה סיסמא كلمةالمرور كلمةالسر पासवर्ड รหัสผ่าน";
+/// Letters that look like plain ones, or stand for them.
+const LOOK_ALIKES: [(char, &str); 22] = [
+    ('a', "@4àáâãäåāăąǎаαɑ"),
+    ('c', "çćčсϲ"),
+    ('d', "ďđԁ"),
+    ('e', "3èéêëēėęěеєε"),
+    ('g', "ğɡ"),
+    ('h', "һ"),
+    ('i', "1ìíîïīıіι"),
+    ('j', "ј"),
+    ('k', "кκ"),
+    ('l', "łľĺ"),
+    ('m', "м"),
+    ('n', "ñńň"),
+    ('o', "0òóôõöøōőоο"),
+    ('p', "рρ"),
+    ('s', "5$śšşșѕ"),
+    ('t', "ţťțтτ"),
+    ('u', "ùúûüūůűυ"),
+    ('v', "ν"),
+    ('w', "ѡԝω"),
+    ('x', "хχ"),
+    ('y', "ýÿу"),
+    ('z', "žźż"),
+];
 
-/// The words of a text in lower case; `apiKey`, `API_KEY` and "API key" have the same ones.
+/// A letter as the plain one that it looks like; nothing for marks that combine and what can't be seen.
+fn plain(letter: char) -> Option<char> {
+    let code = u32::from(letter);
+    match code {
+        0x300..=0x36f => None,
+        // Wide, bold, italic and other letters of mathematics.
+        0xff01..=0xff5e => char::from_u32(code - 0xfee0),
+        0x1d400..=0x1d6a3 => char::from_u32(u32::from('a') + (code - 0x1d400) % 26),
+        _ if hidden(letter) && !letter.is_whitespace() && !letter.is_control() => None,
+        _ => {
+            let same = LOOK_ALIKES.iter().find(|(_, others)| others.contains(letter));
+            Some(same.map_or(letter, |(plain, _)| *plain))
+        }
+    }
+}
+
+/// The words of a text in plain lower case; `apiKey`, `API_KEY` and "API key" have the same ones. Letters with blanks between
+/// them are one word.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
     for letter in text.chars() {
-        let new = !letter.is_alphanumeric() || (letter.is_uppercase() && before.is_lowercase());
-        if new && words.last().is_some_and(|word| !word.is_empty()) {
-            words.push(String::new());
-        }
-        if let (true, Some(word)) = (letter.is_alphanumeric(), words.last_mut()) {
-            word.extend(letter.to_lowercase());
-        }
+        let new = letter.is_uppercase() && before.is_lowercase();
         before = letter;
+        for letter in letter.to_lowercase().filter_map(plain).flat_map(char::to_lowercase) {
+            let (letter, part) = (letter, letter.is_alphanumeric());
+            if (new || !part) && words.last().is_some_and(|word| !word.is_empty()) {
+                words.push(String::new());
+            }
+            if let (true, Some(word)) = (part, words.last_mut()) {
+                word.push(letter);
+            }
+        }
     }
     words
 }
@@ -31,8 +82,14 @@ fn words(text: &str) -> Vec<String> {
 /// Whether a text names a secret.
 pub fn is_named_in(text: &str) -> bool {
     let words = words(text);
-    let pair = |pair: &[String]| PAIRS.split(", ").any(|known| known == pair.join(" "));
-    words.iter().any(|word| WORDS.split(' ').any(|known| known == word)) || words.windows(2).any(pair)
+    let squeezed = |text: &str| self::words(text).concat();
+    let pair = |pair: &[String]| PAIRS.split(", ").any(|known| squeezed(known) == pair.concat());
+    let spaced = words.chunk_by(|one, next| one.chars().count() < 3 && next.chars().count() < 3).map(<[_]>::concat);
+    let known: Vec<String> = WORDS.split_whitespace().map(squeezed).collect();
+    let whole = words.concat();
+    words.iter().cloned().chain(spaced).any(|word| known.contains(&word))
+        || words.windows(2).any(pair)
+        || STEMS.split_whitespace().any(|stem| whole.contains(&squeezed(stem)))
 }
 
 /// Whether a form asks for a secret: a field for free text is about one. A choice between given words tells nothing new.
@@ -74,6 +131,23 @@ mod tests {
             "The SSH-key's passphrase",
             "access_key",
             "db.passwd",
+            "Your p a s s w o r d, please",
+            "P-A-S-S-W-O-R-D",
+            "pas sword",
+            "pass\u{200b}wo\u{2060}rd",
+            "p\u{301}assword",
+            "pаsswоrd",
+            "ｐａｓｓｗｏｒｄ",
+            "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝",
+            "p4ssw0rd",
+            "t o k e n",
+            "Ihr Passwort für den Server",
+            "Votre mot de passe",
+            "Tu contraseña",
+            "Введите пароль",
+            "请输入您的密码",
+            "パスワードを入力してください",
+            "비밀번호",
         ] {
             assert!(is_named_in(text), "{text}");
         }
@@ -83,6 +157,9 @@ mod tests {
             "Which key opens the menu?",
             "Should I tokenize it? Which tokenizer?",
             "Spinning or pinning?",
+            "Is it a go or a no-go? I am on it.",
+            "Wie heißt die Datei?",
+            "Какой цвет?",
             "",
         ] {
             assert!(!is_named_in(text), "{text}");

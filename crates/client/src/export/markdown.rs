@@ -8,18 +8,18 @@ use std::fmt::Write as _;
 
 pub(super) fn write(story: &Story) -> String {
     let entry = &story.entry;
-    let mut out = format!("# {}\n\n", title(story));
+    let mut out = format!("# {}\n\n", inert(&title(story)));
     let protocol = entry.protocol.map(|dialect| format!(", protocol {dialect}")).unwrap_or_default();
     let _ = writeln!(
         out,
-        "Session `{}` with {}{protocol}, in `{}`, {}\n",
+        "Session `{}` with {}{protocol}, in {}, {}\n",
         entry.id,
-        sanitize::line(&entry.agent),
-        sanitize::line(&entry.cwd),
+        code(&sanitize::line(&entry.agent)),
+        code(&sanitize::line(&entry.cwd)),
         entry.created
     );
     if let Some(damage) = &story.damage {
-        let _ = writeln!(out, "- A part of this session is lost: {}\n", sanitize::line(damage));
+        let _ = writeln!(out, "- A part of this session is lost: {}\n", inert(&sanitize::line(damage)));
     }
     for (turn, parts) in turns(story) {
         if turn.number > 0 {
@@ -41,12 +41,12 @@ pub(super) fn write(story: &Story) -> String {
                     }
                 }
                 Part::Note(text) | Part::End(text) => {
-                    let _ = writeln!(out, "- {}\n", text.replace('\n', "\n  "));
+                    let _ = writeln!(out, "- {}\n", inert(&text).replace('\n', "\n  "));
                 }
                 Part::Changes(changes) => {
                     out.push_str("Files changed in this turn:\n\n");
                     for changed in changes {
-                        let _ = writeln!(out, "- {}", changed_text(changed, &story.entry.cwd));
+                        let _ = writeln!(out, "- {}", inert(&changed_text(changed, &story.entry.cwd)));
                     }
                     out.push('\n');
                     for diff in changes.iter().filter_map(|changed| changed.diff.as_ref()) {
@@ -62,10 +62,36 @@ pub(super) fn write(story: &Story) -> String {
 /// Somebody's words.
 fn quoted(out: &mut String, who: &str, text: &str) {
     let _ = writeln!(out, "**{who}**\n");
+    // Code stays as it is, but only where every reader sees the same fences as we do.
+    let (mut code, mut certain) = (false, true);
     for line in text.lines() {
+        match line.trim_end().strip_prefix("```") {
+            Some("") => code = !code,
+            Some(kind) if !code && kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) => code = true,
+            None if !["```", "~~~"].iter().any(|fence| line.trim_start().starts_with(fence)) => {}
+            _ => certain = false,
+        }
+        let line = if code && certain { line.to_owned() } else { no_pictures(line) };
         let _ = writeln!(out, "{}", format!("> {line}").trim_end());
     }
     out.push('\n');
+}
+
+/// Words that are formatted as their author wanted, but load nothing: a picture becomes a link, and a tag is text.
+fn no_pictures(text: &str) -> String {
+    text.replace("![", "!\\[").replace('<', "&lt;")
+}
+
+/// Words at the margin, with all formatting taken from them.
+fn inert(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' | '!' | '|' | '~' | '&') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// Words in a line of ours.

@@ -3,12 +3,14 @@
 use super::json::outcome_value;
 use super::printer::{Printer, To};
 use serde_json::{Value, json};
+use tieline::json::whole_pairs;
 use tieline_client::run::Outcome;
 use tieline_client::sanitize;
 
 /// Prints one frame.
 pub fn frame(printer: &Printer, json: &str) {
-    let mut line = sanitize::json(json);
+    // Many readers refuse half a surrogate pair.
+    let mut line = sanitize::json(whole_pairs(json).as_deref().unwrap_or(json));
     line.push('\n');
     printer.push(To::Out, line);
 }

@@ -6,7 +6,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 agents=${AGENTS-opencode-ai}
 
-cargo build --manifest-path "$root/Cargo.toml" --release --quiet -p tieline-cli
+cargo build --manifest-path "$root/Cargo.toml" --profile dist --quiet -p tieline-cli
 mkdir -p "$target/agents"
 if [ -n "$agents" ]; then
     # shellcheck disable=SC2086
@@ -19,7 +19,7 @@ import json, os, select, signal, statistics, subprocess, sys, tempfile, time
 target = sys.argv[1]
 bin = os.path.join(target, "agents", "node_modules", ".bin")
 AGENTS = [
-    ("tieline agent", [os.path.join(target, "release", "tieline"), "agent"], 20),
+    ("tieline agent", [os.path.join(target, "dist", "tieline"), "agent"], 20),
     ("opencode acp", [os.path.join(bin, "opencode"), "acp"], 3),
     ("gemini --acp", [os.path.join(bin, "gemini"), "--acp"], 3),
 ]

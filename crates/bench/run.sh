@@ -1,11 +1,11 @@
 #!/bin/sh
-# Builds the driver and the peers in release mode, then runs the driver with the given arguments.
+# Builds the driver and the peers as they are published, then runs the driver with the given arguments.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 # Stays in the caller's directory, so that paths in the arguments mean what the caller meant.
 build() {
-    cargo build --manifest-path "$root/Cargo.toml" --release --quiet -p tieline-bench --no-default-features "$@"
+    cargo build --manifest-path "$root/Cargo.toml" --profile dist --quiet -p tieline-bench --no-default-features "$@"
 }
 
 # One library at a time: cargo merges the features of everything it builds together.
@@ -15,4 +15,4 @@ if [ -f "$here/src/bin/echo-agent.rs" ]; then
     build --features ours --bin echo-agent --bin echo-client
 fi
 
-exec "${CARGO_TARGET_DIR:-$root/target}/release/bench" "$@"
+exec "${CARGO_TARGET_DIR:-$root/target}/dist/bench" "$@"

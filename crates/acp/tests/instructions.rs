@@ -1,7 +1,7 @@
 //! How many instructions one chunk of text costs, out of an agent and into a client, against the numbers in
 //! `docs/instructions.txt`. Fails when they grow by more than a tenth.
 //!
-//! `cargo test --release -p tieline --test instructions` counts with valgrind. In an unoptimised build the numbers mean
+//! `cargo test --profile dist -p tieline --test instructions` counts with valgrind. In an unoptimised build the numbers mean
 //! nothing, so there it does nothing. `TIELINE_BLESS=1` writes the new numbers down.
 #![allow(clippy::unwrap_used, clippy::print_stdout, missing_docs, reason = "a test with its own main")]
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if cfg!(debug_assertions) {
-        println!("instructions: not counted in an unoptimised build; use cargo test --release");
+        println!("instructions: not counted in an unoptimised build; use cargo test --profile dist");
         return ExitCode::SUCCESS;
     }
     if Command::new("valgrind").arg("--version").output().is_err() {

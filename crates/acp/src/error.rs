@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_rpc::{CallError, Closed};
-use tieline_schema::Raw;
+use tieline_schema::{AuthMethod, ErrorCode, Raw, data_field};
 
 /// The error object of JSON-RPC, as the peer sees it.
 pub use tieline_rpc::Error as WireError;
@@ -21,8 +21,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// An error answer: what the peer said, or what a handler wants the peer to be told.
     Wire(WireError),
-    /// The user has to log in first. An agent's engine adds the ways to do so.
-    AuthRequired,
+    /// The user has to log in first: an answer of -32000, in every dialect. A handler says it with [`Error::auth_required`] or
+    /// [`Error::login_needed`]. A client gets it from whatever it asked, also as the end of a turn.
+    AuthRequired {
+        /// What was said, in the agent's words.
+        error: WireError,
+        /// The ways to log in: those that the answer names, or else those of the hello. A handler leaves them to the engine.
+        methods: Vec<AuthMethod>,
+    },
     /// The other side does not offer this, so it was not asked.
     Unsupported(String),
     /// What was asked for makes no sense, so it was not sent.
@@ -99,14 +105,34 @@ impl Error {
         Self::Wire(WireError::new(-32002, "Resource not found").with("uri", uri))
     }
 
+    /// -32000: log in first. The engine tells the client all the ways of
+    /// [`About::auth_methods`](crate::agent::About::auth_methods).
+    pub fn auth_required() -> Self {
+        let error =
+            WireError::new(ErrorCode::AUTH_REQUIRED.0, "Authentication required").with("reason", "auth_required");
+        Self::AuthRequired { error, methods: Vec::new() }
+    }
+
     /// -32000 in these words, with some of the ways to log in that [`About::auth_methods`](crate::agent::About::auth_methods)
     /// lists: those with these ids. The engine tells the client what they are.
     pub fn login_needed(words: impl Into<String>, method_ids: &[String]) -> Self {
-        let error = WireError::new(-32000, words);
-        Self::Wire(match Raw::of(method_ids) {
+        let error = WireError::new(ErrorCode::AUTH_REQUIRED.0, words);
+        let error = match Raw::of(method_ids) {
             Ok(ids) => error.data(ids),
             Err(_) => error,
-        })
+        };
+        Self::AuthRequired { error, methods: Vec::new() }
+    }
+
+    /// The same as a client sees it: an agent's -32000 with the ways to log in, if need be those of its `hello`.
+    pub(crate) fn of_agent(self, hello: &[AuthMethod]) -> Self {
+        match self {
+            Self::Wire(error) if error.code == ErrorCode::AUTH_REQUIRED.0 => {
+                let named = error.data.as_ref().and_then(|data| data_field(data, "authMethods"));
+                Self::AuthRequired { methods: named.unwrap_or_else(|| hello.to_vec()), error }
+            }
+            other => other,
+        }
     }
 
     /// An error from inside an implementation, or a few words about one. The cause goes to the log, not to the peer.
@@ -119,8 +145,7 @@ impl Error {
     /// What the peer is told.
     pub fn to_wire(&self) -> WireError {
         match self {
-            Self::Wire(error) => error.clone(),
-            Self::AuthRequired => WireError::new(-32000, "Authentication required").with("reason", "auth_required"),
+            Self::Wire(error) | Self::AuthRequired { error, .. } => error.clone(),
             Self::Cancelled => WireError::cancelled(),
             Self::Invalid(why) => WireError::invalid_params(why),
             Self::Internal(_) => WireError::internal(),
@@ -141,8 +166,7 @@ impl Error {
     /// The code of an error answer.
     pub fn code(&self) -> Option<i64> {
         match self {
-            Self::Wire(error) => Some(error.code),
-            Self::AuthRequired => Some(-32000),
+            Self::Wire(error) | Self::AuthRequired { error, .. } => Some(error.code),
             Self::Internal(_) => Some(-32603),
             _ => None,
         }
@@ -151,7 +175,7 @@ impl Error {
     /// The details of an error answer.
     pub fn data(&self) -> Option<&Raw> {
         match self {
-            Self::Wire(error) => error.data.as_ref(),
+            Self::Wire(error) | Self::AuthRequired { error, .. } => error.data.as_ref(),
             _ => None,
         }
     }
@@ -160,8 +184,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Wire(error) => error.fmt(f),
-            Self::AuthRequired => f.write_str("authentication required"),
+            Self::Wire(error) | Self::AuthRequired { error, .. } => error.fmt(f),
             Self::Unsupported(what) => write!(f, "the other side does not offer {what}"),
             Self::Invalid(why) | Self::Closed(why) | Self::Unreadable(why) | Self::Version(why) | Self::Start(why) => {
                 f.write_str(why)

@@ -103,6 +103,7 @@ pub mod client;
 pub mod error;
 pub mod guide;
 mod mailbox;
+pub mod meta;
 mod options;
 pub mod proxy;
 mod wire;

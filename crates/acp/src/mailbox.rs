@@ -11,15 +11,14 @@ use tokio::sync::Notify;
 const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// What a small notification counts at least, so that many empty ones are bounded too.
 const MIN_MESSAGE_BYTES: usize = 256;
-/// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-#[derive(Default)]
 pub(crate) struct Mailbox {
     queue: Mutex<Queue>,
     heard: Notify,
+    /// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
+    deadline: Duration,
 }
 
 #[derive(Default)]
@@ -31,6 +30,10 @@ struct Queue {
 }
 
 impl Mailbox {
+    pub(crate) fn new(deadline: Duration) -> Arc<Self> {
+        Arc::new(Self { queue: Mutex::default(), heard: Notify::new(), deadline })
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.locked()
     }
@@ -59,7 +62,7 @@ impl Mailbox {
         let Some((bytes, work)) = next else { return false };
         // In a task of its own: a panic ends this one and not those behind it.
         let mut task = tokio::spawn(work);
-        if tokio::time::timeout(WAIT_TIMEOUT, &mut task).await.is_err() {
+        if tokio::time::timeout(self.deadline, &mut task).await.is_err() {
             task.abort();
             tracing::warn!("the handler of a notification took too long and was dropped");
         }
@@ -86,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn heard_in_order_one_at_a_time_whatever_panics() {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Mailbox::new(Duration::from_secs(30));
         let heard = Arc::new(Mutex::new(Vec::new()));
         for number in 0..100 {
             let heard = Arc::clone(&heard);
@@ -109,7 +112,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_handler_that_hangs_is_dropped() {
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Mailbox::new(Duration::from_secs(30));
         mailbox.put(MAX_WAITING_BYTES, std::future::pending());
         if let Some(pause) = mailbox.pause() {
             pause.await;

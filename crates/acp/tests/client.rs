@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::agent::{Agent, Turn as AgentTurn, from_fn};
-use tieline::client::{Client, Handler};
+use tieline::client::{AgentHandle, Client, Handler};
 use tieline::schema::{
     CreateTerminalRequest, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ExitStatus, FormSchema,
     ListRequest, McpHttp, McpServer, NewSessionRequest, ReadTextFileRequest, Replay, ResumeRequest, State,
@@ -97,7 +97,7 @@ impl Handler for Desk {
         Ok(ElicitResponse { action: ElicitAction::Accept(BTreeMap::new()), ..ElicitResponse::default() })
     }
 
-    async fn extension(&self, method: String, params: Raw) -> Result<Raw> {
+    async fn extension(&self, method: String, params: Raw, _: AgentHandle) -> Result<Raw> {
         if method == "_ping" { Ok(params) } else { Err(Error::method_not_found(&method)) }
     }
 }

@@ -6,9 +6,10 @@ mod common;
 
 use common::{in_every_dialect, pair};
 use std::error::Error as _;
-use tieline::agent::{About, Agent, Opened, Opening, Session, Turn};
+use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Session, Turn};
 use tieline::client::Client;
-use tieline::{ConfigOption, ConfigValue, ContentBlock, Error, Result, StopReason};
+use tieline::schema::AgentAuth;
+use tieline::{AuthMethod, ConfigOption, ConfigValue, ContentBlock, Error, Raw, Result, StopReason};
 
 struct Failing;
 struct Conversation;
@@ -115,4 +116,92 @@ async fn an_option_is_on_or_off_in_every_dialect() {
         );
     })
     .await;
+}
+
+/// Refuses whatever it can until somebody logs in, which nobody can.
+struct Locked;
+struct Shut;
+
+fn ways() -> Vec<AuthMethod> {
+    ["key", "browser"]
+        .map(|id| {
+            AuthMethod::Agent(AgentAuth { method_id: id.into(), name: id.to_uppercase(), ..AgentAuth::default() })
+        })
+        .to_vec()
+}
+
+impl Agent for Locked {
+    type Session = Shut;
+
+    fn about(&self) -> About {
+        let mut about = About::new("locked", "1");
+        about.auth_methods = ways();
+        about
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened<Shut>> {
+        if opening.cwd == "/locked" { Err(Error::auth_required()) } else { Ok(Opened::new(Shut)) }
+    }
+
+    async fn login(&self, _: String, _: ClientHandle) -> Result<()> {
+        Err(Error::login_needed("The key is wrong.", &["key".to_owned()]))
+    }
+
+    async fn extension(&self, _: String, _: Raw, _: ClientHandle) -> Result<Raw> {
+        Err(Error::wire(-32000, "Not even this."))
+    }
+}
+
+impl Session for Shut {
+    async fn accept(&self, _: &str, prompt: &[ContentBlock]) -> Result<()> {
+        if prompt[0].as_text() == Some("refuse") { Err(Error::auth_required()) } else { Ok(()) }
+    }
+
+    async fn prompt(&self, _: Turn, _: Vec<ContentBlock>) -> Result<StopReason> {
+        Err(Error::auth_required())
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_is_needed_reaches_the_client_with_its_ways() {
+    let check = |error: Error, words: &str, ids: &[&str], what: &str| match error {
+        Error::AuthRequired { error, methods } => {
+            assert_eq!((error.code, &*error.message), (-32000, words), "{what}");
+            assert_eq!(methods.iter().map(AuthMethod::id).collect::<Vec<_>>(), ids, "{what}");
+        }
+        other => panic!("{what}: {other:?}"),
+    };
+    let (all, usual) = (["key", "browser"], "Authentication required");
+    in_every_dialect(|dialect| async move {
+        let agent = pair(dialect, Locked, Client::new("c", "1")).await;
+        check(agent.open("/locked").await.unwrap_err(), usual, &all, &format!("{dialect} open"));
+        check(agent.login("browser").await.unwrap_err(), "The key is wrong.", &["key"], &format!("{dialect} login"));
+        let called = agent.call::<Raw>("_x", &()).await;
+        check(called.unwrap_err(), "Not even this.", &all, &format!("{dialect} extension"));
+        let session = agent.open("/").await.unwrap();
+        for prompt in ["refuse", "fail"] {
+            let mut turn = session.prompt(prompt).await.unwrap();
+            while turn.next().await.is_some() {}
+            check(turn.stop().unwrap_err(), usual, &all, &format!("{dialect} {prompt}"));
+        }
+    })
+    .await;
+}
+
+/// Most agents of others only give the code: then the ways are those of the hello.
+#[tokio::test]
+async fn a_bare_code_means_the_ways_of_the_hello() {
+    let (mut wire, transport) = common::wire();
+    let connecting = tokio::spawn(tieline::client::connect(transport));
+    let (request, _) = wire.request("initialize").await;
+    let methods = serde_json::json!([{"id": "key", "name": "Key"}]);
+    wire.reply(&request, serde_json::json!({"protocolVersion": 1, "authMethods": methods})).await;
+    let agent = connecting.await.unwrap().unwrap();
+    let opening = tokio::spawn(async move { agent.open("/").await });
+    let (request, _) = wire.request("session/new").await;
+    let error = serde_json::json!({"code": -32000, "message": "no"});
+    wire.send(&serde_json::json!({"jsonrpc": "2.0", "id": request["id"], "error": error})).await;
+    let error = opening.await.unwrap().unwrap_err();
+    assert!(matches!(&error, Error::AuthRequired { methods, .. } if methods[0].id() == "key"), "{error:?}");
+    assert_eq!(error.code(), Some(-32000));
 }

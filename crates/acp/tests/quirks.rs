@@ -62,8 +62,9 @@ async fn rubbish_lines_odd_errors_and_ids() {
     while let Some(update) = turn.next().await {
         seen.push(update);
     }
-    assert_eq!(seen.len(), 3, "{seen:?}");
-    assert!(matches!(&seen[0], Update::Other(unknown) if &*unknown.tag == "from_the_future"), "V1-RPC-11");
+    // The user's own message is made by the client.
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    assert!(matches!(&seen[1], Update::Other(unknown) if &*unknown.tag == "from_the_future"), "V1-RPC-11");
     assert_eq!(turn.stop(), Ok(StopReason::EndTurn));
 }
 
@@ -93,6 +94,7 @@ async fn updates_after_the_turn_belong_to_the_session() {
     wire.send(&update("s", chunk("in"))).await;
     wire.reply(&prompt, json!({"stopReason": "end_turn"})).await;
     wire.send(&update("s", json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}))).await;
+    common::own_message(&mut turn).await;
     assert!(matches!(turn.next().await, Some(Update::Chunk(_))));
     assert!(turn.next().await.is_none(), "the answer never overtakes and never lags");
     assert!(matches!(session.next().await, Some(Update::Usage(_))));
@@ -160,6 +162,7 @@ async fn a_permission_request_for_a_call_nobody_announced_is_refused_by_kind() {
         "ids mean nothing, kinds do"
     );
     wire.reply(&prompt, json!({"stopReason": "end_turn"})).await;
+    common::own_message(&mut turn).await;
     let Some(Update::ToolCall(call)) = turn.next().await else { panic!("V1-PERM-07: the call is made known") };
     assert_eq!(call.tool_call_id, "c9");
 }
@@ -329,6 +332,7 @@ async fn a_load_that_fails_leaves_the_open_session_alone() {
     assert_eq!(loading.await.unwrap().unwrap_err().code(), Some(-32600));
     wire.send(&update("s", chunk("still here"))).await;
     wire.reply(&prompt, json!({"stopReason": "end_turn"})).await;
+    common::own_message(&mut turn).await;
     assert!(matches!(turn.next().await, Some(Update::Chunk(_))));
     assert!(turn.next().await.is_none());
     assert_eq!(turn.stop(), Ok(StopReason::EndTurn));

@@ -47,7 +47,7 @@ impl Agent for Full {
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
         if self.needs_login.load(Ordering::SeqCst) {
-            return Err(Error::AuthRequired);
+            return Err(Error::auth_required());
         }
         let what = format!("{} {:?} {}", opening.cwd, opening.additional_directories, opening.mcp_servers.len());
         self.opened.lock().unwrap().push(what);
@@ -55,13 +55,13 @@ impl Agent for Full {
         Ok(Opened::new(Conversation).options(options()).commands(vec![Command::new("go", "Goes.").with_input("where")]))
     }
 
-    async fn login(&self, method_id: String) -> Result<()> {
+    async fn login(&self, method_id: String, _: tieline::agent::ClientHandle) -> Result<()> {
         assert_eq!(method_id, "key");
         self.needs_login.store(false, Ordering::SeqCst);
         Ok(())
     }
 
-    async fn logout(&self) -> Result<()> {
+    async fn logout(&self, _: tieline::agent::ClientHandle) -> Result<()> {
         self.needs_login.store(true, Ordering::SeqCst);
         Ok(())
     }
@@ -69,13 +69,13 @@ impl Agent for Full {
 
 impl Session for Conversation {
     async fn accept(&self, _: &str, prompt: &[ContentBlock]) -> Result<()> {
-        if prompt[0].as_text() == Some("refuse") { Err(Error::AuthRequired) } else { Ok(()) }
+        if prompt[0].as_text() == Some("refuse") { Err(Error::auth_required()) } else { Ok(()) }
     }
 
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         match prompt[0].as_text().unwrap_or_default() {
             "wait" => turn.cancelled().await,
-            "login" => return Err(Error::AuthRequired),
+            "login" => return Err(Error::auth_required()),
             "log in with these words" => return Err(Error::wire(-32000, "The key has expired.")),
             "mode" => turn.session().set_option("mode", ConfigValue::Id("code".into())).await?,
             "notice" => turn.session().notice(Severity::Warning, "Careful").await?,

@@ -476,6 +476,7 @@ async fn v1_term_11_a_terminal_is_embedded_before_its_release() {
     let agent = pair(Dialect::V1, actor, Client::default().handler(One).offer(|can| can.terminal = true)).await;
     let session = agent.open("/tmp").await.unwrap();
     let mut turn = session.prompt("go").await.unwrap();
+    common::own_message(&mut turn).await;
     let Some(Update::ToolCall(call)) = turn.next().await else { panic!("the call comes first") };
     assert!(matches!(&call.content.set().unwrap()[0], ToolCallContent::Terminal(t) if t.terminal_id == "t1"));
     while turn.next().await.is_some() {}

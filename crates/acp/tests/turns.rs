@@ -787,3 +787,68 @@ async fn v2_prompt_12_a_prompt_that_is_not_accepted_was_never_there() {
     })
     .await;
 }
+
+/// The same transcript code serves every dialect: what the user said comes once, before anything that the agent does.
+#[tokio::test]
+async fn the_users_own_message_comes_first_and_once() {
+    in_every_dialect(|dialect| async move {
+        let agent = common::pair(
+            dialect,
+            from_fn("a", |turn, _| async move {
+                turn.say("Yes?").await?;
+                Ok(StopReason::EndTurn)
+            }),
+            tieline::client::Client::default(),
+        )
+        .await;
+        let session = agent.open("/tmp").await.unwrap();
+        let mut transcript = tieline::Transcript::new(dialect);
+        for _ in 0..2 {
+            let mut turn = session.prompt("Hello").await.unwrap();
+            let mut first = None;
+            while let Some(update) = turn.next().await {
+                if first.is_none() && !matches!(update, Update::State(_)) {
+                    first = Some(update.clone());
+                }
+                transcript.apply(&update);
+            }
+            let Some(Update::Message(own)) = first else { panic!("{dialect}: {first:?}") };
+            assert!(own.kind == MessageKind::User && !own.message_id.is_empty(), "{dialect}: {own:?}");
+            if let Some(id) = turn.message_id() {
+                assert_eq!(id, own.message_id, "{dialect}");
+            }
+        }
+        let said: Vec<String> = transcript
+            .items()
+            .iter()
+            .map(|item| match item {
+                tieline::schema::Item::Message(message) => format!("{:?} {}", message.kind, message.text()),
+                other => panic!("{dialect}: {other:?}"),
+            })
+            .collect();
+        assert_eq!(said, ["User Hello", "Agent Yes?", "User Hello", "Agent Yes?"], "{dialect}");
+    })
+    .await;
+}
+
+/// Some agents of version 1 say the prompt back, whole or in pieces; it is there already. Other words of the user are not touched.
+#[tokio::test]
+async fn an_echo_is_told_once() {
+    let (mut wire, transport) = common::wire();
+    let connecting = tokio::spawn(tieline::client::connect(transport));
+    let (request, _) = wire.request("initialize").await;
+    wire.reply(&request, json!({"protocolVersion": 1})).await;
+    let agent = connecting.await.unwrap().unwrap();
+    let session = common::open(&mut wire, &agent).await;
+    let mut turn = session.prompt("Say hello").await.unwrap();
+    let (prompt, _) = wire.request("session/prompt").await;
+    for text in ["Say hello\n", "Say ", "hello", "(the hook adds this)"] {
+        let update = json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": text}});
+        wire.notify("session/update", json!({"sessionId": "s", "update": update})).await;
+    }
+    wire.reply(&prompt, json!({"stopReason": "end_turn"})).await;
+    common::own_message(&mut turn).await;
+    let Some(Update::Chunk(chunk)) = turn.next().await else { panic!("what is no echo is told") };
+    assert_eq!(chunk.content.as_text(), Some("(the hook adds this)"));
+    assert!(turn.next().await.is_none());
+}

@@ -28,7 +28,7 @@ pub fn is_needed(error: &Error) -> bool {
 /// What the agent said, for people: that login is needed is known, and the methods in its data are shown by their names.
 pub fn words(error: &Error) -> String {
     match error {
-        Error::Wire(wire) if is_needed(error) => wire.message.clone(),
+        Error::AuthRequired { error, .. } => error.message.clone(),
         error => error.to_string(),
     }
 }

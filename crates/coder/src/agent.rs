@@ -12,7 +12,7 @@ use crate::report::{Log, store_failed};
 use crate::session::{Conversation, Past};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tieline::agent::{About, Agent, Opened, Opening, Resuming, SessionHandle};
+use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
 use tieline::{Error, MessageKind, Patch, Result, SessionId, Update};
 use tieline_host::config;
@@ -281,14 +281,14 @@ impl Agent for Coder {
         self.begin(resuming.into(), past).await
     }
 
-    async fn login(&self, method_id: String) -> Result<()> {
+    async fn login(&self, method_id: String, _: ClientHandle) -> Result<()> {
         let providers = self.settings.providers();
         let meant = providers.into_iter().find(|provider| provider.method_ids().contains(&method_id));
         let Some(provider) = meant else { return Err(Error::invalid_params("unknown methodId")) };
         provider.log_in().await.map_err(|error| Error::login_needed(error.to_string(), &provider.method_ids()))
     }
 
-    async fn logout(&self) -> Result<()> {
+    async fn logout(&self, _: ClientHandle) -> Result<()> {
         for provider in self.settings.providers() {
             provider.log_out().await.map_err(|why| Error::wire(-32603, why.to_string()))?;
         }

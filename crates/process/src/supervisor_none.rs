@@ -28,6 +28,7 @@ impl Link {
     }
 }
 
+#[allow(clippy::unused_async, reason = "where there are supervisors, it waits for one")]
 pub(crate) async fn guard(_: &Spec) -> io::Result<Option<Started>> {
     Ok(None)
 }

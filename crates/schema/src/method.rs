@@ -2,9 +2,9 @@
 
 use crate::{
     CancelToolCallRequest, CreateTerminalRequest, Decode, Dialect, Dialects, Done, ElicitRequest, ElicitationComplete,
-    Encode, InitializeRequest, ListRequest, LoginRequest, NewSessionRequest, OrNull, PermissionRequest, PromptRequest,
-    ReadTextFileRequest, Replay, ResumeRequest, SessionNotification, SessionRequest, SetModeRequest, SetOptionRequest,
-    TerminalRequest, WriteTextFileRequest, Writer,
+    Encode, InitializeRequest, ListRequest, LoginRequest, Meta, NewSessionRequest, OrNull, PermissionRequest,
+    PromptRequest, ReadTextFileRequest, Replay, ResumeRequest, SessionNotification, SessionRequest, SetModeRequest,
+    SetOptionRequest, TerminalRequest, WriteTextFileRequest, Writer,
 };
 use std::fmt::Write as _;
 use tieline_json::{Error, Raw, Reader};
@@ -122,6 +122,22 @@ macro_rules! methods {
                     match method {
                         $($( $name => Some(MethodKind::$kind), )+)*
                         _ => None,
+                    }
+                }
+
+                /// Extensions (`_meta`). A method of an implementation has its own in its params.
+                pub fn meta(&self) -> Option<&Meta> {
+                    match self {
+                        $( Self::$variant(params) => params.meta.as_ref(), )*
+                        Self::Extension { .. } => None,
+                    }
+                }
+
+                /// The same, to be changed.
+                pub fn meta_mut(&mut self) -> Option<&mut Option<Meta>> {
+                    match self {
+                        $( Self::$variant(params) => Some(&mut params.meta), )*
+                        Self::Extension { .. } => None,
                     }
                 }
 

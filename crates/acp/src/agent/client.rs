@@ -3,6 +3,7 @@
 use super::negotiated::Negotiated;
 use super::terminal::Terminal;
 use crate::error::{Error, Result};
+use crate::meta::Carried;
 use crate::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,12 +12,9 @@ use std::time::Duration;
 use tieline_rpc::{CallError, Cancel, Peer};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalRequest, CreateTerminalResponse, Decode, Dialect, ElicitMode,
-    ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Raw, ReadTextFileRequest,
+    ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Meta, Raw, ReadTextFileRequest,
     ReadTextFileResponse, SessionId, WriteTextFileRequest, WriteTextFileResponse, is_absolute,
 };
-
-/// How long a client may take for a file or to start a terminal.
-pub(crate) const QUICK_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A handle on the client.
 #[derive(Clone)]
@@ -26,6 +24,7 @@ pub struct ClientHandle {
     session: Option<SessionId>,
     /// The turn that it belongs to: a client that cancels it knows what that means for its questions.
     turn: Option<Cancel>,
+    carried: Carried,
 }
 
 impl std::fmt::Debug for ClientHandle {
@@ -36,7 +35,27 @@ impl std::fmt::Debug for ClientHandle {
 
 impl ClientHandle {
     pub(crate) fn new(peer: Peer, negotiated: Arc<Negotiated>, session: Option<SessionId>) -> Self {
-        Self { peer, negotiated, session, turn: None }
+        Self { peer, negotiated, session, turn: None, carried: Carried::default() }
+    }
+
+    pub(super) fn carrying(self, carried: Carried) -> Self {
+        Self { carried, ..self }
+    }
+
+    /// The same client; what is asked or told through this handle carries this `_meta`, also by its terminals.
+    #[must_use]
+    pub fn with_meta(&self, meta: Meta) -> Self {
+        self.clone().carrying(Carried::new(meta))
+    }
+
+    /// The `_meta` of the last answer to what was asked through this handle; only of one that [`Self::with_meta`] gave.
+    pub fn answer_meta(&self) -> Option<Meta> {
+        self.carried.answered()
+    }
+
+    /// How long the client may take for a file or a terminal: [`super::Server::deadline`].
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        Some(self.negotiated.deadline)
     }
 
     /// The same during a turn. What the turn asked is not withdrawn one by one once the client has cancelled it; only
@@ -74,8 +93,7 @@ impl ClientHandle {
             return Err(Error::Invalid("lines count from 1".into()));
         }
         let request = ReadTextFileRequest { session_id: self.session()?, path: path.into(), line, limit, meta: None };
-        let answer: ReadTextFileResponse =
-            self.ask(ClientCall::ReadTextFile(request), Some(QUICK_CALL_TIMEOUT)).await?;
+        let answer: ReadTextFileResponse = self.ask(ClientCall::ReadTextFile(request), self.deadline()).await?;
         Ok(answer.content)
     }
 
@@ -85,7 +103,7 @@ impl ClientHandle {
         absolute(path)?;
         let content = content.into();
         let request = WriteTextFileRequest { session_id: self.session()?, path: path.into(), content, meta: None };
-        self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), Some(QUICK_CALL_TIMEOUT)).await.map(drop)
+        self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), self.deadline()).await.map(drop)
     }
 
     /// Starts a command in a terminal of the client. The session is filled in.
@@ -100,7 +118,7 @@ impl ClientHandle {
         // In a task of its own: if nobody waits for it any more, the terminal is released as soon as it is there.
         let task = tokio::spawn(async move {
             let call = ClientCall::CreateTerminal(request);
-            let answer: CreateTerminalResponse = client.ask(call, Some(QUICK_CALL_TIMEOUT)).await?;
+            let answer: CreateTerminalResponse = client.ask(call, client.deadline()).await?;
             Ok(Terminal::new(client, session_id, answer.terminal_id))
         });
         task.await.unwrap_or_else(|panic| Err(Error::internal(panic)))
@@ -121,10 +139,11 @@ impl ClientHandle {
 
     /// Tells the client that a page it opened has done its work.
     pub async fn elicitation_complete(&self, elicitation_id: impl Into<String>) -> Result<()> {
-        let call = ClientCall::ElicitationComplete(ElicitationComplete {
+        let mut call = ClientCall::ElicitationComplete(ElicitationComplete {
             elicitation_id: elicitation_id.into(),
             ..ElicitationComplete::default()
         });
+        self.carried.fill(call.meta_mut());
         let Some(method) = call.wire_name(self.dialect()) else { return Ok(()) };
         Ok(self.peer.notify(method, wire::write(&call, self.dialect())).await?)
     }
@@ -132,7 +151,8 @@ impl ClientHandle {
     /// Calls an extension method of the client; its name starts with `_`.
     pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
         let params = extension(method, params)?;
-        let pending = self.peer.call(method, wire::write(&params, self.dialect()), wire::keep).await;
+        let read = self.carried.reading(wire::keep);
+        let pending = self.peer.call(method, wire::write(&params, self.dialect()), read).await;
         let raw: Raw = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO))?;
         raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
     }
@@ -144,13 +164,19 @@ impl ClientHandle {
     }
 
     /// Sends a request of the protocol. A caller that stops waiting withdraws it.
-    pub(crate) async fn ask<T: Decode + Send + 'static>(&self, call: ClientCall, limit: Option<Duration>) -> Result<T> {
+    pub(crate) async fn ask<T: Decode + Send + 'static>(
+        &self,
+        mut call: ClientCall,
+        limit: Option<Duration>,
+    ) -> Result<T> {
         let dialect = self.dialect();
+        self.carried.fill(call.meta_mut());
         let Some(method) = call.wire_name(dialect) else {
             return Err(Error::Unsupported(format!("this in version {dialect} of the protocol")));
         };
         let work = async {
-            let pending = self.peer.call(method, wire::write(&call, dialect), |json| T::decode(json)).await;
+            let read = self.carried.reading(|json| T::decode(json));
+            let pending = self.peer.call(method, wire::write(&call, dialect), read).await;
             match &self.turn {
                 Some(turn) => pending.unless(turn.clone()).await,
                 None => pending.await,

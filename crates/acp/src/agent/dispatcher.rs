@@ -5,22 +5,23 @@ use super::client::ClientHandle;
 use super::erased::{AnyAgent, Work};
 use super::live_session::{LiveSession, Place, Prompt};
 use super::negotiated::Negotiated;
+use super::server::Settings;
 use super::session_writer::{Stoppable, reply};
 use super::setup::Loading;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
+use crate::meta;
 use crate::options::{fitted, set_value};
 use crate::wire;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{IdRule, Peer, Responder, Service};
 use tieline_schema::{
     AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData, HelloKeys,
-    InitializeRequest, InitializeResponse, ModeUpdate, Protocol, Refusal, Replay, SessionId, SessionInfo,
+    InitializeRequest, InitializeResponse, ListResponse, ModeUpdate, Refusal, Replay, SessionId, SessionInfo,
     SetOptionRequest, SetOptionResponse, Transcript, choose, mode_option,
 };
 use tracing::Instrument;
@@ -31,8 +32,7 @@ pub(crate) struct Inner {
     pub(super) agent: Box<dyn AnyAgent>,
     pub(super) about: About,
     pub(super) peer: Peer,
-    protocol: Protocol,
-    pub(super) grace: Duration,
+    pub(super) settings: Settings,
     exact_ids: AtomicBool,
     mailbox: Arc<Mailbox>,
     state: Mutex<Known>,
@@ -56,12 +56,12 @@ pub(super) struct Remembered {
 }
 
 impl Dispatcher {
-    pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, protocol: Protocol, grace: Duration) -> Self {
-        let about = agent.about();
+    pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
+        let (about, settings) = (agent.about(), settings.clone());
         let (sessions, closed) = (HashMap::new(), HashMap::new());
         let state = Known { negotiated: None, settled: false, sessions, loading: Vec::new(), closed };
-        let (exact_ids, mailbox) = (AtomicBool::new(false), Arc::default());
-        Self(Arc::new(Inner { agent, about, peer, protocol, grace, exact_ids, mailbox, state: Mutex::new(state) }))
+        let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline));
+        Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, state: Mutex::new(state) }))
     }
 
     /// Waits until no turn runs.
@@ -74,7 +74,7 @@ impl Dispatcher {
     /// Cancels every turn.
     pub(crate) fn cancel_all(&self) {
         for live in self.0.live_sessions() {
-            live.cancel();
+            live.cancel(None);
         }
     }
 
@@ -95,10 +95,19 @@ impl Service for Dispatcher {
 
     fn request(&self, call: AgentCall, responder: Responder) {
         let result = match call {
-            AgentCall::Initialize(negotiated) => match self.0.initialize(negotiated) {
-                Ok((answer, dialect)) => return reply(responder, &answer, dialect),
-                Err(error) => Err(error),
-            },
+            AgentCall::Initialize(mut request) => {
+                let received = request.meta.take();
+                match self.0.initialize(request) {
+                    Ok((answer, negotiated)) => {
+                        reply(responder, &answer, negotiated.dialect);
+                        let (dispatcher, client) = (Arc::clone(&self.0), self.0.client(negotiated));
+                        let hook = async move { dispatcher.agent.initialized(client).await };
+                        tokio::spawn(meta::scope(received, hook));
+                        return;
+                    }
+                    Err(error) => Err(error),
+                }
+            }
             call => self.0.settle().and_then(|negotiated| {
                 self.0.gate(&call, &negotiated)?;
                 Ok((call, negotiated))
@@ -111,14 +120,16 @@ impl Service for Dispatcher {
                 Err(error) => responder.fail_now(&error.to_wire()),
                 Ok(()) => match self.0.live(&request.session_id) {
                     Err(error) => responder.fail_now(&error.to_wire()),
-                    Ok(live) => live.accept(Prompt::new(request.prompt, responder)),
+                    Ok(live) => live.accept(Prompt::new(request, responder)),
                 },
             },
             Ok((AgentCall::Resume(request), negotiated)) => {
                 // A close that comes right behind it finds it.
                 let loading = self.0.begin_loading(&request.session_id, responder.cancel());
                 let span = tracing::debug_span!("call", method = "resume");
-                tokio::spawn(Arc::clone(&self.0).resume(request, negotiated, responder, loading).instrument(span));
+                let received = request.meta.clone();
+                let resume = Arc::clone(&self.0).resume(request, negotiated, responder, loading);
+                tokio::spawn(meta::scope(received, resume).instrument(span));
             }
             Ok((call, negotiated)) => {
                 let span = tracing::debug_span!("call", method = call.wire_name(negotiated.dialect));
@@ -129,18 +140,16 @@ impl Service for Dispatcher {
 
     fn notification(&self, call: AgentCall, bytes: usize) {
         // Nothing counts before the negotiated.
-        if self.0.settle().is_err() {
-            return;
-        }
+        let Ok(negotiated) = self.0.settle() else { return };
         match call {
             AgentCall::Cancel(request) => {
                 if let Ok(live) = self.0.live(&request.session_id) {
-                    live.cancel();
+                    live.cancel(request.meta);
                 }
             }
             AgentCall::Extension { method, params } => {
-                let dispatcher = Arc::clone(&self.0);
-                let heard = async move { dispatcher.agent.extension_notification(method.into(), params).await };
+                let (dispatcher, client) = (Arc::clone(&self.0), self.0.client(negotiated));
+                let heard = async move { dispatcher.agent.extension_notification(method.into(), params, client).await };
                 self.0.mailbox.put(bytes, heard);
             }
             _ => tracing::debug!("a request without an id"),
@@ -188,7 +197,7 @@ impl Inner {
     }
 
     /// The dialect is chosen here, once.
-    fn initialize(&self, request: InitializeRequest) -> Result<(InitializeResponse, Dialect)> {
+    fn initialize(&self, request: InitializeRequest) -> Result<(InitializeResponse, Arc<Negotiated>)> {
         let mut state = self.state();
         if let Some(before) = &state.negotiated {
             // Current v2 allows another try before anything else was asked.
@@ -197,7 +206,7 @@ impl Inner {
                 return Err(Error::invalid_request("already_initialized"));
             }
         }
-        let chosen = choose(&request, self.protocol).map_err(|refusal| refused(&refusal))?;
+        let chosen = choose(&request, self.settings.protocol).map_err(|refusal| refused(&refusal))?;
         let dialect = chosen.dialect;
         let mut capabilities = request.capabilities;
         if dialect == Dialect::V2 {
@@ -213,12 +222,20 @@ impl Inner {
             info: Some(self.about.info.clone()),
             capabilities: self.about.capabilities.clone(),
             auth_methods: auth_methods.clone(),
+            meta: self.about.meta.clone(),
             keys: HelloKeys { old_capabilities: chosen.legacy_keys, ..HelloKeys::default() },
             ..InitializeResponse::default()
         };
         self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
-        state.negotiated = Some(Arc::new(Negotiated { dialect, capabilities, info: request.info, auth_methods }));
-        Ok((answer, dialect))
+        let deadline = self.settings.deadline;
+        let negotiated = Arc::new(Negotiated { dialect, capabilities, info: request.info, auth_methods, deadline });
+        state.negotiated = Some(Arc::clone(&negotiated));
+        Ok((answer, negotiated))
+    }
+
+    /// The client, outside any session.
+    fn client(&self, negotiated: Arc<Negotiated>) -> ClientHandle {
+        ClientHandle::new(self.peer.clone(), negotiated, None)
     }
 
     fn settle(&self) -> Result<Arc<Negotiated>> {
@@ -274,17 +291,22 @@ impl Inner {
     /// should not have the size of the largest of them.
     fn work(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) -> Work<'static, ()> {
         match call {
-            AgentCall::NewSession(request) => Box::pin(self.open(request, negotiated, responder)),
-            call => Box::pin(self.answer(call, negotiated, responder)),
+            AgentCall::NewSession(request) => {
+                Box::pin(meta::scope(request.meta.clone(), self.open(request, negotiated, responder)))
+            }
+            call => Box::pin(meta::scope(call.meta().cloned(), self.answer(call, negotiated, responder))),
         }
     }
 
     async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
         let dialect = negotiated.dialect;
-        let done = Done::default();
+        let client = || self.client(Arc::clone(&negotiated));
         let result = match call {
             AgentCall::List(request) => match self.list(request).await {
-                Ok(list) => return reply(responder, &list, dialect),
+                Ok(list) => {
+                    let meta = list.meta.or_else(meta::taken);
+                    return reply(responder, &ListResponse { meta, ..list }, dialect);
+                }
                 Err(error) => Err(error),
             },
             AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await,
@@ -293,14 +315,13 @@ impl Inner {
                 Err(error) => Err(error),
             },
             AgentCall::Extension { method, params } => {
-                let client = ClientHandle::new(self.peer.clone(), Arc::clone(&negotiated), None);
-                match self.agent.extension(method.into(), params, client).await {
+                match self.agent.extension(method.into(), params, client()).await {
                     Ok(raw) => return responder.reply(wire::write(&raw, dialect)).await,
                     Err(error) => Err(error),
                 }
             }
-            AgentCall::Login(request) => self.login(request.method_id).await,
-            AgentCall::Logout(_) => self.agent.logout().await,
+            AgentCall::Login(request) => self.login(request.method_id, client()).await,
+            AgentCall::Logout(_) => self.agent.logout(client()).await,
             AgentCall::Close(request) => self.close(&request.session_id, dialect).await,
             AgentCall::Delete(request) => self.delete(request.session_id).await,
             AgentCall::CancelToolCall(request) => {
@@ -310,20 +331,20 @@ impl Inner {
                 self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))
             }
             // Handled on the reader; `session/cancel` with an id is answered like what it does.
-            AgentCall::Cancel(request) => self.live(&request.session_id).map(|live| live.cancel()),
+            AgentCall::Cancel(request) => self.live(&request.session_id).map(|live| live.cancel(request.meta)),
             AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => Ok(()),
         };
         match result {
-            Ok(()) => responder.reply(wire::write(&done, dialect)).await,
+            Ok(()) => responder.reply(wire::write(&Done { meta: meta::taken() }, dialect)).await,
             Err(error) => responder.fail(&negotiated.to_wire(&error)).await,
         }
     }
 
-    async fn login(&self, method_id: String) -> Result<()> {
+    async fn login(&self, method_id: String, client: ClientHandle) -> Result<()> {
         let known = self.about.auth_methods.iter().find(|method| method.id() == method_id);
         match known {
             Some(AuthMethod::Terminal(_)) => Err(Error::invalid_params("this method is run in a terminal")),
-            Some(_) => self.agent.login(method_id).await,
+            Some(_) => self.agent.login(method_id, client).await,
             None => Err(Error::invalid_params("unknown methodId")),
         }
     }
@@ -351,9 +372,9 @@ impl Inner {
         let (after, _) = self.change(&live, before, request.config_id, request.value).await?;
         let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
         if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (live.writer.dialect(), mode_after) {
-            live.writer.send(None, ModeUpdate { mode_id, meta: None }.into()).await?;
+            live.writer.send(None, ModeUpdate { mode_id, meta: None }.into(), None).await?;
         }
-        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: None })
+        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: meta::taken() })
     }
 
     /// Changes one option: checked here, done by the session. Gives all options and whether any of them changed.

@@ -16,10 +16,11 @@ pub(super) trait AnyAgent: Send + Sync + 'static {
     fn resume(&self, resuming: Resuming) -> Work<'_, Result<Opened<dyn AnySession>>>;
     fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>>;
     fn delete(&self, id: SessionId) -> Work<'_, Result<()>>;
-    fn login(&self, method_id: String) -> Work<'_, Result<()>>;
-    fn logout(&self) -> Work<'_, Result<()>>;
+    fn initialized(&self, client: ClientHandle) -> Work<'_, ()>;
+    fn login(&self, method_id: String, client: ClientHandle) -> Work<'_, Result<()>>;
+    fn logout(&self, client: ClientHandle) -> Work<'_, Result<()>>;
     fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>>;
-    fn extension_notification(&self, method: String, params: Raw) -> Work<'_, ()>;
+    fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()>;
     fn new_id(&self) -> SessionId;
 }
 
@@ -59,20 +60,24 @@ impl<A: Agent> AnyAgent for A {
         Box::pin(Agent::delete(self, id))
     }
 
-    fn login(&self, method_id: String) -> Work<'_, Result<()>> {
-        Box::pin(Agent::login(self, method_id))
+    fn initialized(&self, client: ClientHandle) -> Work<'_, ()> {
+        Box::pin(Agent::initialized(self, client))
     }
 
-    fn logout(&self) -> Work<'_, Result<()>> {
-        Box::pin(Agent::logout(self))
+    fn login(&self, method_id: String, client: ClientHandle) -> Work<'_, Result<()>> {
+        Box::pin(Agent::login(self, method_id, client))
+    }
+
+    fn logout(&self, client: ClientHandle) -> Work<'_, Result<()>> {
+        Box::pin(Agent::logout(self, client))
     }
 
     fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>> {
         Box::pin(Agent::extension(self, method, params, client))
     }
 
-    fn extension_notification(&self, method: String, params: Raw) -> Work<'_, ()> {
-        Box::pin(Agent::extension_notification(self, method, params))
+    fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()> {
+        Box::pin(Agent::extension_notification(self, method, params, client))
     }
 
     fn new_id(&self) -> SessionId {

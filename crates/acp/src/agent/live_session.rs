@@ -1,9 +1,11 @@
 //! One open session in the engine: its turns, one at a time, and how they begin, are cancelled and end.
 
 use super::erased::{AnySession, Work};
+use super::server::Settings;
 use super::session_writer::{SessionWriter, reply};
 use super::turn::Turn;
 use crate::error::{Error, Result};
+use crate::meta;
 use crate::wire::new_id;
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,13 +15,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tieline_rpc::sync::{Lock, when};
 use tieline_rpc::{Cancel, Responder};
-use tieline_schema::{ContentBlock, Dialect, Failure, PromptResponse, State, StopReason};
+use tieline_schema::{ContentBlock, Dialect, Failure, Meta, PromptRequest, PromptResponse, State, StopReason};
 use tokio::sync::Notify;
 use tracing::Instrument;
-use tracing::instrument::Instrumented;
-
-/// So many prompts may wait for their turn (current v2).
-const MAX_WAITING_PROMPTS: usize = 64;
 
 pub(crate) struct LiveSession {
     pub(crate) writer: Arc<SessionWriter>,
@@ -31,6 +29,8 @@ pub(crate) struct LiveSession {
     pub(crate) changing: tokio::sync::Mutex<()>,
     /// A handler that ignores a cancel is dropped after this time.
     grace: Duration,
+    /// So many prompts may wait for their turn (current v2).
+    max_waiting: usize,
 }
 
 /// Where a session works.
@@ -47,6 +47,8 @@ struct Turns {
     /// Tasks that work on prompts; the last words of one may still be on their way when the next one starts.
     workers: usize,
     queue: VecDeque<Prompt>,
+    /// The `_meta` of the cancel of the turn that runs.
+    cancel_meta: Option<Meta>,
     closing: bool,
 }
 
@@ -55,12 +57,13 @@ pub(crate) struct Prompt {
     /// `None` if nobody asked: the agent itself wants to work.
     responder: Option<Responder>,
     cancel: Cancel,
+    meta: Option<Meta>,
 }
 
 impl Prompt {
-    pub(crate) fn new(content: Vec<ContentBlock>, responder: Responder) -> Self {
+    pub(crate) fn new(request: PromptRequest, responder: Responder) -> Self {
         let cancel = responder.cancel().clone();
-        Self { content, responder: Some(responder), cancel }
+        Self { content: request.prompt, responder: Some(responder), cancel, meta: request.meta }
     }
 
     fn refuse(self, error: &Error) {
@@ -75,10 +78,11 @@ impl LiveSession {
         writer: Arc<SessionWriter>,
         session: Arc<dyn AnySession>,
         place: Place,
-        grace: Duration,
+        settings: &Settings,
     ) -> Arc<Self> {
+        let (place, grace, max_waiting) = (Mutex::new(place), settings.cancel_grace, settings.waiting_prompts);
         let (turns, idle, changing) = (Mutex::default(), Notify::new(), tokio::sync::Mutex::new(()));
-        let live = Arc::new(Self { writer, session, place: Mutex::new(place), turns, idle, changing, grace });
+        let live = Arc::new(Self { writer, session, place, turns, idle, changing, grace, max_waiting });
         let _ = live.writer.live.set(Arc::downgrade(&live));
         live
     }
@@ -103,7 +107,7 @@ impl LiveSession {
             drop(turns);
             let live = Arc::clone(self);
             tokio::spawn(async move { live.work(prompt).await });
-        } else if self.writer.dialect() == Dialect::V2 && turns.queue.len() < MAX_WAITING_PROMPTS {
+        } else if self.writer.dialect() == Dialect::V2 && turns.queue.len() < self.max_waiting {
             turns.queue.push_back(prompt);
         } else {
             prompt.refuse(&Error::invalid_request("turn_in_progress"));
@@ -116,22 +120,27 @@ impl LiveSession {
             return Err(Error::Unsupported("work that nobody asked for".into()));
         }
         let waiting = self.turns().queue.len();
-        if waiting >= MAX_WAITING_PROMPTS {
+        if waiting >= self.max_waiting {
             return Err(Error::Invalid("too much work waits already".into()));
         }
-        self.accept(Prompt { content, responder: None, cancel: Cancel::default() });
+        self.accept(Prompt { content, responder: None, cancel: Cancel::default(), meta: None });
         Ok(())
     }
 
     /// Cancels the running turn and every prompt that waits. Nothing happens if there is none.
-    pub(crate) fn cancel(&self) {
+    pub(crate) fn cancel(&self, meta: Option<Meta>) {
         let mut turns = self.turns();
-        if let Some(current) = &turns.current {
+        if let Some(current) = turns.current.clone() {
+            turns.cancel_meta = meta;
             current.cancel();
         }
         for prompt in std::mem::take(&mut turns.queue) {
             prompt.refuse(&Error::Cancelled);
         }
+    }
+
+    pub(crate) fn cancel_meta(&self) -> Option<Meta> {
+        self.turns().cancel_meta.clone()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -141,7 +150,7 @@ impl LiveSession {
     /// Takes no more prompts, cancels what runs, and waits until it has ended.
     pub(crate) async fn close(&self) {
         self.turns().closing = true;
-        self.cancel();
+        self.cancel(None);
         self.idle().await;
         self.session.close().await;
     }
@@ -173,20 +182,24 @@ impl LiveSession {
             gone.refuse(&Error::Cancelled);
             next = turns.queue.pop_front();
         }
+        turns.cancel_meta = None;
         turns.current = next.as_ref().map(|prompt| prompt.cancel.clone());
         next
     }
 
     async fn turn(&self, number: u64, prompt: Prompt) -> Option<Prompt> {
-        let Prompt { content, mut responder, cancel } = prompt;
+        let Prompt { content, mut responder, cancel, meta } = prompt;
         let writer = &self.writer;
         let own = responder.is_none();
         let message_id = new_id("user");
         let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), message_id.clone(), own);
         let span = tracing::info_span!("turn", session = %writer.id, number);
+        let mut answer_meta = None;
         if let Some(asked) = responder.take() {
             let taken_in = self.session.accept(&message_id, &content);
-            if let Err(error) = self.supervise(&cancel, span.clone(), taken_in).await {
+            let result;
+            (result, answer_meta) = self.supervise(&cancel, span.clone(), meta.clone(), taken_in).await;
+            if let Err(error) = result {
                 let next = self.advance();
                 let dialect = writer.dialect();
                 if cancel.is_cancelled() && dialect != Dialect::V2 {
@@ -200,8 +213,8 @@ impl LiveSession {
         }
         writer.peer.room().await;
         // Current v2 is answered now, the others when the turn ends.
-        let accepted = PromptResponse::accepted(&*message_id);
         let at_once = if writer.dialect() == Dialect::V2 { responder.take() } else { None };
+        let accepted = PromptResponse { meta: answer_meta.clone(), ..PromptResponse::accepted(&*message_id) };
         writer.begin(
             number,
             || {
@@ -212,7 +225,7 @@ impl LiveSession {
             (!own).then_some((&*message_id, &*content)),
         );
         let work = self.session.prompt(turn, content);
-        let result = self.supervise(&cancel, span, work).await;
+        let (result, end_meta) = self.supervise(&cancel, span, meta, work).await;
         writer.peer.room().await;
         let cancelled = cancel.is_cancelled();
         let result = if cancelled { Ok(StopReason::Cancelled) } else { result };
@@ -225,30 +238,40 @@ impl LiveSession {
             }
         };
         let dialect = writer.dialect();
+        let meta = end_meta.clone().or(answer_meta);
         let answer = responder.map(|responder| {
             move || match result {
-                Ok(reason) => reply(responder, &PromptResponse::ended(reason), dialect),
+                Ok(reason) => reply(responder, &PromptResponse { meta, ..PromptResponse::ended(reason) }, dialect),
                 Err(error) => responder.fail_now(&writer.negotiated.to_wire(&error)),
             }
         });
         let mut next = None;
-        writer.end(cancelled, idle, || next = self.advance(), answer);
+        writer.end(cancelled, (idle, end_meta), || next = self.advance(), answer);
         next
     }
 
-    /// Runs a handler so that its panic is one failed turn, and drops it if it ignores a cancel.
-    async fn supervise<T>(&self, cancel: &Cancel, span: tracing::Span, work: Work<'_, Result<T>>) -> Result<T> {
-        let mut work = Caught(work.instrument(span));
+    /// Runs a handler so that its panic is one failed turn, and drops it if it ignores a cancel. Gives also the `_meta` that the
+    /// handler set.
+    async fn supervise<T>(
+        &self,
+        cancel: &Cancel,
+        span: tracing::Span,
+        received: Option<Meta>,
+        work: Work<'_, Result<T>>,
+    ) -> (Result<T>, Option<Meta>) {
+        let work = async { (work.instrument(span).await, meta::taken()) };
+        let work = std::pin::pin!(meta::scope(received, work));
+        let mut work = Caught(work);
         let done = tokio::select! {
             done = &mut work => Some(done),
             () = cancel.cancelled() => tokio::time::timeout(self.grace, &mut work).await.ok(),
         };
         match done {
             Some(Ok(result)) => result,
-            Some(Err(Panicked)) => Err(Error::internal("the handler of a prompt panicked")),
+            Some(Err(Panicked)) => (Err(Error::internal("the handler of a prompt panicked")), None),
             None => {
                 tracing::warn!(session = %self.writer.id, "the handler ignored a cancel and was dropped");
-                Err(Error::Cancelled)
+                (Err(Error::Cancelled), None)
             }
         }
     }
@@ -258,14 +281,14 @@ impl LiveSession {
 struct Panicked;
 
 /// Turns a panic of a future into an error. Cheaper than a task of its own, and it ends when it is dropped.
-struct Caught<'a, T>(Instrumented<Work<'a, T>>);
+struct Caught<'a, F>(Pin<&'a mut F>);
 
-impl<T> Future for Caught<'_, T> {
-    type Output = std::result::Result<T, Panicked>;
+impl<F: Future> Future for Caught<'_, F> {
+    type Output = std::result::Result<F::Output, Panicked>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // What panicked is dropped and never looked at again.
-        let inner = Pin::new(&mut self.0);
+        let inner = self.0.as_mut();
         match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| inner.poll(context))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
@@ -278,11 +301,11 @@ impl<T> Future for Caught<'_, T> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use crate::agent::dispatcher::Dispatcher;
+    use crate::agent::server::Settings;
     use crate::{StopReason, Transport, agent};
     use std::sync::{Arc, OnceLock};
     use std::time::Duration;
     use tieline_rpc::{Connection, Direction, Limits};
-    use tieline_schema::Protocol;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
     /// A client may send its next prompt the moment it hears that the last turn is over, so the live is free by then.
@@ -304,8 +327,8 @@ mod tests {
             });
             let agent = agent::from_fn("quick", |_, _| async { Ok(StopReason::EndTurn) });
             let (peer, connection) = Connection::open(transport, Limits::default());
-            let made = dispatcher
-                .get_or_init(|| Arc::new(Dispatcher::new(Box::new(agent), peer, Protocol::Auto, Duration::ZERO)));
+            let made =
+                dispatcher.get_or_init(|| Arc::new(Dispatcher::new(Box::new(agent), peer, &Settings::default())));
             tokio::spawn(connection.run(Arc::clone(made)));
             let (from, mut to) = tokio::io::split(far);
             let mut lines = BufReader::new(from).lines();

@@ -70,14 +70,22 @@ pub trait Agent: Send + Sync + 'static {
         async { Ok(()) }
     }
 
+    /// The client has said hello and was answered: who it is and what it offers is known from now on. Requests don't wait for
+    /// this. A client of current v2 may say hello again before it asks for anything; then this is called again.
+    fn initialized(&self, client: ClientHandle) -> impl Future<Output = ()> + Send {
+        let _ = client;
+        async {}
+    }
+
     /// Logs in with one of the methods in [`About::auth_methods`].
-    fn login(&self, method_id: String) -> impl Future<Output = Result<()>> + Send {
-        let _ = method_id;
+    fn login(&self, method_id: String, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
+        let _ = (method_id, client);
         async { Ok(()) }
     }
 
     /// Logs out.
-    fn logout(&self) -> impl Future<Output = Result<()>> + Send {
+    fn logout(&self, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
+        let _ = client;
         async { Ok(()) }
     }
 
@@ -88,14 +96,73 @@ pub trait Agent: Send + Sync + 'static {
     }
 
     /// Hears a notification whose name starts with `_`.
-    fn extension_notification(&self, method: String, params: Raw) -> impl Future<Output = ()> + Send {
-        let _ = (method, params);
+    fn extension_notification(
+        &self,
+        method: String,
+        params: Raw,
+        client: ClientHandle,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = (method, params, client);
         async {}
     }
 
     /// The id of the next new session.
     fn new_id(&self) -> SessionId {
         crate::wire::new_id("sess").into()
+    }
+}
+
+/// One agent for several connections: serve clones of the `Arc`.
+impl<T: Agent> Agent for Arc<T> {
+    type Session = T::Session;
+
+    fn about(&self) -> About {
+        T::about(self)
+    }
+
+    fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened<Self::Session>>> + Send {
+        T::open(self, opening)
+    }
+
+    fn resume(&self, resuming: Resuming) -> impl Future<Output = Result<Opened<Self::Session>>> + Send {
+        T::resume(self, resuming)
+    }
+
+    fn list(&self, request: ListRequest) -> impl Future<Output = Result<Option<ListResponse>>> + Send {
+        T::list(self, request)
+    }
+
+    fn delete(&self, id: SessionId) -> impl Future<Output = Result<()>> + Send {
+        T::delete(self, id)
+    }
+
+    fn initialized(&self, client: ClientHandle) -> impl Future<Output = ()> + Send {
+        T::initialized(self, client)
+    }
+
+    fn login(&self, method_id: String, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
+        T::login(self, method_id, client)
+    }
+
+    fn logout(&self, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
+        T::logout(self, client)
+    }
+
+    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> impl Future<Output = Result<Raw>> + Send {
+        T::extension(self, method, params, client)
+    }
+
+    fn extension_notification(
+        &self,
+        method: String,
+        params: Raw,
+        client: ClientHandle,
+    ) -> impl Future<Output = ()> + Send {
+        T::extension_notification(self, method, params, client)
+    }
+
+    fn new_id(&self) -> SessionId {
+        T::new_id(self)
     }
 }
 
@@ -136,8 +203,10 @@ pub struct About {
     pub info: Implementation,
     /// What it offers. [`About::new`] starts with sessions and nothing else.
     pub capabilities: AgentCapabilities,
-    /// The ways to log in. A non-empty list does not mean that login is needed: answer [`Error::AuthRequired`] for that.
+    /// The ways to log in. A non-empty list does not mean that login is needed: answer [`Error::auth_required`] for that.
     pub auth_methods: Vec<AuthMethod>,
+    /// Extensions (`_meta`) of the answer to the hello.
+    pub meta: Option<Meta>,
     /// The engine keeps what was said in memory, and with it lists, loads, resumes, closes and deletes sessions by itself.
     pub remember: bool,
 }

@@ -1,6 +1,7 @@
 //! What was agreed with the client at `initialize`, and what follows from it for everything it is told.
 
 use crate::error::Error;
+use std::time::Duration;
 use tieline_schema::{
     AuthMethod, ClientCapabilities, Dialect, ErrorCode, ErrorData, Gates, Implementation, Projector, SHORT_LINE,
 };
@@ -13,6 +14,8 @@ pub(crate) struct Negotiated {
     pub(crate) info: Option<Implementation>,
     /// The ways to log in that the client was told.
     pub(crate) auth_methods: Vec<AuthMethod>,
+    /// How long the client may take for what needs nobody to think.
+    pub(crate) deadline: Duration,
 }
 
 /// Clients of version 1 that are known to read lines of any length.
@@ -36,7 +39,7 @@ impl Negotiated {
             let named = |method: &&AuthMethod| ids.iter().any(|id| id == method.id());
             let methods: Vec<AuthMethod> = self.auth_methods.iter().filter(named).cloned().collect();
             wire.data = ErrorData::AuthRequired(&methods).to_raw(self.dialect);
-        } else if *error == Error::AuthRequired || wire.data.is_none() {
+        } else if *error == Error::auth_required() || wire.data.is_none() {
             wire.data = ErrorData::AuthRequired(&self.auth_methods).to_raw(self.dialect);
         }
         wire

@@ -5,8 +5,9 @@ use super::turn::Turn;
 use crate::error::{Error, Result};
 use crate::wire::new_id;
 use tieline_schema::{
-    ClientCall, CommandSubject, Dialect, PermissionOption, PermissionOptionKind, PermissionOutcome, PermissionRequest,
-    PermissionResponse, PermissionSubject, ToolCallStatus, ToolCallSubject, ToolCallUpdate, fit_call,
+    ClientCall, CommandSubject, Dialect, Meta, PermissionOption, PermissionOptionKind, PermissionOutcome,
+    PermissionRequest, PermissionResponse, PermissionSubject, ToolCallStatus, ToolCallSubject, ToolCallUpdate,
+    fit_call,
 };
 
 /// So many bytes of a question are left for what is not the call.
@@ -20,25 +21,27 @@ pub struct Ask {
     description: Option<String>,
     subject: Option<PermissionSubject>,
     options: Vec<PermissionOption>,
+    meta: Option<Meta>,
 }
 
 impl Ask {
     /// A question about nothing in particular.
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: Some(title.into()), description: None, subject: None, options: Vec::new() }
+        Self { title: Some(title.into()), description: None, subject: None, options: Vec::new(), meta: None }
     }
 
     /// May this tool call run? The client applies the update before it shows the question.
     pub fn about(call: ToolCallUpdate) -> Self {
         let title = call.title.set().cloned();
         let subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call: call, meta: None }));
-        Self { title, description: None, subject, options: Vec::new() }
+        Self { title, description: None, subject, options: Vec::new(), meta: None }
     }
 
     /// May this command run?
     pub fn command(subject: CommandSubject) -> Self {
         let title = Some(format!("Run `{}`?", subject.command));
-        Self { title, description: None, subject: Some(PermissionSubject::Command(subject)), options: Vec::new() }
+        let subject = Some(PermissionSubject::Command(subject));
+        Self { title, description: None, subject, options: Vec::new(), meta: None }
     }
 
     /// The question itself.
@@ -59,6 +62,12 @@ impl Ask {
         self
     }
 
+    /// Extensions (`_meta`).
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.meta = Some(meta);
+        self
+    }
+
     /// Adds a choice.
     pub fn option(mut self, id: &str, name: &str, kind: PermissionOptionKind) -> Self {
         self.options.push(PermissionOption { option_id: id.into(), name: name.into(), kind, meta: None });
@@ -69,7 +78,7 @@ impl Ask {
 /// What the user decided.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decision {
-    /// One of the options was chosen. Its `meta` is what the client added to the choice, if anything.
+    /// One of the options was chosen. Its `meta` is what the client added to the choice or to the answer, if anything.
     Chosen(PermissionOption),
     /// The turn was cancelled, or the answer was none of the options: not allowed.
     Cancelled,
@@ -111,7 +120,7 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
         description: question.description,
         subject: question.subject,
         options: question.options.clone(),
-        meta: None,
+        meta: question.meta,
     };
     let made_up = match &request.subject {
         Some(PermissionSubject::ToolCall(_)) => false,
@@ -140,7 +149,7 @@ pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
     };
     drop(asking);
     let decision = match answer {
-        Ok(Some(answer)) => decide(&answer.outcome, question.options),
+        Ok(Some(answer)) => decide(answer, question.options),
         // Nobody is left to decide.
         Ok(None) | Err(Error::Closed(_)) => return Ok(Decision::Cancelled),
         Err(error) => return Err(error),
@@ -175,13 +184,15 @@ impl Drop for Asking<'_> {
     }
 }
 
-fn decide(outcome: &PermissionOutcome, options: Vec<PermissionOption>) -> Decision {
-    let Some(mut option) = outcome.chosen(&options).cloned() else { return Decision::Cancelled };
+fn decide(answer: PermissionResponse, options: Vec<PermissionOption>) -> Decision {
+    let Some(mut option) = answer.outcome.chosen(&options).cloned() else { return Decision::Cancelled };
     // What the client adds to the choice, such as the user's reason.
-    if let PermissionOutcome::Selected(selected) = outcome
-        && selected.meta.is_some()
-    {
-        option.meta.clone_from(&selected.meta);
+    let of_choice = match answer.outcome {
+        PermissionOutcome::Selected(selected) => selected.meta,
+        _ => None,
+    };
+    if let Some(meta) = of_choice.or(answer.meta) {
+        option.meta = Some(meta);
     }
     Decision::Chosen(option)
 }

@@ -6,7 +6,7 @@ use super::erased::{AnyAgent, Work};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
-use tieline_rpc::{Connection, End, Limits, Peer, Transport};
+use tieline_rpc::{Connection, Direction, End, Limits, Peer, Tap, Transport};
 use tieline_schema::Protocol;
 use tokio::time::timeout;
 
@@ -28,24 +28,48 @@ pub struct Server<A> {
     settings: Settings,
 }
 
-#[derive(Debug)]
-struct Settings {
-    protocol: Protocol,
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(super) protocol: Protocol,
     limits: Limits,
-    cancel_grace: Duration,
+    pub(super) cancel_grace: Duration,
     drain: Duration,
+    close_grace: Duration,
+    pub(super) deadline: Duration,
+    pub(super) waiting_prompts: usize,
+    pub(super) sessions_per_page: usize,
+    tap: Option<Tap>,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("protocol", &self.protocol)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            protocol: Protocol::Auto,
+            limits: Limits::default(),
+            cancel_grace: Duration::from_secs(1),
+            drain: Duration::from_secs(2),
+            close_grace: Duration::from_millis(500),
+            deadline: Duration::from_secs(30),
+            waiting_prompts: 64,
+            sessions_per_page: 100,
+            tap: None,
+        }
+    }
 }
 
 impl<A: Agent> Server<A> {
     /// The usual settings.
     pub fn new(agent: A) -> Self {
-        let settings = Settings {
-            protocol: Protocol::Auto,
-            limits: Limits::default(),
-            cancel_grace: Duration::from_secs(1),
-            drain: Duration::from_secs(2),
-        };
-        Self { agent, settings }
+        Self { agent, settings: Settings::default() }
     }
 
     /// Speaks only this protocol instead of whatever the client speaks.
@@ -62,17 +86,53 @@ impl<A: Agent> Server<A> {
         self
     }
 
-    /// A handler that has not returned this long after a cancel is dropped.
+    /// A handler that has not returned this long after a cancel is dropped; 1 second by default.
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.settings.cancel_grace = grace;
         self
     }
 
-    /// Running turns may go on this long after the end of input.
+    /// Running turns may go on this long after the end of input; 2 seconds by default.
     #[must_use]
     pub fn drain(mut self, drain: Duration) -> Self {
         self.settings.drain = drain;
+        self
+    }
+
+    /// At the end, sessions get this long to close, and what is left to be written half of it; half a second by default.
+    #[must_use]
+    pub fn close_grace(mut self, grace: Duration) -> Self {
+        self.settings.close_grace = grace;
+        self
+    }
+
+    /// How long the client may take for a file or a terminal, and a handler for a notification; 30 seconds by default.
+    #[must_use]
+    pub fn deadline(mut self, limit: Duration) -> Self {
+        self.settings.deadline = limit;
+        self
+    }
+
+    /// So many prompts of a session may wait for their turn (current v2), 64 by default; more are refused.
+    #[must_use]
+    pub fn waiting_prompts(mut self, most: usize) -> Self {
+        self.settings.waiting_prompts = most;
+        self
+    }
+
+    /// So many sessions are on one page of a list that the engine makes; 100 by default.
+    #[must_use]
+    pub fn sessions_per_page(mut self, most: usize) -> Self {
+        self.settings.sessions_per_page = most.max(1);
+        self
+    }
+
+    /// Lets `tap` see every message in both directions, over whatever it is served. It must be quick, and must not use the
+    /// connection itself.
+    #[must_use]
+    pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
+        self.settings.tap = Some(Arc::new(tap));
         self
     }
 
@@ -98,8 +158,12 @@ impl Settings {
     }
 
     async fn run(self, agent: Box<dyn AnyAgent>, transport: Transport, stop: Work<'static, ()>) -> Result<()> {
-        let (peer, connection) = Connection::open(transport, self.limits);
-        let dispatcher = Arc::new(Dispatcher::new(agent, peer.clone(), self.protocol, self.cancel_grace));
+        let transport = match self.tap.clone() {
+            Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),
+            None => transport,
+        };
+        let (peer, connection) = Connection::open(transport, self.limits.clone());
+        let dispatcher = Arc::new(Dispatcher::new(agent, peer.clone(), &self));
         // Also if this future is dropped, no turn goes on working for nobody.
         let _cancel = CancelOnDrop(&dispatcher);
         let run = connection.run(Arc::clone(&dispatcher));
@@ -117,7 +181,7 @@ impl Settings {
             Some(End::Stopped) => self.drain / 4,
             Some(_) => self.drain,
         };
-        finish(&peer, &dispatcher, drain, self.cancel_grace).await;
+        finish(&peer, &dispatcher, drain, &self).await;
         match end {
             Some(End::Eof | End::Stopped) => Ok(()),
             Some(End::Failed(error)) => Err(Error::Closed(format!("reading from the client failed: {error}"))),
@@ -136,7 +200,8 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Requests that were read get their answers; turns get some time, then they are cancelled; everything is written out.
-async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, grace: Duration) {
+async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, settings: &Settings) {
+    let written = settings.close_grace / 2;
     let quiet = async {
         peer.idle().await;
         dispatcher.idle().await;
@@ -144,14 +209,14 @@ async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, grace: Du
     if timeout(drain, quiet).await.is_err() {
         dispatcher.cancel_all();
         peer.withdraw_all();
-        let _ = timeout(grace + Duration::from_millis(250), async {
+        let _ = timeout(settings.cancel_grace + written, async {
             peer.idle().await;
             dispatcher.idle().await;
         })
         .await;
     }
-    let _ = timeout(Duration::from_millis(500), dispatcher.close_all()).await;
-    let _ = timeout(Duration::from_millis(250), peer.close()).await;
+    let _ = timeout(settings.close_grace, dispatcher.close_all()).await;
+    let _ = timeout(written, peer.close()).await;
 }
 
 #[cfg(unix)]

@@ -3,12 +3,13 @@
 use super::client::ClientHandle;
 use super::session_writer::SessionWriter;
 use crate::error::{Error, Result};
+use crate::meta::Carried;
 use crate::options::set_value;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use tieline_schema::{
-    Background, Command, CommandsUpdate, ConfigOption, ConfigValue, ContentBlock, Dialect, Notice, Patch, SessionId,
-    SessionInfoUpdate, Severity, Update,
+    Background, Command, CommandsUpdate, ConfigOption, ConfigValue, ContentBlock, Dialect, Meta, Notice, Patch,
+    SessionId, SessionInfoUpdate, Severity, Update,
 };
 
 /// Sees everything that a session tells, so that it can be stored: [`SessionHandle::record_to`].
@@ -21,6 +22,7 @@ pub trait Recorder: Send + Sync {
 #[derive(Clone)]
 pub struct SessionHandle {
     pub(crate) writer: Arc<SessionWriter>,
+    pub(super) carried: Carried,
 }
 
 impl std::fmt::Debug for SessionHandle {
@@ -30,6 +32,16 @@ impl std::fmt::Debug for SessionHandle {
 }
 
 impl SessionHandle {
+    pub(crate) fn new(writer: Arc<SessionWriter>) -> Self {
+        Self { writer, carried: Carried::default() }
+    }
+
+    /// The same session; what is told through this handle has this `_meta` beside it.
+    #[must_use]
+    pub fn with_meta(&self, meta: Meta) -> Self {
+        Self { writer: Arc::clone(&self.writer), carried: Carried::new(meta) }
+    }
+
     /// The id of the session.
     pub fn id(&self) -> &SessionId {
         &self.writer.id
@@ -42,7 +54,8 @@ impl SessionHandle {
 
     /// The client itself.
     pub fn client(&self) -> ClientHandle {
-        ClientHandle::new(self.writer.peer.clone(), Arc::clone(&self.writer.negotiated), Some(self.writer.id.clone()))
+        let (peer, negotiated) = (self.writer.peer.clone(), Arc::clone(&self.writer.negotiated));
+        ClientHandle::new(peer, negotiated, Some(self.writer.id.clone())).carrying(self.carried.clone())
     }
 
     /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the
@@ -56,7 +69,7 @@ impl SessionHandle {
     pub async fn update(&self, update: impl Into<Update>) -> Result<()> {
         match update.into() {
             Update::ConfigOptions(list) => self.writer.options_changed(list.options).await,
-            update => self.writer.send(None, update).await,
+            update => self.writer.send(None, update, self.carried.sent()).await,
         }
     }
 

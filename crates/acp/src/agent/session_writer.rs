@@ -11,9 +11,9 @@ use std::time::Duration;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
-    Background, Command, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind, PIECE,
-    Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate, TextChunk, ToolCallStatus,
-    ToolCallUpdate, Transcript, Update,
+    Background, Command, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind, Meta,
+    PIECE, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate, TextChunk,
+    ToolCallStatus, ToolCallUpdate, Transcript, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -36,7 +36,7 @@ pub(crate) struct Inner {
     /// A task will tell what the projector keeps back.
     flushing: bool,
     /// Updates that wait until the client knows the session.
-    held: Option<Vec<Update>>,
+    held: Option<Vec<Held>>,
     /// What was said, if the engine remembers it.
     history: Option<Box<Transcript>>,
     /// The turn that may add updates.
@@ -55,6 +55,9 @@ pub(crate) struct Inner {
     pub(crate) title: Option<String>,
     closed: bool,
 }
+
+/// An update that is kept back, with the `_meta` beside it.
+pub(crate) type Held = (Update, Option<Meta>);
 
 /// Something that can be stopped on its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -93,24 +96,31 @@ impl SessionWriter {
     }
 
     /// Has an update recorded, then sends it when there is room; `turn` if it belongs to one.
-    pub(crate) async fn send(&self, turn: Option<u64>, update: Update) -> Result<()> {
+    pub(crate) async fn send(&self, turn: Option<u64>, update: Update, meta: Option<&Meta>) -> Result<()> {
         if let Some(recorder) = self.recorder.get() {
             self.lock().admit(turn)?;
             recorder.record(&update).await?;
         }
-        self.send_unrecorded(turn, update).await
+        self.send_unrecorded(turn, update, meta).await
     }
 
     /// Sends an update when there is room.
-    pub(crate) async fn send_unrecorded(&self, turn: Option<u64>, update: Update) -> Result<()> {
+    pub(crate) async fn send_unrecorded(&self, turn: Option<u64>, update: Update, meta: Option<&Meta>) -> Result<()> {
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(turn)?;
-        self.put(&mut inner, update)
+        self.put(&mut inner, update, meta)
     }
 
     /// Sends a piece of text. The hot path: unless it is recorded, nothing is built, the text goes straight into the buffer.
-    pub(crate) async fn send_text(&self, turn: u64, kind: MessageKind, message_id: &str, text: &str) -> Result<()> {
+    pub(crate) async fn send_text(
+        &self,
+        turn: u64,
+        kind: MessageKind,
+        message_id: &str,
+        text: &str,
+        meta: Option<&Meta>,
+    ) -> Result<()> {
         if let Some(recorder) = self.recorder.get() {
             self.lock().admit(Some(turn))?;
             recorder.record(&Update::text(kind, Some(message_id.to_owned()), text)).await?;
@@ -119,23 +129,24 @@ impl SessionWriter {
         let mut inner = self.lock();
         inner.admit(Some(turn))?;
         let long = text.len() > PIECE && self.negotiated.longest().is_some();
-        if inner.history.is_some() || inner.held.is_some() || long {
-            return self.put(&mut inner, Update::text(kind, Some(message_id.to_owned()), text));
+        if inner.history.is_some() || inner.held.is_some() || long || meta.is_some() {
+            return self.put(&mut inner, Update::text(kind, Some(message_id.to_owned()), text), meta);
         }
         inner.projector.end_run();
         let chunk = TextChunk { session_id: &self.id, kind, message_id: Some(message_id), text };
         Ok(self.peer.notify_now("session/update", wire::write(&chunk, self.dialect()))?)
     }
 
-    /// Queues an update behind those before it. The caller holds the lock, so nothing can get in between.
-    pub(crate) fn put(&self, inner: &mut Inner, update: Update) -> Result<()> {
+    /// Queues an update behind those before it, with the `_meta` beside it. The caller holds the lock, so nothing can get in
+    /// between.
+    pub(crate) fn put(&self, inner: &mut Inner, update: Update, meta: Option<&Meta>) -> Result<()> {
         if let Some(held) = &mut inner.held {
-            held.push(update);
+            held.push((update, meta.cloned()));
             return Ok(());
         }
         inner.note(&update);
         let mut result = Ok(());
-        inner.projector.update(update, &mut |update| result = self.tell(update));
+        inner.projector.update(update, &mut |update| result = self.tell(update, meta));
         if inner.projector.is_stale() && !std::mem::replace(&mut inner.flushing, true) {
             let writer = Weak::clone(&self.me);
             tokio::spawn(async move {
@@ -151,15 +162,15 @@ impl SessionWriter {
         result
     }
 
-    fn tell(&self, update: Update) -> Result<()> {
-        let notification = SessionNotification { session_id: self.id.clone(), update, meta: None };
+    fn tell(&self, update: Update, meta: Option<&Meta>) -> Result<()> {
+        let notification = SessionNotification { session_id: self.id.clone(), update, meta: meta.cloned() };
         Ok(self.peer.notify_now("session/update", wire::write(&notification, self.negotiated.dialect))?)
     }
 
     /// Tells what the projector kept back.
     fn flush(&self, inner: &mut Inner) {
         if !inner.closed {
-            inner.projector.flush(&mut |update| drop(self.tell(update)));
+            inner.projector.flush(&mut |update| drop(self.tell(update, None)));
         }
     }
 
@@ -174,12 +185,12 @@ impl SessionWriter {
     }
 
     /// Gives what was kept back; nothing is kept back any more.
-    pub(crate) fn unhold(&self) -> Vec<Update> {
+    pub(crate) fn unhold(&self) -> Vec<Held> {
         self.lock().held.take().unwrap_or_default()
     }
 
     /// Keeps updates back, these first.
-    pub(crate) fn hold_again(&self, updates: Vec<Update>) {
+    pub(crate) fn hold_again(&self, updates: Vec<Held>) {
         self.lock().held = Some(updates);
     }
 
@@ -195,17 +206,21 @@ impl SessionWriter {
     pub(crate) fn release(&self, answer: impl FnOnce()) {
         let mut inner = self.lock();
         answer();
-        for update in inner.held.take().unwrap_or_default() {
-            let _ = self.put(&mut inner, update);
+        for (update, meta) in inner.held.take().unwrap_or_default() {
+            let _ = self.put(&mut inner, update, meta.as_ref());
         }
     }
 
     /// Tells the state, in the dialect that has states, and with it what goes on in the background.
     pub(crate) fn state(&self, inner: &mut Inner, state: State) {
+        self.state_with(inner, state, None);
+    }
+
+    fn state_with(&self, inner: &mut Inner, state: State, meta: Option<Meta>) {
         // Told again, it is no new end.
         inner.state = if state.is_idle() { State::default() } else { state.clone() };
         if self.dialect() == Dialect::V2 {
-            let _ = self.put(inner, StateUpdate { state, background: inner.background.clone(), meta: None }.into());
+            let _ = self.put(inner, StateUpdate { state, background: inner.background.clone(), meta }.into(), None);
         }
     }
 
@@ -221,7 +236,7 @@ impl SessionWriter {
                 Message { kind: MessageKind::User, message_id: message_id.into(), content, ..Message::default() }
                     .into();
             if live {
-                let _ = self.put(&mut inner, echo);
+                let _ = self.put(&mut inner, echo, None);
             } else {
                 // Not told live, but part of what a later load replays.
                 inner.note(&echo);
@@ -232,18 +247,24 @@ impl SessionWriter {
 
     /// Ends a turn: final statuses, then the answer or the idle state, and nothing after that. `free` makes way for the next
     /// turn before the client can know; that turn says nothing before this is done.
-    pub(crate) fn end(&self, cancelled: bool, idle: State, free: impl FnOnce(), answer: Option<impl FnOnce()>) {
+    pub(crate) fn end(
+        &self,
+        cancelled: bool,
+        (idle, meta): (State, Option<Meta>),
+        free: impl FnOnce(),
+        answer: Option<impl FnOnce()>,
+    ) {
         let mut inner = self.lock();
         let status = if cancelled { ToolCallStatus::Cancelled } else { ToolCallStatus::Failed };
         for call in std::mem::take(&mut inner.open_calls) {
-            let _ = self.put(&mut inner, ToolCallUpdate::new(call).status(status.clone()).into());
+            let _ = self.put(&mut inner, ToolCallUpdate::new(call).status(status.clone()).into(), None);
         }
         self.flush(&mut inner);
         inner.turn = None;
         inner.asking = 0;
         inner.stoppable.clear();
         free();
-        self.state(&mut inner, idle);
+        self.state_with(&mut inner, idle, meta);
         if let Some(answer) = answer {
             answer();
         }
@@ -302,7 +323,7 @@ impl SessionWriter {
         };
         let mut result = Ok(());
         for update in updates {
-            result = self.send_unrecorded(None, update).await;
+            result = self.send_unrecorded(None, update, None).await;
             if result.is_err() {
                 break;
             }
@@ -339,7 +360,7 @@ impl SessionWriter {
     /// Tells the client about options that changed. For version 1 the projector tells the mode too.
     pub(crate) async fn options_changed(&self, options: Vec<ConfigOption>) -> Result<()> {
         self.lock().projector.expect_options(options.clone());
-        self.send(None, ConfigOptionsUpdate { options, meta: None }.into()).await
+        self.send(None, ConfigOptionsUpdate { options, meta: None }.into(), None).await
     }
 
     /// Ends the tool calls that have no final status yet. Each is recorded, also if the client is gone.
@@ -348,7 +369,7 @@ impl SessionWriter {
         let mut result = Ok(());
         for call in open {
             let update = ToolCallUpdate::new(call).status(status.clone());
-            result = result.and(self.send(Some(turn), update.into()).await);
+            result = result.and(self.send(Some(turn), update.into(), None).await);
         }
         result
     }

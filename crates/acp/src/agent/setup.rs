@@ -8,6 +8,7 @@ use super::session_handle::SessionHandle;
 use super::session_writer::{SessionWriter, reply};
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
+use crate::meta;
 use crate::wire;
 use std::sync::Arc;
 use tieline_rpc::{Cancel, Responder};
@@ -16,9 +17,6 @@ use tieline_schema::{
     ResumeRequest, SessionId, SessionInfo, SessionSetup, State, is_absolute,
 };
 use tokio::sync::watch;
-
-/// Sessions on one page of a list.
-const SESSIONS_PER_PAGE: usize = 100;
 
 /// Where a session works and with what; checked.
 #[derive(Clone)]
@@ -166,7 +164,7 @@ impl Inner {
         let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
         let writer = self.writer(self.agent.new_id(), negotiated);
         writer.hold();
-        let session = SessionHandle { writer: Arc::clone(&writer) };
+        let session = SessionHandle::new(Arc::clone(&writer));
         let opened = self.agent.open(setting.clone().opening(session)).await?;
         Ok(Ready { writer, opened, setting, live: None })
     }
@@ -180,7 +178,7 @@ impl Inner {
         match live {
             Some(live) => *live.place() = place,
             None => {
-                let live = LiveSession::new(Arc::clone(&writer), opened.session, place, self.grace);
+                let live = LiveSession::new(Arc::clone(&writer), opened.session, place, &self.settings);
                 self.state().sessions.insert(writer.id.clone(), live);
             }
         }
@@ -188,7 +186,7 @@ impl Inner {
             session_id: new.then(|| writer.id.clone()),
             config_options: writer.visible(opened.options),
             commands: opened.commands.clone(),
-            meta: opened.meta,
+            meta: opened.meta.or_else(meta::taken),
             ..SessionSetup::default()
         };
         writer.hold();
@@ -201,7 +199,7 @@ impl Inner {
         });
         if dialect != Dialect::V2 && !opened.commands.is_empty() {
             let update = CommandsUpdate { commands: opened.commands, meta: None }.into();
-            let _ = writer.put(&mut writer.lock(), update);
+            let _ = writer.put(&mut writer.lock(), update, None);
         }
     }
 
@@ -236,7 +234,7 @@ impl Inner {
                 live.writer.close();
             }
             let writer = self.writer(id, negotiated);
-            let session = SessionHandle { writer: Arc::clone(&writer) };
+            let session = SessionHandle::new(Arc::clone(&writer));
             writer.set_replaying(replay);
             // A long conversation may not be wanted any more before all of it is told.
             let opened = tokio::select! {
@@ -270,7 +268,7 @@ impl Inner {
         }
         let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
         let writer = self.writer(id.clone(), negotiated);
-        let session = SessionHandle { writer: Arc::clone(&writer) };
+        let session = SessionHandle::new(Arc::clone(&writer));
         writer.hold();
         match self.agent.open(setting.clone().opening(session)).await {
             Ok(opened) => {
@@ -299,9 +297,10 @@ impl Inner {
             live.chain(state.closed.values().map(|closed| closed.info.clone())).collect();
         sessions.retain(|info| request.cwd.as_ref().is_none_or(|cwd| *cwd == info.cwd));
         sessions.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
-        let end = start.checked_add(SESSIONS_PER_PAGE).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
+        let page = self.settings.sessions_per_page;
+        let end = start.checked_add(page).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
         let next_cursor = (sessions.len() > end).then(|| end.to_string());
-        let sessions = sessions.into_iter().skip(start).take(SESSIONS_PER_PAGE).collect();
+        let sessions = sessions.into_iter().skip(start).take(page).collect();
         Ok(ListResponse { sessions, next_cursor, meta: None })
     }
 

@@ -1,6 +1,6 @@
 //! A terminal that the client runs for the agent.
 
-use super::client::{ClientHandle, QUICK_CALL_TIMEOUT};
+use super::client::ClientHandle;
 use crate::error::{Error, Result};
 use std::time::Duration;
 use tieline_schema::{
@@ -51,7 +51,7 @@ impl Terminal {
 
     /// What was shown so far.
     pub async fn output(&self) -> Result<TerminalOutputResponse> {
-        self.client.ask(ClientCall::TerminalOutput(self.request()), Some(QUICK_CALL_TIMEOUT)).await
+        self.client.ask(ClientCall::TerminalOutput(self.request()), self.client.deadline()).await
     }
 
     /// Waits until the command ends.
@@ -63,13 +63,13 @@ impl Terminal {
 
     /// Stops the command; the output can still be read.
     pub async fn kill(&self) -> Result<()> {
-        self.client.ask::<Done>(ClientCall::KillTerminal(self.request()), Some(QUICK_CALL_TIMEOUT)).await.map(drop)
+        self.client.ask::<Done>(ClientCall::KillTerminal(self.request()), self.client.deadline()).await.map(drop)
     }
 
     /// Frees the terminal, and stops the command if it still runs.
     pub async fn release(mut self) -> Result<()> {
         self.released = true;
-        self.client.ask::<Done>(ClientCall::ReleaseTerminal(self.request()), Some(QUICK_CALL_TIMEOUT)).await.map(drop)
+        self.client.ask::<Done>(ClientCall::ReleaseTerminal(self.request()), self.client.deadline()).await.map(drop)
     }
 
     /// Waits for the command, at most for `limit`; then kills it. Gives what it showed, and releases the terminal.
@@ -97,7 +97,7 @@ impl Drop for Terminal {
         // Outside a runtime there is no connection left to release it on.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                if let Err(error @ Error::TimedOut { .. }) = client.ask::<Done>(call, Some(QUICK_CALL_TIMEOUT)).await {
+                if let Err(error @ Error::TimedOut { .. }) = client.ask::<Done>(call, client.deadline()).await {
                     tracing::warn!(%error, "a terminal could not be released");
                 }
             });

@@ -6,20 +6,22 @@ use super::session_handle::SessionHandle;
 use super::session_writer::{SessionWriter, Stoppable};
 use super::tool::ToolCallBuilder;
 use crate::error::{Error, Result};
+use crate::meta::Carried;
 use crate::wire::new_id;
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::Lock;
 use tieline_schema::{
-    Chunk, ContentBlock, Cost, Dialect, MessageKind, Patch, Plan, PlanEntry, PlanUpdate, SessionId, ToolCallStatus,
-    ToolCallUpdate, Update, UsageUpdate,
+    Chunk, ContentBlock, Cost, Dialect, MessageKind, Meta, Patch, Plan, PlanEntry, PlanUpdate, SessionId,
+    ToolCallStatus, ToolCallUpdate, Update, UsageUpdate,
 };
 
 /// One prompt at work. Clones are the same turn.
 #[derive(Clone)]
 pub struct Turn {
     pub(crate) shared: Arc<Shared>,
+    carried: Carried,
 }
 
 pub(crate) struct Shared {
@@ -34,7 +36,10 @@ pub(crate) struct Shared {
 
 impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turn").field("session", &self.shared.writer.id).field("number", &self.shared.number).finish()
+        f.debug_struct("Turn")
+            .field("session", &self.shared.writer.id)
+            .field("number", &self.shared.number)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,7 +78,26 @@ impl From<ContentBlock> for Say<'_> {
 
 impl Turn {
     pub(crate) fn new(writer: Arc<SessionWriter>, number: u64, cancel: Cancel, message_id: String, own: bool) -> Self {
-        Self { shared: Arc::new(Shared { writer, number, cancel, message_id, own, current: Mutex::new(None) }) }
+        let shared = Arc::new(Shared { writer, number, cancel, message_id, own, current: Mutex::new(None) });
+        Self { shared, carried: Carried::default() }
+    }
+
+    /// The same turn; what is told or asked through this handle carries this `_meta`, also by its tool calls, its client and its
+    /// session.
+    #[must_use]
+    pub fn with_meta(&self, meta: Meta) -> Self {
+        Self { shared: Arc::clone(&self.shared), carried: Carried::new(meta) }
+    }
+
+    /// The `_meta` of the last answer to what was asked through this handle; only of one that [`Self::with_meta`] gave.
+    pub fn answer_meta(&self) -> Option<Meta> {
+        self.carried.answered()
+    }
+
+    /// The `_meta` of the cancel, once the client has cancelled the turn.
+    pub fn cancel_meta(&self) -> Option<Meta> {
+        let live = self.shared.writer.live.get().and_then(std::sync::Weak::upgrade)?;
+        live.cancel_meta().filter(|_| self.is_cancelled())
     }
 
     /// The id of the session.
@@ -83,7 +107,7 @@ impl Turn {
 
     /// The session, for updates that outlive the turn.
     pub fn session(&self) -> SessionHandle {
-        SessionHandle { writer: Arc::clone(&self.shared.writer) }
+        SessionHandle { writer: Arc::clone(&self.shared.writer), carried: self.carried.clone() }
     }
 
     /// The client.
@@ -123,7 +147,10 @@ impl Turn {
         }
         let id = self.message(kind);
         match content {
-            Say::Text(text) => self.shared.writer.send_text(self.shared.number, kind, &id, &text).await,
+            Say::Text(text) => {
+                let (writer, meta) = (&self.shared.writer, self.carried.sent());
+                writer.send_text(self.shared.number, kind, &id, &text, meta).await
+            }
             Say::Block(content) => {
                 let message_id = Some(id.as_ref().to_owned());
                 Box::pin(self.update(Chunk { kind, message_id, content: *content, meta: None })).await
@@ -187,12 +214,13 @@ impl Turn {
         if !matches!(update, Update::Chunk(_) | Update::Usage(_) | Update::SessionInfo(_)) {
             self.end_message();
         }
-        self.shared.writer.send(Some(self.shared.number), update).await
+        self.shared.writer.send(Some(self.shared.number), update, self.carried.sent()).await
     }
 
     /// The same for what passes, such as how far something is: a [`super::Recorder`] does not see it.
     pub async fn update_unrecorded(&self, update: impl Into<Update>) -> Result<()> {
-        self.shared.writer.send_unrecorded(Some(self.shared.number), update.into()).await
+        let (writer, meta) = (&self.shared.writer, self.carried.sent());
+        writer.send_unrecorded(Some(self.shared.number), update.into(), meta).await
     }
 
     /// Gives all tool calls of the turn that have no final status this one. The engine does so when the turn ends; who has the

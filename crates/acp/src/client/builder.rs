@@ -4,6 +4,7 @@ use super::dispatcher::{Dispatcher, DispatcherState, name_of};
 use super::handle::{AgentHandle, Shared};
 use super::handler::{Handler, Refuse};
 use crate::error::{Error, Result};
+use crate::mailbox::Mailbox;
 use crate::wire;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use tieline_rpc::framing::Framing;
 use tieline_rpc::{CallError, Connection, Direction, End, Limits, Peer, Tap, Transport};
 use tieline_schema::{
     ClientCapabilities, Decode, Dialect, ErrorCode, HelloAs, HelloForm, Implementation, InitializeRequest,
-    InitializeResponse, Protocol, Settled, first_hello, next_hello, settle,
+    InitializeResponse, Meta, Protocol, Settled, first_hello, next_hello, settle,
 };
+use tokio::sync::watch;
 
 /// Unread updates of all sessions together may take this many bytes before the agent is made to wait.
 const DEFAULT_BUDGET_BYTES: usize = 8 * 1024 * 1024;
@@ -36,6 +38,8 @@ pub(crate) struct Deadlines {
     pub(crate) hello: Duration,
     pub(crate) set_up: Duration,
     pub(crate) quick: Duration,
+    /// A cancelled turn that nobody reads gets this long to end before the next prompt is refused.
+    pub(crate) cancel: Duration,
 }
 
 /// A client with settings, ready to reach an agent.
@@ -86,6 +90,7 @@ impl Client<Refuse> {
                 hello: Duration::from_secs(30),
                 set_up: Duration::from_secs(2 * 60),
                 quick: Duration::from_secs(30),
+                cancel: Duration::from_secs(10),
             },
         }
     }
@@ -101,6 +106,12 @@ impl<H: Handler> Client<H> {
     /// Offers capabilities to the agent.
     pub fn offer(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.request.capabilities);
+        self
+    }
+
+    /// Extensions (`_meta`) of the hello.
+    pub fn meta(mut self, meta: Meta) -> Self {
+        self.request.meta = Some(meta);
         self
     }
 
@@ -122,7 +133,7 @@ impl<H: Handler> Client<H> {
         self
     }
 
-    /// Unread updates of all sessions together may take this many bytes before the agent is made to wait. A session that
+    /// Unread updates of all sessions together may take this many bytes, 8 MiB by default, before the agent is made to wait. A session that
     /// nobody reads can use up the budget of the others: read it, or drop it.
     pub fn budget(mut self, bytes: usize) -> Self {
         self.budget = bytes;
@@ -154,9 +165,17 @@ impl<H: Handler> Client<H> {
         self
     }
 
-    /// How long the agent may take for anything else but a prompt or a login; 30 seconds by default.
+    /// How long the agent may take for anything else but a prompt or a login, and a handler for a notification; 30 seconds by
+    /// default.
     pub fn deadline(mut self, limit: Duration) -> Self {
         self.deadlines.quick = limit;
+        self
+    }
+
+    /// How long a cancelled turn that nobody reads may take to end before the next prompt of its session is refused; 10 seconds by
+    /// default.
+    pub fn cancel_deadline(mut self, limit: Duration) -> Self {
+        self.deadlines.cancel = limit;
         self
     }
 
@@ -179,7 +198,9 @@ impl<H: Handler> Client<H> {
     }
 
     async fn start(self, transport: Transport, child: Option<ChildProcess>) -> Result<AgentHandle> {
-        let dispatcher = DispatcherState::new(self.request.capabilities.clone(), self.budget, self.longest);
+        let (ready, agent) = watch::channel(None);
+        let capabilities = self.request.capabilities.clone();
+        let dispatcher = DispatcherState::new(capabilities, self.budget, self.longest, agent);
         let transport = transport.framing(self.framing);
         let transport = match self.tap {
             Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),
@@ -189,7 +210,7 @@ impl<H: Handler> Client<H> {
         let service = Arc::new(Dispatcher {
             handler: Arc::new(self.handler),
             state: Arc::clone(&dispatcher),
-            mailbox: Arc::default(),
+            mailbox: Mailbox::new(self.deadlines.quick),
         });
         let ending = Ending {
             dispatcher: Arc::clone(&dispatcher),
@@ -212,7 +233,9 @@ impl<H: Handler> Client<H> {
         match hello.say(&peer).await {
             Ok((about, dialect)) => {
                 let deadlines = self.deadlines;
-                Ok(AgentHandle { shared: Arc::new(Shared { peer, about, dialect, dispatcher, deadlines, keeper }) })
+                let shared = Arc::new(Shared { peer, about, dialect, dispatcher, deadlines, keeper });
+                let _ = ready.send(Some(Arc::downgrade(&shared)));
+                Ok(AgentHandle::new(shared))
             }
             Err(Error::Closed(what)) => Err(keeper.explain(what).await),
             Err(error) => {
@@ -274,7 +297,7 @@ impl Handshake<'_> {
                         None if code == ErrorCode::UNSUPPORTED_VERSION => {
                             return Err(Error::Version(format!("the agent speaks no version that we do: {error}")));
                         }
-                        None => return Err(Error::Wire(error)),
+                        None => return Err(Error::Wire(error).of_agent(&[])),
                     }
                 }
                 Err(error) => return Err(Error::of_call(error, "initialize", self.limit)),

@@ -1,25 +1,28 @@
 //! The client's engine: updates go to their session's queue, requests are checked and go to the handler.
 
 use super::budget::Budget;
+use super::handle::{AgentHandle, Shared};
 use super::handler::Handler;
 use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
+use crate::meta;
 use crate::wire;
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Dropped, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
-    ElicitResponse, ElicitScope, Encode, InitializeResponse, PermissionOutcome, PermissionRequest, PermissionResponse,
-    PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification, Update, WaitForTerminalExitResponse,
-    WriteTextFileResponse, cut_long, is_absolute,
+    ElicitResponse, ElicitScope, Encode, ExitStatus, InitializeResponse, PermissionOutcome, PermissionRequest,
+    PermissionResponse, PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification,
+    TerminalOutputResponse, Update, WriteTextFileResponse, cut_long, is_absolute,
 };
+use tokio::sync::watch;
 use tracing::Instrument;
 
 /// Gemini CLI (0.2 to 0.61) reads a file before it writes it, and its SDK hides from it what an error says: whatever we answer,
@@ -59,6 +62,8 @@ pub(crate) struct DispatcherState {
     pub(crate) dialect: OnceLock<Dialect>,
     /// The hello had words for files and terminals: version 2 has none, so there they are not offered.
     pub(crate) offered: AtomicBool,
+    /// The agent, once it has answered the hello; the sender is gone if it does not.
+    pub(crate) ready: watch::Receiver<Option<Weak<Shared>>>,
     /// The agent's name for itself.
     pub(crate) agent: OnceLock<String>,
     /// How many sessions are being opened: only then may updates come for one that is not known yet.
@@ -78,7 +83,12 @@ impl Drop for Expecting {
 }
 
 impl DispatcherState {
-    pub(crate) fn new(capabilities: ClientCapabilities, budget: usize, longest: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        capabilities: ClientCapabilities,
+        budget: usize,
+        longest: usize,
+        ready: watch::Receiver<Option<Weak<Shared>>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             queues: Mutex::default(),
             budget: Budget::new(budget),
@@ -86,6 +96,7 @@ impl DispatcherState {
             capabilities,
             dialect: OnceLock::new(),
             offered: AtomicBool::new(false),
+            ready,
             agent: OnceLock::new(),
             expecting: AtomicUsize::new(0),
         })
@@ -93,6 +104,13 @@ impl DispatcherState {
 
     fn queues(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<UpdateQueue>>> {
         self.queues.locked()
+    }
+
+    /// The agent, for a handler; waits until it has answered the hello.
+    async fn handle(&self) -> Result<AgentHandle> {
+        let mut ready = self.ready.clone();
+        let agent = ready.wait_for(Option::is_some).await.ok().and_then(|agent| agent.as_ref().and_then(Weak::upgrade));
+        agent.map(AgentHandle::new).ok_or_else(|| Error::Closed("the agent is gone".into()))
     }
 
     pub(crate) fn expect(self: &Arc<Self>) -> Expecting {
@@ -151,7 +169,7 @@ impl DispatcherState {
 
     /// Takes an update that came as so many bytes. Says what was passed over of it.
     fn update(&self, notification: SessionNotification, bytes: usize) -> Result<(), Dropped<'static>> {
-        let SessionNotification { session_id, update, .. } = notification;
+        let SessionNotification { session_id, update, meta } = notification;
         let long = bytes > self.longest;
         let update = if long { cut_long(update, self.longest) } else { Some(update) };
         let update = update.ok_or(Dropped::Over("an update that is too long"))?;
@@ -172,7 +190,7 @@ impl DispatcherState {
             }
         };
         let is_text = matches!(update, Update::Chunk(_) | Update::Message(_));
-        queue.push(update, bytes);
+        queue.push(update, meta.filter(|_| !long), bytes);
         if long && !is_text { Err(Dropped::Over("parts of an update that is too long")) } else { Ok(()) }
     }
 }
@@ -194,7 +212,7 @@ impl<H: Handler> Service for Dispatcher<H> {
             return responder.fail_now(&error.to_wire());
         }
         let dialect = self.state.dialect.get().copied().unwrap_or(Dialect::V1);
-        let handler = Arc::clone(&self.handler);
+        let (handler, state) = (Arc::clone(&self.handler), Arc::clone(&self.state));
         let lenient = self.state.agent.get().is_some_and(|name| name == MISSING_IS_EMPTY);
         match call {
             // The question is registered on the reader: a cancel that comes later finds it.
@@ -204,7 +222,7 @@ impl<H: Handler> Service for Dispatcher<H> {
             call => {
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
                 tokio::spawn(
-                    async move { serve(&*handler, call, responder, (dialect, lenient)).await }.instrument(span),
+                    async move { serve(&*handler, &state, call, responder, (dialect, lenient)).await }.instrument(span),
                 );
             }
         }
@@ -219,11 +237,16 @@ impl<H: Handler> Service for Dispatcher<H> {
             }
             ClientCall::ElicitationComplete(complete) => {
                 let handler = Arc::clone(&self.handler);
-                self.mailbox.put(bytes, async move { handler.elicitation_complete(complete.elicitation_id).await });
+                let heard = async move { handler.elicitation_complete(complete.elicitation_id).await };
+                self.mailbox.put(bytes, meta::scope(complete.meta, heard));
             }
             ClientCall::Extension { method, params } => {
-                let handler = Arc::clone(&self.handler);
-                self.mailbox.put(bytes, async move { handler.extension_notification(method.into(), params).await });
+                let (handler, state) = (Arc::clone(&self.handler), Arc::clone(&self.state));
+                self.mailbox.put(bytes, async move {
+                    if let Ok(agent) = state.handle().await {
+                        handler.extension_notification(method.into(), params, agent).await;
+                    }
+                });
             }
             _ => self.dropped(Dropped::Bad("a request without an id")),
         }
@@ -316,7 +339,7 @@ impl<H: Handler> Dispatcher<H> {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
             let weight = encode(&update, Dialect::V2).len();
-            queue.push(update, weight);
+            queue.push(update, None, weight);
         }
         if let (Some(queue), Some(PermissionSubject::ToolCall(subject))) = (&queue, &mut request.subject) {
             let untitled = subject.tool_call.title.set().is_none();
@@ -330,14 +353,18 @@ impl<H: Handler> Dispatcher<H> {
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
         tokio::spawn(async move {
-            let outcome = tokio::select! {
+            let asked = meta::scope(request.meta.clone(), async {
+                PermissionResponse { outcome: handler.permission(request).await, meta: meta::taken() }
+            });
+            let nobody = || PermissionResponse { outcome: PermissionOutcome::cancelled(), meta: None };
+            let answer = tokio::select! {
                 biased;
-                () = ask.cancel.cancelled() => PermissionOutcome::cancelled(),
-                () = withdrawn.cancelled() => PermissionOutcome::cancelled(),
-                outcome = handler.permission(request) => outcome,
+                () = ask.cancel.cancelled() => nobody(),
+                () = withdrawn.cancelled() => nobody(),
+                answer = asked => answer,
             };
             drop(ask);
-            responder.reply(wire::write(&PermissionResponse { outcome, meta: None }, dialect)).await;
+            responder.reply(wire::write(&answer, dialect)).await;
         });
     }
 }
@@ -353,11 +380,15 @@ impl<H: Handler> Dispatcher<H> {
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
         tokio::spawn(async move {
+            let asked = meta::scope(request.meta.clone(), async {
+                let answer = handler.elicit(request).await;
+                answer.map(|answer| ElicitResponse { meta: answer.meta.or_else(meta::taken), ..answer })
+            });
             let answer = tokio::select! {
                 biased;
                 () = ask.cancel.cancelled() => Ok(ElicitResponse { action: ElicitAction::Cancel, meta: None }),
                 () = withdrawn.cancelled() => Err(Error::Cancelled),
-                answer = handler.elicit(request) => answer,
+                answer = asked => answer,
             };
             drop(ask);
             match answer {
@@ -391,12 +422,18 @@ impl Drop for Asking {
 }
 
 /// Runs a handler, unless the agent withdraws the request first, and answers.
-async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, how: (Dialect, bool)) {
+async fn serve<H: Handler>(
+    handler: &H,
+    state: &DispatcherState,
+    call: ClientCall,
+    responder: Responder,
+    how: (Dialect, bool),
+) {
     let withdrawn = responder.cancel().clone();
     let answer = tokio::select! {
         biased;
         () = withdrawn.cancelled() => Err(Error::Cancelled),
-        answer = handle(handler, call, how) => answer,
+        answer = meta::scope(call.meta().cloned(), handle(handler, state, call, how)) => answer,
     };
     match answer {
         Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
@@ -404,36 +441,42 @@ async fn serve<H: Handler>(handler: &H, call: ClientCall, responder: Responder, 
     }
 }
 
-async fn handle<H: Handler>(handler: &H, call: ClientCall, (dialect, lenient): (Dialect, bool)) -> Result<Vec<u8>> {
-    let done = |()| encode(&Done::default(), dialect);
+async fn handle<H: Handler>(
+    handler: &H,
+    state: &DispatcherState,
+    call: ClientCall,
+    (dialect, lenient): (Dialect, bool),
+) -> Result<Vec<u8>> {
+    let done = |()| encode(&Done { meta: meta::taken() }, dialect);
     match call {
         ClientCall::ReadTextFile(request) => {
             let content = match handler.read_text_file(request).await {
                 Err(error) if lenient && error.to_wire().code == RESOURCE_NOT_FOUND => String::new(),
                 read => read?,
             };
-            Ok(encode(&ReadTextFileResponse { content, meta: None }, dialect))
+            Ok(encode(&ReadTextFileResponse { content, meta: meta::taken() }, dialect))
         }
         ClientCall::WriteTextFile(request) => {
             handler.write_text_file(request).await?;
-            Ok(encode(&WriteTextFileResponse::default(), dialect))
+            Ok(encode(&WriteTextFileResponse { meta: meta::taken() }, dialect))
         }
         ClientCall::CreateTerminal(request) => {
             let terminal_id = handler.create_terminal(request).await?;
-            Ok(encode(&CreateTerminalResponse { terminal_id, meta: None }, dialect))
+            Ok(encode(&CreateTerminalResponse { terminal_id, meta: meta::taken() }, dialect))
         }
         ClientCall::TerminalOutput(request) => {
-            handler.terminal_output(request).await.map(|shown| encode(&shown, dialect))
+            let shown = handler.terminal_output(request).await?;
+            Ok(encode(&TerminalOutputResponse { meta: shown.meta.or_else(meta::taken), ..shown }, dialect))
         }
         ClientCall::WaitForTerminalExit(request) => {
-            let exit: WaitForTerminalExitResponse =
-                tieline_schema::OrNull(handler.wait_for_terminal_exit(request).await?);
-            Ok(encode(&exit, dialect))
+            let exit = handler.wait_for_terminal_exit(request).await?;
+            Ok(encode(&ExitStatus { meta: exit.meta.or_else(meta::taken), ..exit }, dialect))
         }
         ClientCall::KillTerminal(request) => handler.kill_terminal(request).await.map(done),
         ClientCall::ReleaseTerminal(request) => handler.release_terminal(request).await.map(done),
         ClientCall::Extension { method, params } => {
-            handler.extension(method.into(), params).await.map(|raw| encode(&raw, dialect))
+            let agent = state.handle().await?;
+            handler.extension(method.into(), params, agent).await.map(|raw| encode(&raw, dialect))
         }
         // Notifications that came with an id, and questions, which are handled elsewhere.
         ClientCall::Update(_)

@@ -5,6 +5,7 @@ use super::dispatcher::DispatcherState;
 use super::session::{Core, Session, check_paths};
 use crate::agent::extension;
 use crate::error::{Error, Result};
+use crate::meta::Carried;
 use crate::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tieline_rpc::{CallError, Peer};
 use tieline_schema::{
     AgentCall, AgentCapabilities, AuthMethod, ContentBlock, Decode, Dialect, Done, Implementation, InitializeResponse,
-    ListRequest, ListResponse, LoginRequest, McpServer, NewSessionRequest, Raw, Replay, ResumeRequest, SessionId,
+    ListRequest, ListResponse, LoginRequest, McpServer, Meta, NewSessionRequest, Raw, Replay, ResumeRequest, SessionId,
     SessionRequest, SessionSetup, Update, is_absolute,
 };
 use tokio::time::timeout;
@@ -22,6 +23,7 @@ use tokio::time::timeout;
 #[derive(Clone)]
 pub struct AgentHandle {
     pub(crate) shared: Arc<Shared>,
+    carried: Carried,
 }
 
 pub(crate) struct Shared {
@@ -39,11 +41,26 @@ impl std::fmt::Debug for AgentHandle {
         f.debug_struct("AgentHandle")
             .field("info", &self.shared.about.info)
             .field("dialect", &self.shared.dialect)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
 impl AgentHandle {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, carried: Carried::default() }
+    }
+
+    /// The same agent; what is asked or told through this handle carries this `_meta`.
+    #[must_use]
+    pub fn with_meta(&self, meta: Meta) -> Self {
+        Self { shared: Arc::clone(&self.shared), carried: Carried::new(meta) }
+    }
+
+    /// The `_meta` of the last answer to what was asked through this handle; only of one that [`Self::with_meta`] gave.
+    pub fn answer_meta(&self) -> Option<Meta> {
+        self.carried.answered()
+    }
+
     /// The dialect that was agreed.
     pub fn dialect(&self) -> Dialect {
         self.shared.dialect
@@ -59,7 +76,7 @@ impl AgentHandle {
         &self.shared.about.capabilities
     }
 
-    /// The ways to log in. That there are some does not mean that login is needed: an answer of -32000 does.
+    /// The ways to log in. That there are some does not mean that login is needed: [`Error::AuthRequired`] does.
     pub fn auth_methods(&self) -> &[AuthMethod] {
         &self.shared.about.auth_methods
     }
@@ -140,11 +157,12 @@ impl AgentHandle {
     /// comes before the answer (some agents do that) nor one right behind it.
     async fn set_up(
         &self,
-        call: AgentCall,
+        mut call: AgentCall,
         known: Option<SessionId>,
         mut hear: Option<&mut (dyn FnMut(Update) + Send)>,
     ) -> Result<Session> {
         let shared = &self.shared;
+        self.carried.fill(call.meta_mut());
         let dispatcher = Arc::clone(&shared.dispatcher);
         let expecting = dispatcher.expect();
         let early = known.clone().map(|id| dispatcher.queue(&id));
@@ -162,7 +180,9 @@ impl AgentHandle {
             Ok((id, queue, setup, told))
         };
         let limit = shared.deadlines.set_up;
-        let work = async { shared.peer.call(method, wire::write(&call, shared.dialect), read).await.await };
+        let work = async {
+            shared.peer.call(method, wire::write(&call, shared.dialect), self.carried.reading(read)).await.await
+        };
         let work = timeout(limit, work);
         tokio::pin!(work);
         let answer = loop {
@@ -178,8 +198,8 @@ impl AgentHandle {
                 told.into_iter().for_each(hear);
             }
             queue.claim();
-            let core = Core { id, queue, shared: Arc::clone(shared), modes_only: setup.mode_from_modes };
-            Session { core: Arc::new(core) }
+            let (modes_only, meta) = (setup.mode_from_modes, setup.meta);
+            Session::new(Core { id, queue, shared: Arc::clone(shared), modes_only, meta })
         });
         // Behind the claim: a queue that nobody claimed is swept, one of an open session stays.
         drop(early);
@@ -196,13 +216,14 @@ impl AgentHandle {
         if let Some(cwd) = &request.cwd {
             absolute(cwd)?;
         }
-        self.shared.ask(AgentCall::List(request)).await
+        self.shared.ask(AgentCall::List(request), &self.carried).await
     }
 
     /// Deletes a session.
     pub async fn delete(&self, id: impl Into<SessionId>) -> Result<()> {
         offer(self.capabilities().delete, "deleting sessions")?;
-        self.shared.ask::<Done>(AgentCall::Delete(SessionRequest::from(id.into()))).await.map(drop)
+        let call = AgentCall::Delete(SessionRequest::from(id.into()));
+        self.shared.ask::<Done>(call, &self.carried).await.map(drop)
     }
 
     /// Logs in with an advertised method that the agent handles itself. Terminal methods are run as a program instead.
@@ -213,7 +234,7 @@ impl AgentHandle {
                 let request = LoginRequest { method_id: method_id.into(), meta: None };
                 let call = AgentCall::Login(request);
                 // A person may have to act, so there is no deadline.
-                self.shared.ask_within::<Done>(call, None).await.map(drop)
+                self.shared.ask_reading(call, None, &self.carried, Done::decode).await.map(drop)
             }
             None => Err(Error::Invalid(format!("the agent has no login method `{method_id}`"))),
         }
@@ -222,14 +243,16 @@ impl AgentHandle {
     /// Logs out.
     pub async fn logout(&self) -> Result<()> {
         offer(self.capabilities().logout, "logging out")?;
-        self.shared.ask::<Done>(AgentCall::Logout(Done::default())).await.map(drop)
+        self.shared.ask::<Done>(AgentCall::Logout(Done::default()), &self.carried).await.map(drop)
     }
 
     /// Calls an extension method of the agent; its name starts with `_`.
     pub async fn call<T: DeserializeOwned>(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<T> {
         let params = extension(method, params)?;
-        let pending = self.shared.peer.call(method, wire::write(&params, self.dialect()), wire::keep).await;
-        let raw: Raw = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO))?;
+        let read = self.carried.reading(wire::keep);
+        let pending = self.shared.peer.call(method, wire::write(&params, self.dialect()), read).await;
+        let answer = pending.await.map_err(|error| Error::of_call(error, method, Duration::ZERO));
+        let raw: Raw = answer.map_err(|error| error.of_agent(self.auth_methods()))?;
         raw.parse().map_err(|error| Error::Unreadable(format!("{method}: {error}")))
     }
 
@@ -258,26 +281,21 @@ impl AgentHandle {
 }
 
 impl Shared {
-    pub(crate) async fn ask<T: Decode + Send + 'static>(&self, call: AgentCall) -> Result<T> {
-        self.ask_within(call, Some(self.deadlines.quick)).await
-    }
-
-    pub(crate) async fn ask_within<T: Decode + Send + 'static>(
-        &self,
-        call: AgentCall,
-        limit: Option<Duration>,
-    ) -> Result<T> {
-        self.ask_reading(call, limit, |json| T::decode(json)).await
+    pub(crate) async fn ask<T: Decode + Send + 'static>(&self, call: AgentCall, carried: &Carried) -> Result<T> {
+        self.ask_reading(call, Some(self.deadlines.quick), carried, |json| T::decode(json)).await
     }
 
     /// `read` runs on the connection's reader, before the next message is looked at.
     pub(crate) async fn ask_reading<T: Send + 'static>(
         &self,
-        call: AgentCall,
+        mut call: AgentCall,
         limit: Option<Duration>,
+        carried: &Carried,
         read: impl FnOnce(&mut tieline_json::Reader<'_>) -> std::result::Result<T, tieline_json::Error> + Send + 'static,
     ) -> Result<T> {
+        carried.fill(call.meta_mut());
         let method = self.method(&call)?;
+        let read = carried.reading(read);
         let work = async { self.peer.call(method, wire::write(&call, self.dialect), read).await.await };
         // The wait for room counts too: an agent that does not read must not hang us.
         let answer = match limit {
@@ -299,7 +317,7 @@ impl Shared {
     pub(crate) async fn explain(&self, error: Error) -> Error {
         match error {
             Error::Closed(what) => self.keeper.explain(what).await,
-            other => other,
+            other => other.of_agent(&self.about.auth_methods),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What an agent may ask of a client. Everything has a default that refuses.
 
+use super::handle::AgentHandle;
 use crate::error::{Error, Result};
 use std::future::Future;
 use tieline_rpc::Dropped;
@@ -66,9 +67,9 @@ pub trait Handler: Send + Sync + 'static {
         async {}
     }
 
-    /// Answers a request whose name starts with `_`.
-    fn extension(&self, method: String, params: Raw) -> impl Future<Output = Result<Raw>> + Send {
-        let _ = params;
+    /// Answers a request whose name starts with `_`. The connection lives as long as `agent` does: don't keep it.
+    fn extension(&self, method: String, params: Raw, agent: AgentHandle) -> impl Future<Output = Result<Raw>> + Send {
+        let _ = (params, agent);
         async move { Err(Error::method_not_found(&method)) }
     }
 
@@ -79,8 +80,13 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Hears a notification whose name starts with `_`.
-    fn extension_notification(&self, method: String, params: Raw) -> impl Future<Output = ()> + Send {
-        let _ = (method, params);
+    fn extension_notification(
+        &self,
+        method: String,
+        params: Raw,
+        agent: AgentHandle,
+    ) -> impl Future<Output = ()> + Send {
+        let _ = (method, params, agent);
         async {}
     }
 }

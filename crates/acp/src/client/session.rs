@@ -4,22 +4,21 @@ use super::handle::{Shared, absolute};
 use super::turn::Turn;
 use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
+use crate::meta::Carried;
 use crate::options::{fitted, set_value};
-use crate::wire;
+use crate::wire::{self, new_id};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_schema::{
-    AgentCall, CancelToolCallRequest, Command, ConfigOption, ConfigValue, ContentBlock, Decode, Dialect, Done,
-    PromptRequest, PromptResponse, SessionId, SessionRequest, SetModeRequest, SetOptionRequest, SetOptionResponse,
-    State, TerminalRequest, Update, mode_option,
+    AgentCall, CancelToolCallRequest, Command, ConfigOption, ConfigValue, ContentBlock, Decode, Dialect, Done, Items,
+    Message, MessageKind, Meta, Patch, PromptRequest, PromptResponse, SessionId, SessionRequest, SetModeRequest,
+    SetOptionRequest, SetOptionResponse, State, TerminalRequest, Update, mode_option,
 };
-
-/// A cancelled turn that nobody reads gets this long to end before the next prompt is refused.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One conversation. Dropping it forgets it here; the agent keeps it. See [`Session::close`].
 pub struct Session {
     pub(crate) core: Arc<Core>,
+    carried: Carried,
 }
 
 pub(crate) struct Core {
@@ -28,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     /// Version 1 agents may have modes without the option that stands for them.
     pub(crate) modes_only: bool,
+    /// The `_meta` of the answer that opened it.
+    pub(crate) meta: Option<Meta>,
 }
 
 impl std::fmt::Debug for Session {
@@ -65,6 +66,27 @@ impl From<Vec<ContentBlock>> for Prompt {
 }
 
 impl Session {
+    pub(crate) fn new(core: Core) -> Self {
+        Self { core: Arc::new(core), carried: Carried::default() }
+    }
+
+    /// The same session; what is asked or told through this one carries this `_meta`.
+    #[must_use]
+    pub fn with_meta(&self, meta: Meta) -> Self {
+        Self { core: Arc::clone(&self.core), carried: Carried::new(meta) }
+    }
+
+    /// The `_meta` of the last answer to what was asked through this one, but prompts ([`Turn::meta`]); only of one that
+    /// [`Self::with_meta`] gave.
+    pub fn answer_meta(&self) -> Option<Meta> {
+        self.carried.answered()
+    }
+
+    /// The `_meta` of the agent's answer when the session was opened or taken up.
+    pub fn meta(&self) -> Option<&Meta> {
+        self.core.meta.as_ref()
+    }
+
     /// The id that the agent gave it.
     pub fn id(&self) -> &SessionId {
         &self.core.id
@@ -75,14 +97,25 @@ impl Session {
         let core = &self.core;
         let Prompt(prompt) = prompt.into();
         core.shared.check_prompt(&prompt)?;
-        if core.queue.is_abandoned() && tokio::time::timeout(CANCEL_TIMEOUT, core.queue.idle()).await.is_err() {
-            return Err(Error::TimedOut { what: "the end of a cancelled turn".into(), after: CANCEL_TIMEOUT });
+        let after = core.shared.deadlines.cancel;
+        if core.queue.is_abandoned() && tokio::time::timeout(after, core.queue.idle()).await.is_err() {
+            return Err(Error::TimedOut { what: "the end of a cancelled turn".into(), after });
         }
         // The only wait, before anything is registered: a caller that gives up here leaves nothing behind.
         core.shared.peer.room().await;
-        let state = core.queue.begin(core.shared.dialect == Dialect::V2)?;
-        let turn = Turn::new(Arc::clone(core), Arc::clone(&state));
-        let call = AgentCall::Prompt(PromptRequest { session_id: core.id.clone(), prompt, meta: None });
+        let said = (core.shared.dialect == Dialect::V1).then(|| Message {
+            kind: MessageKind::User,
+            message_id: new_id("user"),
+            content: Patch::Set(Items(prompt.clone())),
+            ..Message::default()
+        });
+        let state = core.queue.begin(core.shared.dialect == Dialect::V2, said)?;
+        let turn = Turn::new(Arc::clone(core), Arc::clone(&state), self.carried.clone());
+        let call = AgentCall::Prompt(PromptRequest {
+            session_id: core.id.clone(),
+            prompt,
+            meta: self.carried.sent().cloned(),
+        });
         let queue = Arc::clone(&core.queue);
         let then = move |answer: std::result::Result<&str, _>| {
             let answer = answer.and_then(|text| {
@@ -97,7 +130,7 @@ impl Session {
 
     /// Asks the agent to stop what it is doing.
     pub async fn cancel(&self) -> Result<()> {
-        self.core.cancel().await
+        self.core.cancel(&self.carried).await
     }
 
     /// The next update outside a turn; `None` once the connection has ended. While a [`Turn`] is read, updates go there.
@@ -108,6 +141,11 @@ impl Session {
     /// The next update outside a turn if it is there already. What a load replays is there when the load returns.
     pub fn try_next(&self) -> Option<Update> {
         self.core.queue.try_next()
+    }
+
+    /// The `_meta` beside the update that was read last, here or by a turn.
+    pub fn update_meta(&self) -> Option<Meta> {
+        self.core.queue.update_meta()
     }
 
     /// What the session is doing, in every dialect.
@@ -136,13 +174,13 @@ impl Session {
         let is_mode = mode_option(&options).is_some_and(|option| option.config_id == id);
         if let (true, true, ConfigValue::Id(mode_id)) = (is_mode, core.modes_only, &value) {
             let request = SetModeRequest { session_id: core.id.clone(), mode_id: mode_id.clone(), meta: None };
-            core.shared.ask::<Done>(AgentCall::SetMode(request)).await?;
+            core.shared.ask::<Done>(AgentCall::SetMode(request), &self.carried).await?;
         } else {
             let request = SetOptionRequest { session_id: core.id.clone(), config_id: id.into(), value, meta: None };
             let queue = Arc::clone(&core.queue);
             let limit = Some(core.shared.deadlines.quick);
             // On the reader, so that an update right behind the answer is not undone by it.
-            let answer = core.shared.ask_reading(AgentCall::SetOption(request), limit, move |json| {
+            let answer = core.shared.ask_reading(AgentCall::SetOption(request), limit, &self.carried, move |json| {
                 let answer = SetOptionResponse::decode(json)?;
                 queue.set_options(answer.config_options.clone());
                 Ok(answer.config_options)
@@ -169,14 +207,14 @@ impl Session {
     pub async fn cancel_tool_call(&self, tool_call_id: impl Into<String>) -> Result<()> {
         let (session_id, tool_call_id) = (self.core.id.clone(), tool_call_id.into());
         let request = CancelToolCallRequest { session_id, tool_call_id, meta: None };
-        self.core.shared.ask::<Done>(AgentCall::CancelToolCall(request)).await.map(drop)
+        self.core.shared.ask::<Done>(AgentCall::CancelToolCall(request), &self.carried).await.map(drop)
     }
 
     /// Stops one terminal that says it can be stopped (current v2).
     pub async fn cancel_terminal(&self, terminal_id: impl Into<String>) -> Result<()> {
         let (session_id, terminal_id) = (self.core.id.clone(), terminal_id.into());
         let request = TerminalRequest { session_id, terminal_id, meta: None };
-        self.core.shared.ask::<Done>(AgentCall::CancelTerminal(request)).await.map(drop)
+        self.core.shared.ask::<Done>(AgentCall::CancelTerminal(request), &self.carried).await.map(drop)
     }
 
     /// Closes the session at the agent, which cancels what runs. An agent that does not know it any more has closed it.
@@ -186,7 +224,8 @@ impl Session {
             return Err(Error::Unsupported("closing sessions".into()));
         }
         core.queue.cancel_asks();
-        let answer = core.shared.ask::<Done>(AgentCall::Close(SessionRequest::from(core.id.clone()))).await;
+        let call = AgentCall::Close(SessionRequest::from(core.id.clone()));
+        let answer = core.shared.ask::<Done>(call, &self.carried).await;
         core.shared.dispatcher.forget(&core.id);
         match answer {
             Err(error) if error.code() != Some(-32002) => Err(error),
@@ -196,9 +235,10 @@ impl Session {
 }
 
 impl Core {
-    pub(crate) async fn cancel(&self) -> Result<()> {
+    pub(crate) async fn cancel(&self, carried: &Carried) -> Result<()> {
         self.queue.cancel_asks();
-        let call = AgentCall::Cancel(SessionRequest::from(self.id.clone()));
+        let mut call = AgentCall::Cancel(SessionRequest::from(self.id.clone()));
+        carried.fill(call.meta_mut());
         Ok(self.shared.peer.notify("session/cancel", wire::write(&call, self.shared.dialect)).await?)
     }
 

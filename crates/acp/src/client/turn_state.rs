@@ -4,13 +4,15 @@ use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use tieline_rpc::sync::Lock;
-use tieline_schema::StopReason;
+use tieline_schema::{Meta, StopReason};
 
 /// The far end of one prompt.
 #[derive(Debug, Default)]
 pub(crate) struct TurnState {
     result: Mutex<Option<Result<StopReason>>>,
     pub(super) message_id: OnceLock<String>,
+    /// The `_meta` of the answer or of the end.
+    pub(super) meta: Mutex<Option<Meta>>,
     /// The request that carried the prompt.
     request: OnceLock<u64>,
     ended: AtomicBool,

@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::{Lock, when};
 use tieline_schema::{
-    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, PromptResponse, State, StateUpdate, StopReason,
-    ToolCallUpdate, Update, mode_option,
+    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, Message, MessageKind, Meta, PromptResponse, State,
+    StateUpdate, StopReason, ToolCallUpdate, Update, mode_option,
 };
 use tokio::sync::Notify;
 
 #[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
 enum Item {
-    Update(Update, usize),
+    /// With the `_meta` beside it, and how many bytes it takes.
+    Update(Update, Option<Meta>, usize),
     End(Arc<TurnState>, Result<StopReason>),
 }
 
@@ -45,6 +46,8 @@ struct Inner {
     options: Vec<ConfigOption>,
     commands: Vec<Command>,
     closed: Option<Error>,
+    /// The `_meta` beside the update that was read last.
+    update_meta: Option<Meta>,
     calls: OpenCalls,
 }
 
@@ -63,6 +66,8 @@ struct OpenTurn {
     abandoned: bool,
     /// The user does not want it any more.
     cancelled: bool,
+    /// The words of the prompt, where the agent need not say them back (version 1).
+    words: String,
 }
 
 impl UpdateQueue {
@@ -90,26 +95,30 @@ impl UpdateQueue {
     }
 
     /// Takes an update, on the reader.
-    pub(crate) fn push(&self, update: Update, bytes: usize) {
+    pub(crate) fn push(&self, update: Update, meta: Option<Meta>, bytes: usize) {
         let mut inner = self.lock();
+        if inner.is_echo(&update) {
+            return;
+        }
         inner.watch(&update, bytes);
         let ends = match &update {
             Update::State(state) => inner.state_changed(state),
             _ => Vec::new(),
         };
         let unread = inner.turns.front().is_some_and(|turn| turn.abandoned) && is_of_turn(&update);
-        let merged = !unread && self.budget.is_tight() && inner.merge(&update, &self.budget);
+        let merged = !unread && meta.is_none() && self.budget.is_tight() && inner.merge(&update, &self.budget);
         if !unread && !merged {
             self.budget.take(bytes);
-            inner.items.push_back(Item::Update(update, bytes));
+            inner.items.push_back(Item::Update(update, meta, bytes));
         }
         inner.items.extend(ends);
         drop(inner);
         self.wake.notify_waiters();
     }
 
-    /// Registers a turn before its prompt is sent. Where prompts can't be queued, only one may be open.
-    pub(crate) fn begin(&self, may_queue: bool) -> Result<Arc<TurnState>> {
+    /// Registers a turn before its prompt is sent. Where prompts can't be queued, only one may be open. `said` is the user's
+    /// message where the agent won't tell it.
+    pub(crate) fn begin(&self, may_queue: bool, said: Option<Message>) -> Result<Arc<TurnState>> {
         let mut inner = self.lock();
         if let Some(error) = &inner.closed {
             return Err(error.clone());
@@ -118,6 +127,8 @@ impl UpdateQueue {
             return Err(Error::Invalid("a turn is running in this session".into()));
         }
         let state = Arc::new(TurnState::default());
+        let blocks = said.iter().filter_map(|said| said.content.set()).flat_map(|blocks| blocks.iter());
+        let words = blocks.filter_map(ContentBlock::as_text).collect();
         let from_idle = inner.state.is_idle() && inner.turns.is_empty();
         inner.turns.push_back(OpenTurn {
             state: Arc::clone(&state),
@@ -127,13 +138,25 @@ impl UpdateQueue {
             early_end: None,
             abandoned: false,
             cancelled: false,
+            words,
         });
+        if let Some(said) = said {
+            let _ = state.message_id.set(said.message_id.clone());
+            // It came from here, so it takes nothing of the agent's budget.
+            inner.items.push_back(Item::Update(said.into(), None, 0));
+            drop(inner);
+            self.wake.notify_waiters();
+        }
         Ok(state)
     }
 
     /// Takes the answer to a prompt, on the reader: behind the updates that came before it.
     pub(crate) fn answered(&self, turn: &Arc<TurnState>, answer: Result<PromptResponse>) {
         let mut inner = self.lock();
+        if let Ok(PromptResponse { meta: Some(meta), .. }) = &answer {
+            // The end of the turn may have come first.
+            turn.meta.locked().get_or_insert_with(|| meta.clone());
+        }
         let end = match answer {
             Ok(PromptResponse { stop_reason: Some(reason), .. }) => Some(Ok(reason)),
             Ok(PromptResponse { message_id, .. }) => {
@@ -198,13 +221,15 @@ impl UpdateQueue {
 
     /// Takes the first item: an update, or the end of a turn, which is noted.
     fn pop(&self) -> Option<Popped> {
-        let item = self.lock().items.pop_front()?;
-        match item {
-            Item::Update(update, bytes) => {
+        let mut inner = self.lock();
+        match inner.items.pop_front()? {
+            Item::Update(update, meta, bytes) => {
+                inner.update_meta = meta;
                 self.budget.give(bytes);
                 Some(Popped::Update(update))
             }
             Item::End(turn, result) => {
+                drop(inner);
                 turn.finish(result);
                 // Others may wait for this end.
                 self.wake.notify_waiters();
@@ -226,7 +251,7 @@ impl UpdateQueue {
         }
         let budget = &self.budget;
         inner.items.retain(|item| match item {
-            Item::Update(update, bytes) if is_of_turn(update) => {
+            Item::Update(update, _, bytes) if is_of_turn(update) => {
                 budget.give(*bytes);
                 false
             }
@@ -301,6 +326,10 @@ impl UpdateQueue {
         }
     }
 
+    pub(crate) fn update_meta(&self) -> Option<Meta> {
+        self.lock().update_meta.clone()
+    }
+
     pub(crate) fn options(&self) -> Vec<ConfigOption> {
         self.lock().options.clone()
     }
@@ -331,7 +360,7 @@ impl UpdateQueue {
 impl Drop for UpdateQueue {
     fn drop(&mut self) {
         for item in &self.lock().items {
-            if let Item::Update(_, bytes) = item {
+            if let Item::Update(_, _, bytes) = item {
                 self.budget.give(*bytes);
             }
         }
@@ -339,6 +368,15 @@ impl Drop for UpdateQueue {
 }
 
 impl Inner {
+    /// True if an agent of version 1 says back what the user said: that was told already.
+    fn is_echo(&self, update: &Update) -> bool {
+        let Update::Chunk(Chunk { kind: MessageKind::User, content: ContentBlock::Text(text), .. }) = update else {
+            return false;
+        };
+        let text = text.text.trim();
+        self.turns.front().is_some_and(|turn| !turn.words.is_empty() && turn.words.contains(text))
+    }
+
     /// Keeps what the session object can be asked for.
     fn watch(&mut self, update: &Update, bytes: usize) {
         match update {
@@ -386,6 +424,9 @@ impl Inner {
         }
         let (over, open): (VecDeque<_>, VecDeque<_>) =
             std::mem::take(&mut self.turns).into_iter().partition(|turn| turn.accepted);
+        for turn in over.iter().filter(|_| update.meta.is_some()) {
+            turn.state.meta.locked().clone_from(&update.meta);
+        }
         self.turns = open;
         if let (false, Some(next)) = (over.is_empty(), self.turns.front_mut()) {
             // A prompt behind them now starts from idle.
@@ -403,7 +444,7 @@ impl Inner {
 
     /// Adds a chunk of text to the unread one before it. Keeps a slow reader's backlog small.
     fn merge(&mut self, update: &Update, budget: &Budget) -> bool {
-        let Some(Item::Update(Update::Chunk(last), weight)) = self.items.back_mut() else { return false };
+        let Some(Item::Update(Update::Chunk(last), None, weight)) = self.items.back_mut() else { return false };
         let Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), meta: None }) = update else {
             return false;
         };

@@ -209,6 +209,14 @@ impl Wire {
     }
 }
 
+/// Reads the user's own message, which comes first in every turn.
+pub async fn own_message(turn: &mut tieline::client::Turn) -> tieline::schema::Message {
+    match turn.next().await {
+        Some(tieline::Update::Message(message)) if message.kind == tieline::MessageKind::User => message,
+        other => panic!("not the user's own message: {other:?}"),
+    }
+}
+
 /// The updates of one kind among messages.
 pub fn updates<'m>(messages: &'m [Value], kind: &str) -> Vec<&'m Value> {
     messages

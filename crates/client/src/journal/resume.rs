@@ -61,7 +61,7 @@ pub async fn take_up(
         match agent.resume_telling(request, drop).await {
             Ok(session) => return Ok(Taken::Up(session, way)),
             Err(Error::Wire(error)) if is_held(&error) => return Ok(Taken::Held(format!("the agent says: {error}"))),
-            Err(Error::Wire(error)) if error.code != -32000 => why = format!("the agent says: {error}"),
+            Err(Error::Wire(error)) => why = format!("the agent says: {error}"),
             Err(error) => return Err(error),
         }
     }

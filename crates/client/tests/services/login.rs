@@ -175,7 +175,7 @@ fn v1_auth_06_14_methods_alone_need_no_login() {
         let plain = json!([{"id": "plain", "name": "No type"}]);
         let (_wire, agent) = connect(&project.services().build(), Dialect::V1, plain).await;
         assert_eq!(Method::of(&agent.auth_methods()[0]).kind, Kind::Agent, "V1-AUTH-14");
-        assert!(is_needed(&Error::AuthRequired) && is_needed(&Error::wire(-32000, "x")));
+        assert!(is_needed(&Error::auth_required()) && is_needed(&Error::wire(-32000, "x")));
         assert!(!is_needed(&Error::wire(-32001, "x")));
     });
 }

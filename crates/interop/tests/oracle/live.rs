@@ -198,7 +198,7 @@ impl Handler for Host {
         Ok(ElicitResponse { action: ElicitAction::Accept(content), meta: None })
     }
 
-    async fn extension(&self, method: String, params: Raw) -> Result<Raw> {
+    async fn extension(&self, method: String, params: Raw, _: AgentHandle) -> Result<Raw> {
         if method == "_test/slow" { std::future::pending().await } else { Ok(params) }
     }
 }

@@ -46,6 +46,7 @@ mod project;
 mod prompt;
 mod report;
 mod sent_messages;
+mod serde_codec;
 mod sessions;
 mod setup;
 mod state;
@@ -86,6 +87,8 @@ pub use project::{Gates, Projector};
 pub use prompt::*;
 pub use report::*;
 pub use sent_messages::META_REPLACES;
+#[cfg(feature = "serde")]
+pub use serde_codec::as_dialect;
 pub use sessions::*;
 pub use setup::*;
 pub use state::*;

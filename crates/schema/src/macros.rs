@@ -83,6 +83,8 @@ macro_rules! record {
                 out.object(self);
             }
         }
+
+        $crate::serde_codec::codec!($name $($local)*);
     };
     (@read required $json:ident $key:literal) => { $crate::codec::read::strict($json, $key)? };
     (@read strict $json:ident $key:literal) => { $crate::codec::read::strict($json, $key)? };
@@ -212,6 +214,8 @@ macro_rules! open_enum {
                 tieline_json::write_str(out.out, text);
             }
         }
+
+        $crate::serde_codec::codec!($name);
     };
 }
 
@@ -267,6 +271,8 @@ macro_rules! tagged {
                 }
             }
         }
+
+        $crate::serde_codec::codec!($name);
     };
 }
 

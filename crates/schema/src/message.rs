@@ -75,6 +75,25 @@ impl Encode for TextChunk<'_> {
     }
 }
 
+impl std::fmt::Display for MessageKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::User => "user",
+            Self::Agent => "agent",
+            Self::Thought => "thought",
+        })
+    }
+}
+
+impl std::str::FromStr for MessageKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::User, Self::Agent, Self::Thought];
+        all.into_iter().find(|kind| kind.to_string() == text).ok_or_else(|| format!("`{text}` is nobody who speaks"))
+    }
+}
+
 impl MessageKind {
     /// How an update that appends to such a message begins.
     pub(crate) fn chunk_tag(self) -> &'static str {

@@ -2,6 +2,7 @@
 
 use super::Holder;
 use rusqlite::ErrorCode;
+use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tieline_schema::SessionId;
@@ -101,8 +102,11 @@ impl Error {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
+        // What only readers need is made larger first, and where there is no room for that SQLite does not say so.
+        let no_room = error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE);
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::SystemIoFailure) if no_room => Self::Full,
             Some(ErrorCode::ReadOnly) => Self::ReadOnly,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
@@ -115,5 +119,20 @@ impl From<rusqlite::Error> for Error {
                 _ => Self::Failed(error.to_string()),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    #[test]
+    fn a_full_disk_is_called_that() {
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_SHMSIZE] {
+            assert_eq!(Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)), Error::Full);
+        }
+        let broken = Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_IOERR_READ), None));
+        assert!(matches!(broken, Error::Failed(_)), "{broken}");
     }
 }

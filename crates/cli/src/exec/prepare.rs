@@ -86,10 +86,7 @@ pub async fn prepare(
     mcp.extend(servers);
     let schema = schema(arguments, notes)?;
     if let Some(path) = &arguments.save_last {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if path.is_dir() || !folder.is_dir() {
-            return Err(usage(format!("--save-last {}: this is no place for a file", path.display())));
-        }
+        try_to_write(path).map_err(|why| usage(format!("--save-last {}: {why}", path.display())))?;
     }
     let mut trace = Frames::new(notes.clone());
     if arguments.strict {
@@ -352,6 +349,19 @@ fn check_files(arguments: &Arguments, permission: &Permission, cwd: &Path, roots
                 Failure::new(Ending::Denied, Phase::Find, why).hint("take the rule back to hand this file over")
             );
         }
+    }
+    Ok(())
+}
+
+/// Tries a place for a file: better now than after a turn that cost something.
+fn try_to_write(path: &Path) -> std::result::Result<(), String> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() || !folder.is_dir() {
+        return Err("this is no place for a file".to_owned());
+    }
+    // What is no file, such as a FIFO, would wait for its reader.
+    if !path.exists() || path.is_file() {
+        std::fs::OpenOptions::new().append(true).create(true).open(path).map_err(|error| error.to_string())?;
     }
     Ok(())
 }

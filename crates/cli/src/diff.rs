@@ -1,16 +1,18 @@
 //! `tieline diff`: which files a session changed, and how.
 
+use crate::sessions::story_of;
 use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, open_journal};
-use crate::undo::{bad_undo, last_change, open_undo, turn_of, undo_words, whole_path};
+use crate::undo::{bad_undo, last_change, open_undo, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::export::changed_text;
-use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, TurnStory};
+use tieline_client::journal::{Changed, Entry, HowUndone, Journal, TurnStory};
 use tieline_client::sanitize;
-use tieline_client::undo::{HowUndone, Undo, is_undo};
+use tieline_client::undo::{Undo, is_undo};
 use tieline_host::roots::shown;
 use tieline_host::store::State;
 
@@ -98,96 +100,80 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     }
     if let Some(turn) = arguments.turn.as_deref().filter(|turn| is_undo(turn)) {
         let (_held, undo) = open_undo(&journal, &entry).await?;
-        return of_undo(&undo, &entry, turn, file.as_deref(), &arguments);
+        let changes = undo.of_undo(turn);
+        let changes = changes.ok_or_else(|| (WRONG, format!("session {} has no turn {turn}", entry.id)))?;
+        let rows = changes.iter().map(|changed| (turn.to_owned(), changed)).collect();
+        return Ok(show_changes(rows, &entry, file.as_deref(), &arguments));
     }
-    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    let mut story = story_of(&journal, &entry).await?;
+    // A turn that is at work has changed what it has changed.
+    if Undo::is_open(&journal, &entry)
+        && let Some((turn, changed)) = under_way(&journal, &entry).await?
+        && let Some(known) = story.turns.iter_mut().find(|known| known.number == turn)
+    {
+        note(format_args!("turn {turn} is under way: this is what it has changed so far"));
+        known.changes = changed;
+    }
     let is = |turn: &TurnStory, wanted: &str| turn.number.to_string() == wanted;
     if let Some(turn) = arguments.turn.as_ref().filter(|turn| !story.turns.iter().any(|known| is(known, turn))) {
         return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
     }
     let mut rows = Vec::new();
     for turn in story.turns.iter().filter(|turn| arguments.turn.as_ref().is_none_or(|wanted| is(turn, wanted))) {
-        let fits = |changed: &&Changed| file.as_ref().is_none_or(|file| Path::new(&changed.path) == file);
-        let row = |changed| (turn.number.to_string(), changed);
-        rows.extend(turn.changes.iter().filter(fits).map(row));
+        rows.extend(turn.changes.iter().map(|changed| (turn.number.to_string(), changed)));
     }
+    Ok(show_changes(rows, &entry, file.as_deref(), &arguments))
+}
+
+/// Changes, each with the turn that made it.
+fn show_changes(
+    mut rows: Vec<(String, &Changed)>,
+    entry: &Entry,
+    file: Option<&Path>,
+    arguments: &Arguments,
+) -> String {
+    rows.retain(|(_, changed)| file.is_none_or(|file| Path::new(&changed.path) == file));
     if rows.is_empty() {
-        nothing(&entry, "changed", file.as_deref());
+        nothing(entry, "changed", file);
     }
-    let undo = journal.undo_folder(&entry.id).exists().then(|| Undo::open(&journal, &entry).ok()).flatten();
-    let how_undone = |turn: &str, changed: &Changed| {
-        undo.as_ref().map_or(HowUndone::Not, |undo| undo.how_undone(turn, Path::new(&changed.path)))
-    };
     let value = |(turn, changed): &(String, &Changed)| {
         let mut value = json!(changed);
         (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
-        value["undone"] = json!(how_undone(turn, changed) == HowUndone::Whole);
+        value["undone"] = json!(changed.undone == HowUndone::Whole);
         value
     };
-    let values: Vec<Value> = rows.iter().map(value).collect();
-    Ok(arguments.format.print(&values, |_| {
+    arguments.format.print(&rows.iter().map(value).collect::<Vec<_>>(), |_| {
+        if arguments.names {
+            return names(rows.iter().map(|(_, changed)| Path::new(&changed.path)), entry);
+        }
         let mut out = String::new();
         for (turn, changed) in &rows {
-            let undone = match how_undone(turn, changed) {
-                HowUndone::Not => "",
-                HowUndone::Partly => ", partly undone since",
-                HowUndone::Whole => ", undone since",
-            };
-            let _ = writeln!(out, "# turn {turn}: {}{undone}", changed_text(changed, &entry.cwd));
-            if !arguments.names {
-                show(&mut out, changed.diff.as_deref());
-            }
+            let words = undo_words(turn).map(|words| format!(", {words}")).unwrap_or_default();
+            let _ = writeln!(out, "# turn {turn}: {}{words}", changed_text(changed, &entry.cwd));
+            show(&mut out, changed.diff.as_deref());
         }
         out
-    }))
+    })
+}
+
+/// The names of files, each once, as seen from the folder of the session.
+fn names<'a>(paths: impl Iterator<Item = &'a Path>, entry: &Entry) -> String {
+    let names: BTreeSet<&Path> = paths.map(|path| path.strip_prefix(&entry.cwd).unwrap_or(path)).collect();
+    names.into_iter().map(|name| shown(name) + "\n").collect()
 }
 
 /// Whether a session changed a file, or this one if it is given.
 async fn changed(journal: &Journal, entry: &Entry, file: Option<&Path>) -> Result<bool, Failed> {
     let Some(file) = file else { return Ok(true) };
-    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
-    Ok(story.turns.iter().flat_map(|turn| &turn.changes).any(|changed| Path::new(&changed.path) == file))
-}
-
-/// What an undo changed, as an undo of it would take it back: the files now, compared with before it.
-fn of_undo(
-    undo: &Undo,
-    entry: &Entry,
-    turn: &str,
-    file: Option<&Path>,
-    arguments: &Arguments,
-) -> Result<String, Failed> {
-    turn_of(undo, entry, Some(turn.to_owned()), None)?;
-    let rows = undo.since(turn).into_iter().filter(|(path, ..)| file.is_none_or(|file| path == file));
-    let change = |(path, how, diff): (PathBuf, HowChanged, Option<String>)| Changed {
-        path: path.to_string_lossy().into_owned(),
-        how,
-        asked: HowAsked::Asked,
-        tool: None,
-        kept: true,
-        diff,
-    };
-    let rows: Vec<Changed> = rows.map(change).collect();
-    if rows.is_empty() {
-        nothing(entry, "changed", file);
+    let is = |changed: &Changed| Path::new(&changed.path) == file;
+    if Undo::is_open(journal, entry)
+        && let Some((_, changed)) = under_way(journal, entry).await?
+        && changed.iter().any(is)
+    {
+        return Ok(true);
     }
-    let value = |changed: &Changed| {
-        let mut value = json!(changed);
-        (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
-        value["undone"] = json!(false);
-        value
-    };
-    let words = undo_words(turn).unwrap_or_default();
-    Ok(arguments.format.print(&rows.iter().map(value).collect::<Vec<_>>(), |_| {
-        let mut out = String::new();
-        for changed in &rows {
-            let _ = writeln!(out, "# turn {turn}: {}, {words}", changed_text(changed, &entry.cwd));
-            if !arguments.names {
-                show(&mut out, changed.diff.as_deref());
-            }
-        }
-        out
-    }))
+    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    Ok(story.turns.iter().flat_map(|turn| &turn.changes).any(is))
 }
 
 /// The files now, compared with before the session.
@@ -198,12 +184,13 @@ fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, arguments: &Arguments) -
     }
     let value = |(path, diff): &(PathBuf, Option<String>)| json!({"session": &*entry.id, "path": path, "diff": diff});
     arguments.format.print(&found.iter().map(value).collect::<Vec<_>>(), |_| {
+        if arguments.names {
+            return names(found.iter().map(|(path, _)| &**path), entry);
+        }
         let mut out = String::new();
         for (path, diff) in &found {
             let _ = writeln!(out, "# now: {}", shown(path.strip_prefix(&entry.cwd).unwrap_or(path)));
-            if !arguments.names {
-                show(&mut out, diff.as_deref());
-            }
+            show(&mut out, diff.as_deref());
         }
         out
     })

@@ -11,8 +11,9 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tieline_client::export::{self, export};
-use tieline_client::journal::Entry;
+use tieline_client::journal::{Entry, Journal, Story};
 use tieline_client::sanitize;
+use tieline_client::undo::Undo;
 use tieline_host::store::{Hit, ListQuery, State, Store, repair};
 
 /// Sessions with every agent: list, read, search, export, delete
@@ -132,7 +133,7 @@ async fn work(command: Command) -> Result<String, Failed> {
         Command::Show { session, turn, format } => {
             let journal = open_journal()?;
             let entry = find_session(&journal, session.as_deref()).await?;
-            let mut story = journal.story(&entry.id).await.map_err(bad_journal)?;
+            let mut story = story_of(&journal, &entry).await?;
             if let Some(turn) = turn {
                 story.turns.retain(|known| known.number == turn);
                 if story.turns.is_empty() {
@@ -180,6 +181,13 @@ async fn work(command: Command) -> Result<String, Failed> {
             Ok(gone.iter().flat_map(|id| [&**id, "\n"]).collect())
         }
     }
+}
+
+/// The story of a session; what was undone since is marked.
+pub async fn story_of(journal: &Journal, entry: &Entry) -> Result<Story, Failed> {
+    let mut story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    Undo::mark_undone(journal, &mut story);
+    Ok(story)
 }
 
 async fn list(agent: Option<String>, only_here: bool, limit: usize, format: ListFormat) -> Result<String, Failed> {
@@ -255,7 +263,7 @@ async fn write_out(session: Option<String>, format: Option<Export>, output: Opti
     };
     let journal = open_journal()?;
     let entry = find_session(&journal, session.as_deref()).await?;
-    let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+    let story = story_of(&journal, &entry).await?;
     let text = export(&story, format.into());
     match output {
         None => Ok(text),

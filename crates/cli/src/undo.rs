@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tieline_client::journal::{Entry, HowChanged, Journal, Recording};
+use tieline_client::journal::{Changed, Entry, HowChanged, Journal, Recording};
 use tieline_client::sanitize;
-use tieline_client::undo::{Error, Undo, Why, is_undo};
+use tieline_client::undo::{Error, RememberedFile, Undo, Why, is_undo};
 use tieline_host::roots::shown;
 use tieline_host::store::{Claim, State};
 
@@ -108,8 +108,8 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         told(&recording, &out).await?;
         return Ok(out);
     }
-    let added: Vec<PathBuf> =
-        undo.files(&turn).into_iter().filter(|(_, kind)| *kind == HowChanged::Added).map(|(path, _)| path).collect();
+    let added = undo.files(&turn).into_iter().filter(|file| file.kind == HowChanged::Added);
+    let added: Vec<PathBuf> = added.map(|file| file.path).collect();
     let done = if arguments.dry_run {
         undo.preview(&turn, file.as_deref(), arguments.force)
     } else {
@@ -136,6 +136,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
                 format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
             }
             Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
+            Why::NotKept => format!("; `tieline undo {name} --list` shows what can be put back"),
             _ => String::new(),
         };
         note(format_args!("left alone: {one}{hint}"));
@@ -175,12 +176,12 @@ pub fn undo_words(turn: &str) -> Option<&'static str> {
 /// The turns that can be undone, and what they changed.
 fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> String {
     let turns = undo.turns().into_iter().flat_map(|turn| {
-        let files = undo.files(&turn).into_iter().filter(|(path, _)| file.is_none_or(|file| path == file));
-        files
-            .map(|(path, how)| {
-                json!({"session": &*entry.id, "turn": turn, "path": path, "how": how, "undo": is_undo(&turn)})
-            })
-            .collect::<Vec<_>>()
+        let value = |file: RememberedFile| {
+            let RememberedFile { path, kind, kept, .. } = file;
+            json!({"session": &*entry.id, "turn": turn, "path": path, "how": kind, "kept": kept, "undo": is_undo(&turn)})
+        };
+        let files = undo.files(&turn).into_iter().filter(|known| file.is_none_or(|file| known.path == file));
+        files.map(value).collect::<Vec<_>>()
     });
     format.print(&turns.collect::<Vec<_>>(), |turns| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -189,8 +190,9 @@ fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> 
             let path = Path::new(&path);
             let name = shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
             let turn = text(&one["turn"]);
-            let kind = undo_words(&turn).map(|words| format!(" ({words})")).unwrap_or_default();
-            format!("turn {turn}: {} {name}{kind}\n", text(&one["how"]))
+            let kept = (one["kept"] == false).then_some("can't be undone: its content was not kept");
+            let words = kept.or(undo_words(&turn)).map(|words| format!(" ({words})")).unwrap_or_default();
+            format!("turn {turn}: {} {name}{words}\n", text(&one["how"]))
         };
         turns.iter().map(line).collect()
     })
@@ -206,13 +208,16 @@ pub async fn last_change(
     let here = here()?;
     let last = journal.last(None, Some(&here)).await.map_err(bad_journal)?;
     // What a turn changed that was cut off is found first. What one that is at work has changed is not passed over.
+    let mut at_work = None;
     if let Some(last) = last.as_ref().filter(|last| Undo::is_open(journal, last)) {
-        let at_work = async || Undo::open(journal, last).map_err(bad_undo)?.has_changed().await.map_err(bad_undo);
-        if last.state == State::Interrupted || (command == "undo" && at_work().await?) {
+        if last.state == State::Interrupted {
             open_undo(journal, last).await?;
+        } else {
+            at_work = under_way(journal, last).await?.filter(|(_, changed)| !changed.is_empty()).map(|_| last.clone());
         }
     }
-    for entry in journal.changed(Some(&here)).await.map_err(bad_journal)? {
+    let changed = journal.changed(Some(&here)).await.map_err(bad_journal)?;
+    for entry in at_work.into_iter().chain(changed) {
         if fits(&entry).await? {
             if last.is_some_and(|last| last.id != entry.id) {
                 let title = entry.title.as_deref().map(|title| format!(", “{}”", cut(&sanitize::line(title), 60)));
@@ -225,13 +230,27 @@ pub async fn last_change(
     match journal.changed(None).await.map_err(bad_journal)?.into_iter().find(|entry| last.is_none() && near(entry)) {
         Some(entry) => {
             let (id, cwd) = (&entry.id, shown(entry.cwd.as_ref()));
-            Err((
-                NO_SESSION,
-                format!("there is no session of this folder, but one of {cwd}; type: tieline {command} {id}"),
-            ))
+            // All that was typed stays: what only looks must not become what does.
+            let typed = std::env::args_os().skip_while(|word| word != command).skip(1);
+            let words = [command, &**id].map(str::to_owned).into_iter();
+            let words: Vec<String> = words.chain(typed.map(|word| shell_word(&word.to_string_lossy()))).collect();
+            let line = format!("tieline {}", words.join(" "));
+            Err((NO_SESSION, format!("there is no session of this folder, but one of {cwd}; type: {line}")))
         }
         None => Ok(None),
     }
+}
+
+/// A word as a shell takes it.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    let plain = !word.is_empty() && word.chars().all(is_plain);
+    if plain { word.to_owned() } else { format!("'{}'", sanitize::exact_line(word).replace('\'', "'\\''")) }
+}
+
+/// The turn of a session that is at work, and what it has changed already.
+pub async fn under_way(journal: &Journal, entry: &Entry) -> Result<Option<(u64, Vec<Changed>)>, Failed> {
+    Undo::open(journal, entry).map_err(bad_undo)?.under_way().await.map_err(bad_undo)
 }
 
 /// Writes down what was undone.
@@ -250,6 +269,10 @@ pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, U
     let undo = Undo::open(journal, entry).map_err(bad_undo)?;
     if let Some((turn, report)) = undo.settle().await.map_err(bad_undo)? {
         note(format_args!("turn {turn} was cut off; what changed since it began counts as its doing"));
+        if let Some(told) = report.meanwhile_text(&entry.cwd) {
+            note(format_args!("while it waited for an answer, {told}"));
+            recording.notice("info", told).await.map_err(bad_journal)?;
+        }
         if !report.changed.is_empty() {
             recording.changes(&report.changed).await.map_err(bad_journal)?;
         }

@@ -65,7 +65,7 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
         assert!(diff.contains(part), "{part}: {diff}");
     }
     assert!(!diff.contains('\u{1b}'));
-    assert_eq!(user.run(&["diff", "new/b.txt", "--names"]).good().out, "# turn 1: added new/b.txt, nobody was asked\n");
+    assert_eq!(user.run(&["diff", "new/b.txt", "--names"]).good().out, "new/b.txt\n");
     user.run(&["diff", "last", "--turn", "9"]).bad(1, "has no turn 9; it has 1");
     assert!(user.run(&["diff", "none.txt"]).good().err.contains("changed no file"));
     // One place of one file.
@@ -80,7 +80,7 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
     user.write("project/a.txt", "mine\n");
     let now = user.run(&["diff", "--now"]).good().out;
     assert!(now.contains("# now: a.txt\n") && now.contains("-five\n+mine\n") && now.contains("+hello\n"), "{now}");
-    assert_eq!(user.run(&["diff", "--now", "--names", "a.txt"]).good().out, "# now: a.txt\n");
+    assert_eq!(user.run(&["diff", "--now", "--names", "a.txt"]).good().out, "a.txt\n");
     let would = user.run(&["undo", "--dry-run"]).bad(1, "left alone: ").out;
     assert!(would.starts_with("would remove ") && would.ends_with("b.txt\n"), "{would}");
     let done = user.run(&["undo"]).bad(1, "left alone: ");

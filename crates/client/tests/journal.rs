@@ -7,7 +7,7 @@ use tieline::schema::{
     ToolCallUpdate, ToolKind, Update, to_base64,
 };
 use tieline_client::export::{Format, export};
-use tieline_client::journal::{Begin, Changed, Decision, Error, HowAsked, HowChanged, Journal, Outcome};
+use tieline_client::journal::{Begin, Changed, Decision, Error, HowAsked, HowChanged, HowUndone, Journal, Outcome};
 use tieline_host::store::{self, Claim, ListQuery, Retention, State};
 
 struct World {
@@ -219,6 +219,7 @@ async fn hostile(journal: &Journal) -> SessionId {
         asked: HowAsked::Never,
         tool: Some(evil.into()),
         kept: true,
+        undone: HowUndone::default(),
         diff: Some(format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+{evil}\n+new ```\n")),
     };
     recording.changes(&[changed]).await.unwrap();

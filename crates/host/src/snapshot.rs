@@ -117,6 +117,8 @@ pub struct Changed {
     pub kind: Kind,
     /// Whether it can be undone; false if the old content was dropped for want of room.
     pub kept: bool,
+    /// Whether it was undone since, all of it.
+    pub undone: bool,
 }
 
 impl Snapshots {
@@ -152,14 +154,25 @@ impl Snapshots {
     /// The files a turn changed, in the order it first touched them. Those that were undone, or are as they were, are not
     /// among them.
     pub fn changed(&self, turn: &str) -> Vec<Changed> {
+        self.remembered(turn).into_iter().filter(|changed| !changed.undone).collect()
+    }
+
+    /// The files a turn changed, also those that were undone since.
+    pub fn remembered(&self, turn: &str) -> Vec<Changed> {
         let index = self.lock();
         let entries = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.entries);
-        let changed = |entry: &Entry| Changed {
-            path: entry.full_path(),
-            kind: Kind::of(entry.before, entry.after),
-            kept: entry.kept,
+        let changed = |entry: &Entry| {
+            let after = if entry.undone { entry.prior.unwrap_or(entry.after) } else { entry.after };
+            let kind = Kind::of(entry.before, after);
+            Changed { path: entry.full_path(), kind, kept: entry.kept, undone: entry.undone }
         };
-        entries.filter(|entry| entry.in_effect()).map(changed).collect()
+        entries.filter(|entry| entry.undone || entry.in_effect()).map(changed).collect()
+    }
+
+    /// What a file was before a turn changed it, and its content, if that is known.
+    pub fn before_turn(&self, turn: &str, path: &Path) -> Option<(State, Option<Vec<u8>>)> {
+        let entry = self.lock().entry(turn, path).cloned()?;
+        self.before(&entry).ok().map(|content| (entry.before, content))
     }
 
     /// Whether what a turn changed in a file was undone since, all of it.
@@ -261,11 +274,21 @@ impl Recorder {
         self.snapshots.change(|index| {
             let undone = self.undone_in(index);
             let mut dropped = false;
-            for change in changes {
+            for mut change in changes {
                 let path = change.root.join(&change.path);
-                if !undone.iter().any(|(known, after)| *known == path && after.same_content(&change.after)) {
-                    dropped |= self.snapshots.note(index, &self.turn, change, true)?;
+                if undone.iter().any(|(known, after)| *known == path && after.same_content(&change.after)) {
+                    continue;
                 }
+                // What was noted on the way may be too young: a command of the same turn had changed the file before.
+                if let Some(entry) = index.entry(&self.turn, &path)
+                    && (change.content.is_some() || change.before == State::Missing)
+                    && !entry.before.same_content(&change.before)
+                {
+                    change.mixed |= entry.mixed;
+                    let at = index.turn(&self.turn);
+                    index.turns[at].entries.retain(|entry| entry.full_path() != path);
+                }
+                dropped |= self.snapshots.note(index, &self.turn, change, true)?;
             }
             Ok(dropped)
         })

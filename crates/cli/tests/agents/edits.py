@@ -1,15 +1,22 @@
-"""An agent that asks about a file and then appends to it by itself, as agents with their own tools do. usage: edits.py ask-then-append FILE"""
+"""An agent that asks about a file and then appends to it by itself, as agents with their own tools do; or appends before it asks; or
+dies at its question once there is a file `die` above its folder. usage: edits.py ask-then-append|append-then-ask|ask-then-die FILE"""
 
 import json
 import os
 import sys
+import time
 
 
 def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-name = sys.argv[2]
+def append():
+    with open(os.path.join(where, name), "a", encoding="utf-8") as file:
+        file.write("agent\n")
+
+
+how, name = sys.argv[1:]
 where = ""
 for line in sys.stdin:
     message = json.loads(line)
@@ -21,16 +28,21 @@ for line in sys.stdin:
         send({"id": number, "result": {"sessionId": "s"}})
     elif method == "session/prompt":
         prompt = number
+        if how == "append-then-ask":
+            append()
         call = {"toolCallId": "t", "title": f"Append to {name}", "kind": "edit", "locations": [{"path": os.path.join(where, name)}]}
         options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]
         update = {"sessionUpdate": "tool_call", "status": "pending", **call}
         send({"method": "session/update", "params": {"sessionId": "s", "update": update}})
         send({"id": "ask", "method": "session/request_permission", "params": {"sessionId": "s", "toolCall": call, "options": options}})
+        if how == "ask-then-die":
+            while not os.path.exists(os.path.join(where, "..", "die")):
+                time.sleep(0.05)
+            sys.exit(3)
     elif number == "ask":
         allowed = message["result"]["outcome"].get("optionId") == "yes"
         if allowed:
-            with open(os.path.join(where, name), "a", encoding="utf-8") as file:
-                file.write("agent\n")
+            append()
         update = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" if allowed else "failed"}
         send({"method": "session/update", "params": {"sessionId": "s", "update": update}})
         send({"id": prompt, "result": {"stopReason": "end_turn"}})

@@ -6,7 +6,7 @@ mod html;
 mod json;
 mod markdown;
 
-use crate::journal::{Changed, Decision, HowAsked, HowChanged, Note, Outcome, Story, TurnStory};
+use crate::journal::{Changed, Decision, HowAsked, HowChanged, HowUndone, Note, Outcome, Story, TurnStory};
 use crate::sanitize;
 use tieline::schema::{ContentBlock, Diff, Item, MessageKind, ResourceContents, ToolCallContent, ToolCallItem};
 use tieline_host::roots::shown;
@@ -76,8 +76,16 @@ fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
     if !turn.prompt.is_empty() {
         parts.push(Part::Prompt { told: false, text: text_of(&turn.prompt), blocks: &turn.prompt });
     }
-    let mut notes = turn.notes.iter().peekable();
-    for (at, item) in story.items(turn).iter().enumerate() {
+    let items = story.items(turn);
+    let is_of = |note: &Note, item: &Item| match (note, item) {
+        (Note::Decision(decision), Item::ToolCall(call)) => decision.tool_call_id == call.id,
+        _ => false,
+    };
+    // What was decided about a call stands before what came of it.
+    let (decided, notes): (Vec<_>, Vec<_>) =
+        turn.notes.iter().partition(|(_, note)| items.iter().any(|item| is_of(note, item)));
+    let mut notes = notes.into_iter().peekable();
+    for (at, item) in items.iter().enumerate() {
         while let Some((_, note)) = notes.next_if(|(place, _)| *place <= turn.items.start + at) {
             parts.extend(note_text(note).map(Part::Note));
         }
@@ -94,7 +102,11 @@ fn parts<'a>(story: &'a Story, turn: &'a TurnStory) -> Vec<Part<'a>> {
             Item::Message(message) => {
                 parts.push(Part::Said { thought: message.kind == MessageKind::Thought, blocks: &message.content });
             }
-            Item::ToolCall(call) => parts.push(Part::Tool(call)),
+            Item::ToolCall(call) => {
+                let decided = decided.iter().filter(|(_, note)| is_of(note, item));
+                parts.extend(decided.filter_map(|(_, note)| note_text(note)).map(Part::Note));
+                parts.push(Part::Tool(call));
+            }
             Item::Compaction(_) => parts.push(Part::Note("The agent replaced its context by a summary.".into())),
             Item::Other(unknown) => {
                 parts.push(Part::Note(format!("An update that is not known: {}", sanitize::line(&unknown.tag))));
@@ -150,9 +162,14 @@ pub fn changed_text(changed: &Changed, cwd: &str) -> String {
     let tool = changed.tool.as_ref().map(|tool| format!(", by \"{tool}\"")).unwrap_or_default();
     let asked = if changed.asked == HowAsked::Never { ", nobody was asked" } else { "" };
     let kept = if changed.kept { "" } else { ", can't be undone" };
+    let undone = match changed.undone {
+        HowUndone::Not => "",
+        HowUndone::Partly => ", partly undone since",
+        HowUndone::Whole => ", undone since",
+    };
     let path = std::path::Path::new(&changed.path);
     let path = shown(path.strip_prefix(cwd).unwrap_or(path));
-    format!("{how} {path}{}{asked}{kept}", sanitize::exact_line(&tool))
+    format!("{how} {path}{}{asked}{kept}{undone}", sanitize::exact_line(&tool))
 }
 
 /// All blocks as text.

@@ -93,6 +93,18 @@ pub enum HowAsked {
     Never,
 }
 
+/// How much of a change was undone since.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HowUndone {
+    /// Nothing.
+    #[default]
+    Not,
+    /// Some places in the file.
+    Partly,
+    /// All of it.
+    Whole,
+}
+
 /// A file that a turn changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
@@ -107,6 +119,9 @@ pub struct Changed {
     pub tool: Option<String>,
     /// True if it can be undone.
     pub kept: bool,
+    /// How much of it was; not written down, see [`Undo::mark_undone`](crate::undo::Undo::mark_undone).
+    #[serde(skip)]
+    pub undone: HowUndone,
     /// The difference as a unified diff, if it is text and not too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,

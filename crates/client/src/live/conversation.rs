@@ -45,6 +45,8 @@ struct Known {
     files: BTreeMap<(PathBuf, u64), Option<Arc<str>>>,
     /// A call that was at work is forgotten.
     lost_work: bool,
+    /// There was a call that may be a command.
+    commands: bool,
     keys: RandomState,
 }
 
@@ -111,6 +113,11 @@ impl Conversation {
         (!at_work).then_some(calls)
     }
 
+    /// True if a call was a command, or may have been.
+    pub fn has_commands(&self) -> bool {
+        self.known().commands
+    }
+
     /// Each file that a call names, with the key of the call, and its title if it changes files. In no order.
     pub fn files(&self) -> Vec<(PathBuf, u64, Option<Arc<str>>)> {
         let known = self.known();
@@ -134,6 +141,7 @@ impl Known {
             now: 0,
             files: BTreeMap::new(),
             lost_work: false,
+            commands: false,
             keys: RandomState::new(),
         }
     }
@@ -178,6 +186,7 @@ impl Known {
             Update::ToolCallContent(chunk) => item.content.push(chunk.content.clone()),
             _ => {}
         }
+        self.commands |= is_command(&item.kind);
         self.now += 1;
         call.age = self.now;
         let changed = Arc::clone(&call.item);
@@ -246,6 +255,11 @@ pub fn paths_of(call: &ToolCallItem) -> Vec<PathBuf> {
     });
     paths.truncate(MAX_FILES);
     paths.iter().map(|path| real(path)).collect()
+}
+
+/// True if it may be a command, of which nobody knows what it changes.
+pub(crate) fn is_command(kind: &ToolKind) -> bool {
+    matches!(kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_))
 }
 
 fn changes_files(call: &ToolCallItem) -> bool {

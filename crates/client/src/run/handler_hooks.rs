@@ -11,8 +11,8 @@ use tieline::Result;
 use tieline::client::Handler;
 use tieline::rpc::Dropped;
 use tieline::schema::{
-    CreateTerminalRequest, ElicitRequest, ElicitResponse, ExitStatus, PermissionOutcome, PermissionRequest,
-    ReadTextFileRequest, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
+    CreateTerminalRequest, ElicitRequest, ElicitResponse, ElicitScope, ExitStatus, PermissionOutcome,
+    PermissionRequest, ReadTextFileRequest, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
 };
 use tokio::sync::Mutex;
 
@@ -98,7 +98,15 @@ impl Handler for Hooked {
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let _waits = self.idle.waits();
-        self.services.elicit(request).await
+        let call = match &request.scope {
+            ElicitScope::Session { tool_call_id, .. } => tool_call_id.clone().unwrap_or_default(),
+            ElicitScope::Request(_) => String::new(),
+        };
+        let (watch, question) = (self.write_down().await, self.services.elicit(request));
+        match watch {
+            Some(watch) => watch.asking(&call, question).await,
+            None => question.await,
+        }
     }
 
     fn dropped(&self, what: Dropped<'_>) {

@@ -8,12 +8,9 @@ use crate::permission::{By, NOBODY, Record};
 use crate::undo::{Scanning, Undo, Watch};
 use std::sync::Arc;
 use tieline::schema::{Chunk, ContentBlock, Message, MessageKind, Patch, StopReason, Update};
-use tieline_host::roots::shown;
 
 /// A longer piece of text is written in parts, so that it is not held several times.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
-/// So many files that changed meanwhile are named.
-const MAX_TOLD_FILES: usize = 20;
 
 /// Writes a long text down in pieces.
 async fn pieces(recording: &Recording, kind: MessageKind, id: Option<&str>, text: &str) -> journal::Result<()> {
@@ -167,13 +164,9 @@ impl JournalWriter {
             }
         };
         self.tell_uncovered(&report.uncovered);
-        if let Some(recording) = self.recording.as_ref().filter(|_| !report.meanwhile.is_empty()) {
-            let names =
-                report.meanwhile.iter().map(|path| shown(path.strip_prefix(&recording.entry().cwd).unwrap_or(path)));
-            let more = report.meanwhile.len().saturating_sub(MAX_TOLD_FILES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names = names.take(MAX_TOLD_FILES).collect::<Vec<_>>().join(", ");
-            let told = format!("changed meanwhile, not by the agent: {names}{more}");
+        if let Some(recording) = &self.recording
+            && let Some(told) = report.meanwhile_text(&recording.entry().cwd)
+        {
             remarks.push(told.clone());
             let done = recording.notice("info", told).await;
             self.check(done);

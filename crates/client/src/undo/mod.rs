@@ -8,11 +8,11 @@ mod text;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Hunk, Limits, Undone, Why, is_undo};
+pub use tieline_host::snapshot::{Changed as RememberedFile, Hunk, Limits, Undone, Why, is_undo};
 pub(crate) use watch::real;
 pub use watch::{Report, Watch};
 
-use crate::journal::{Entry, HowChanged, Journal};
+use crate::journal::{Changed, Entry, HowAsked, HowUndone, Journal, Story};
 use crate::live::Conversation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ use std::time::SystemTime;
 use tieline_host::files::{Files, State};
 use tieline_host::roots::{Root, Roots};
 use tieline_host::snapshot::{self, Base, Contents, Refused, Snapshots};
+use tieline_host::whole::write_whole;
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
@@ -87,23 +88,15 @@ pub struct Undo {
     files: Files,
 }
 
-/// How much of a change was undone since.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HowUndone {
-    /// Nothing.
-    Not,
-    /// Some places in the file.
-    Partly,
-    /// All of it.
-    Whole,
-}
-
 /// A turn that is under way, as it is remembered in case we are killed.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Open {
     turn: u64,
     /// The folders and the names of the looks at them.
     roots: Vec<(String, u64)>,
+    /// Since when the agent waits for the answer to a question and does nothing else.
+    #[serde(default)]
+    asking: Option<SystemTime>,
 }
 
 impl Open {
@@ -131,12 +124,15 @@ impl Undo {
     pub async fn watch(&self, turn: u64, scanning: Scanning, conversation: &Conversation) -> Result<Watch, Error> {
         let looked = scanning.0.await.map_err(|error| Error(error.to_string()))?;
         let root = |base: &Base| (base.root.to_string_lossy().into_owned(), base.generation());
-        let open = Open { turn, roots: looked.bases.iter().map(root).collect() };
-        let written = serde_json::to_vec(&open).map_err(std::io::Error::other);
-        let written = written.and_then(|text| std::fs::write(self.marker(), text));
-        written.map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
+        let open = Open { turn, roots: looked.bases.iter().map(root).collect(), asking: None };
+        self.mark(&open).map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
         let announced = self.snapshots.announce(&turn.to_string())?;
-        Ok(Watch::new(self.clone(), turn, looked, conversation.clone(), Some(announced)))
+        Ok(Watch::new(self.clone(), open, looked, conversation.clone(), Some(announced)))
+    }
+
+    /// Remembers that a turn is under way.
+    fn mark(&self, open: &Open) -> std::io::Result<()> {
+        write_whole(&self.marker(), &serde_json::to_vec(open)?)
     }
 
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
@@ -152,11 +148,11 @@ impl Undo {
         }
     }
 
-    /// True if a turn is under way, perhaps in another process, that has changed something already.
-    pub async fn has_changed(&self) -> Result<bool, Error> {
+    /// The turn that is under way, perhaps in another process, and what it has changed already.
+    pub async fn under_way(&self) -> Result<Option<(u64, Vec<Changed>)>, Error> {
         match self.left_open().await? {
-            Some((_, watch)) => Ok(watch.has_changed().await),
-            None => Ok(false),
+            Some((turn, watch)) => Ok(Some((turn, watch.so_far().await?))),
+            None => Ok(None),
         }
     }
 
@@ -169,10 +165,10 @@ impl Undo {
             let _ = std::fs::remove_file(self.marker());
             return Ok(None);
         };
-        let state = self.state.clone();
+        let (state, roots) = (self.state.clone(), open.roots.clone());
         let looked = tokio::task::spawn_blocking(move || {
             let mut looked = Looked::default();
-            for (root, generation) in open.roots {
+            for (root, generation) in roots {
                 match Base::last(&state, Path::new(&root), generation) {
                     Ok(Some(base)) => looked.bases.push(base),
                     Ok(None) => looked.uncovered.push(format!("{root}: another session worked there since")),
@@ -182,7 +178,8 @@ impl Undo {
             looked
         });
         let looked = looked.await.map_err(|error| Error(error.to_string()))?;
-        Ok(Some((open.turn, Watch::new(self.clone(), open.turn, looked, Conversation::default(), None))))
+        let turn = open.turn;
+        Ok(Some((turn, Watch::new(self.clone(), open, looked, Conversation::default(), None))))
     }
 
     /// What other sessions left in files since a look, and whether one of them is at work in the same folder.
@@ -207,21 +204,21 @@ impl Undo {
     /// The turn that an undo is about unless another is named: the last one that is still in effect, in this file if one is
     /// given.
     pub fn last_turn(&self, file: Option<&Path>) -> Option<String> {
-        let has = |turn: &str| file.is_none_or(|file| self.files(turn).iter().any(|(known, _)| known == file));
+        let has = |turn: &str| file.is_none_or(|file| self.files(turn).iter().any(|known| known.path == file));
         self.turns().into_iter().rfind(|turn| !is_undo(turn) && has(turn))
     }
 
-    /// The files of a turn that can still be undone, and how it changed them.
-    pub fn files(&self, turn: &str) -> Vec<(PathBuf, HowChanged)> {
-        self.snapshots.changed(turn).into_iter().map(|changed| (changed.path, changed.kind)).collect()
+    /// The files of a turn whose changes are still in effect.
+    pub fn files(&self, turn: &str) -> Vec<RememberedFile> {
+        self.snapshots.changed(turn)
     }
 
     /// What is different now from what it was before the session, file by file, with a diff where there is one to show.
     pub fn now(&self) -> Vec<(PathBuf, Option<String>)> {
         let mut found = BTreeMap::new();
         for turn in self.turns().iter().filter(|turn| !is_undo(turn)) {
-            for (path, _) in self.files(turn) {
-                found.entry(path).or_insert_with_key(|path| self.snapshots.contents(&self.files, turn, path));
+            for file in self.files(turn) {
+                found.entry(file.path).or_insert_with_key(|path| self.snapshots.contents(&self.files, turn, path));
             }
         }
         let differs = |(path, contents): (PathBuf, Result<Contents, Refused>)| {
@@ -232,10 +229,19 @@ impl Undo {
         found.into_iter().filter_map(differs).collect()
     }
 
-    /// The files of a turn that can still be undone, how it changed them, and what is different now from before it.
-    pub fn since(&self, turn: &str) -> Vec<(PathBuf, HowChanged, Option<String>)> {
-        let diff = |path: &Path| self.diff(path, self.snapshots.contents(&self.files, turn, path));
-        self.files(turn).into_iter().map(|(path, how)| (path.clone(), how, diff(&path))).collect()
+    /// The files of an undo, and what is different now from before it; `None` if there was no such undo.
+    pub fn of_undo(&self, turn: &str) -> Option<Vec<Changed>> {
+        self.snapshots.turns().iter().find(|known| *known == turn)?;
+        let changed = |file: RememberedFile| Changed {
+            path: file.path.to_string_lossy().into_owned(),
+            how: file.kind,
+            asked: HowAsked::Asked,
+            tool: None,
+            kept: file.kept,
+            undone: if file.undone { HowUndone::Whole } else { HowUndone::Not },
+            diff: self.diff(&file.path, self.snapshots.contents(&self.files, turn, &file.path)),
+        };
+        Some(self.snapshots.remembered(turn).into_iter().map(changed).collect())
     }
 
     fn diff(&self, path: &Path, contents: Result<Contents, Refused>) -> Option<String> {
@@ -243,10 +249,21 @@ impl Undo {
         text::unified(&self.name(path), old.as_deref(), new.as_deref())
     }
 
+    /// Marks what was undone since in the story of a session.
+    pub fn mark_undone(journal: &Journal, story: &mut Story) {
+        let there = journal.undo_folder(&story.entry.id).exists();
+        let Some(undo) = there.then(|| Self::open(journal, &story.entry).ok()).flatten() else { return };
+        for turn in &mut story.turns {
+            for changed in &mut turn.changes {
+                changed.undone = undo.how_undone(&turn.number.to_string(), changed.path.as_ref());
+            }
+        }
+    }
+
     /// How much of what a turn changed in a file was undone since.
-    pub fn how_undone(&self, turn: &str, file: &Path) -> HowUndone {
+    fn how_undone(&self, turn: &str, file: &Path) -> HowUndone {
         let of = |undo: &String| undo.rsplit_once("~undo").is_some_and(|(of, _)| of == turn);
-        let has = |undo: String| self.files(&undo).iter().any(|(known, _)| known == file);
+        let has = |undo: String| self.files(&undo).iter().any(|known| known.path == file);
         if self.snapshots.is_undone(turn, file) {
             HowUndone::Whole
         } else if self.turns().into_iter().filter(of).any(has) {

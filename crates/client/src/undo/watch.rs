@@ -1,18 +1,20 @@
 //! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
 
-use super::{Error, Looked, Undo, text};
-use crate::journal::{Changed, HowAsked};
-use crate::live::{Conversation, paths_of};
+use super::{Error, Looked, Open, Undo, text};
+use crate::journal::{Changed, HowAsked, HowUndone};
+use crate::live::{Conversation, is_command, paths_of};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tieline::rpc::sync::Lock;
-use tieline::schema::{Dialect, PermissionRequest, PermissionSubject, ToolKind, Transcript, Update};
+use tieline::schema::{Dialect, PermissionRequest, PermissionSubject, ToolCallStatus, Transcript, Update};
 use tieline_host::files::State;
 use tieline_host::roots::shown;
 use tieline_host::snapshot::{Base, Difference, Kind, Look, Made, Recorder};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 /// How many changed files of one turn are kept.
@@ -23,6 +25,8 @@ const MAX_DIFF_BYTES: usize = 4 << 20;
 const MAX_ASKED: usize = 50_000;
 /// A question that is answered sooner was answered by a rule: nobody can have changed a file meanwhile.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
+/// So many files that changed meanwhile are named.
+const MAX_TOLD_FILES: usize = 20;
 
 /// What a turn changed.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +37,17 @@ pub struct Report {
     pub meanwhile: Vec<PathBuf>,
     /// What can't be undone although it was looked at, in words.
     pub uncovered: Vec<String>,
+}
+
+impl Report {
+    /// What changed meanwhile, in words; paths below `cwd` are shown from there.
+    pub fn meanwhile_text(&self, cwd: &str) -> Option<String> {
+        let more = self.meanwhile.len().saturating_sub(MAX_TOLD_FILES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = self.meanwhile.iter().map(|path| shown(path.strip_prefix(cwd).unwrap_or(path)));
+        let names = names.take(MAX_TOLD_FILES).collect::<Vec<_>>().join(", ");
+        (!names.is_empty()).then(|| format!("changed meanwhile, not by the agent: {names}{more}"))
+    }
 }
 
 /// For each path the tool that names it, and whether it was allowed.
@@ -51,6 +66,12 @@ struct Inner {
     bases: Vec<Base>,
     uncovered: Vec<String>,
     conversation: Conversation,
+    /// What is remembered of the turn in case we are killed.
+    open: Open,
+    /// Held by each question that stands, until it is known what changed meanwhile.
+    standing: Arc<RwLock<()>>,
+    /// Tells questions that nobody answered that the turn is over.
+    over: watch::Sender<()>,
     told: Mutex<Told>,
     /// While it is held, the built-in agent records into the same turn.
     announced: Mutex<Option<File>>,
@@ -75,12 +96,12 @@ struct Told {
 impl Watch {
     pub(super) fn new(
         undo: Undo,
-        turn: u64,
+        open: Open,
         looked: Looked,
         conversation: Conversation,
         announced: Option<File>,
     ) -> Self {
-        let recorder = undo.snapshots.begin(turn.to_string());
+        let recorder = undo.snapshots.begin(open.turn.to_string());
         // Of a turn that was cut off it is not known who was asked about what.
         let told = Told { command: announced.is_none(), ..Told::default() };
         let Looked { bases, uncovered } = looked;
@@ -91,6 +112,9 @@ impl Watch {
                 bases,
                 uncovered,
                 conversation,
+                open,
+                standing: Arc::default(),
+                over: watch::Sender::default(),
                 told: Mutex::new(told),
                 announced: Mutex::new(announced),
             }),
@@ -112,8 +136,7 @@ impl Watch {
                 let known = self.inner.conversation.call(id);
                 let known = known.as_deref();
                 let kind = asked.kind.set().or(known.map(|call| &call.kind));
-                let runs = kind
-                    .is_none_or(|kind| matches!(kind, ToolKind::Execute | ToolKind::Unspecified | ToolKind::Other(_)));
+                let runs = kind.is_none_or(is_command);
                 paths.extend(known.map(paths_of).unwrap_or_default());
                 // What the question names itself may not be part of the conversation yet.
                 let mut question = Transcript::new(Dialect::V2);
@@ -135,22 +158,28 @@ impl Watch {
     }
 
     /// Waits for the answer to a question about a call. What somebody changes meanwhile is not the agent's doing, as far as
-    /// it waits, too.
+    /// it waits, too; also if there never is an answer and this is dropped.
     pub async fn asking<T>(&self, call: &str, question: impl Future<Output = T>) -> T {
         let mut question = std::pin::pin!(question);
         if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
             return answer;
         }
-        let Some(calls) = self.inner.conversation.at_rest(call) else { return question.await };
-        let inner = Arc::clone(&self.inner);
-        let before = spawn_blocking(move || inner.bases.iter().map(Base::look).collect::<Vec<_>>());
+        let standing = Arc::clone(&self.inner.standing).try_read_owned();
+        let (Some(calls), Ok(standing)) = (self.inner.conversation.at_rest(call), standing) else {
+            return question.await;
+        };
+        let ((stands, ended), mut over) = (oneshot::channel::<()>(), self.inner.over.subscribe());
+        let ended = async move {
+            tokio::select! {
+                _ = ended => {}
+                _ = over.changed() => {}
+            }
+        };
+        let noted = Arc::clone(&self.inner).note_meanwhile(call.to_owned(), calls, ended, standing);
+        let noted = tokio::spawn(noted);
         let answer = question.await;
-        if let Ok(before) = before.await
-            && self.inner.conversation.at_rest(call) == Some(calls)
-        {
-            let inner = Arc::clone(&self.inner);
-            let _ = spawn_blocking(move || inner.meanwhile(&before)).await;
-        }
+        drop(stands);
+        let _ = noted.await;
         answer
     }
 
@@ -172,18 +201,24 @@ impl Watch {
         let _ = spawn_blocking(work).await;
     }
 
-    /// True if the turn has changed something already.
-    pub(super) async fn has_changed(&self) -> bool {
+    /// What the turn has changed up to now; nothing is remembered of it.
+    pub(super) async fn so_far(&self) -> Result<Vec<Changed>, Error> {
         let inner = Arc::clone(&self.inner);
         let work = move || {
-            let asked = inner.asked();
-            inner.bases.iter().any(|base| !inner.differences(base, &asked, &mut Vec::new()).is_empty())
+            let (asked, mut room) = (inner.asked(), MAX_DIFF_BYTES);
+            let found = |base: &Base| {
+                let found = inner.differences(base, &asked, &mut Vec::new());
+                found.iter().map(|one| inner.changed_file(base, one, &asked, &mut room)).collect::<Vec<_>>()
+            };
+            inner.bases.iter().flat_map(found).collect()
         };
-        spawn_blocking(work).await.unwrap_or(true)
+        spawn_blocking(work).await.map_err(|error| Error(error.to_string()))
     }
 
-    /// Looks again, remembers what was before, and says what changed.
+    /// Looks again, remembers what was before, and says what changed. Questions that still stand are over.
     pub async fn after(&self) -> Result<Report, Error> {
+        self.inner.over.send_replace(());
+        let _ended = self.inner.standing.write().await;
         let inner = Arc::clone(&self.inner);
         let work = spawn_blocking(move || inner.after());
         work.await.map_err(|error| Error(error.to_string()))?
@@ -197,6 +232,17 @@ pub(crate) fn real(path: &Path) -> PathBuf {
         Some(folder.join(path.file_name()?))
     };
     whole().unwrap_or_else(|| path.to_owned())
+}
+
+/// True if a file, or the folder that it was in, changed after this time.
+fn changed_after(path: &Path, time: SystemTime) -> bool {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let meta = path.ancestors().find_map(|path| path.symlink_metadata().ok());
+    let at = |meta: std::fs::Metadata| {
+        let (seconds, nanos) = (u64::try_from(meta.ctime()).ok()?, u32::try_from(meta.ctime_nsec()).ok()?);
+        Some(Duration::new(seconds, nanos))
+    };
+    meta.and_then(at).is_some_and(|at| at > since)
 }
 
 impl Inner {
@@ -216,6 +262,34 @@ impl Inner {
         {
             self.told().guarded.insert(path.to_owned());
         }
+    }
+
+    /// Notes what changes while a question stands, if no other call was at work until it `ended`.
+    async fn note_meanwhile(
+        self: Arc<Self>,
+        call: String,
+        calls: Vec<(u64, ToolCallStatus)>,
+        ended: impl Future<Output = ()>,
+        _standing: OwnedRwLockReadGuard<()>,
+    ) {
+        let inner = Arc::clone(&self);
+        let look = move || {
+            let asking = Some(SystemTime::now());
+            let before = inner.bases.iter().map(Base::look).collect::<Vec<_>>();
+            // If we are killed now, it is known that the agent was at rest.
+            let _ = inner.undo.mark(&Open { asking, ..inner.open.clone() });
+            before
+        };
+        let Ok(before) = spawn_blocking(look).await else { return };
+        ended.await;
+        let rested = self.conversation.at_rest(&call) == Some(calls);
+        let note = move || {
+            if rested {
+                self.meanwhile(&before);
+            }
+            let _ = self.undo.mark(&self.open);
+        };
+        let _ = spawn_blocking(note).await;
     }
 
     /// Notes what changed since `before`, a look at each folder, while the agent waited.
@@ -240,18 +314,31 @@ impl Inner {
         if found.is_empty() {
             return found;
         }
-        let own: Vec<PathBuf> = self.undo.files(self.recorder.turn()).into_iter().map(|(path, _)| path).collect();
+        let turn = self.recorder.turn();
+        let own: Vec<PathBuf> = self.undo.files(turn).into_iter().map(|file| file.path).collect();
         let (others, busy) = self.undo.others(base);
-        let told = self.told();
+        let mut told = self.told();
+        let ran = told.command || self.conversation.has_commands();
         found.retain_mut(|one| {
             let path = base.root.join(&one.name);
-            let mut by_others = false;
+            let left_so = |state: &State| others.iter().any(|(known, left)| *known == path && left.same_content(state));
+            let mut by_others = self.open.asking.is_some_and(|since| changed_after(&path, since));
             if let Some((left, content)) = told.meanwhile.get(&path) {
                 by_others = left.same_content(&one.after);
                 (one.before, one.old) = (*left, content.clone());
-            } else if !asked.contains_key(&path) && !own.contains(&path) {
-                let left_so = |(known, after): &(PathBuf, State)| *known == path && after.same_content(&one.after);
-                by_others = others.iter().any(left_so) || (busy && !told.command);
+            } else if own.contains(&path) {
+                // What it was when our agent first wrote it counts, unless a command of the same turn had changed it before.
+                if let Some((before, old)) = self.undo.snapshots.before_turn(turn, &path)
+                    && (!ran || left_so(&before) || (one.old.is_none() && one.before != State::Missing))
+                {
+                    (one.before, one.old) = (before, old);
+                }
+            } else if !asked.contains_key(&path) {
+                by_others |= left_so(&one.after) || (busy && !told.command);
+            } else if others.iter().any(|(known, left)| {
+                *known == path && !left.same_content(&one.before) && !left.same_content(&one.after)
+            }) {
+                told.mixed.insert(path.clone());
             }
             if by_others {
                 meanwhile.push(path);
@@ -276,15 +363,10 @@ impl Inner {
                 let path = base.root.join(&one.name);
                 // An undo is something that the person types.
                 let typed = undone.iter().any(|(known, left)| *known == path && left.same_content(&one.after));
-                let known = |state: &State, content: &Option<Vec<u8>>| *state == State::Missing || content.is_some();
-                let known = (known(&one.before, &one.old), known(&one.after, &one.new));
-                let kept = remembered.is_ok() && at < MAX_CHANGED_FILES && known.0;
-                let diff = || text::unified(&self.undo.name(&path), one.old.as_deref(), one.new.as_deref());
-                let diff = (known == (true, true)).then(diff).flatten().filter(|diff| diff.len() <= room);
-                room -= diff.as_ref().map_or(0, String::len);
-                let changed = self.changed(&asked, &path, Kind::of(one.before, one.after));
+                let changed = self.changed_file(base, one, &asked, &mut room);
+                let kept = changed.kept && remembered.is_ok() && at < MAX_CHANGED_FILES;
                 let asked = if typed { HowAsked::Asked } else { changed.asked };
-                report.changed.push(Changed { asked, kept, diff, ..changed });
+                report.changed.push(Changed { asked, kept, ..changed });
             }
         }
         let guarded = self.told().guarded.clone();
@@ -341,6 +423,17 @@ impl Inner {
         if found.is_empty() { Ok(()) } else { Ok(self.recorder.made(made.collect())?) }
     }
 
+    /// One difference as it is reported, with a diff if there is still room for it.
+    fn changed_file(&self, base: &Base, one: &Difference, asked: &Asked, room: &mut usize) -> Changed {
+        let path = base.root.join(&one.name);
+        let known = |state: &State, content: &Option<Vec<u8>>| *state == State::Missing || content.is_some();
+        let (kept, shown) = (known(&one.before, &one.old), known(&one.after, &one.new));
+        let diff = || text::unified(&self.undo.name(&path), one.old.as_deref(), one.new.as_deref());
+        let diff = (kept && shown).then(diff).flatten().filter(|diff| diff.len() <= *room);
+        *room -= diff.as_ref().map_or(0, String::len);
+        Changed { kept, diff, ..self.changed(asked, &path, Kind::of(one.before, one.after)) }
+    }
+
     /// One changed file as it is reported.
     fn changed(&self, asked: &Asked, path: &Path, how: Kind) -> Changed {
         let (tool, allowed) = asked.get(path).cloned().unwrap_or_default();
@@ -349,6 +442,14 @@ impl Inner {
             (false, true) => HowAsked::Command,
             (false, false) => HowAsked::Never,
         };
-        Changed { path: path.to_string_lossy().into_owned(), how, asked, tool, kept: false, diff: None }
+        Changed {
+            path: path.to_string_lossy().into_owned(),
+            how,
+            asked,
+            tool,
+            kept: false,
+            undone: HowUndone::Not,
+            diff: None,
+        }
     }
 }

@@ -273,7 +273,7 @@ impl Snapshots {
     }
 
     /// The content before the turn; `None` if there was no file.
-    fn before(&self, entry: &Entry) -> std::result::Result<Option<Vec<u8>>, Why> {
+    pub(super) fn before(&self, entry: &Entry) -> std::result::Result<Option<Vec<u8>>, Why> {
         match entry.before {
             State::Missing => Ok(None),
             State::Other => Err(Why::NotKept),

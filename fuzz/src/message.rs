@@ -34,7 +34,7 @@ fn judge(text: &str, rule: IdRule) -> Message<'_, AgentCall> {
         Message::Unparsable => "unparsable",
         Message::Batch(_) => "batch",
         Message::Invalid => "invalid",
-        Message::TooDeep(_) => return message,
+        Message::TooMuch(..) => return message,
         Message::Response { .. } => "response",
         Message::Notification { .. } => "notification",
         Message::Request { .. } => "request",
@@ -91,8 +91,8 @@ fn batch(entries: &[&str], rule: IdRule, order: usize) {
     for entry in entries {
         let id = match judge(entry, rule) {
             Message::Notification { .. } | Message::Response { .. } => continue,
-            Message::Request { id, .. } | Message::TooDeep(Some(id)) => id,
-            Message::TooDeep(None) | Message::Batch(_) | Message::Invalid => Id::Text("null".into()),
+            Message::Request { id, .. } | Message::TooMuch(Some(id), _) => id,
+            Message::TooMuch(None, _) | Message::Batch(_) | Message::Invalid => Id::Text("null".into()),
             Message::Unparsable => panic!("an entry of an array that was read is JSON"),
         };
         let place = machine.slot(number);

@@ -98,6 +98,8 @@
 //! # }
 //! ```
 
+#![warn(missing_debug_implementations)]
+
 pub mod agent;
 pub mod client;
 pub mod error;

@@ -18,6 +18,8 @@
 //! # Ok::<(), tieline_json::Error>(())
 //! ```
 
+#![warn(missing_debug_implementations)]
+
 mod error;
 mod raw;
 mod reader;

@@ -7,6 +7,8 @@
 //! bytes ◀─framing─ frame ◀─outbox── message ◀─machine─ reply ◀─ Responder
 //! ```
 
+#![warn(missing_debug_implementations)]
+
 mod cancel;
 mod connection;
 mod error;
@@ -32,3 +34,22 @@ pub use stdio::{ByteInput, ByteOutput, streams as stdio_streams};
 pub use transport::{
     DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Relay, Side, Tap, Transport, join, relay,
 };
+
+/// What these hold says nothing to people.
+macro_rules! opaque {
+    ($($name:ident)*) => {$(
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+opaque! { Batch Connection FrameReader FrameWriter Relay Responder }
+
+impl<T> std::fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pending").finish_non_exhaustive()
+    }
+}

@@ -87,6 +87,7 @@ pub fn parse<'a, C>(text: &'a str, rule: IdRule, decode: Decoder<'_, C>) -> Mess
 }
 
 /// What a message is, as far as that can be told of one that is cut off or nested too deeply to be read.
+#[derive(Debug)]
 pub struct Outline<'a> {
     /// The id that could be found.
     pub id: Option<Id>,

@@ -110,7 +110,8 @@ pub fn fit_call(call: &mut ToolCallUpdate, most: usize) {
     }
     // What is far too long is not written out to be measured.
     let fits = |call: &ToolCallUpdate| rough(call, 0) <= 2 * most && to_json(call, Dialect::V1).len() <= most;
-    for step in TEXT_BYTES_STEPS {
+    // Those over the whole would only be cut once more, and then the words about it would count from the first cut.
+    for step in TEXT_BYTES_STEPS.into_iter().filter(|step| *step <= most) {
         if fits(call) {
             return;
         }

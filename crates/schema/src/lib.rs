@@ -1,6 +1,6 @@
 //! What is said over ACP: one model, the wire codecs of the dialects, the method table, the transcript.
 //!
-//! The model has the shape of the newest v2. Reading takes the union of all dialects; writing is exact for one.
+//! There is a module for each topic; all names are also here. The model has the shape of the newest v2. Reading takes the union of all dialects; writing is exact for one.
 //!
 //! ```
 //! use tieline_schema::{ContentBlock, Dialect, from_json, to_json};
@@ -11,90 +11,120 @@
 //! # Ok::<(), tieline_json::Error>(())
 //! ```
 
-mod auth;
+#![warn(missing_debug_implementations)]
+
+pub mod auth;
 mod base64;
-mod capability;
-mod client_terminal;
+pub mod capability;
+pub mod client_terminal;
 mod codec;
-mod command;
-mod config;
-mod content;
+pub mod command;
+pub mod config;
+pub mod content;
 mod dialect;
-mod diff;
+pub mod diff;
 mod downgrade;
-mod elicitation;
-mod error_code;
+pub mod elicitation;
+pub mod error_code;
 mod fit;
 mod fnv;
-mod form;
-mod fs;
-mod hello;
+pub mod form;
+pub mod fs;
+pub mod hello;
 mod ids;
-mod item;
+pub mod item;
 mod macros;
-mod mcp;
-mod message;
+pub mod mcp;
+pub mod message;
 mod meta;
-mod method;
-mod modes;
-mod negotiate;
+pub mod method;
+pub mod modes;
+pub mod negotiate;
 mod patch;
-mod permission;
+pub mod permission;
 mod plain;
-mod plan;
+pub mod plan;
 mod project;
-mod prompt;
-mod report;
+pub mod prompt;
+pub mod report;
 mod sent_messages;
 mod serde_codec;
-mod sessions;
-mod setup;
-mod state;
-mod terminal;
-mod tool;
+pub mod sessions;
+pub mod setup;
+pub mod state;
+pub mod terminal;
+pub mod tool;
 mod transcript;
 mod union;
-mod update;
+pub mod update;
 
+#[doc(no_inline)]
 pub use auth::*;
 pub use base64::{from_base64, to_base64};
+#[doc(no_inline)]
 pub use capability::*;
+#[doc(no_inline)]
 pub use client_terminal::*;
 pub use codec::*;
+#[doc(no_inline)]
 pub use command::*;
+#[doc(no_inline)]
 pub use config::*;
+#[doc(no_inline)]
 pub use content::*;
 pub use dialect::{Dialect, Dialects};
+#[doc(no_inline)]
 pub use diff::*;
 pub use downgrade::META_STATUS;
+#[doc(no_inline)]
 pub use elicitation::*;
+#[doc(no_inline)]
 pub use error_code::*;
 pub use fit::{PIECE, SHORT_LINE, cut_long, fit_call, pieces};
+#[doc(no_inline)]
 pub use form::*;
+#[doc(no_inline)]
 pub use fs::*;
+#[doc(no_inline)]
 pub use hello::*;
 pub use ids::SessionId;
+#[doc(no_inline)]
 pub use item::*;
+#[doc(no_inline)]
 pub use mcp::*;
+#[doc(no_inline)]
 pub use message::*;
+#[doc(no_inline)]
 pub use method::*;
+#[doc(no_inline)]
 pub use modes::*;
+#[doc(no_inline)]
 pub use negotiate::*;
+#[doc(no_inline)]
 pub use permission::*;
 pub use plain::plain_text;
+#[doc(no_inline)]
 pub use plan::*;
 pub use project::{Gates, Projector};
+#[doc(no_inline)]
 pub use prompt::*;
+#[doc(no_inline)]
 pub use report::*;
 pub use sent_messages::META_REPLACES;
 #[cfg(feature = "serde")]
 pub use serde_codec::as_dialect;
+#[doc(no_inline)]
 pub use sessions::*;
+#[doc(no_inline)]
 pub use setup::*;
+#[doc(no_inline)]
 pub use state::*;
+#[doc(no_inline)]
 pub use terminal::*;
 pub use tieline_json::{Error, Raw};
+#[doc(no_inline)]
 pub use tool::*;
 pub use transcript::{Info, Transcript, Usage};
 pub use union::Unknown;
+#[doc(no_inline)]
 pub use update::*;

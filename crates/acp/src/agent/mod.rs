@@ -198,6 +198,7 @@ pub trait Session: Send + Sync + 'static {
 
 /// Who an agent is and what it can do.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct About {
     /// Its name and version.
     pub info: Implementation,
@@ -271,6 +272,7 @@ impl From<Resuming> for Opening {
 
 /// A session that is ready.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Opened<S: ?Sized> {
     /// Takes the prompts.
     pub session: Arc<S>,

@@ -19,6 +19,7 @@ pub struct Terminal {
 
 /// How a command in a terminal ended.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Finished {
     /// What it showed.
     pub output: String,

@@ -10,7 +10,9 @@ use tieline::schema::{CommandSubject, Items, Meta};
 use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Result, ToolCallContent, ToolCallUpdate};
 use tieline_host::config;
 use tieline_host::roots::{Place, Roots};
-use tieline_host::rules::{Action, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject};
+use tieline_host::rules::{
+    Action, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
+};
 use tieline_host::store::Event;
 
 /// Reads what the configuration says about permission where a session works.
@@ -58,10 +60,10 @@ impl Permissions {
         Preset::of_mode(id).filter(|mode| self.modes.contains(mode))
     }
 
-    /// The rules that forbid reading, for those who have to keep commands from it.
-    pub fn unread(&self) -> Vec<String> {
-        let deny = self.engine.denials().into_iter().map(|rule| rule.text().to_owned());
-        deny.filter(|text| text.starts_with("read ")).collect()
+    /// The rules that forbid something about files, for those who have to keep commands from it.
+    pub fn kept(&self) -> Vec<String> {
+        let deny = self.engine.denials().into_iter().filter(|rule| rule.topic() == Topic::Files);
+        deny.map(|rule| rule.text().to_owned()).collect()
     }
 
     /// What is said of the files that a command names and does not see, because a rule forbids to read them.

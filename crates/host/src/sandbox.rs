@@ -22,7 +22,7 @@ mod guard;
 mod secrets;
 
 pub use available::{Available, Refused, probe};
-pub use guard::Guarded;
+pub use guard::{Guarded, Kept};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -193,10 +193,11 @@ impl Policy {
         self
     }
 
-    /// Hides what this says of below the roots. It is asked for each path that is found there, and for what is below a folder only
-    /// if the folder is not hidden itself. Answers are remembered for the same `version`. Needs namespaces if there is such a path.
+    /// Keeps commands from what this says of below the roots. It is asked for each path that is found there, and for what is below a
+    /// folder only if the folder is neither hidden nor read-only. Answers are remembered for the same `version`. Needs namespaces if
+    /// there is such a path.
     #[must_use]
-    pub fn deny(mut self, version: u64, says: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+    pub fn deny(mut self, version: u64, says: impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static) -> Self {
         self.denied = Some(guard::Denied { says: Arc::new(says), version });
         self
     }
@@ -313,8 +314,12 @@ impl Policy {
             ..Sandbox::default()
         };
         self.look(&mut sandbox)?;
-        let roots = if self.level == Level::Workspace { &mut sandbox.writable } else { &mut sandbox.readable };
-        roots.extend_from_slice(&self.roots);
+        for root in &self.roots {
+            let denied = self.denied.as_ref().and_then(|denied| (denied.says)(&root.path));
+            let writable = self.level == Level::Workspace && denied != Some(Kept::ReadOnly);
+            let roots = if writable { &mut sandbox.writable } else { &mut sandbox.readable };
+            roots.push(root.clone());
+        }
         Ok(Some(sandbox))
     }
 
@@ -328,9 +333,14 @@ impl Policy {
         if let (Guard::Whole, true, Some(gap)) = (self.guard, self.level == Level::Workspace, found.gap()) {
             return Err(Refused::new(self.level, format!("what runs by itself later can't be protected: {gap}")));
         }
-        if let (Some(path), false) = (found.denied.first(), sandbox.plan.namespaces) {
+        // A level without writing needs no more for what must not be changed.
+        let unchanged = if self.level == Level::Workspace { &found.unchanged[..] } else { &[] };
+        let in_place = if self.level == Level::Workspace { &found.in_place[..] } else { &[] };
+        let unread = found.denied.first().map(|path| (path, "read"));
+        let first = unread.or(unchanged.iter().chain(in_place).next().map(|path| (path, "changed")));
+        if let (Some((path, how)), false) = (first, sandbox.plan.namespaces) {
             let path = crate::roots::shown(path);
-            return Err(Refused::new(self.level, format!("`{path}` must not be read, which needs namespaces")));
+            return Err(Refused::new(self.level, format!("`{path}` must not be {how}, which needs namespaces")));
         }
         // What is hidden must stay so.
         let hidden = |path: &PathBuf| {
@@ -340,12 +350,15 @@ impl Policy {
         };
         let hold = if guard { &found.hold[..] } else { &[] };
         let hold: Vec<PathBuf> = hold.iter().filter(|path| !hidden(path)).cloned().collect();
-        sandbox.pin = if self.level == Level::Workspace {
-            guard::pins(hold.iter().chain(&found.denied), &self.roots)
-        } else {
-            Vec::new()
-        };
+        if self.level == Level::Workspace {
+            let all = hold.iter().chain(&found.denied).chain(unchanged).chain(in_place);
+            sandbox.pin = guard::pins(all, &self.roots);
+            sandbox.pin.extend(in_place.iter().filter(|path| !path.is_symlink()).cloned());
+            sandbox.pin.sort();
+            sandbox.pin.dedup();
+        }
         sandbox.protect.extend(hold);
+        sandbox.protect.extend_from_slice(unchanged);
         sandbox.hide.extend_from_slice(&found.denied);
         Ok(())
     }

@@ -409,6 +409,15 @@ fn hosts_and_tools() {
         ("fetch *.example.com", "https://example.com", false, false),
         ("fetch *.example.com", "https://evilexample.com", false, false),
         ("fetch *", "https://anything.example", true, true),
+        ("fetch 127.0.0.1", "http://127.0.0.2", false, true),
+        ("fetch 127.0.0.1", "http://0.0.0.0:8080", false, true),
+        ("fetch 127.0.0.1", "http://[::1]", false, true),
+        ("fetch 127.0.0.1", "http://[::ffff:127.0.0.1]", true, true),
+        ("fetch localhost", "http://127.0.0.1", false, true),
+        ("fetch localhost", "http://[::]", false, true),
+        ("fetch localhost", "http://x.localhost.", false, true),
+        ("fetch localhost:80", "http://127.0.0.1:81", false, false),
+        ("fetch localhost", "http://10.0.0.1", false, false),
     ] {
         assert_eq!(allows(rule, &fetch(url)), allow, "{rule} {url}");
         assert_eq!(denies(rule, &fetch(url)), deny, "{rule} {url}");

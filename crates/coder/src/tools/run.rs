@@ -63,8 +63,8 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
     let time = time.min(MAX_TIMEOUT);
     let line = CommandLine::parse(&command);
     let guard = !unprotected && !keeps_versions(&line);
-    // What must not be read is hidden by our sandbox only; a terminal of the client has none.
-    let hides = !ctx.permissions.unread().is_empty();
+    // What must not be read or changed is kept by our sandbox only; a terminal of the client has none.
+    let hides = !ctx.permissions.kept().is_empty();
     let theirs =
         ctx.turn.client().capabilities().terminal && !background && !hides && !ctx.permissions.only_in_sandbox(&line);
     let unseen = if hides { ctx.permissions.unseen(&line, ctx.workspace.roots()) } else { None };

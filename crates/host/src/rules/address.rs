@@ -45,6 +45,13 @@ fn carried(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
+/// Whether the name of a server, or its address, is one of this machine for itself.
+pub(super) fn is_here(name: &str) -> bool {
+    let here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    name == "localhost" || name.ends_with(".localhost") || address.is_ok_and(|address| here(address.to_canonical()))
+}
+
 /// The one name of an address, as it stands in a web address.
 pub(crate) fn name_of(address: IpAddr) -> String {
     match address.to_canonical() {

@@ -198,6 +198,12 @@ impl Engine {
         self.rules.config().deny.iter().chain(&now.learned.config().deny).cloned().collect()
     }
 
+    /// Whether a rule forbids it, whatever the preset says.
+    pub fn rules_deny(&self, action: &Action) -> bool {
+        let denies = |rules: &Config| rules.deny.iter().any(|rule| rule.holds(action));
+        denies(self.rules.config()) || denies(self.now().learned.config())
+    }
+
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
     pub fn unseen(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
         let mut unseen: Vec<(String, Rule)> = Vec::new();

@@ -13,6 +13,7 @@
 
 use super::{
     action::{Action, Host, host_name},
+    address::is_here,
     glob::PathGlob,
     held::holds_line,
     runners::runs_another,
@@ -270,14 +271,15 @@ impl Rule {
         }
     }
 
-    fn fetches(&self, host: &Host, any_port: bool) -> bool {
+    /// To hold back, any port is meant, and all names of this machine are one.
+    fn fetches(&self, host: &Host, holds: bool) -> bool {
         let Pattern::Fetch { secure, name, below, port } = &self.pattern else { return false };
         let right_name = if *below {
             name.is_empty() || host.name.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('.'))
         } else {
-            host.name == *name
+            host.name == *name || holds && is_here(name) && is_here(&host.name)
         };
-        let right_port = port.map_or(any_port || host.port == host.default_port(), |port| port == host.port);
+        let right_port = port.map_or(holds || host.port == host.default_port(), |port| port == host.port);
         right_name && right_port && secure.is_none_or(|secure| secure == host.secure)
     }
 

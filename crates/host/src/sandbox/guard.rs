@@ -26,10 +26,23 @@ const UNSETTLED: i64 = 2;
 /// Packages of others: what git would run there counts, the rest is theirs, and has to be replaced by commands.
 const PACKAGES: &str = "node_modules";
 
-/// Tells of each path in the workspace if no command may read it.
+/// What a rule keeps commands from doing to a file or folder. What comes first includes what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is not there for them.
+    Hidden,
+    /// They can't change it, and nothing in it.
+    ReadOnly,
+    /// They can't delete or move it. What is in it is asked about again.
+    InPlace,
+}
+
+type Says = dyn Fn(&Path) -> Option<Kept> + Send + Sync;
+
+/// Tells of each path in the workspace what no command may do to it.
 #[derive(Clone)]
 pub(super) struct Denied {
-    pub(super) says: Arc<dyn Fn(&Path) -> bool + Send + Sync>,
+    pub(super) says: Arc<Says>,
     /// Another one says something else.
     pub(super) version: u64,
 }
@@ -61,7 +74,7 @@ struct Folder {
     entries: usize,
     folders: Vec<OsString>,
     names: Vec<OsString>,
-    denied: Vec<OsString>,
+    kept: Vec<(Kept, OsString)>,
     repository: bool,
 }
 
@@ -74,6 +87,10 @@ pub struct Guarded {
     pub(super) hold: Vec<PathBuf>,
     /// To be hidden.
     pub(super) denied: Vec<PathBuf>,
+    /// To be made read-only because a rule says so, whatever else is guarded.
+    pub(super) unchanged: Vec<PathBuf>,
+    /// To be kept where it is.
+    pub(super) in_place: Vec<PathBuf>,
     gap: Option<String>,
     /// Seconds, as the file system counts them.
     at: i64,
@@ -121,7 +138,7 @@ struct Look<'a> {
     folders: HashMap<PathBuf, Folder>,
     /// In the order in which they are held.
     names: Vec<PathBuf>,
-    masks: Vec<PathBuf>,
+    kept: Vec<(Kept, PathBuf)>,
     repositories: Vec<PathBuf>,
     gap: Option<String>,
     begin: Instant,
@@ -144,7 +161,7 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         before: &known.folders,
         folders: HashMap::new(),
         names: Vec::new(),
-        masks: Vec::new(),
+        kept: Vec::new(),
         repositories: Vec::new(),
         gap: None,
         begin: Instant::now(),
@@ -194,7 +211,7 @@ impl Look<'_> {
             left -= folder.entries;
             todo.extend(folder.folders.iter().map(|name| path.join(name)));
             self.names.extend(folder.names.iter().map(|name| path.join(name)));
-            self.masks.extend(folder.denied.iter().map(|name| path.join(name)));
+            self.kept.extend(folder.kept.iter().map(|(how, name)| (*how, path.join(name))));
             if folder.repository {
                 self.repositories.push(path.clone());
             }
@@ -212,8 +229,8 @@ impl Look<'_> {
         let around = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let packages = path.components().any(|part| part.as_os_str() == PACKAGES);
         let settled = (self.at - facts.ctime()).abs() > UNSETTLED;
-        let (folders, names, denied) = (Vec::new(), Vec::new(), Vec::new());
-        let mut folder = Folder { state, settled, entries: 0, folders, names, denied, repository: false };
+        let (folders, names, kept) = (Vec::new(), Vec::new(), Vec::new());
+        let mut folder = Folder { state, settled, entries: 0, folders, names, kept, repository: false };
         let mut marks: Vec<OsString> = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -226,15 +243,17 @@ impl Look<'_> {
             if ["HEAD", "objects", "refs", "commondir"].iter().any(|mark| *name == **mark) {
                 marks.push(name.clone());
             }
-            let is_denied = || self.denied.is_some_and(|denied| (denied.says)(&path.join(&name)));
+            let how = self.denied.and_then(|denied| (denied.says)(&path.join(&name)));
+            folder.kept.extend(how.map(|how| (how, name.clone())));
             let text = name.to_string_lossy();
             let guarded =
                 || if packages { text.eq_ignore_ascii_case(".git") } else { later::is_guarded(&around, &text) };
-            if is_denied() {
-                folder.denied.push(name);
-            } else if guarded() {
+            if how == Some(Kept::Hidden) {
+                continue;
+            }
+            if guarded() {
                 folder.names.push(name);
-            } else if kind.is_dir() {
+            } else if kind.is_dir() && how != Some(Kept::ReadOnly) {
                 folder.folders.push(name);
             }
         }
@@ -282,36 +301,52 @@ impl Look<'_> {
                 hold.push(path);
             }
         }
-        for path in std::mem::take(&mut self.masks) {
+        let (mut denied, mut unchanged, mut in_place) = (Vec::new(), Vec::new(), Vec::new());
+        for (how, path) in std::mem::take(&mut self.kept) {
             let Ok(facts) = fs::symlink_metadata(&path) else { continue };
-            let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path) };
-            if facts.is_file() && facts.nlink() > 1 {
+            let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path.clone()) };
+            if facts.is_file() && facts.nlink() > 1 && how != Kept::InPlace {
                 linked.insert((facts.dev(), facts.ino()));
             }
-            self.masks.extend(real);
-        }
-        let denied: BTreeSet<Identity> = self.masks.iter().filter_map(|path| identity(path)).collect();
-        for (path, is) in self.other_names(&linked) {
-            if denied.contains(&is) {
-                self.masks.push(path);
-            } else {
-                hold.push(path);
+            if facts.is_symlink() && how != Kept::Hidden {
+                self.gap(|| format!("`{}` must not be changed, and is a link", crate::roots::shown(&path)));
             }
+            let list = match how {
+                Kept::Hidden => &mut denied,
+                Kept::ReadOnly => &mut unchanged,
+                Kept::InPlace => &mut in_place,
+            };
+            list.extend(real);
+        }
+        let same = |list: &[PathBuf]| list.iter().filter_map(|path| identity(path)).collect::<BTreeSet<Identity>>();
+        let (hidden, fixed) = (same(&denied), same(&unchanged));
+        for (path, is) in self.other_names(&linked) {
+            let list = match () {
+                () if hidden.contains(&is) => &mut denied,
+                () if fixed.contains(&is) => &mut unchanged,
+                () => &mut hold,
+            };
+            list.push(path);
         }
         self.hooks(&gits, &mut hold);
-        let mut denied = std::mem::take(&mut self.masks);
-        for list in [&mut hold, &mut denied] {
+        for list in [&mut hold, &mut denied, &mut unchanged] {
             list.retain(|path| self.writable(path));
             list.sort();
             list.dedup();
             // The outer one holds what is in it.
             list.dedup_by(|path, outer| path.starts_with(&*outer));
         }
-        hold.retain(|path| !denied.iter().any(|mask| path.starts_with(mask)));
-        if hold.len() + denied.len() + pins(hold.iter().chain(&denied), self.roots).len() > MAX_NAMES {
+        let outside = |path: &PathBuf, lists: &[&Vec<PathBuf>]| {
+            lists.iter().all(|list| !list.iter().any(|outer| path.starts_with(outer)))
+        };
+        unchanged.retain(|path| outside(path, &[&denied]));
+        hold.retain(|path| outside(path, &[&denied, &unchanged]));
+        in_place.retain(|path| self.writable(path) && outside(path, &[&denied, &unchanged, &hold]));
+        let all: Vec<&PathBuf> = hold.iter().chain(&denied).chain(&unchanged).chain(&in_place).collect();
+        if all.len() + pins(all.iter().copied(), self.roots).len() > MAX_NAMES {
             self.gap(|| format!("there are more than {MAX_NAMES} such names"));
         }
-        Guarded { found, hold, denied, gap: self.gap.take(), at: self.at }
+        Guarded { found, hold, denied, unchanged, in_place, gap: self.gap.take(), at: self.at }
     }
 
     fn is_root(&self, path: &Path) -> bool {

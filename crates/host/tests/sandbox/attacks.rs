@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tieline_host::run::{Request, Running};
-use tieline_host::sandbox::{Level, Policy};
+use tieline_host::sandbox::{Kept, Level, Policy};
 
 pub const ALL: &[(&str, fn())] =
     &[("attacks_fail", attacks_fail), ("attacks_fail_for_nobody", attacks_fail_for_nobody)];
@@ -27,6 +27,7 @@ const ATTACKS: &[Attack] = &[
     ("sockets_that_come_later_are_not_reached", sockets_that_come_later_are_not_reached),
     ("homes_and_logins_of_others_are_hidden", homes_and_logins_of_others_are_hidden),
     ("what_is_denied_is_not_read", what_is_denied_is_not_read),
+    ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
 ];
 
@@ -463,7 +464,10 @@ fn what_is_denied_is_not_read(base: &Path) {
     let files =
         [(".env", "SECRET"), ("a/b/.env", "SECRET"), ("keys/one", "SECRET"), ("conf/pw", "SECRET"), ("open", "seen")];
     make(&root, &files);
-    let denied = |path: &Path| path.ends_with(".env") || path.ends_with("keys") || path.ends_with("conf/pw");
+    let denied = |path: &Path| {
+        let it = path.ends_with(".env") || path.ends_with("keys") || path.ends_with("conf/pw");
+        it.then_some(Kept::Hidden)
+    };
     for level in [Level::ReadOnly, Level::Workspace] {
         let policy = Policy::new(level, [&root]).unwrap().deny(1, denied).guard();
         for line in [
@@ -489,12 +493,62 @@ fn what_is_denied_is_not_read(base: &Path) {
     let (_, said) = block_on(sh("cat spare later/.env", &root, &policy));
     assert!(!said.contains("SECRET"), "{said}");
     // Other rules count at once.
-    let policy = policy.deny(2, |path: &Path| path.ends_with("open"));
+    let policy = policy.deny(2, |path: &Path| path.ends_with("open").then_some(Kept::Hidden));
     assert!(!block_on(sh("cat open", &root, &policy)).1.contains("seen"));
     // Where it can't be had, nothing runs.
     let policy = policy.without(tieline_host::sandbox::Mechanism::Namespaces);
     let error = block_on(Request::shell("cat open", &root, &policy).start()).unwrap_err().to_string();
     assert!(error.contains("must not be read, which needs namespaces"), "{error}");
+}
+
+fn what_must_not_change_is_not_changed(base: &Path) {
+    let root = base.join("root");
+    make(
+        &root,
+        &[
+            ("keep", "old"),
+            ("a/b/keep", "old"),
+            ("fixed/x", "old"),
+            ("d/stay", "old"),
+            ("d/go", "old"),
+            ("open", "old"),
+        ],
+    );
+    let denied = |path: &Path| match path.file_name()?.to_str()? {
+        "keep" | "fixed" => Some(Kept::ReadOnly),
+        "stay" => Some(Kept::InPlace),
+        _ => None,
+    };
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, denied);
+    for line in [
+        "echo new > keep; echo new >> a/b/keep; echo new > fixed/x; echo new > fixed/y",
+        "rm -f keep a/b/keep d/stay; rm -rf fixed d",
+        "mv keep k; mv fixed f; mv a c; mv a/b a/c; mv d/stay d/s; mv d e; cp open keep; mv open keep; ln -f open keep",
+        "ln keep spare; echo new > spare; chmod 777 keep; truncate -s0 keep; sed -i s/old/new/ keep a/b/keep",
+        "cp -r a new; rm -r a; mv new a",
+    ] {
+        block_on(sh(line, &root, &policy));
+        for path in ["keep", "a/b/keep", "fixed/x", "d/stay"] {
+            assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "old", "{path} after {line}");
+        }
+        assert!(!root.join("fixed/y").exists());
+    }
+    // What only has to stay can be changed, and all else is free.
+    assert!(block_on(sh("printf new > d/stay; printf new > made; rm -f d/go", &root, &policy)).0);
+    assert_eq!(fs::read_to_string(root.join("d/stay")).unwrap(), "new");
+    assert!(root.join("made").exists() && !root.join("d/go").exists());
+    // Another name of the same file.
+    fs::hard_link(root.join("keep"), root.join("twin")).unwrap();
+    block_on(sh("echo new > twin", &root, &policy));
+    assert_eq!(fs::read_to_string(root.join("keep")).unwrap(), "old");
+    // The whole folder.
+    let policy = policy.deny(2, |_: &Path| Some(Kept::ReadOnly));
+    block_on(sh("echo new > more; echo new > open", &root, &policy));
+    assert!(!root.join("more").exists());
+    // Where it can't be had, nothing runs.
+    let policy = policy.deny(3, denied).without(tieline_host::sandbox::Mechanism::Namespaces);
+    let error = block_on(Request::shell("true", &root, &policy).start()).unwrap_err().to_string();
+    assert!(error.contains("must not be changed, which needs namespaces"), "{error}");
 }
 
 fn no_file_is_left_that_lends_rights(base: &Path) {

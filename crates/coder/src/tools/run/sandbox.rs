@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use tieline_host::rules::{Action, Decision, Location};
+use tieline_host::rules::{Action, Location};
 use tieline_host::run::Background;
-use tieline_host::sandbox::{Level, Policy};
+use tieline_host::sandbox::{Kept, Level, Policy};
 use tieline_rpc::sync::Lock;
 
 /// How the commands of a session run.
@@ -48,24 +48,31 @@ impl Commands {
         self.jobs.finish().await;
     }
 
-    /// The sandbox, made on first use, with or without a guard on what runs by itself later, and without what must not be read.
-    /// Fails if it can't be had here.
+    /// The sandbox, made on first use, with or without a guard on what runs by itself later, and keeping what must not be read or
+    /// changed. Fails if it can't be had here.
     pub(super) fn policy(&self, guard: bool, permissions: &Arc<Permissions>) -> Result<Policy, ToolError> {
         let mut policy = self.base()?;
-        let unread = permissions.unread();
-        if !unread.is_empty() {
-            policy = unread.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
+        let kept = permissions.kept();
+        if !kept.is_empty() {
+            policy = kept.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
             let mut hasher = DefaultHasher::new();
-            unread.hash(&mut hasher);
+            kept.hash(&mut hasher);
             let permissions = Arc::clone(permissions);
             let roots: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
             policy = policy.deny(hasher.finish(), move |path| {
                 let inside = roots.iter().enumerate().find_map(|(at, root)| Some((at, path.strip_prefix(root).ok()?)));
-                inside.is_some_and(|(at, below)| {
-                    // The first root is the working directory.
-                    let read = Action::Read(Location::inside(path.to_owned(), below.to_owned(), at == 0));
-                    permissions.engine.decide(&read).decision == Decision::Deny
-                })
+                // The first root is the working directory.
+                let place = inside.map(|(at, below)| Location::inside(path.to_owned(), below.to_owned(), at == 0))?;
+                let elsewhere = Action::Move { from: place.clone(), to: place.clone() };
+                [
+                    (Action::Read(place.clone()), Kept::Hidden),
+                    (Action::Write(place.clone()), Kept::ReadOnly),
+                    (Action::Delete(place), Kept::InPlace),
+                    (elsewhere, Kept::InPlace),
+                ]
+                .into_iter()
+                .find(|(action, _)| permissions.engine.rules_deny(action))
+                .map(|(_, kept)| kept)
             });
         }
         Ok(if guard { policy.guard() } else { policy })

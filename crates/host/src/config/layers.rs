@@ -13,7 +13,7 @@ use std::path::Path;
 type Leaves = BTreeMap<Vec<String>, Vec<Leaf>>;
 
 pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
-    let (old_rules, notes) = permissions::move_old(sources)?;
+    let (old_rules, mut notes) = permissions::move_old(sources)?;
     // A project may have got its first file just now.
     let sources = &sources.again();
     let mut leaves = Leaves::new();
@@ -30,7 +30,14 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     let trusted = Trusted::load(sources.trusted.as_deref());
     for path in sources.project_files() {
         let Some(text) = file::load(&path)? else { continue };
-        let mut own = file::parse(&text, &path)?;
+        let mut own = match file::parse(&text, &path) {
+            // Whoever made the folder must not stop every run in it.
+            Err(error) if !trusted.has(&path, &text) && !trusted.knew(&path) => {
+                notes.push(format!("{error}; this file is not trusted, and nothing in it counts"));
+                continue;
+            }
+            own => own?,
+        };
         if !trusted.has(&path, &text) {
             let changed = trusted.knew(&path);
             for leaf in own.extract_if(.., |leaf| !leaf.key.free) {

@@ -5,7 +5,7 @@ use super::trust::Trusted;
 use super::{Error, Origin, Shown, Sources};
 use crate::files::{Expect, Files, Hash, Write};
 use crate::roots::{self, Roots, shown};
-use crate::rules::{Config, Learned, Rule, Settings};
+use crate::rules::{Config, Decision, Learned, Rule, Settings};
 use crate::whole::write_whole;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -116,6 +116,16 @@ impl Mover {
         let name = ".tieline/rules.toml";
         let Some(said) = text(name).map_err(Error::new)? else { return Ok(()) };
         let rules = Config::parse(&said).map_err(|error| Error::new(format!("{}: {error}", shown(&old))))?;
+        let left: Vec<String> = rules
+            .iter()
+            .filter(|(decision, _)| *decision == Decision::Allow)
+            .map(|(_, rule)| rule.to_string())
+            .collect();
+        if !left.is_empty() {
+            // In a line of its own: the rest is moved, these are not.
+            let left = left.join(", ");
+            self.notes.push(format!("{} allows, which a project can't, and that was left out: {left}", shown(&old)));
+        }
         let rules = rules.without_allow();
         let elsewhere = sources.project.as_ref().is_some_and(|project| *project != sources.cwd);
         if elsewhere || sources.home.as_ref() == Some(&sources.cwd) {

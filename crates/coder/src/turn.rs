@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline::schema::{ErrorData, Items, UsageUpdate};
 use tieline::{Cost, Error, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind, WireError};
+use tieline_host::roots;
 use tieline_host::store::new_id;
 use tokio::task::JoinSet;
 
@@ -316,7 +317,12 @@ async fn carry_out(ctx: &Arc<ToolContext>, request: ToolRequest, left_out: Optio
     let stoppable = prepared.work.is_ok() && own.is_none_or(|tool| tool.stoppable);
     let call = Call::announce(ctx, update, stoppable).await?;
     let output = match prepared.work {
-        Err(why) => Output::not_done(why, false),
+        Err(why) => {
+            // What no answer could allow counts as refused.
+            let outside =
+                matches!(why.downcast_ref(), Some(roots::Error::Outside { .. } | roots::Error::OtherMount(_)));
+            Output::not_done(why, outside)
+        }
         Ok(work) => match ctx.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
             Verdict::Allowed => {
                 call.running().await?;

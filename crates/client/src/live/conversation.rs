@@ -95,10 +95,11 @@ impl Conversation {
         self.known().keys.hash_one(id)
     }
 
-    /// The tool calls that are not over.
+    /// The tool calls that are not over, in the order in which they were last heard of.
     pub fn unfinished(&self) -> Vec<String> {
         let known = self.known();
-        let calls = known.calls.values().filter(|call| !call.item.status.is_final());
+        let calls = known.ages.values().filter_map(|id| known.calls.get(id));
+        let calls = calls.filter(|call| !call.item.status.is_final());
         calls.map(|call| call.item.id.clone()).collect()
     }
 

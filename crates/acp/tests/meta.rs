@@ -37,7 +37,10 @@ fn mirror() {
 
 /// What came where no answer goes back.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<(&'static str, Option<Meta>)>>>);
+struct Log(Arc<Mutex<Vec<Heard>>>);
+
+/// A method, and the `_meta` that came with it.
+type Heard = (&'static str, Option<Meta>);
 
 impl Log {
     fn note(&self, what: &'static str, meta: Option<Meta>) {
@@ -285,7 +288,7 @@ async fn everywhere() {
         while let Some(update) = turn.next().await {
             match update {
                 Update::State(state) if state.state.is_idle() => {
-                    assert_eq!(state.meta, mirrored("prompt"), "{dialect}")
+                    assert_eq!(state.meta, mirrored("prompt"), "{dialect}");
                 }
                 Update::Chunk(_) | Update::Plan(_) | Update::ToolCall(_) => beside.push(turn.update_meta()),
                 _ => {}

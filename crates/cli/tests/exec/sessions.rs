@@ -260,10 +260,18 @@ fn a_decision_is_written_down_before_the_agent_is_told() {
 #[test]
 fn a_journal_that_can_not_be_written_is_told_of_and_does_not_stop_the_run() {
     let place = Place::new();
+    let warned = |words: &str| {
+        let done = place.agent("hello", "1", &["--format", "json"]).run().ends(0);
+        let warnings: Vec<Value> = done.object()["warnings"].as_array().unwrap().clone();
+        assert!(warnings.iter().any(|warning| warning.as_str().unwrap().contains(words)), "{done:#?}");
+    };
     std::fs::create_dir(place.path("state").join("tieline")).unwrap();
-    std::fs::write(journal(&place), "this is no database").unwrap();
-    let done = place.agent("hello", "1", &["--format", "json"]).run().ends(0);
-    let warnings: Vec<Value> = done.object()["warnings"].as_array().unwrap().clone();
-    assert!(warnings.iter().any(|warning| warning.as_str().unwrap().contains("not recorded")), "{done:#?}");
+    std::fs::create_dir(journal(&place)).unwrap();
+    warned("not recorded");
     place.agent("hello", "1", &["--continue"]).run().ends(14);
+    // What is no database makes way for one, and is kept.
+    std::fs::remove_dir(journal(&place)).unwrap();
+    std::fs::write(journal(&place), "this is no database").unwrap();
+    warned("the damaged file is ");
+    place.agent("hello", "1", &["--continue"]).run().ends(0);
 }

@@ -183,7 +183,7 @@ impl Snapshots {
     /// What is remembered now: another process may have added to it.
     fn lock(&self) -> MutexGuard<'_, Index> {
         let mut index = self.index.locked();
-        if let Some(now) = self.disk.load() {
+        if let Some(now) = self.disk.load_newer(&index) {
             *index = now;
         }
         index
@@ -193,6 +193,8 @@ impl Snapshots {
     fn change(&self, work: impl FnOnce(&mut Index) -> Result<bool>) -> Result<()> {
         let _alone = self.disk.lock()?;
         let mut index = self.lock();
+        // Whatever comes of it, no file says this yet.
+        index.stamp = None;
         let dropped = work(&mut index)?;
         self.disk.save(&index)?;
         if dropped {

@@ -14,7 +14,7 @@ use std::{
     io::{self, Read as _, Write as _},
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
-        fs::DirBuilderExt as _,
+        fs::{DirBuilderExt as _, MetadataExt as _},
     },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -27,6 +27,23 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Index {
     pub(super) format: u32,
     pub(super) turns: Vec<Turn>,
+    /// The file that says just this; `None` if no file does.
+    #[serde(skip)]
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// Tells one file from another that took its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Self {
+        Self { inode: meta.ino(), size: meta.len(), modified: meta.modified().ok() }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -145,7 +162,7 @@ impl Disk {
             (Err(_), Some(index)) => return Ok((disk, index)),
             (Err(error), None) => return Err(error),
         };
-        let empty = Index { format: 1, turns: Vec::new() };
+        let empty = Index { format: 1, turns: Vec::new(), stamp: None };
         match File::open(disk.index()) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((disk, empty)),
             done => drop(done.map_err(|error| Error::new(&disk.index(), "reading", error))?),
@@ -167,8 +184,18 @@ impl Disk {
 
     /// The index as it is now, if it can be read.
     pub(super) fn load(&self) -> Option<Index> {
-        let index: Index = serde_json::from_slice(&fs::read(self.index()).ok()?).ok()?;
-        (index.format == 1).then_some(index)
+        let mut file = File::open(self.index()).ok()?;
+        let stamp = Stamp::of(&file.metadata().ok()?);
+        let mut text = Vec::new();
+        file.read_to_end(&mut text).ok()?;
+        let index: Index = serde_json::from_slice(&text).ok()?;
+        (index.format == 1).then_some(Index { stamp: Some(stamp), ..index })
+    }
+
+    /// The same, if it is another file than the one that this came from: it is never changed in place.
+    pub(super) fn load_newer(&self, known: &Index) -> Option<Index> {
+        let now = fs::metadata(self.index()).ok().map(|meta| Stamp::of(&meta));
+        if now.is_some() && now == known.stamp { None } else { self.load() }
     }
 
     /// Says which turn is under way for as long as the file is held.

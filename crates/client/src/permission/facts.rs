@@ -40,6 +40,12 @@ const TEXT_KEYS: &str = "background call_id callId code_edit content contents de
     newText new_str new_string new_text old oldString oldText old_str old_string old_text output_mode parsed_cmd patch pattern \
     process_id prompt proposed_execpolicy_amendment query reason regex replace risk search summary text title turn_id type";
 
+/// Keys under which known agents give a patch, which has names in it.
+const PATCH_KEYS: [&str; 2] = ["diff", "patch"];
+/// Words in the names of switches that take a guard away.
+const SWITCH_WORDS: [&str; 9] =
+    ["sandbox", "danger", "unsafe", "bypass", "escalat", "elevat", "permission", "privileg", "sudo"];
+
 /// What is about to happen.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
@@ -132,7 +138,7 @@ impl Facts {
     pub(crate) fn with_denied(mut self, engine: &Engine, roots: &Roots) -> Self {
         for action in &self.actions {
             if let Action::Execute { command, .. } = action {
-                let named = engine.unseen(command, roots).into_iter().take(MAX_PATHS);
+                let named = engine.untouchable(command, roots).into_iter().take(MAX_PATHS);
                 self.mentioned.extend(named.map(|(name, _)| locate(&name, roots)));
             }
         }
@@ -178,15 +184,18 @@ impl Facts {
             Some(ToolKind::Move) => call.locations.set().is_some_and(|places| !places.0.is_empty()),
             _ => false,
         };
-        let mut named = Vec::new();
+        let patches = PATCH_KEYS.iter().filter_map(|key| input.get(key)?.as_str());
+        let (mut named, mut in_patch) = (Vec::new(), patches.flat_map(patched).take(MAX_PATHS + 1).collect());
         for (_, value) in rest.iter().filter(|_| files) {
-            names(value, &mut named);
+            names(value, &mut named, &mut in_patch);
         }
-        let many = named.len() > MAX_PATHS;
+        let many = named.len() > MAX_PATHS || in_patch.len() > MAX_PATHS;
+        in_patch.into_iter().take(MAX_PATHS).for_each(&mut add);
         let there =
             |name: &str| name.contains('/') || name.starts_with(['.', '~']) || locate(name, roots).absolute().exists();
         named.into_iter().take(MAX_PATHS).filter(|name| there(name)).for_each(&mut add);
-        let odd: Vec<&str> = rest.iter().filter(|_| !files).map(|(key, _)| *key).collect();
+        let is_odd = |(key, value): &(&str, &Value)| !files || is_switch(key, value);
+        let odd: Vec<&str> = rest.iter().filter(|one| is_odd(one)).map(|(key, _)| *key).collect();
         facts.partial = many || !odd.is_empty();
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
@@ -221,6 +230,11 @@ impl Facts {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         }) {
+            // What a patch changes counts, also if it is not in the list of changes.
+            let listed: Vec<Location> = diff.paths().take(MAX_PATHS).map(|path| locate(path, roots)).collect();
+            let text = diff.patch.as_ref().map(|patch| &*patch.text).unwrap_or_default();
+            let patched = patched(text).take(MAX_PATHS).map(|name| locate(name, roots));
+            self.actions.extend(patched.filter(|at| !listed.contains(at)).map(Action::Write));
             // A text of a file that is not in the list of changes.
             self.partial |= diff.texts().is_some_and(|texts| diff.paths().all(|path| path != texts.path));
             for change in diff.changes() {
@@ -369,7 +383,8 @@ fn rest<'v>(input: &'v Value, roots: &Roots) -> Vec<(&'v str, &'v Value)> {
     let is_known = |key: &str, value: &Value| {
         let text = value.as_str();
         match key {
-            _ if is_silent(value) || is_text(key) => true,
+            _ if is_switch(key, value) => false,
+            _ if is_silent(value) || is_plain(key, value) => true,
             "url" => text.is_some(),
             "args" => texts(value).is_some() && COMMAND_KEYS.iter().any(|key| input.get(key).is_some()),
             _ if COMMAND_KEYS.contains(&key) => text.is_some() || texts(value).is_some(),
@@ -378,6 +393,46 @@ fn rest<'v>(input: &'v Value, roots: &Roots) -> Vec<(&'v str, &'v Value)> {
         }
     };
     given.iter().filter(|(key, value)| !is_known(key, value)).map(|(key, value)| (&**key, value)).collect()
+}
+
+/// Text that does nothing by itself, or a list of such.
+fn is_plain(key: &str, value: &Value) -> bool {
+    match value {
+        _ if is_silent(value) => true,
+        Value::Array(items) => items.iter().all(|item| is_plain(key, item)),
+        Value::Object(fields) => is_text(key) && fields.iter().all(|(key, value)| is_plain(key, value)),
+        _ => is_text(key),
+    }
+}
+
+/// Whether it takes a guard away.
+fn is_switch(key: &str, value: &Value) -> bool {
+    let key = key.to_ascii_lowercase();
+    *value == Value::Bool(true) && SWITCH_WORDS.iter().any(|word| key.contains(word))
+}
+
+/// The files that a patch names.
+fn patched(text: &str) -> impl Iterator<Item = &str> {
+    const HEADS: [&str; 10] = [
+        "--- ",
+        "+++ ",
+        "rename from ",
+        "rename to ",
+        "copy to ",
+        "*** Update File: ",
+        "*** Add File: ",
+        "*** Delete File: ",
+        "*** Move to: ",
+        "*** Move File: ",
+    ];
+    text.lines().filter_map(|line| {
+        let named = HEADS.iter().find_map(|head| line.strip_prefix(head));
+        // A file that only changes its mode, or is no text, has no other line.
+        let named = named.or_else(|| Some(line.strip_prefix("diff --git ")?.split_once(" b/")?.1));
+        let named = named?.split('\t').next()?.trim().trim_matches('"');
+        let named = named.strip_prefix("a/").or_else(|| named.strip_prefix("b/")).unwrap_or(named);
+        (!named.is_empty() && named != "/dev/null").then_some(named)
+    })
 }
 
 /// A value that says nothing, or only how much and whether.
@@ -390,16 +445,20 @@ fn is_silent(value: &Value) -> bool {
     }
 }
 
-/// What may be the name of a file in a value.
-fn names<'v>(value: &'v Value, found: &mut Vec<&'v str>) {
+/// What may be the name of a file in a value; what surely is one, because a patch names it, on its own.
+fn names<'v>(value: &'v Value, found: &mut Vec<&'v str>, in_patch: &mut Vec<&'v str>) {
     match value {
         _ if found.len() > MAX_PATHS => {}
         Value::String(text) if text.len() < 4096 && !text.contains('\n') => {
             found.push(text.strip_prefix("file://").unwrap_or(text));
         }
-        Value::Array(items) => items.iter().for_each(|item| names(item, found)),
+        Value::String(text) => in_patch.extend(patched(text).take(MAX_PATHS + 1)),
+        Value::Array(items) => items.iter().for_each(|item| names(item, found, in_patch)),
         Value::Object(fields) => {
-            fields.iter().filter(|(key, _)| !is_text(key)).for_each(|(_, value)| names(value, found));
+            for (key, value) in fields.iter().filter(|(key, value)| !is_plain(key, value)) {
+                found.push(key);
+                names(value, found, in_patch);
+            }
         }
         _ => {}
     }

@@ -15,6 +15,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("v1_perm_03_v2_perm_02_cancelled_when_the_turn_is", v1_perm_03_v2_perm_02_cancelled_when_the_turn_is),
     ("v2_perm_08_09_commands_and_unknown_subjects", v2_perm_08_09_commands_and_unknown_subjects),
     ("rules_look_at_facts_not_at_titles", rules_look_at_facts_not_at_titles),
+    ("a_patch_is_held_to_its_files", a_patch_is_held_to_its_files),
     ("v1_perm_07_v2_perm_07_what_was_said_before_counts", v1_perm_07_v2_perm_07_what_was_said_before_counts),
     ("too_much_to_look_at_is_asked", too_much_to_look_at_is_asked),
     ("one_engine_for_files_and_terminals", one_engine_for_files_and_terminals),
@@ -278,6 +279,38 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
         ("another place", with(edit("src/a"), "rawInput", json!({"path": "ROOT/src/a", "to": "ROOT/b"})), "p3"),
         ("a place in a list", with(edit("src/a"), "rawInput", json!({"files": [{"name": "../x"}]})), "p3"),
         (
+            "a place among edits",
+            with(edit("src/a"), "rawInput", json!({"edits": [{"path": "ROOT/b", "new_string": "x"}]})),
+            "p3",
+        ),
+        (
+            "a place deep among edits",
+            with(edit("src/a"), "rawInput", json!({"edits": [{"x": {"file_path": "ROOT/src/.env"}}]})),
+            "p3",
+        ),
+        (
+            "texts among edits",
+            with(edit("src/a"), "rawInput", json!({"edits": [{"old_string": "a/b", "new_string": "c/d"}]})),
+            "p2",
+        ),
+        ("places as keys", with(edit("src/a"), "rawInput", json!({"changes": {"ROOT/b": {"type": "update"}}})), "p3"),
+        (
+            "a patch of another file",
+            with(edit("src/a"), "rawInput", json!({"patch": "*** Begin Patch\n*** Update File: b\n@@\n-1\n+2\n"})),
+            "p3",
+        ),
+        (
+            "a diff of another file",
+            with(edit("src/a"), "rawInput", json!({"input": "--- a/b\n+++ b/b\n@@ -1 +1 @@\n-1\n+2\n"})),
+            "p3",
+        ),
+        (
+            "a patch of this file",
+            with(edit("src/a"), "rawInput", json!({"patch": "--- a/src/a\n+++ b/src/a\n@@ -1 +1 @@\n-1\n+2\n"})),
+            "p2",
+        ),
+        ("a switch", of_kind("execute", json!({"command": "cargo test", "dangerouslyDisableSandbox": true})), "p3"),
+        (
             "texts with slashes",
             with(edit("src/a"), "rawInput", json!({"old_string": "a/b", "new_string": "/etc"})),
             "p2",
@@ -312,6 +345,28 @@ fn rules_look_at_facts_not_at_titles() {
                 let outcome = scene.permission(call, options()).await;
                 assert_eq!(outcome["optionId"], expect, "{dialect}: {what}");
             }
+        }
+    });
+}
+
+/// What a patch changes counts, whatever the list of changes beside it says.
+fn a_patch_is_held_to_its_files() {
+    block_on(async {
+        let project = Project::new();
+        std::fs::create_dir(project.root.join("src")).unwrap();
+        let services = project.services().engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap())).build();
+        let mut scene = Scene::new(&project, services, Dialect::V2).await;
+        for (at, (told, meant, expect)) in
+            [("src/a", "src/a", "p2"), ("src/a", "b", "p3"), ("", "b", "p3"), ("src/a", "src/.env", "p3")]
+                .into_iter()
+                .enumerate()
+        {
+            let change = json!({"operation": "modify", "path": project.path(told), "fileType": "text"});
+            let changes = if told.is_empty() { json!([]) } else { json!([change]) };
+            let text = format!("diff --git a/{meant} b/{meant}\n--- a/{meant}\n+++ b/{meant}\n@@ -1 +1 @@\n-1\n+2\n");
+            let diff = json!({"type": "diff", "changes": changes, "patch": {"format": "git_patch", "text": text}});
+            let call = json!({"toolCallId": format!("c{at}"), "kind": "edit", "title": "x", "content": [diff]});
+            assert_eq!(scene.permission(call, options()).await["optionId"], expect, "{told} and {meant}");
         }
     });
 }

@@ -206,16 +206,27 @@ impl Engine {
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
     pub fn unseen(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
+        self.denied(command, roots, &[Action::Read])
+    }
+
+    /// What a command names of the workspace although a rule forbids to read, change or delete it, and that rule.
+    pub fn untouchable(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
+        self.denied(command, roots, &[Action::Read, Action::Write, Action::Delete])
+    }
+
+    fn denied(&self, command: &CommandLine, roots: &Roots, deeds: &[fn(Location) -> Action]) -> Vec<(String, Rule)> {
         let mut unseen: Vec<(String, Rule)> = Vec::new();
         let words = command.words().iter().flatten().take(MAX_WORDS);
         // `--file=.env` names a file, too.
         for name in words.flat_map(|word| word.text.split('=')).filter(|name| !name.is_empty()) {
             let Ok(place) = roots.resolve(name) else { continue };
-            let Verdict { decision, because } = self.decide(&Action::Read(place.location()));
-            if let (Decision::Deny, Because::Rules(rules)) = (decision, because)
-                && unseen.iter().all(|(known, _)| known != name)
-            {
-                unseen.extend(rules.into_iter().next().map(|rule| (name.to_owned(), rule)));
+            for deed in deeds {
+                let Verdict { decision, because } = self.decide(&deed(place.location()));
+                if let (Decision::Deny, Because::Rules(rules)) = (decision, because)
+                    && unseen.iter().all(|(known, _)| known != name)
+                {
+                    unseen.extend(rules.into_iter().next().map(|rule| (name.to_owned(), rule)));
+                }
             }
         }
         unseen
@@ -298,7 +309,7 @@ impl Engine {
         }
         for path in subject.mentioned {
             // Only told in passing: rules can hold it back, but nothing follows from it otherwise.
-            for action in [Action::Read(path.clone()), Action::Write(path.clone())] {
+            for action in [Action::Read(path.clone()), Action::Write(path.clone()), Action::Delete(path.clone())] {
                 let one = self.rules.decide_or(&action, Decision::Allow);
                 if one.decision > Decision::Allow {
                     stricter(one);

@@ -334,7 +334,11 @@ impl Inner {
                     (one.before, one.old) = (before, old);
                 }
             } else if !asked.contains_key(&path) {
-                by_others |= left_so(&one.after) || (busy && !told.command);
+                by_others |= left_so(&one.after);
+                // Another run is at work here, and which of the two it was can't be told.
+                if busy && !by_others && !told.command {
+                    told.mixed.insert(path.clone());
+                }
             } else if others.iter().any(|(known, left)| {
                 *known == path && !left.same_content(&one.before) && !left.same_content(&one.after)
             }) {

@@ -11,14 +11,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    ChoiceItems, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitScope, ElicitValue, FormField,
-    FormSchema, SessionId,
+    ChoiceItems, Dialect, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitScope, ElicitValue, FormField,
+    FormSchema, SessionId, to_json,
 };
+use tieline_host::{secret, text};
 
 /// So often a person may correct a form.
 const ATTEMPTS: usize = 5;
 /// So many pages can be open at once; older ones are forgotten.
 const PAGES: usize = 64;
+/// The longest form that a person is shown, in bytes of JSON.
+const MAX_FORM_BYTES: usize = 64 << 10;
+/// As much of a form as is quoted when it is declined, in characters.
+const MAX_QUOTED_CHARACTERS: usize = 60;
 
 /// A form to be filled in. All texts are safe to show.
 #[derive(Debug, Clone)]
@@ -106,6 +111,22 @@ pub(crate) struct Elicitor {
 impl Elicitor {
     pub(crate) fn new(asker: Option<std::sync::Arc<dyn Asker>>) -> Self {
         Self { asker, pages: Mutex::default() }
+    }
+
+    /// Why nobody is asked this, safe to show: what is typed into a form is seen on the screen, and the agent keeps it.
+    pub(crate) fn refusal(&self, request: &ElicitRequest, agent: &str) -> Option<String> {
+        let (Some(_), ElicitMode::Form(form)) = (&self.asker, &request.mode) else { return None };
+        let why = if request.message.len() + to_json(form, Dialect::V2).len() > MAX_FORM_BYTES {
+            "nobody could read all of it".to_owned()
+        } else {
+            let words = text::cut_line(&secret::asked_by(&request.message, form)?, MAX_QUOTED_CHARACTERS);
+            format!(
+                "it asks for a secret (\"{}\"), which would stand on the screen and in the agent's records. Give it to the \
+                 agent by its own login, a variable or a file",
+                sanitize::exact_line(&words)
+            )
+        };
+        Some(format!("declined a form of {}: {why}", sanitize::exact_line(agent)))
     }
 
     /// Answers one.

@@ -334,13 +334,17 @@ impl Handler for Services {
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let agent = self.inner.agent.locked().clone();
-        // A person sees one question at a time, of whatever kind.
-        let turn = self.inner.asking.lock().await;
-        let answer = self.inner.elicitor.answer(&request, &agent).await;
-        drop(turn);
         let session = match &request.scope {
             ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
             ElicitScope::Request(_) => None,
+        };
+        let answer = if let Some(text) = self.inner.elicitor.refusal(&request, &agent) {
+            self.tell(&Event::Notice { session: session.clone(), text });
+            ElicitResponse { action: ElicitAction::Decline, meta: None }
+        } else {
+            // A person sees one question at a time, of whatever kind.
+            let _turn = self.inner.asking.lock().await;
+            self.inner.elicitor.answer(&request, &agent).await
         };
         let action = match answer.action {
             ElicitAction::Accept(_) => "accept",

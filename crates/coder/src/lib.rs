@@ -16,7 +16,6 @@ mod permission;
 mod prompt;
 mod report;
 mod script_reports;
-mod secret;
 mod session;
 pub mod text;
 mod tools;

@@ -12,6 +12,7 @@ pub mod rules;
 pub mod run;
 #[cfg(target_os = "linux")]
 pub mod sandbox;
+pub mod secret;
 #[cfg(unix)]
 pub mod snapshot;
 #[cfg(unix)]

@@ -19,6 +19,7 @@ pub const ALL: &[(&str, fn())] = &[
     ("v1_elic_06_07_11_pages_are_shown_and_never_opened", v1_elic_06_07_11_pages_are_shown_and_never_opened),
     ("v1_elic_14_decline_and_cancel_bring_no_content", v1_elic_14_decline_and_cancel_bring_no_content),
     ("nobody_to_ask_declines", nobody_to_ask_declines),
+    ("forms_that_nobody_should_fill_in", forms_that_nobody_should_fill_in),
     ("typed_text_becomes_values", typed_text_becomes_values),
 ];
 
@@ -230,6 +231,37 @@ fn nobody_to_ask_declines() {
             };
             let answer = tieline::client::Handler::elicit(&scene.services, request).await.unwrap();
             assert_eq!(answer.action, tieline::schema::ElicitAction::Decline);
+        }
+    });
+}
+
+fn forms_that_nobody_should_fill_in() {
+    let with = |title: &str, field: Value| json!({"type": "object", "title": title, "properties": {"x": field}});
+    block_on(async {
+        for dialect in SPEAKING {
+            let project = Project::new();
+            let screen = Arc::new(Screen { fills: vec![Filled::Cancel].into(), ..Screen::default() });
+            let log = Arc::new(Log::default());
+            let services = project.services().asker(screen.clone()).observer(log.clone()).build();
+            let mut scene = Scene::new(&project, services, dialect).await;
+            for (schema, expect, why) in [
+                (with("Your \u{1b}password", json!({"type": "string"})), "decline", "password"),
+                (with("A", json!({"type": "string", "format": "password"})), "decline", "secret"),
+                (with(&"a ".repeat(40 << 10), json!({"type": "string"})), "decline", "nobody could read"),
+                (with("Keep the password?", json!({"type": "boolean"})), "cancel", ""),
+            ] {
+                let before = log.0.lock().unwrap().len();
+                let answer = ask(&mut scene, json!({"mode": "form", "requestedSchema": schema})).await;
+                assert_eq!(answer, json!({"action": expect}), "{dialect}: {why}");
+                let events = log.0.lock().unwrap();
+                let told = events[before..].iter().find_map(|event| match event {
+                    Event::Notice { text, .. } => Some(text.as_str()),
+                    _ => None,
+                });
+                assert_eq!(told.is_some(), expect == "decline", "{events:?}");
+                assert!(told.is_none_or(|text| text.contains(why) && !text.contains('\u{1b}')), "{told:?}");
+            }
+            assert_eq!(screen.forms.lock().unwrap().len(), 1, "only the last one is shown");
         }
     });
 }

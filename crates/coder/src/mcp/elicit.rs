@@ -1,12 +1,12 @@
 //! A question of a server, passed on to the user through the client.
 
 use super::pages::{self, Pages};
-use crate::secret;
 use crate::text::{clean, code};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::Value;
 use tieline::agent::ClientHandle;
 use tieline::schema::{Dialect, ElicitAction, ElicitMode, FormSchema, from_json, to_json};
+use tieline_host::secret;
 
 /// As much of the question as is shown, in characters.
 const MAX_QUESTION_CHARACTERS: usize = 2000;
@@ -61,7 +61,7 @@ fn question(params: ElicitRequestParams, pages: &Pages) -> Option<(String, Elici
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             let text = serde_json::to_string(&requested_schema).ok().filter(|text| text.len() <= MAX_FORM_BYTES)?;
             let form: FormSchema = from_json(&text).ok()?;
-            (!secret::is_asked_by(&message, &form)).then_some((message, ElicitMode::Form(form)))
+            secret::asked_by(&message, &form).is_none().then_some((message, ElicitMode::Form(form)))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
             let elicitation_id = pages::is_fit(&url).then(|| pages.open(&elicitation_id))?;

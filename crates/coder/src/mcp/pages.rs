@@ -1,10 +1,10 @@
 //! The pages that the user was sent to for a server: which are open, and what the client and the server call them.
 
-use crate::secret;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tieline_host::rules::Host;
+use tieline_host::secret;
 use tieline_rpc::sync::Lock;
 
 /// As many pages of one server as may be open; older ones are forgotten.

@@ -1,11 +1,11 @@
 //! `ask`: a question to the user, where the client can show one.
 
 use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, ready};
-use crate::secret;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
 use tieline::schema::{ElicitAction, ElicitMode, ElicitValue, FormField, FormSchema, TextField};
+use tieline_host::secret;
 
 /// What the model is told when it asks for a secret.
 const SECRET: &str = "Passwords, keys, tokens and other secrets are never asked for in a form: they would go through this \
@@ -36,7 +36,7 @@ fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> 
         ..FormSchema::default()
     };
     // What is typed into a form goes through the client and to the model's provider.
-    if secret::is_asked_by(&question, &form) {
+    if secret::asked_by(&question, &form).is_some() {
         return Err(SECRET.into());
     }
     let title = format!("Ask: {}", crate::history::cut(&question, 80));

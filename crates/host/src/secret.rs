@@ -1,7 +1,9 @@
 //! Whether a question asks for something secret: such a thing is never typed into a form, and never stands in an address.
 
-use tieline::schema::{FormField, FormSchema};
-use tieline_host::rules::hidden;
+use crate::rules::hidden;
+use std::collections::HashSet;
+use std::sync::LazyLock;
+use tieline_schema::{FormField, FormSchema};
 
 /// Words that name a secret by themselves.
 const WORDS: &str = "apikey authtoken credential credentials cvc cvv otp passcode passphrase passwd password passwords pwd secret \
@@ -14,32 +16,33 @@ const PAIRS: &str = "access code, access key, access keys, api key, api keys, au
     recovery code, recovery codes, recovery key, recovery phrase, security code, seed phrase, signing key, ssh key, ssh keys, \
     time code, verification code, de passe, clé api, clé privée, clave privada, chiave privata, mật khẩu, kata sandi, ключ api";
 /// What names a secret wherever it stands, also without the blanks between its letters or in a longer word.
-const STEMS: &str = "password passwort passphrase passcode motdepasse contraseña wachtwoord credential 密码 密碼 口令 令牌 密钥 密鑰 \
+const STEMS: &str = "password passwort kennwort passphrase passcode motdepasse contraseña wachtwoord credential 密码 密碼 口令 令牌 密钥 密鑰 \
     私钥 验证码 驗證碼 パスワード 暗証番号 秘密鍵 トークン 비밀번호 암호 토큰 пароль κωδικόςπρόσβασης סיסמה סיסמא كلمةالمرور كلمةالسر पासवर्ड รหัสผ่าน";
 /// Letters that look like plain ones, or stand for them.
-const LOOK_ALIKES: [(char, &str); 22] = [
-    ('a', "@4àáâãäåāăąǎаαɑ"),
-    ('c', "çćčсϲ"),
-    ('d', "ďđԁ"),
-    ('e', "3èéêëēėęěеєε"),
-    ('g', "ğɡ"),
-    ('h', "һ"),
-    ('i', "1ìíîïīıіι"),
-    ('j', "ј"),
-    ('k', "кκ"),
-    ('l', "łľĺ"),
-    ('m', "м"),
-    ('n', "ñńň"),
-    ('o', "0òóôõöøōőоο"),
-    ('p', "рρ"),
-    ('s', "5$śšşșѕ"),
-    ('t', "ţťțтτ"),
-    ('u', "ùúûüūůűυ"),
-    ('v', "ν"),
-    ('w', "ѡԝω"),
+const LOOK_ALIKES: [(char, &str); 23] = [
+    ('a', "@4àáâãäåāăąǎаαɑᴀ"),
+    ('c', "çćčсϲᴄ"),
+    ('d', "ďđԁᴅ"),
+    ('e', "3èéêëēėęěеєεᴇ"),
+    ('g', "ğɡɢ"),
+    ('h', "һʜ"),
+    ('i', "1ìíîïīıіιɪ"),
+    ('j', "јᴊ"),
+    ('k', "кκᴋ"),
+    ('l', "łľĺʟ"),
+    ('m', "мᴍ"),
+    ('n', "ñńňոɴ"),
+    ('o', "0òóôõöøōőоοօᴏ"),
+    ('p', "рρᴘ"),
+    ('r', "ʀгɾ"),
+    ('s', "5$śšşșѕꜱ"),
+    ('t', "ţťțтτᴛ"),
+    ('u', "ùúûüūůűυսᴜ"),
+    ('v', "νᴠ"),
+    ('w', "ѡԝωᴡ"),
     ('x', "хχ"),
-    ('y', "ýÿу"),
-    ('z', "žźż"),
+    ('y', "ýÿуʏ"),
+    ('z', "žźżᴢ"),
 ];
 
 /// A letter as the plain one that it looks like; nothing for marks that combine and what can't be seen.
@@ -47,8 +50,10 @@ fn plain(letter: char) -> Option<char> {
     let code = u32::from(letter);
     match code {
         0x300..=0x36f => None,
-        // Wide, bold, italic and other letters of mathematics.
+        // Wide letters, those in circles and squares, bold, italic and others of mathematics.
         0xff01..=0xff5e => char::from_u32(code - 0xfee0),
+        0x24b6..=0x24e9 => char::from_u32(u32::from('a') + (code - 0x24b6) % 26),
+        0x1f110..=0x1f189 if (code - 0x1f110) % 32 < 26 => char::from_u32(u32::from('a') + (code - 0x1f110) % 32),
         0x1d400..=0x1d6a3 => char::from_u32(u32::from('a') + (code - 0x1d400) % 26),
         _ if hidden(letter) && !letter.is_whitespace() && !letter.is_control() => None,
         _ => {
@@ -79,45 +84,79 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+/// The lists in the same plain letters: words, pairs, stems. Made once, because a form may have many texts.
+static KNOWN: LazyLock<(HashSet<String>, HashSet<String>, Vec<String>)> = LazyLock::new(|| {
+    let squeezed = |text: &str| words(text).concat();
+    (
+        WORDS.split_whitespace().map(squeezed).collect(),
+        PAIRS.split(", ").map(squeezed).collect(),
+        STEMS.split_whitespace().map(squeezed).collect(),
+    )
+});
+
 /// Whether a text names a secret.
 pub fn is_named_in(text: &str) -> bool {
+    let (known, pairs, stems) = &*KNOWN;
     let words = words(text);
-    let squeezed = |text: &str| self::words(text).concat();
-    let pair = |pair: &[String]| PAIRS.split(", ").any(|known| squeezed(known) == pair.concat());
     let spaced = words.chunk_by(|one, next| one.chars().count() < 3 && next.chars().count() < 3).map(<[_]>::concat);
-    let known: Vec<String> = WORDS.split_whitespace().map(squeezed).collect();
     let whole = words.concat();
-    words.iter().cloned().chain(spaced).any(|word| known.contains(&word))
-        || words.windows(2).any(pair)
-        || STEMS.split_whitespace().any(|stem| whole.contains(&squeezed(stem)))
+    // A pin can be many things; a PIN is one.
+    let capitals = |word: &str| word.chars().all(char::is_uppercase) && self::words(word).concat() == "pin";
+    whole == "pin"
+        || text.split(|letter: char| !letter.is_alphanumeric()).any(capitals)
+        || words.iter().cloned().chain(spaced).any(|word| known.contains(&word))
+        || words.windows(2).any(|pair| pairs.contains(&pair.concat()))
+        || stems.iter().any(|stem| whole.contains(stem))
 }
 
-/// Whether a form asks for a secret: a field for free text is about one. A choice between given words tells nothing new.
-pub fn is_asked_by(message: &str, form: &FormSchema) -> bool {
+/// The text with which a form asks for a secret: a field for free text is about one. A choice between given words tells
+/// nothing new.
+pub fn asked_by(message: &str, form: &FormSchema) -> Option<String> {
     let free = |field: &FormField| match field {
-        FormField::Text(text) => text.choices.is_none() && text.titled_choices.is_none(),
+        // A list of no choices is none.
+        FormField::Text(text) => {
+            let choices = text.titled_choices.as_ref().map(Vec::len).or(text.choices.as_ref().map(Vec::len));
+            choices.unwrap_or_default() == 0
+        }
         FormField::Number(_) | FormField::Integer(_) | FormField::Other(_) => true,
         FormField::Boolean(_) | FormField::Choices(_) => false,
     };
-    let about = |(name, field): &(String, FormField)| {
+    let mut shown: Vec<&str> = vec![message];
+    shown.extend([&form.title, &form.description].into_iter().flatten().map(String::as_str));
+    let (heading, mut others) = (shown.len(), Vec::new());
+    for (name, field) in form.properties.iter().filter(|(_, field)| free(field)) {
         let (title, description) = match field {
-            FormField::Text(field) => (&field.title, &field.description),
+            FormField::Text(field) => {
+                others.extend(field.format.as_ref().map(ToString::to_string));
+                others.extend(field.default.clone());
+                (&field.title, &field.description)
+            }
             FormField::Number(field) => (&field.title, &field.description),
             FormField::Integer(field) => (&field.title, &field.description),
-            _ => (&None, &None),
+            FormField::Other(field) => {
+                // All of it: it is not known what a client shows.
+                let whole = field.raw.parse().map(|whole: serde_json::Value| whole.to_string());
+                others.extend(whole.ok());
+                (&None, &None)
+            }
+            FormField::Boolean(_) | FormField::Choices(_) => (&None, &None),
         };
-        is_named_in(name) || [title, description].into_iter().flatten().any(|text| is_named_in(text))
-    };
-    let mut fields = form.properties.iter().filter(|(_, field)| free(field)).peekable();
-    let heading = [&form.title, &form.description].into_iter().flatten();
-    let heading = fields.peek().is_some() && heading.map(String::as_str).chain([message]).any(is_named_in);
-    heading || fields.any(about)
+        others.push(name.clone());
+        shown.push(title.as_ref().unwrap_or(name));
+        shown.extend(description.as_deref());
+    }
+    if shown.len() == heading {
+        return None;
+    }
+    // A word may begin in one text and end in the next one.
+    others.extend(shown.windows(2).map(<[_]>::concat));
+    shown.into_iter().map(str::to_owned).chain(others).find(|text| is_named_in(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tieline::schema::from_json;
+    use tieline_schema::from_json;
 
     #[test]
     fn secrets_by_name() {
@@ -148,6 +187,15 @@ mod tests {
             "请输入您的密码",
             "パスワードを入力してください",
             "비밀번호",
+            "pass\u{ad}word",
+            "ⓟⓐⓢⓢⓦⓞⓡⓓ",
+            "🅿🅰🆂🆂🆆🅾🆁🅳",
+            "ᴘᴀꜱꜱᴡᴏʀᴅ",
+            "Datenbankkennwort",
+            "PIN",
+            "pin",
+            "Enter PIN:",
+            "РІN",
         ] {
             assert!(is_named_in(text), "{text}");
         }
@@ -157,6 +205,7 @@ mod tests {
             "Which key opens the menu?",
             "Should I tokenize it? Which tokenizer?",
             "Spinning or pinning?",
+            "Which pin is the lamp on?",
             "Is it a go or a no-go? I am on it.",
             "Wie heißt die Datei?",
             "Какой цвет?",
@@ -170,13 +219,20 @@ mod tests {
     fn secrets_in_forms() {
         let check = |message: &str, fields: &str, expect: bool| {
             let form = from_json(&format!(r#"{{"type": "object", "properties": {{{fields}}}}}"#)).unwrap();
-            assert_eq!(is_asked_by(message, &form), expect, "{message} {fields}");
+            assert_eq!(asked_by(message, &form).is_some(), expect, "{message} {fields}");
         };
         check("Who are you?", r#""name": {"type": "string"}"#, false);
         check("Who are you?", r#""name": {"type": "string"}, "pw": {"type": "string", "title": "Password"}"#, true);
         check("Who are you?", r#""api_key": {"type": "string"}"#, true);
         check("Who are you?", r#""x": {"type": "integer", "description": "Your PIN"}"#, true);
         check("Your password, please", r#""x": {"type": "string"}"#, true);
+        check("Who are you?", r#""x": {"type": "string", "format": "password"}"#, true);
+        check("Who are you?", r#""x": {"type": "string", "default": "your password"}"#, true);
+        check("Who are you?", r#""x": {"type": "password"}"#, true);
+        check("Who are you?", r#""x": {"type": "line", "title": "\u0050assword"}"#, true);
+        check("Your pass", r#""word": {"type": "string"}"#, true);
+        check("Your password?", r#""x": {"type": "string", "enum": []}"#, true);
+        check("Your password?", r#""x": {"type": "string", "enum": ["a"], "oneOf": []}"#, true);
         check("How is the password kept?", r#""x": {"type": "string", "enum": ["hashed", "plain"]}"#, false);
         check("Keep the password?", r#""x": {"type": "boolean"}"#, false);
     }

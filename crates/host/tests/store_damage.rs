@@ -329,3 +329,40 @@ async fn what_is_no_store_is_refused_and_left_alone() {
         assert!(salvage(&path, &folder.path().join("new.db")).is_err());
     }
 }
+
+/// Cut at any length, or with a wrong byte in its head: it is mended, or it is said what it is taken for. Never is a file that can't be
+/// used said to be in order.
+#[tokio::test]
+async fn cut_and_flipped_files_are_mended_or_named() {
+    let place = Place::new();
+    whole(&place, 50).await;
+    let good = std::fs::read(&place.path).unwrap();
+    let cuts = (1..good.len()).step_by(good.len() / 40).chain([50, 99, 100, 512, 3000, 4095, 4096, 5000]);
+    let mut cases: Vec<(String, Vec<u8>)> =
+        cuts.map(|length| (format!("cut to {length}"), good[..length].to_vec())).collect();
+    for at in 0..110 {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0xff;
+        cases.push((format!("byte {at}"), bytes));
+    }
+    let (mut mended, mut named, mut whole) = (0, 0, 0);
+    for (what, bytes) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        std::fs::write(&path, bytes).unwrap();
+        let repaired = repair(&path);
+        match &repaired {
+            Err(Error::Newer { .. } | Error::Foreign(_)) => {
+                named += 1;
+                continue;
+            }
+            Err(error) => panic!("{what}: {error}"),
+            Ok(Some(_)) => mended += 1,
+            Ok(None) => whole += 1,
+        }
+        let store = Store::open(&path).unwrap_or_else(|error| panic!("{what}, {repaired:?}: {error}"));
+        store.list(ListQuery::default()).await.unwrap_or_else(|error| panic!("{what}, {repaired:?}: {error}"));
+        turns(&store, "/new", 1).await.close().await.unwrap_or_else(|error| panic!("{what}, {repaired:?}: {error}"));
+    }
+    println!("{mended} mended, {named} named, {whole} in order");
+}

@@ -2,7 +2,7 @@
 
 use super::Holder;
 use rusqlite::ErrorCode;
-use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
+use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use tieline_schema::SessionId;
@@ -104,8 +104,11 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         // What only readers need is made larger first, and where there is no room for that SQLite does not say so.
         let no_room = error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHMSIZE);
+        // The file ends before a page that it is said to have.
+        let cut = error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_SHORT_READ);
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::SystemIoFailure) if cut => Self::Damaged("the file is cut short".into()),
             Some(ErrorCode::SystemIoFailure) if no_room => Self::Full,
             Some(ErrorCode::ReadOnly) => Self::ReadOnly,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Busy,

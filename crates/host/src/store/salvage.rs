@@ -50,8 +50,12 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
     }
     // Another one may have done it meanwhile.
     let _lock = place::lock(path)?;
-    if schema::open_reader(path).and_then(|db| keep::problems(&db)).is_ok_and(|found| found.is_empty()) {
-        return Ok(None);
+    match schema::open_writer(path).and_then(|_| keep::problems(&schema::open_reader(path)?)) {
+        Ok(found) if found.is_empty() => return Ok(None),
+        // Not ours, or not of our time: that is no damage.
+        Err(error @ (Error::Foreign(_) | Error::Newer { .. } | Error::Full | Error::Busy)) => return Err(error),
+        Err(error) if place::is_read_only(path) => return Err(error),
+        _ => {}
     }
     let name = path.display();
     match recover_alone(path) {
@@ -63,7 +67,7 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
                  are known to be lost); the damaged file is {aside}"
             )))
         }
-        Err(Error::Damaged(why)) => {
+        Err(Error::Damaged(why) | Error::Failed(why)) => {
             let aside = set_aside(path).map_err(failed)?;
             Ok(Some(format!("nothing in {name} could be read ({why}); the damaged file is {}", aside.display())))
         }

@@ -79,9 +79,17 @@ CREATE VIRTUAL TABLE words USING fts5 (text, content = 'passage', content_rowid 
 INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
 ";
 
+/// What a page of the file has, unless told otherwise.
+const PAGE_BYTES: u64 = 4096;
+
 /// Opens the file for the one that writes, and brings its layout up to date.
 pub(super) fn open_writer(path: &Path) -> Result<Connection> {
-    open_with(path, STEPS)
+    let db = open_with(path, STEPS)?;
+    let has_sessions = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'session'";
+    if !db.prepare(has_sessions)?.exists([])? {
+        return Err(Error::Damaged("its sessions are gone".into()));
+    }
+    Ok(db)
 }
 
 /// Opens the file for one that reads.
@@ -135,6 +143,11 @@ fn check(db: &Connection, path: &Path, steps: &[&str]) -> Result<i64> {
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && number(db, "application_id")? != APPLICATION {
         return Err(Error::Foreign(path.to_owned()));
+    }
+    // A file that was just made is empty, or one page without a table; any other without its tables was cut off or overwritten.
+    let length = std::fs::metadata(path).map_or(0, |meta| meta.len());
+    if tables == 0 && length != 0 && length != PAGE_BYTES {
+        return Err(Error::Damaged("its tables are gone".into()));
     }
     let known = newest(steps);
     if found > known {

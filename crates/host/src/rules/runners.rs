@@ -14,6 +14,8 @@ enum When {
     /// With one of these words: `--option` also shortened and with `=value`, `-x` also among other letters, `-word` with one or two
     /// dashes, `^start` and others as the start of a word.
     Given(&'static str),
+    /// With one of these options, if this is so of its value.
+    With(&'static str, fn(&str) -> bool),
     /// With a word that has one of these texts in it, in any case of letters.
     Has(&'static [&'static str]),
     /// With one of these subcommands, and one of those words if there are any.
@@ -21,7 +23,7 @@ enum When {
     /// As this says of its arguments.
     If(fn(&[&str]) -> bool),
 }
-use When::{Always, Doing, Given, Has, If};
+use When::{Always, Doing, Given, Has, If, With};
 
 /// Options that run or write what they name in most programs that have them.
 const TELLING_NAMES: &str = "--exec --execute --eval --command --shell --script-shell --pager --editor --browser --config \
@@ -30,6 +32,9 @@ const TELLING_NAMES: &str = "--exec --execute --eval --command --shell --script-
 
 /// Programs with other meanings for such names: `--output json`.
 const OTHER_NAMES: &str = "aws az doctl gcloud helm kubectl oc";
+
+/// Options of make that name other rules, or another folder with rules.
+const MAKE_OPTIONS: &str = "-f -C -I -E --eval --file --makefile --directory --include-dir";
 
 /// Programs, and when they run or write what they are told.
 const TABLE: &[(&str, When)] = &[
@@ -49,7 +54,7 @@ const TABLE: &[(&str, When)] = &[
     ),
     // Programs that start another one.
     (
-        "at batch bwrap capsh catchsegv chpst choom chroot chronic chrt cgexec cpulimit crontab daemonize dbus-run-session doas dtach \
+        "ansible ansible-console ansible-pull at batch bwrap capsh catchsegv chpst choom chroot chronic chrt cgexec cpulimit crontab daemonize dbus-run-session doas dtach \
          eatmydata entr env expect fakeroot faketime firejail flock gosu hyperfine ifne ionice ld.so logsave ltrace nice nohup nsenter \
          nsjail numactl parallel perf pkexec prlimit proot rlwrap run-parts runcon runuser schroot screen script sem setarch setpriv \
          setsid sg socat ssh ssh-agent sshpass start-stop-daemon stdbuf strace su sudo systemd-inhibit systemd-nspawn systemd-run taskset \
@@ -59,6 +64,7 @@ const TABLE: &[(&str, When)] = &[
     // Languages and editors that look like tools.
     ("awk gawk mawk nawk m4 gnuplot gdb lldb ed ex vi vim view vimdiff nvim emacs nano", Always),
     ("sed gsed", If(|words| !is_plain_sed(words))),
+    ("sed gsed", Given("-i --in-place")),
     ("dc", Has(&["!"])),
     (
         "sqlite3",
@@ -95,7 +101,7 @@ const TABLE: &[(&str, When)] = &[
         Has(&["\\!", "system", "\\p", "pager", "\\t", "tee", "source", "\\.", "file", "plugin", "-command"]),
     ),
     // Looking at text and files.
-    ("find gfind", Given("-exec -execdir -ok -okdir -fprintf -fprint -fls -fprint0")),
+    ("find gfind", Given("-exec -execdir -ok -okdir -fprintf -fprint -fls -fprint0 -delete")),
     ("fd fdfind", Given("-x -X --exec-batch")),
     ("fzf", Given("--preview --bind --listen --tmux")),
     ("rg", Given("--pre --hostname-bin")),
@@ -118,15 +124,13 @@ const TABLE: &[(&str, When)] = &[
         "git",
         Given("--ext-diff --textconv --no-index --upload-pack --receive-pack --open-files-in-pager --contents ext::"),
     ),
-    (
-        "git",
-        Doing(
-            "config credential credential-cache credential-store daemon difftool filter-branch hook instaweb mergetool",
-            "",
-        ),
-    ),
-    ("git", Doing("p4 send-email shell svn web--browse for-each-repo", "")),
+    ("git", Doing("config credential daemon difftool filter-branch hook instaweb mergetool", "")),
+    ("git", Doing("p4 send-email shell svn web--browse for-each-repo cvsserver cvsexportcommit quiltimport", "")),
+    ("git", If(|words| first_words(words).any(|word| word.starts_with("remote-") || word.starts_with("credential-")))),
+    ("git", Doing("merge-index merge-tool mailinfo am apply http-backend upload-pack receive-pack upload-archive", "")),
     ("git", Doing("bisect submodule", "run foreach")),
+    ("git", Doing("worktree maintenance", "add move start register")),
+    ("git", Doing("bugreport diagnose interpret-trailers", "-o --in-place")),
     ("git", Doing("rebase", "-x")),
     ("git", Doing("grep", "-O")),
     ("git", Doing("clone init", "-c -u --template")),
@@ -142,28 +146,62 @@ const TABLE: &[(&str, When)] = &[
     ("svn", Given("--config-option --diff-cmd --diff3-cmd --editor-cmd")),
     ("jj", Given("--config-toml")),
     // Building and testing.
-    ("cargo", Given("--artifact-dir")),
+    ("cargo", Given("^-C ^-Z --artifact-dir --manifest-path ^--target-dir --lockfile-path --root")),
     ("rustc", Given("@ ^-Z ^-o --sysroot")),
     ("rustc", Has(&["linker"])),
     (
         "go",
         Given(
-            "-exec -toolexec -vettool -overlay -modfile ^-o -ldflags -gcflags -asmflags -outputdir -coverprofile -cpuprofile \
+            "-exec -toolexec -vettool -overlay -modfile -pkgdir -compiler -gccgoflags ^-C ^--C ^-test. ^--test. ^-o -ldflags -gcflags -asmflags -outputdir -coverprofile -cpuprofile \
              -memprofile -blockprofile -mutexprofile -trace",
         ),
     ),
+    ("go", Doing("env", "^-w ^-u ^--w ^--u")),
     // A variable can be what is run, or stand in a line for the shell.
     ("make gmake", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains('=')))),
+    ("make gmake", Given(MAKE_OPTIONS)),
     ("ninja", Given("-f")),
-    ("make gmake", Given("-f -C -I -E --eval --file --makefile --directory --include-dir")),
+    ("ninja", With("^-C", is_elsewhere)),
     ("just", Given("-f -d -c --command --shell --justfile --working-directory --set --chooser --edit")),
     ("cmake", Given("^-E ^-P ^-C")),
-    ("cmake", Has(&["compiler", "launcher", "program", "executable", "command", "rule"])),
+    (
+        "cmake",
+        Has(&[
+            "compiler",
+            "launcher",
+            "program",
+            "executable",
+            "command",
+            "rule",
+            "toolchain",
+            "linker",
+            "plugin",
+            "project_include",
+            "module_path",
+            "graphviz",
+        ]),
+    ),
+    ("cmake", With("^-S ^-B --build --install --prefix", is_elsewhere)),
+    // What follows is for make or ninja.
+    (
+        "cmake",
+        If(|words| {
+            let more = words.iter().position(|word| *word == "--").map_or(&[][..], |at| &words[at + 1..]);
+            gives(more, MAKE_OPTIONS) || more.iter().any(|word| word.contains('='))
+        }),
+    ),
     ("ctest", Given("-S -O --script --build-and-test --output-log --output-junit")),
-    ("gcc g++ cc c++ clang clang++", Given("-wrapper -specs -fplugin ^-B -Xclang @")),
+    (
+        "gcc g++ cc c++ clang clang++",
+        Given(
+            "-wrapper -specs -fplugin ^-B -Xclang @ ^-o ^-MF ^-Wp, ^-fuse-ld ^-fdump ^-dump ^-save-temps --save-temps --ld-path -aux-info",
+        ),
+    ),
+    ("gcc g++ cc c++ clang clang++ ld ld.bfd ld.gold ld.lld mold", Has(&["-plugin", "-load"])),
+    ("ld ld.bfd ld.gold ld.lld mold", Given("^-o -Map -dependency-file -run @")),
     ("javac", Given("-processor -processorpath ^-J @")),
-    ("mvn mvnw", Has(&["maven.ext", "jvm", "argline", "exec.", "agent"])),
-    ("mvn mvnw", Given("^-f ^-s --file --settings --global-settings --toolchains")),
+    ("mvn mvnw", Has(&["maven.ext", "jvm", "argline", "exec.", "agent", "repo.local"])),
+    ("mvn mvnw", Given("^-f ^-s ^-gs ^-gt ^-t ^-l --file --settings --global-settings --toolchains")),
     (
         "gradle gradlew",
         Given(
@@ -182,20 +220,49 @@ const TABLE: &[(&str, When)] = &[
         "npm pnpm yarn",
         Given(
             "-script-shell -prefix -node-options -userconfig -globalconfig -init-module -viewer -git -onload-script ^--config. \
-             -browser -editor -shell",
+             -browser -editor -shell -C --dir --cwd",
         ),
     ),
-    ("pytest", Given("-c -o --rootdir --basetemp --junitxml --junit-xml --pdbcls --override-ini")),
+    ("bun", Given("^-r ^-c --preload --require --import --config --cwd ^--reporter-outfile ^--coverage-dir")),
+    ("deno", Given("^-c --config --preload --import-map --import --require --junit-path")),
+    (
+        "pytest",
+        Given(
+            "-c -o --rootdir --basetemp --junitxml --junit-xml --pdbcls --override-ini --cov-config --html --report-log --confcutdir",
+        ),
+    ),
+    ("pytest", With("^-p", |plugin| !plugin.starts_with("no:"))),
+    ("mypy", Given("--python-executable --junit-xml --cache-dir --shadow-file --custom-typeshed-dir --install-types")),
+    ("mypy", Has(&["-report"])),
+    ("ruff", Given("^-o --cache-dir")),
     ("pip pip3", Given("--log --python")),
-    ("eslint", Given("-c -o --rulesdir --parser --resolve-plugins-relative-to")),
+    ("eslint", Given("-c -o --rulesdir --parser --resolve-plugins-relative-to ^--cache-file ^--cache-location")),
+    ("eslint stylelint", With("-f --format --formatter --custom-formatter", is_path)),
     ("jest vitest mocha", Given("-c -r --globalSetup --runner --testRunner --transform --resolver --setupFiles")),
+    (
+        "jest",
+        Given(
+            "--globalTeardown --setupFilesAfterEnv --reporters --testResultsProcessor --testSequencer --snapshotSerializers --preset \
+             --rootDir --roots --projects --filter ^--watchP ^--watch-p --moduleNameMapper --modulePaths --dependencyExtractor \
+             ^--coverageD ^--coverage-d ^--cacheD ^--cache-d --prettierPath",
+        ),
+    ),
+    ("jest vitest mocha", With("-R --reporter --ui --testEnvironment --environment --pool --root --dir", is_path)),
     ("tsc", Given("--outDir --outFile --declarationDir --generateTrace --tsBuildInfoFile")),
     ("rake", Given("-f -r -e -E --rakefile")),
-    ("rspec rubocop", Given("-r -o -O --options --out")),
+    ("rspec rubocop", Given("-r -o -O --options --out ^-I --default-path")),
     ("phpunit", Given("-c --bootstrap --configuration --printer --extension --log-junit")),
+    (
+        "ansible-playbook",
+        Given(
+            "-e -M -c --extra-vars --module-path --connection --ssh-common-args --ssh-extra-args --scp-extra-args --sftp-extra-args",
+        ),
+    ),
     ("terraform tofu", Given("-chdir -plugin-dir -out -state -state-out -backup")),
     ("kubectl oc helm", Given("--kubeconfig --post-renderer")),
     // The system and the network.
+    ("date gdate", Given("^-s ^-us --set")),
+    ("dot neato twopi circo fdp sfdp osage patchwork", Given("^-o ^-O ^-l")),
     ("apt apt-get apt-cache aptitude dnf yum", Given("-o -c --option --setopt --installroot")),
     ("rpm rpmbuild", Given("-E -D --define --pipe --rcfile --macros --load")),
     ("dpkg pacman", Given("--pre-invoke --post-invoke --hookdir --dbpath --admindir --root --instdir")),
@@ -244,6 +311,15 @@ pub(super) fn runs_another(words: &[Word], named: usize) -> Option<&'static str>
     let told = |when: &When| match when {
         Always => true,
         Given(options) => given(options),
+        With(options, so) => more.iter().enumerate().any(|(at, word)| {
+            let next = more.get(at + 1).copied().unwrap_or_default();
+            let value = match word.split_once('=') {
+                Some((_, value)) => value,
+                None if word.len() > 2 && !word.starts_with("--") => word.get(2..).unwrap_or_default(),
+                None => next,
+            };
+            gives(&[word], options) && so(value)
+        }),
         Has(texts) => more.iter().any(|word| texts.iter().any(|text| word.to_ascii_lowercase().contains(text))),
         Doing(deeds, options) => {
             first_words(&arguments).any(|word| deeds.split_whitespace().any(|deed| deed == word))
@@ -282,7 +358,8 @@ fn gives(words: &[&str], options: &str) -> bool {
 pub(super) fn is_option(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     match option.as_bytes() {
-        [b'-', b'-', ..] => name.len() > 2 && name.starts_with("--") && option.starts_with(name),
+        // `--outDir`, `--out-dir` and `--outdir` are one to many programs.
+        [b'-', b'-', ..] => name.len() > 2 && name.starts_with("--") && joined(option).starts_with(&joined(name)),
         [b'-', letter] => {
             !word.starts_with("--") && word.starts_with('-') && word.bytes().skip(1).any(|byte| byte == *letter)
         }
@@ -293,6 +370,21 @@ pub(super) fn is_option(word: &str, option: &str) -> bool {
         [b'^', ..] => word.starts_with(&option[1..]),
         _ => word.starts_with(option),
     }
+}
+
+/// The name of an option without what joins its words.
+fn joined(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// Whether the value of an option is a path, not a name that the program knows.
+fn is_path(value: &str) -> bool {
+    value.starts_with('.') || value.contains('/')
+}
+
+/// Whether a folder may be outside the one that the command runs in.
+fn is_elsewhere(folder: &str) -> bool {
+    folder.starts_with(['/', '~']) || folder.split('/').any(|part| part == "..")
 }
 
 /// An element of an array, whose number is worked out.
@@ -538,6 +630,78 @@ mod tests {
         "sudo id",
         "timeout 1 id",
         "command id",
+        "git remote-ext x 'touch x'",
+        "git remote-fd 0",
+        "git remote-https x",
+        "git -C x remote-ext x id",
+        "git credential-store get",
+        "git merge-index id -a",
+        "git worktree add /x",
+        "git am x",
+        "git apply x",
+        "git mailinfo x y",
+        "git interpret-trailers --in-place x",
+        "git maintenance start",
+        "git bugreport -o x",
+        "git diagnose --output-directory=x",
+        "jest --config x",
+        "jest --globalSetup=./x",
+        "jest --global-setup ./x",
+        "jest --transform x",
+        "jest --runner x",
+        "jest --testRunner x",
+        "jest --reporters x",
+        "jest --setupFilesAfterEnv x",
+        "jest --coverageDirectory=x",
+        "mocha --reporter ./x.js",
+        "mocha -R ./x.js",
+        "vitest run --reporter=./x.js",
+        "deno test --config x",
+        "deno test --preload x",
+        "bun test --preload x",
+        "bun test -r x",
+        "bun test --cwd x",
+        "rspec --require x",
+        "rspec -I x",
+        "rspec -Ox",
+        "pytest -p x",
+        "pytest -px",
+        "eslint -f ./x.js .",
+        "eslint --format=./x.js .",
+        "eslint --cache-file x",
+        "mypy --python-executable x",
+        "mypy --junit-xml x",
+        "mypy --html-report x",
+        "ruff check -o x",
+        "mvn -gs x test",
+        "ld -plugin x",
+        "ld --plugin=x",
+        "gcc -fuse-ld=x y.c",
+        "gcc -MF x y.c",
+        "gcc -o x y.c",
+        "gcc -Wl,-plugin,x y.c",
+        "cmake --build . -- CC=x",
+        "cmake --build . -- -f x",
+        "cmake --build /x",
+        "cmake -S ../x -B build",
+        "ansible all -m shell -a id",
+        "npm test -C x",
+        "pnpm test --dir x",
+        "yarn test --cwd x",
+        "go test -C x",
+        "go env -w CC=x",
+        "cargo test --manifest-path x",
+        "cargo test --target-dir=x",
+        "cargo -C x test",
+        "ninja -C /x",
+        "ninja -C../x",
+        "dot -ox y",
+        "date -s x",
+        "date --set=x",
+        "find . -type f -delete",
+        "sed -i 's|a/e|b|' x",
+        "sed -ni.bak p x",
+        "sed --in-place=x s/a/b/ y",
     ];
 
     const PLAIN: &[&str] = &[
@@ -545,11 +709,10 @@ mod tests {
         "printf '[%s]' x",
         "test -f x",
         "find . -name x",
-        "find . -type f -delete",
+        "find . -type f -depth",
         "sed -n 1,5p x",
         "sed -n '5p' x",
         "sed 's/a/b/g' x",
-        "sed -i 's|a/e|b|' x",
         "sed -e 's/a\\/b/c/2' -e '$d' x",
         "sed '/a/d' x",
         "sed -E 's/(a|b)+/e/; 3q' x",
@@ -606,6 +769,33 @@ mod tests {
         "jest --ci x",
         "eslint --fix .",
         "tsc --noEmit",
+        "git remote -v",
+        "git worktree list",
+        "git maintenance run --auto",
+        "jest --coverage --verbose -t x",
+        "vitest run --reporter=verbose src/x",
+        "mocha --reporter dot test/x",
+        "eslint --format=json src/",
+        "eslint -f json src/",
+        "pytest -p no:cacheprovider -q tests/x.py",
+        "deno test --allow-read x",
+        "bun test --timeout 5",
+        "mypy --strict --python-version 3.12 src",
+        "ruff check --fix src",
+        "gcc -Wall -O2 -c x.c",
+        "cargo test --release --workspace --no-fail-fast --features x x::y",
+        "cargo build --target x",
+        "eslint --cache src",
+        "bun test --coverage --reporter=junit",
+        "jest --watch --cache",
+        "cargo clippy --all-targets -- -D warnings",
+        "cmake --build build --target x -- -j4",
+        "cmake -S . -B build -G Ninja",
+        "go test -race -run=TestC ./...",
+        "date -Is",
+        "date -u +%s",
+        "dot -Tsvg x",
+        "mvn -T 4 test",
     ];
 
     #[test]

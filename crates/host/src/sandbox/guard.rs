@@ -21,6 +21,8 @@ const MAX_FOLDERS: usize = 60_000;
 const MAX_NAMES: usize = 2048;
 /// No look takes longer. What was read is remembered, so that the next one gets further.
 const MAX_TIME: Duration = Duration::from_secs(5);
+/// The system follows no more links for one path.
+const MAX_LINKS: usize = 40;
 /// A folder that changed so shortly before it was read, in seconds, may change again without a sign of it.
 const UNSETTLED: i64 = 2;
 /// Packages of others: what git would run there counts, the rest is theirs, and has to be replaced by commands.
@@ -318,6 +320,7 @@ impl Look<'_> {
             };
             list.extend(real);
         }
+        self.lead(&gits, &mut hold, &mut linked);
         let same = |list: &[PathBuf]| list.iter().filter_map(|path| identity(path)).collect::<BTreeSet<Identity>>();
         let (hidden, fixed) = (same(&denied), same(&unchanged));
         for (path, is) in self.other_names(&linked) {
@@ -328,7 +331,6 @@ impl Look<'_> {
             };
             list.push(path);
         }
-        self.hooks(&gits, &mut hold);
         for list in [&mut hold, &mut denied, &mut unchanged] {
             list.retain(|path| self.writable(path));
             list.sort();
@@ -358,35 +360,74 @@ impl Look<'_> {
         self.roots.iter().any(|root| path.starts_with(&root.path)) && !self.is_root(path)
     }
 
-    /// Where git looks for hooks and settings besides its own folder.
-    fn hooks(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>) {
+    /// Where git looks for hooks and settings besides its own folder, and what links in all that is held lead to.
+    fn lead(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>, linked: &mut BTreeSet<Identity>) {
+        hold.retain(|path| self.writable(path));
+        let mut todo = hold.clone();
         let global = git_globals();
         for (git, work_tree) in gits {
             let led = git::look(git, work_tree, &global);
             if led.unclear {
                 self.gap(|| format!("the settings of `{}` can't be read", crate::roots::shown(git)));
             }
-            for path in led.paths {
-                let (real, whole) = resolve(&path);
-                let inside = |outer: &PathBuf| real.starts_with(outer);
-                if !self.writable(&real) || hold.iter().any(inside) {
-                    if self.is_root(&real) {
-                        self.gap(|| "the folder itself is where git looks for hooks".into());
-                    }
-                    continue;
-                }
-                let why = if whole {
-                    (!same_without_links(&path, &real)).then_some(" through a link")
-                } else {
-                    Some(", which is not there yet")
-                };
-                if let Some(why) = why {
-                    let shown = crate::roots::shown(&path);
-                    self.gap(|| format!("git looks for hooks or settings in `{shown}`{why}"));
-                }
-                hold.extend(whole.then_some(real));
+            todo.extend(led.paths.iter().filter_map(|path| self.follow(path, hold)));
+        }
+        let mut left = MAX_ENTRIES;
+        while let Some(path) = todo.pop() {
+            left -= 1;
+            if left == 0 || self.begin.elapsed() > MAX_TIME {
+                return self.gap(|| "what is guarded is too large to look at all of it".into());
+            }
+            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+            if facts.is_symlink() {
+                todo.extend(self.follow(&path, hold));
+            } else if facts.is_dir() && !is_history(&path) {
+                let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+                todo.extend(entries.take(left).map(|entry| entry.path()));
+            } else if facts.is_file() && facts.nlink() > 1 {
+                linked.insert((facts.dev(), facts.ino()));
             }
         }
+    }
+
+    /// Holds what a path leads to, and says what that is if it was not held before. It is a gap if a command can make the path
+    /// lead elsewhere: by a link, or a folder before `..`, that is not held itself, or by making what is not there.
+    fn follow(&mut self, path: &Path, hold: &mut Vec<PathBuf>) -> Option<PathBuf> {
+        let parts = |path: &Path| path.components().rev().map(|part| part.as_os_str().to_owned()).collect::<Vec<_>>();
+        let (mut at, mut todo, mut links) = (PathBuf::new(), parts(path), 0);
+        let fixed = |at: &Path| !self.writable(at) || hold.iter().any(|outer| at.starts_with(outer));
+        let why = loop {
+            let Some(part) = todo.pop() else {
+                break if self.is_root(&at) { "leads to the folder itself" } else { "" };
+            };
+            if part == ".." {
+                // What is around something held stays where it is, too.
+                if !fixed(&at) && !hold.iter().any(|inner| inner.starts_with(&at)) {
+                    break "leads through a folder that can be replaced";
+                }
+                at.pop();
+            } else if part != "." {
+                at.push(part);
+                match fs::symlink_metadata(&at) {
+                    Ok(facts) if facts.is_symlink() && !fixed(&at) => break "leads through a link",
+                    Ok(facts) if facts.is_symlink() => {
+                        links += 1;
+                        let to = fs::read_link(&at).ok().filter(|_| links <= MAX_LINKS)?;
+                        at.pop();
+                        todo.extend(parts(&to));
+                    }
+                    Ok(_) => {}
+                    Err(_) if fixed(&at) => return None,
+                    Err(_) => break "leads to what is not there yet",
+                }
+            }
+        };
+        let real = path.canonicalize().ok().filter(|real| !fixed(real));
+        if !why.is_empty() {
+            self.gap(|| format!("`{}`, where programs look for what they run, {why}", crate::roots::shown(path)));
+        }
+        hold.extend(real.clone());
+        real
     }
 
     /// Other names of the same files below the roots.
@@ -433,28 +474,9 @@ fn git_globals() -> Vec<PathBuf> {
     all
 }
 
-/// A path without links, as far as it exists, and whether that is all of it.
-pub(super) fn resolve(path: &Path) -> (PathBuf, bool) {
-    let mut missing: Vec<&OsStr> = Vec::new();
-    for around in path.ancestors() {
-        if let Ok(real) = around.canonicalize() {
-            let whole = missing.is_empty();
-            return (missing.iter().rev().fold(real, |path, name| path.join(name)), whole);
-        }
-        missing.extend(around.file_name());
-    }
-    (path.to_owned(), false)
-}
-
-/// Whether a path is the same with its links followed, but for `.` and `..`.
-fn same_without_links(path: &Path, real: &Path) -> bool {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => drop(plain.pop()),
-            std::path::Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain == real
+/// Whether a folder is what a version control keeps there for itself, or of packages: much, and none of it is run by itself.
+fn is_history(path: &Path) -> bool {
+    let of_git = ["objects", "refs", "logs"].iter().any(|name| path.ends_with(name));
+    of_git && path.with_file_name("HEAD").exists()
+        || [".hg/store", ".svn/pristine", ".jj/repo", PACKAGES].iter().any(|name| path.ends_with(name))
 }

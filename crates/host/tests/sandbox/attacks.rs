@@ -22,6 +22,7 @@ const ATTACKS: &[Attack] = &[
     ("a_folder_that_cannot_be_read_hides_nothing", a_folder_that_cannot_be_read_hides_nothing),
     ("what_is_guarded_cannot_be_moved_out_of_the_way", what_is_guarded_cannot_be_moved_out_of_the_way),
     ("hooks_are_guarded_where_git_looks_for_them", hooks_are_guarded_where_git_looks_for_them),
+    ("links_in_what_is_guarded_are_followed", links_in_what_is_guarded_are_followed),
     ("what_runs_later_by_other_names_is_guarded", what_runs_later_by_other_names_is_guarded),
     ("secrets_that_come_later_are_not_seen", secrets_that_come_later_are_not_seen),
     ("sockets_that_come_later_are_not_reached", sockets_that_come_later_are_not_reached),
@@ -269,6 +270,73 @@ fn hooks_are_guarded_where_git_looks_for_them(base: &Path) {
     );
     fs::write(root.join("w/.git"), format!("gitdir: {}/main/store/worktrees/w\n", root.display())).unwrap();
     held("echo x > w/hooks-of-all/pre-commit", &root, &guarded(&root));
+}
+
+fn links_in_what_is_guarded_are_followed(base: &Path) {
+    // The name of the case, links with what they say, how the attack goes, and whether it is held without a question.
+    type Links = [(&'static str, &'static str)];
+    let cases: &[(&str, &Links, &str, bool)] = &[
+        ("hook", &[(".git/hooks/pre-commit", "../../scripts/run")], "echo evil >> scripts/run", true),
+        ("moved", &[(".git/hooks/pre-commit", "../../scripts/run")], "mv scripts x && cp -r x scripts", true),
+        ("folder", &[(".git/hooks", "../scripts")], "echo evil > scripts/pre-commit", true),
+        ("path", &[("hooks/pre-commit", "../scripts/run")], "echo evil >> scripts/run", true),
+        ("editor", &[(".vscode/tasks.json", "../scripts/run")], "echo evil >> scripts/run", true),
+        ("deep", &[(".vscode/a/b", "../../scripts/run")], "echo evil >> scripts/run", true),
+        ("around", &[(".github/workflows/x.yml", "../../scripts/run")], "echo evil >> scripts/run", true),
+        ("settings", &[(".git/more", "../scripts/run")], "echo evil >> scripts/run", true),
+        (
+            "chain",
+            &[(".vscode/x", "y"), (".vscode/y", "../scripts"), ("scripts/z", "../src/lib")],
+            "echo x >> src/lib",
+            true,
+        ),
+        ("loop", &[(".vscode/x", "x"), (".vscode/y", "."), (".vscode/z", "../.vscode/none")], "mv .vscode x", true),
+        ("outside", &[(".vscode/x", "/usr/bin/env")], "mv .vscode x", true),
+        ("absent", &[(".git/hooks/pre-push", "../../scripts/new")], "echo evil > scripts/new", false),
+        ("second", &[(".vscode/x", "../to/run"), ("to", "scripts")], "rm to && cp -r src to", false),
+        ("root", &[(".vscode/x", "..")], "echo evil > scripts/run", false),
+        ("back", &[(".vscode/x", "../src/../scripts/run")], "mv src x && ln -s x/sub src", false),
+    ];
+    for (name, links, line, silent) in cases {
+        let root = base.join(name);
+        make(
+            &root,
+            &[
+                (".git/config", "[core]\nhooksPath = hooks\n"),
+                ("hooks/x", ""),
+                (".vscode/x.json", ""),
+                ("scripts/run", "before"),
+                ("src/lib", "before"),
+            ],
+        );
+        for (at, to) in *links {
+            fs::create_dir_all(root.join(at).parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(to, root.join(at)).unwrap();
+        }
+        let policy = guarded(&root);
+        assert_eq!(policy.guarded().is_whole(), *silent, "{name}: {:?}", policy.guarded().gap());
+        held(line, &root, &policy);
+        let (did, said) = block_on(sh("echo x > src/new && echo x > made", &root, &policy));
+        assert!(did, "{name}: what nothing leads to can be changed: {said}");
+    }
+    // Another name of the same file.
+    let root = base.join("twin");
+    make(&root, &[(".git/hooks/x", ""), ("scripts/run", "before")]);
+    fs::hard_link(root.join("scripts/run"), root.join(".git/hooks/pre-commit")).unwrap();
+    held("echo evil >> scripts/run", &root, &guarded(&root));
+    std::os::unix::fs::symlink("../scripts/run", root.join(".git/x")).unwrap();
+    fs::remove_file(root.join(".git/hooks/pre-commit")).unwrap();
+    fs::hard_link(root.join("scripts/run"), root.join("twin")).unwrap();
+    held("echo evil >> twin", &root, &guarded(&root));
+    // Ways to hooks that can be made to lead elsewhere.
+    for (name, way) in [("dots", "./sub/../hh"), ("link", "link/none"), ("link-in", "link-in/hooks")] {
+        let root = base.join(format!("way-{name}"));
+        make(&root, &[("sub/x", ""), ("hh/x", "")]);
+        make(&root, &[(".git/config", &format!("[core]\nhooksPath = {way}\n")), (".git/hooks/x", "")]);
+        std::os::unix::fs::symlink("/usr", root.join("link")).unwrap();
+        std::os::unix::fs::symlink(".git", root.join("link-in")).unwrap();
+        assert!(!guarded(&root).guarded().is_whole(), "{way}");
+    }
 }
 
 fn what_runs_later_by_other_names_is_guarded(base: &Path) {

@@ -165,17 +165,22 @@ impl Person {
         let heading = format!("\n{}\n", self.style.bold("── The agent asks for permission ──"));
         let title = quoted(&sanitize::exact(&question.title));
         let (matter, options) = (self.matter(question), options(question));
+        let all = options.concat();
         let height = terminal_size().map_or(24, |size| usize::from(size.rows));
         let count = |text: &str| text.lines().count();
         let keys = keys(question, true).lines().count();
         // The empty line above the heading may scroll away.
-        let room = |tail: &str| height.saturating_sub(1 + count(&title) + count(tail) + keys).max(2);
-        let tails = [format!("{}{options}", lasting(question)), format!("{}{options}", lasting_in_a_row(question))];
+        let room = |tail: &str| height.saturating_sub(1 + count(&title) + count(tail) + keys);
+        let short = lasting_in_a_row(question);
+        // The options of the agent may not push out what would happen: a third of the screen is kept for that.
+        let left = room(&short).saturating_sub(count(&matter).min(height / 3));
+        let tails = [format!("{}{all}", lasting(question)), format!("{short}{all}"), short + &fewer(&options, left)];
         let fits = |tail: &&String| whole || count(&matter) <= room(tail);
-        if let Some(tail) = tails.iter().find(fits) {
+        let tail = tails.iter().find(fits).unwrap_or(&tails[2]);
+        let room = room(tail).max(2);
+        if whole || count(&matter) <= room {
             return (format!("{heading}{title}{matter}{tail}"), false);
         }
-        let (tail, room) = (&tails[1], room(&tails[1]));
         let shown: String = matter.lines().take(room - 1).fold(String::new(), |all, line| all + line + "\n");
         let more = self.style.bold(&format!("… {} more lines; d shows all", count(&matter) - (room - 1)));
         (format!("{heading}{title}{shown}{more}\n{tail}"), true)
@@ -215,7 +220,7 @@ fn lasting_in_a_row(question: &Question) -> String {
 }
 
 /// The agent's own options that none of our answers stands for, by number.
-fn options(question: &Question) -> String {
+fn options(question: &Question) -> Vec<String> {
     let one = |(at, option): (usize, &&PermissionOption)| {
         // What it does is ours to say; what it is called is the agent's.
         let kind = match &option.kind {
@@ -229,6 +234,22 @@ fn options(question: &Question) -> String {
         own_rows(&format!("  {} ", at + 1), &[Part::Ours(&kind), Part::Theirs(&name)], columns())
     };
     question.other_options().iter().enumerate().map(one).collect()
+}
+
+/// As many options as fit into so many rows, and how many more there are.
+fn fewer(options: &[String], room: usize) -> String {
+    let rows = |option: &String| option.lines().count();
+    if options.iter().map(rows).sum::<usize>() <= room {
+        return options.concat();
+    }
+    let mut used = 0;
+    let fits = |option: &&String| {
+        used += rows(option);
+        used < room
+    };
+    let shown = options.iter().take_while(fits).count();
+    let more = format!("… and {} more options: ? lists them", options.len() - shown);
+    options[..shown].concat() + &own_rows("", &[Part::Ours(&more)], columns())
 }
 
 /// What can be answered, explained.
@@ -247,7 +268,7 @@ fn help(question: &Question) -> String {
     );
     let keys: String = lines.iter().map(|line| own_rows("  ", &[Part::Ours(line)], columns())).collect();
     // The keys last, so that they stay in view.
-    format!("{}{}{keys}", lasting(question), options(question))
+    format!("{}{}{keys}", lasting(question), options(question).concat())
 }
 
 /// Why there is no answer.

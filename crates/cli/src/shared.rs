@@ -109,7 +109,7 @@ pub fn bad_journal(error: journal::Error) -> Failed {
 
 /// The journal of the user.
 pub fn open_journal() -> Result<Journal, Failed> {
-    let (journal, mended) = Journal::open_default().map_err(bad_journal)?;
+    let (journal, mended) = Journal::open_to_read().map_err(bad_journal)?;
     if let Some(mended) = mended {
         note(mended);
     }

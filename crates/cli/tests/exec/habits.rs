@@ -312,7 +312,7 @@ fn agents_that_stay_and_leave_things_behind(dialect: &str) {
 fn work_before_the_prompt_is_answered(dialect: &str) {
     let done = alone("codex", dialect, &[]).ends(0);
     assert_eq!(done.told(), json!({}), "the user's words are no answer");
-    done.err_has("peculiar Just so you know").err_has("chunk").err_has("$ echo chunk");
+    done.err_has("info Just so you know").err_has("chunk").err_has("$ echo chunk");
 }
 
 fn an_idle_without_a_turn_and_terminals_told_twice(dialect: &str) {

@@ -102,9 +102,16 @@ fn what_can_work_works_and_the_rest_says_why() {
             tells(&done, home, 14);
             done.err_has("try: set XDG_STATE_HOME");
         }
-        for command in [&["sessions", "list"][..], &["sessions", "show", "last"], &["diff"], &["undo"]] {
-            tells(&run(command), home, 1);
+        for command in [&["sessions", "list"][..], &["sessions", "show", "last"], &["diff"]] {
+            // What can't be written can be read.
+            if home == Home::Used {
+                run(command).ends(0);
+            } else {
+                tells(&run(command), home, 1);
+            }
         }
+        let done = run(&["undo"]);
+        assert_eq!(done.code, Some(1), "{home:?}: {done:#?}");
         // The doctor gets as far as one can, and knows what is wrong; with an agent that needs no home all is well.
         let done = run(&["doctor", "--no-prompt"]);
         tells(&done, home, 1);

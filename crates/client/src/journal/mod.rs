@@ -64,6 +64,14 @@ impl Journal {
         Ok((Self { store, naming: Arc::default() }, mended))
     }
 
+    /// The same for one that is looked at: a journal that can't be written can be read.
+    pub fn open_to_read() -> Result<(Self, Option<String>)> {
+        Self::open_default().or_else(|error| match Store::open_to_read(Self::default_path()?) {
+            Ok(Some(store)) => Ok((Self { store, naming: Arc::default() }, None)),
+            _ => Err(error),
+        })
+    }
+
     /// Opens the journal in a file, made if there is none.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Ok(Self { store: Store::open(path)?, naming: Arc::default() })

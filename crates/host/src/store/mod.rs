@@ -73,6 +73,10 @@ struct Inner {
     readers: Mutex<Vec<Connection>>,
 }
 
+fn whole_path(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::open(path, error))
+}
+
 impl Store {
     /// Where the store is unless told otherwise: `$XDG_STATE_HOME/tieline/store.db`, or below `~/.local/state`.
     pub fn default_path() -> Result<PathBuf> {
@@ -104,16 +108,18 @@ impl Store {
     /// Opens the store in a file, which is made if there is none. Blocks for a few milliseconds, longer if another process
     /// changes the layout of the file at this moment.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
-        let path = std::path::absolute(path.as_ref()).map_err(|error| Error::open(path.as_ref(), error))?;
-        let write = || {
-            let _lock = place::prepare(&path)?;
-            schema::open_writer(&path)
-        };
-        let db = match write() {
-            // What can't be written can be read; whoever writes is told.
-            Err(error) if place::is_read_only(&path) => schema::open_reader(&path).map_err(|_| error)?,
-            opened => opened?,
-        };
+        let path = whole_path(path.as_ref())?;
+        let _lock = place::prepare(&path)?;
+        Self::start(schema::open_writer(&path)?, path)
+    }
+
+    /// Opens a store that can't be written, to read it; whoever writes is told. `None` if it can be written.
+    pub fn open_to_read(path: impl AsRef<Path>) -> Result<Option<Self>> {
+        let path = whole_path(path.as_ref())?;
+        place::is_read_only(&path).then(|| Self::start(schema::open_reader(&path)?, path.clone())).transpose()
+    }
+
+    fn start(db: rusqlite::Connection, path: PathBuf) -> Result<Self> {
         let queue = Queue::start(db)?;
         Ok(Self(Arc::new(Inner { path, queue, readers: Mutex::new(Vec::new()) })))
     }

@@ -243,6 +243,12 @@ fn age(place: &Place, session: &str, days: i64) {
     assert_eq!(db.execute(sql, rusqlite::params![session, days * 24 * 3600 * 1000]).unwrap(), 1);
 }
 
+/// What is listed at last: old sessions go beside the work, and not before it.
+fn becomes(place: &Place, flags: &[&str], wanted: &[impl AsRef<str>]) {
+    let wanted: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
+    soon(&format!("{wanted:?} with {flags:?}"), || listed(place, flags) == wanted);
+}
+
 #[test]
 fn old_sessions_are_removed_when_the_agent_starts() {
     let place = Place::new();
@@ -253,14 +259,14 @@ fn old_sessions_are_removed_when_the_agent_starts() {
         age(&place, id, days);
     }
     // A year is the default: only one is older. The one that is open stays, however old.
-    assert_eq!(listed(&place, &[]), [old, young, younger, open]);
-    assert_eq!(listed(&place, &["--keep-days", "0"]), [old, young, younger, open]);
-    assert_eq!(snapshots(&place), 4, "what belongs to it is gone, too");
-    assert_eq!(listed(&place, &["--keep-days", "30"]), [young, younger, open]);
-    assert_eq!(listed(&place, &["--keep-count", "2"]), [younger, open]);
-    assert_eq!(listed(&place, &["--keep-count", "1"]), [open]);
+    becomes(&place, &[], &[old, young, younger, open]);
+    becomes(&place, &["--keep-days", "0"], &[old, young, younger, open]);
+    soon("what belongs to it is gone, too", || snapshots(&place) == 4);
+    becomes(&place, &["--keep-days", "30"], &[young, younger, open]);
+    becomes(&place, &["--keep-count", "2"], &[younger, open]);
+    becomes(&place, &["--keep-count", "1"], &[open]);
     drop(holder);
-    assert_eq!(listed(&place, &["--keep-days", "30"]), [""; 0], "closed and old");
+    becomes(&place, &["--keep-days", "30"], &[""; 0]);
     soon("nothing is left", || snapshots(&place) == 0);
 }
 
@@ -273,10 +279,10 @@ fn the_configuration_says_how_long_sessions_are_kept() {
     let folder = place.folder.path().join("config/tieline");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.toml"), "[sessions]\nkeep_days = 30\n").unwrap();
-    assert_eq!(listed(&place, &["--keep-days", "90"]), ids, "a flag goes before the file");
-    assert_eq!(listed(&place, &[]), ids[1..]);
+    becomes(&place, &["--keep-days", "90"], &ids);
+    becomes(&place, &[], &ids[1..]);
     fs::write(folder.join("config.toml"), "[sessions]\nkeep_count = 1\n").unwrap();
-    assert_eq!(listed(&place, &[]), ids[2..]);
+    becomes(&place, &[], &ids[2..]);
     fs::write(folder.join("config.toml"), "[sessions]\nkeep_forever = true\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
     let refused = command.arg("agent").env("XDG_CONFIG_HOME", place.folder.path().join("config")).output().unwrap();

@@ -336,12 +336,7 @@ impl Agent for Coder {
 async fn clear_out(store: &Store, retention: Retention) {
     match store.retain(Retention { agent: Some(NAME), ..retention }).await {
         Ok(gone) if gone.is_empty() => {}
-        Ok(gone) => {
-            tracing::info!(count = gone.len(), "old sessions were removed");
-            let folders: Vec<PathBuf> = gone.iter().map(|id| Coder::snapshots(store, id)).collect();
-            let remove = move || folders.into_iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
-            let _ = tokio::task::spawn_blocking(remove).await;
-        }
+        Ok(gone) => tracing::info!(count = gone.len(), "old sessions were removed"),
         // What can't be removed now can be next time.
         Err(error) => tracing::warn!(%error, "old sessions could not be removed"),
     }

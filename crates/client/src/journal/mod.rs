@@ -219,9 +219,7 @@ impl Journal {
         if keep == Retention::default() {
             return Ok(Vec::new());
         }
-        let gone = self.store.retain(keep).await?;
-        self.forget(&gone).await;
-        Ok(gone)
+        Ok(self.store.retain(keep).await?)
     }
 
     /// The same at most once a day; for those who come by often.

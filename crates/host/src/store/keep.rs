@@ -111,7 +111,7 @@ impl Store {
         self.queue().alone(tidy).await
     }
 
-    /// Deletes what is older or more than wanted. Says which sessions are gone.
+    /// Deletes what is older or more than wanted, with the old contents of the files that it changed. Says which sessions are gone.
     pub async fn retain(&self, keep: Retention) -> Result<Vec<SessionId>> {
         self.retain_at(keep, Time::now()).await
     }
@@ -121,7 +121,16 @@ impl Store {
         let mut gone = Vec::new();
         loop {
             // A few at a time: others write in between.
-            let some = self.queue().write(0, move |db| retain(db, keep, now)).await?;
+            let store = self.clone();
+            let work = move |db: &Connection| {
+                let gone = retain(db, keep, now)?;
+                // The old contents of files go first: if we end now, the session is still there, and goes next time.
+                for id in &gone {
+                    let _ = std::fs::remove_dir_all(store.undo_folder(id));
+                }
+                Ok(gone)
+            };
+            let some = self.queue().write(0, work).await?;
             let done = some.len() < RETAIN_STEP;
             gone.extend(some);
             if done {

@@ -274,6 +274,8 @@ impl Driver for Peer {
         loop {
             let limit = if waiting { CANCEL_AFTER } else { STEP_DEADLINE };
             match timeout(limit, turn.next()).await {
+                // In version 1 our client tells this itself, and not the agent.
+                Ok(Some(Update::Message(own))) if dialect == Dialect::V1 && own.kind == MessageKind::User => continue,
                 Ok(Some(update)) => watch.apply(&update),
                 Ok(None) => break,
                 Err(_) if waiting => {}

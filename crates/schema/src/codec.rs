@@ -173,24 +173,20 @@ impl<T> Patch<T> {
         matches!(self, Patch::Keep)
     }
 
-    /// Changes `field` as this patch says.
-    pub fn apply_to(self, field: &mut T)
-    where
-        T: Default,
-    {
-        match self {
-            Patch::Keep => {}
-            Patch::Clear => *field = T::default(),
-            Patch::Set(value) => *field = value,
+    /// Takes `null` as if nothing was said, which is what it means in version 1.
+    pub(crate) fn ignore_null(&mut self) {
+        if matches!(self, Patch::Clear) {
+            *self = Patch::Keep;
         }
     }
 
-    /// Changes an optional `field` as this patch says.
-    pub fn apply_to_option(self, field: &mut Option<T>) {
-        match self {
-            Patch::Keep => {}
-            Patch::Clear => *field = None,
-            Patch::Set(value) => *field = Some(value),
+    /// Says the default in place of `null`.
+    pub(crate) fn spell_out_null(&mut self)
+    where
+        T: Default,
+    {
+        if matches!(self, Patch::Clear) {
+            *self = Patch::Set(T::default());
         }
     }
 
@@ -324,7 +320,7 @@ impl Encode for bool {
 }
 
 macro_rules! integers {
-    ($($int:ty => $write:ident as $wide:ty),* $(,)?) => {$(
+    ($($int:ty as $plain:ty => $write:ident),* $(,)?) => {$(
         impl Decode for $int {
             fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
                 json.integer()
@@ -333,31 +329,16 @@ macro_rules! integers {
 
         impl Encode for $int {
             fn encode(&self, out: &mut Writer<'_>) {
-                $write(out.out, <$wide>::from(*self));
+                $write(out.out, <$plain>::from(*self).into());
             }
         }
     )*};
 }
 
-integers!(u16 => write_u64 as u64, u32 => write_u64 as u64, u64 => write_u64 as u64, i64 => write_i64 as i64);
-
-macro_rules! counts {
-    ($($int:ty),*) => {$(
-        impl Decode for $int {
-            fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-                json.integer()
-            }
-        }
-
-        impl Encode for $int {
-            fn encode(&self, out: &mut Writer<'_>) {
-                write_u64(out.out, u64::from(self.get()));
-            }
-        }
-    )*};
+integers! {
+    u16 as u16 => write_u64, u32 as u32 => write_u64, u64 as u64 => write_u64, i64 as i64 => write_i64,
+    NonZeroU16 as u16 => write_u64, NonZeroU32 as u32 => write_u64,
 }
-
-counts!(NonZeroU16, NonZeroU32);
 
 impl Decode for f64 {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
@@ -487,13 +468,6 @@ pub enum Marker {
     Yes,
     /// An object that holds more than nothing (such as `_meta`), kept.
     With(Raw),
-}
-
-impl Marker {
-    /// True if the capability is there.
-    pub fn is_yes(&self) -> bool {
-        *self != Marker::No
-    }
 }
 
 impl From<bool> for Marker {

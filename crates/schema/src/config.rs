@@ -113,6 +113,11 @@ impl ConfigOption {
         }
     }
 
+    /// True if this is a list of modes.
+    pub fn is_mode(&self) -> bool {
+        self.category == Some(ConfigCategory::Mode) && matches!(self.kind, ConfigKind::Select(_))
+    }
+
     /// Turns a switch into a list of `true` and `false`, for clients that know no switches.
     #[must_use]
     pub fn without_boolean(mut self) -> Self {
@@ -291,14 +296,6 @@ impl ConfigValue {
                 Self::from_parts(None, value).unwrap_or(Self::Bool(false))
             }
             value => value,
-        }
-    }
-
-    /// The id, if it is one.
-    pub fn as_id(&self) -> Option<&str> {
-        match self {
-            Self::Id(id) => Some(id),
-            _ => None,
         }
     }
 

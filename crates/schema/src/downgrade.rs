@@ -5,7 +5,7 @@ use crate::sent_messages::note;
 use crate::update::NO_TITLE;
 use crate::{
     Content, ContentBlock, Dialect, Items, Patch, TerminalItem, TerminalOutputChunk, TerminalUpdate, ToolCallContent,
-    ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, ToolKind, Update, plain_text,
+    ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, Update, plain_text,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -186,30 +186,12 @@ fn settle(call: &mut ToolCallUpdate) {
     if call.announce && call.title.is_keep() || call.title == Patch::Clear {
         call.title = Patch::Set(NO_TITLE.to_owned());
     }
-    if call.kind == Patch::Clear {
-        call.kind = Patch::Set(ToolKind::default());
-    }
-    if call.status == Patch::Clear {
-        call.status = Patch::Set(ToolCallStatus::default());
-    }
-    if call.content == Patch::Clear {
-        call.content = Patch::Set(Items::default());
-    }
-    if call.locations == Patch::Clear {
-        call.locations = Patch::Set(Items::default());
-    }
-    for patch in [&mut call.raw_input, &mut call.raw_output] {
-        if *patch == Patch::Clear {
-            *patch = Patch::Keep;
-        }
-    }
-    if call.name == Patch::Clear {
-        call.name = Patch::Keep;
-    }
+    call.kind.spell_out_null();
+    call.status.spell_out_null();
+    call.content.spell_out_null();
+    call.locations.spell_out_null();
+    call.ignore_nulls();
     call.capabilities = Patch::Keep;
-    if call.meta == Patch::Clear {
-        call.meta = Patch::Keep;
-    }
     if let Patch::Set(ToolCallStatus::Paused | ToolCallStatus::Cancelled | ToolCallStatus::Other(_)) = &call.status
         && call.meta.is_keep()
     {
@@ -220,13 +202,10 @@ fn settle(call: &mut ToolCallUpdate) {
 
 /// True if an update changes anything that older dialects know.
 fn says_something(call: &ToolCallUpdate) -> bool {
-    !(call.title.is_keep()
-        && call.name.is_keep()
-        && call.kind.is_keep()
-        && call.status.is_keep()
-        && call.content.is_keep()
-        && call.locations.is_keep()
-        && call.raw_input.is_keep()
-        && call.raw_output.is_keep()
-        && call.meta.is_keep())
+    let nothing = ToolCallUpdate {
+        announce: call.announce,
+        capabilities: call.capabilities.clone(),
+        ..ToolCallUpdate::new(&*call.tool_call_id)
+    };
+    *call != nothing
 }

@@ -1,11 +1,12 @@
 //! Updates cut to fit a client that can't read long lines: text in pieces, and less of what a tool call shows.
 
+use crate::sent_messages::note;
 use crate::{
     Chunk, Content, ContentBlock, Dialect, Diff, DiffTexts, Items, Patch, ResourceContents, ToolCallContent,
     ToolCallUpdate, Update, to_json,
 };
 use std::fmt::Write as _;
-use tieline_json::{Raw, char_floor, write_str};
+use tieline_json::{Raw, char_floor};
 
 /// The longest update, in bytes of JSON, that clients of 2025 can read: the line around it must stay below 64 KiB, where
 /// asyncio's reader gives up and with it every client in Python up to version 0.9 of its library.
@@ -228,10 +229,7 @@ fn shorten_diff(texts: &mut DiffTexts, most: usize) {
 /// The beginning of some JSON as text in an object: there an object is what most clients look for.
 fn cut_raw(json: &str, most: usize) -> Option<Raw> {
     let shown = &json[..char_floor(json, most)];
-    let mut out = b"{\"cut\":".to_vec();
-    write_str(&mut out, &format!("{shown}\n… (cut to fit: {} of {} bytes)", shown.len(), json.len()));
-    out.push(b'}');
-    Raw::new(String::from_utf8(out).ok()?).ok()
+    note("cut", &format!("{shown}\n… (cut to fit: {} of {} bytes)", shown.len(), json.len())).map(|object| object.0)
 }
 
 #[cfg(test)]

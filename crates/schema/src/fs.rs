@@ -55,11 +55,7 @@ impl Encode for WriteTextFileResponse {
     fn encode(&self, out: &mut Writer<'_>) {
         match &self.meta {
             None => out.key("null"),
-            meta => {
-                out.open();
-                out.field("\"_meta\":", meta);
-                out.close();
-            }
+            meta => Done { meta: meta.clone() }.encode(out),
         }
     }
 }

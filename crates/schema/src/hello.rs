@@ -85,6 +85,7 @@ pub struct InitializeResponse {
 }
 
 /// The common part of both: the names of the keys differ, the rest does not.
+#[derive(Default)]
 struct Hello<C> {
     version: Option<u16>,
     info: Option<Implementation>,
@@ -97,19 +98,9 @@ struct Hello<C> {
     meta: Option<Meta>,
 }
 
-impl<C: Decode> Hello<C> {
+impl<C: Decode + Default> Hello<C> {
     fn decode(json: &mut Reader<'_>, old_info: &str, old_capabilities: &str) -> Result<Self, Error> {
-        let mut hello = Self {
-            version: None,
-            info: None,
-            old_info: None,
-            capabilities: None,
-            old_capabilities: None,
-            auth_methods: Vec::new(),
-            keys: HelloKeys::default(),
-            bad_info: None,
-            meta: None,
-        };
+        let mut hello = Self::default();
         let mut object = json.object()?;
         while let Some(key) = object.key(json)? {
             match &*key {

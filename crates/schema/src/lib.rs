@@ -59,72 +59,22 @@ mod union;
 pub mod update;
 
 #[doc(no_inline)]
-pub use auth::*;
+pub use self::{
+    auth::*, capability::*, client_terminal::*, command::*, config::*, content::*, diff::*, elicitation::*,
+    error_code::*, form::*, fs::*, hello::*, item::*, mcp::*, message::*, method::*, modes::*, negotiate::*,
+    permission::*, plan::*, prompt::*, report::*, sessions::*, setup::*, state::*, terminal::*, tool::*, update::*,
+};
 pub use base64::{from_base64, to_base64};
-#[doc(no_inline)]
-pub use capability::*;
-#[doc(no_inline)]
-pub use client_terminal::*;
 pub use codec::*;
-#[doc(no_inline)]
-pub use command::*;
-#[doc(no_inline)]
-pub use config::*;
-#[doc(no_inline)]
-pub use content::*;
 pub use dialect::{Dialect, Dialects};
-#[doc(no_inline)]
-pub use diff::*;
 pub use downgrade::META_STATUS;
-#[doc(no_inline)]
-pub use elicitation::*;
-#[doc(no_inline)]
-pub use error_code::*;
 pub use fit::{PIECE, SHORT_LINE, cut_long, fit_call, pieces};
-#[doc(no_inline)]
-pub use form::*;
-#[doc(no_inline)]
-pub use fs::*;
-#[doc(no_inline)]
-pub use hello::*;
 pub use ids::SessionId;
-#[doc(no_inline)]
-pub use item::*;
-#[doc(no_inline)]
-pub use mcp::*;
-#[doc(no_inline)]
-pub use message::*;
-#[doc(no_inline)]
-pub use method::*;
-#[doc(no_inline)]
-pub use modes::*;
-#[doc(no_inline)]
-pub use negotiate::*;
-#[doc(no_inline)]
-pub use permission::*;
 pub use plain::plain_text;
-#[doc(no_inline)]
-pub use plan::*;
 pub use project::{Gates, Projector};
-#[doc(no_inline)]
-pub use prompt::*;
-#[doc(no_inline)]
-pub use report::*;
 pub use sent_messages::META_REPLACES;
 #[cfg(feature = "serde")]
 pub use serde_codec::as_dialect;
-#[doc(no_inline)]
-pub use sessions::*;
-#[doc(no_inline)]
-pub use setup::*;
-#[doc(no_inline)]
-pub use state::*;
-#[doc(no_inline)]
-pub use terminal::*;
 pub use tieline_json::{Error, Raw};
-#[doc(no_inline)]
-pub use tool::*;
 pub use transcript::{Info, Transcript, Usage};
 pub use union::Unknown;
-#[doc(no_inline)]
-pub use update::*;

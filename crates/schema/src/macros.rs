@@ -219,9 +219,10 @@ macro_rules! open_enum {
     };
 }
 
-/// An object whose kind is told by one key. Unknown kinds are kept byte for byte.
+/// An object whose kind is told by one key. Unknown kinds are kept byte for byte; `older "…"` is what the older dialects are told
+/// instead of one.
 macro_rules! tagged {
-    ($(#[$doc:meta])* $name:ident by $tag:literal {
+    ($(#[$doc:meta])* $name:ident by $tag:literal $(, older $instead:literal)? {
         $( $(#[$vdoc:meta])* $variant:ident($inner:ty) = $wire:literal $(| $alias:literal)*; )*
     }) => {
         $(#[$doc])*
@@ -267,6 +268,7 @@ macro_rules! tagged {
             fn encode(&self, out: &mut $crate::Writer<'_>) {
                 match self {
                     $( Self::$variant(inner) => out.tagged(concat!("{\"", $tag, "\":\"", $wire, "\","), inner), )*
+                    $( Self::Other(_) if out.speaks($crate::Dialects::OLD) => out.key($instead), )?
                     Self::Other(unknown) => unknown.encode(out),
                 }
             }

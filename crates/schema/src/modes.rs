@@ -40,9 +40,7 @@ pub const MODE_OPTION_ID: &str = "mode";
 
 /// The option that says the mode: the first list of the category `mode`.
 pub fn mode_option(options: &[ConfigOption]) -> Option<&ConfigOption> {
-    options
-        .iter()
-        .find(|option| option.category == Some(ConfigCategory::Mode) && matches!(option.kind, ConfigKind::Select(_)))
+    options.iter().find(|option| option.is_mode())
 }
 
 impl SessionModes {

@@ -5,8 +5,8 @@ use crate::codec::read;
 use crate::fnv;
 use crate::macros::{open_enum, record, tagged};
 use crate::{
-    Decode, Dialect, Encode, Meta, Patch, SessionId, ToolCallContent, ToolCallUpdate, ToolKind, Unknown, Writer,
-    data_field, to_json, union,
+    Decode, Dialect, Encode, Meta, Patch, SessionId, ToolCallContent, ToolCallUpdate, ToolKind, Writer, data_field,
+    to_json,
 };
 use tieline_json::{Error, Raw, Reader, write_str};
 
@@ -262,15 +262,15 @@ record! {
     }
 }
 
-/// What the user answered. Only a known option of an approving kind is an approval.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PermissionOutcome {
-    /// One of the options.
-    Selected(SelectedOutcome),
-    /// The question was withdrawn, or the turn cancelled.
-    Cancelled(CancelledOutcome),
-    /// An answer we don't know, kept as it came. Never an approval; the older dialects are told `cancelled`.
-    Other(Unknown),
+tagged! {
+    /// What the user answered. Only a known option of an approving kind is an approval; an answer we don't know never is, and the
+    /// older dialects are told `cancelled`.
+    PermissionOutcome by "outcome", older "{\"outcome\":\"cancelled\"}" {
+        /// One of the options.
+        Selected(SelectedOutcome) = "selected";
+        /// The question was withdrawn, or the turn cancelled.
+        Cancelled(CancelledOutcome) = "cancelled";
+    }
 }
 
 record! {
@@ -309,27 +309,5 @@ impl PermissionOutcome {
 impl Default for PermissionOutcome {
     fn default() -> Self {
         Self::Cancelled(CancelledOutcome::default())
-    }
-}
-
-impl Decode for PermissionOutcome {
-    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let tag = union::tag(json, "outcome")?.ok_or_else(|| Error::missing("outcome"))?;
-        match &*tag {
-            "selected" => SelectedOutcome::decode(json).map(Self::Selected),
-            "cancelled" => CancelledOutcome::decode(json).map(Self::Cancelled),
-            other => Unknown::keep(other, json).map(Self::Other),
-        }
-    }
-}
-
-impl Encode for PermissionOutcome {
-    fn encode(&self, out: &mut Writer<'_>) {
-        match self {
-            Self::Selected(selected) => out.tagged("{\"outcome\":\"selected\",", selected),
-            Self::Cancelled(cancelled) => out.tagged("{\"outcome\":\"cancelled\",", cancelled),
-            Self::Other(unknown) if out.dialect == Dialect::V2 => unknown.encode(out),
-            Self::Other(_) => out.key("{\"outcome\":\"cancelled\"}"),
-        }
     }
 }

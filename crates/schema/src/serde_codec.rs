@@ -23,16 +23,16 @@ macro_rules! codec {
             }
         }
     };
-    ($name:ident $($local:ident)*) => {
+    ($name:ident $(<$item:ident>)? $($local:ident)*) => {
         #[cfg(feature = "serde")]
-        impl serde::Serialize for $name {
+        impl$(<$item: $crate::Encode>)? serde::Serialize for $name$(<$item>)? {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 $crate::as_dialect::v2::serialize(self, serializer)
             }
         }
 
         #[cfg(feature = "serde")]
-        impl<'de> serde::Deserialize<'de> for $name {
+        impl<'de, $($item: $crate::Decode)?> serde::Deserialize<'de> for $name$(<$item>)? {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 $crate::as_dialect::v2::deserialize(deserializer)
             }
@@ -118,40 +118,16 @@ mod others {
     use crate::*;
 
     macro_rules! all {
-        ($($name:ident)*) => { $( codec!($name); )* };
+        ($($name:ident$(<$item:ident>)?)*) => { $( codec!($name$(<$item>)?); )* };
     }
 
     // Those that no macro makes.
     all! {
         SessionId Meta Marker AuthMethod LoginEnv AgentCapabilities ClientCapabilities Command CommandInput ConfigOption ConfigValue
         SelectOptions ResourceContents Diff Change ElicitRequest ElicitResponse ElicitValue FormSchema ChoiceItems
-        WriteTextFileResponse InitializeRequest InitializeResponse McpServer PermissionRequest PermissionOutcome Plan PromptResponse
-        SetOptionRequest Done ResumeRequest Replay SessionSetup StateUpdate ToolCallContent Update
+        WriteTextFileResponse InitializeRequest InitializeResponse McpServer PermissionRequest Plan PromptResponse
+        SetOptionRequest Done Replay SessionSetup StateUpdate ToolCallContent Update Patch<T> Items<T>
     }
 
     by_name! { Dialect Protocol MessageKind }
-
-    impl<T: Encode> serde::Serialize for Patch<T> {
-        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            as_dialect::v2::serialize(self, serializer)
-        }
-    }
-
-    impl<'de, T: Decode> serde::Deserialize<'de> for Patch<T> {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            as_dialect::v2::deserialize(deserializer)
-        }
-    }
-
-    impl<T: Encode> serde::Serialize for Items<T> {
-        fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-            as_dialect::v2::serialize(self, serializer)
-        }
-    }
-
-    impl<'de, T: Decode> serde::Deserialize<'de> for Items<T> {
-        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            as_dialect::v2::deserialize(deserializer)
-        }
-    }
 }

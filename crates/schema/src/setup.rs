@@ -3,7 +3,9 @@
 use crate::codec::read;
 use crate::macros::record;
 use crate::modes::{self, SessionModes};
-use crate::{Command, ConfigOption, Decode, Dialect, Encode, McpServer, Meta, SessionId, Unknown, Writer, union};
+use crate::{
+    Command, ConfigOption, Decode, Dialect, Dialects, Encode, McpServer, Meta, SessionId, Unknown, Writer, union,
+};
 use tieline_json::{Error, Reader};
 
 record! {
@@ -18,21 +20,20 @@ record! {
     }
 }
 
-/// Takes up a session (`session/resume`), with or without a replay (`session/load` in the older dialects).
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ResumeRequest {
-    /// Which session.
-    pub session_id: SessionId,
-    /// The directory the session works in (an absolute path).
-    pub cwd: String,
-    /// All other root directories (absolute paths).
-    pub additional_directories: Vec<String>,
-    /// All MCP servers to connect to. `None` if the key is missing, which is an error only in `session/load`.
-    pub mcp_servers: Option<Vec<McpServer>>,
-    /// What to replay. The older dialects say this with the name of the method.
-    pub replay: Replay,
-    /// Extensions (`_meta`).
-    pub meta: Option<Meta>,
+record! {
+    /// Takes up a session (`session/resume`), with or without a replay (`session/load` in the older dialects).
+    ResumeRequest {
+        /// Which session.
+        session_id: SessionId => "sessionId", required;
+        /// The directory the session works in (an absolute path).
+        cwd: String => "cwd", required;
+        /// All other root directories (absolute paths).
+        additional_directories: Vec<String> => "additionalDirectories", rare_whole;
+        /// All MCP servers to connect to. `None` if the key is missing, which is an error only in `session/load`.
+        mcp_servers: Option<Vec<McpServer>> => "mcpServers", given;
+        /// What to replay. The older dialects say this with the name of the method.
+        replay: Replay => "replayFrom", strict, Dialects::V2;
+    }
 }
 
 /// What the agent sends again when a session is taken up.
@@ -68,52 +69,6 @@ impl Encode for Replay {
 
     fn is_absent(&self) -> bool {
         *self == Self::None
-    }
-}
-
-impl Decode for ResumeRequest {
-    fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut request = Self::default();
-        let (mut session_id, mut cwd) = (None, None);
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "sessionId" => session_id = Some(read::strict(json, "sessionId")?),
-                "cwd" => cwd = Some(read::strict(json, "cwd")?),
-                "additionalDirectories" => {
-                    request.additional_directories = read::whole(json, "additionalDirectories")?;
-                }
-                "mcpServers" => request.mcp_servers = Some(read::whole(json, "mcpServers")?),
-                "replayFrom" => request.replay = read::strict(json, "replayFrom")?,
-                "_meta" => request.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        request.session_id = session_id.ok_or_else(|| Error::missing("sessionId"))?;
-        request.cwd = cwd.ok_or_else(|| Error::missing("cwd"))?;
-        Ok(request)
-    }
-}
-
-impl Encode for ResumeRequest {
-    fn encode(&self, out: &mut Writer<'_>) {
-        let newest = out.dialect == Dialect::V2;
-        out.open();
-        out.field("\"sessionId\":", &self.session_id);
-        out.field("\"cwd\":", &self.cwd);
-        if !self.additional_directories.is_empty() {
-            out.field("\"additionalDirectories\":", &self.additional_directories);
-        }
-        match &self.mcp_servers {
-            None if newest => {}
-            None => out.key("\"mcpServers\":[],"),
-            Some(servers) => out.field("\"mcpServers\":", servers),
-        }
-        if newest {
-            out.field("\"replayFrom\":", &self.replay);
-        }
-        out.field("\"_meta\":", &self.meta);
-        out.close();
     }
 }
 

@@ -44,21 +44,16 @@ impl ToolCallUpdate {
 
     /// Makes every field that is unset stay as it is. That is how version 1 reads `null`.
     pub fn ignore_nulls(&mut self) {
-        fn keep<T>(patch: &mut Patch<T>) {
-            if let Patch::Clear = patch {
-                *patch = Patch::Keep;
-            }
-        }
-        keep(&mut self.title);
-        keep(&mut self.name);
-        keep(&mut self.kind);
-        keep(&mut self.status);
-        keep(&mut self.content);
-        keep(&mut self.locations);
-        keep(&mut self.raw_input);
-        keep(&mut self.raw_output);
-        keep(&mut self.capabilities);
-        keep(&mut self.meta);
+        self.title.ignore_null();
+        self.name.ignore_null();
+        self.kind.ignore_null();
+        self.status.ignore_null();
+        self.content.ignore_null();
+        self.locations.ignore_null();
+        self.raw_input.ignore_null();
+        self.raw_output.ignore_null();
+        self.capabilities.ignore_null();
+        self.meta.ignore_null();
     }
 
     /// The same update with a title.

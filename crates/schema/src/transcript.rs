@@ -3,9 +3,9 @@
 use crate::item::{put, set};
 use crate::meta::patch_meta;
 use crate::{
-    Chunk, Command, CommandsUpdate, CompactionItem, ConfigCategory, ConfigKind, ConfigOption, ConfigOptionsUpdate,
-    Cost, Dialect, Item, MessageItem, MessageKind, Meta, ModeUpdate, Patch, Plan, SessionInfoUpdate, StateUpdate,
-    TerminalItem, ToolCallItem, ToolCallStatus, Update, UsageUpdate,
+    Chunk, Command, CommandsUpdate, CompactionItem, ConfigKind, ConfigOption, ConfigOptionsUpdate, Cost, Dialect, Item,
+    MessageItem, MessageKind, Meta, ModeUpdate, Patch, Plan, SessionInfoUpdate, StateUpdate, TerminalItem,
+    ToolCallItem, ToolCallStatus, Update, UsageUpdate,
 };
 use std::collections::HashMap;
 
@@ -17,14 +17,20 @@ const MAX_OUTPUT_BYTES: usize = 1 << 20;
 pub struct Transcript {
     dialect: Dialect,
     output_limit: usize,
-    items: Vec<Item>,
+    shown: Shown,
     /// Where each id is in `items`: user, agent, thought messages, tool calls, compactions.
     places: [HashMap<String, usize>; 5],
     /// True if a chunk without an id continues the last item.
     run: bool,
+    terminal_places: HashMap<String, usize>,
+}
+
+/// What there is to see of a conversation.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Shown {
+    items: Vec<Item>,
     plans: Vec<Plan>,
     terminals: Vec<TerminalItem>,
-    terminal_places: HashMap<String, usize>,
     commands: Vec<Command>,
     options: Vec<ConfigOption>,
     mode: Option<String>,
@@ -64,18 +70,10 @@ impl Transcript {
         Self {
             dialect,
             output_limit: MAX_OUTPUT_BYTES,
-            items: Vec::new(),
+            shown: Shown::default(),
             places: Default::default(),
             run: false,
-            plans: Vec::new(),
-            terminals: Vec::new(),
             terminal_places: HashMap::new(),
-            commands: Vec::new(),
-            options: Vec::new(),
-            mode: None,
-            info: Info::default(),
-            usage: None,
-            state: None,
         }
     }
 
@@ -93,7 +91,7 @@ impl Transcript {
             Update::Chunk(chunk) => return Some(self.append(chunk)),
             Update::Message(update) => {
                 let at = self.message_at(update.kind, &update.message_id);
-                if let Item::Message(message) = &mut self.items[at] {
+                if let Item::Message(message) = &mut self.shown.items[at] {
                     message.apply(update, dialect);
                 }
                 return Some(at);
@@ -120,32 +118,32 @@ impl Transcript {
             }
             Update::Other(unknown) => {
                 self.run = false;
-                self.items.push(Item::Other(unknown.clone()));
-                return Some(self.items.len() - 1);
+                self.shown.items.push(Item::Other(unknown.clone()));
+                return Some(self.shown.items.len() - 1);
             }
             Update::Terminal(update) => self.terminal_mut(&update.terminal_id).apply(update, dialect),
             Update::TerminalOutput(chunk) => self.terminal_mut(&chunk.terminal_id).append(&chunk.data),
-            Update::Plan(update) => match self.plans.iter_mut().find(|plan| plan.id() == update.plan.id()) {
+            Update::Plan(update) => match self.shown.plans.iter_mut().find(|plan| plan.id() == update.plan.id()) {
                 Some(plan) => plan.clone_from(&update.plan),
-                None => self.plans.push(update.plan.clone()),
+                None => self.shown.plans.push(update.plan.clone()),
             },
-            Update::Commands(update) => self.commands.clone_from(&update.commands),
+            Update::Commands(update) => self.shown.commands.clone_from(&update.commands),
             Update::ConfigOptions(update) => self.set_options(&update.options),
             Update::Mode(update) => self.set_mode(&update.mode_id),
             Update::SessionInfo(update) => {
-                put(&mut self.info.title, &update.title, true);
-                put(&mut self.info.updated_at, &update.updated_at, true);
-                patch_meta(&mut self.info.meta, &update.meta, dialect);
+                put(&mut self.shown.info.title, &update.title, true);
+                put(&mut self.shown.info.updated_at, &update.updated_at, true);
+                patch_meta(&mut self.shown.info.meta, &update.meta, dialect);
             }
             Update::Usage(update) => {
-                let mut cost = self.usage.take().and_then(|usage| usage.cost);
+                let mut cost = self.shown.usage.take().and_then(|usage| usage.cost);
                 put(&mut cost, &update.cost, true);
-                self.usage = Some(Usage { used: update.used, size: update.size, cost });
+                self.shown.usage = Some(Usage { used: update.used, size: update.size, cost });
             }
             Update::State(update) => {
                 // What is said after the work ended is not part of what was said before.
                 self.run &= !update.state.is_idle();
-                self.state = Some(update.clone());
+                self.shown.state = Some(update.clone());
             }
             // Shown in passing, never part of the history.
             Update::Notice(_) => {}
@@ -160,7 +158,7 @@ impl Transcript {
 
     /// Shows all unfinished tool calls as cancelled. Later updates still count.
     pub fn cancel_pending(&mut self) {
-        for item in &mut self.items {
+        for item in &mut self.shown.items {
             if let Item::ToolCall(call) = item
                 && !call.status.is_final()
             {
@@ -171,15 +169,15 @@ impl Transcript {
 
     /// Takes in the complete list of options, as answers also carry it.
     pub fn set_options(&mut self, options: &[ConfigOption]) {
-        self.options = options.to_vec();
-        if let Some(ConfigKind::Select(select)) = mode_option(&mut self.options).map(|option| &option.kind) {
-            self.mode = Some(select.current_value.clone());
+        self.shown.options = options.to_vec();
+        if let Some(ConfigKind::Select(select)) = mode_option(&mut self.shown.options).map(|option| &option.kind) {
+            self.shown.mode = Some(select.current_value.clone());
         }
     }
 
     fn set_mode(&mut self, mode: &str) {
-        self.mode = Some(mode.to_owned());
-        if let Some(ConfigKind::Select(select)) = mode_option(&mut self.options).map(|option| &mut option.kind) {
+        self.shown.mode = Some(mode.to_owned());
+        if let Some(ConfigKind::Select(select)) = mode_option(&mut self.shown.options).map(|option| &mut option.kind) {
             mode.clone_into(&mut select.current_value);
         }
     }
@@ -189,7 +187,7 @@ impl Transcript {
             Some(id) => self.message_at(chunk.kind, id),
             None => self.run_at(chunk.kind),
         };
-        if let Item::Message(message) = &mut self.items[at] {
+        if let Item::Message(message) = &mut self.shown.items[at] {
             message.append(&chunk.content);
         }
         at
@@ -197,24 +195,24 @@ impl Transcript {
 
     fn message_at(&mut self, kind: MessageKind, id: &str) -> usize {
         // Nearly always the message that was spoken of last.
-        if let Some(Item::Message(last)) = self.items.last()
+        if let Some(Item::Message(last)) = self.shown.items.last()
             && last.kind == kind
             && last.id == id
         {
-            return self.items.len() - 1;
+            return self.shown.items.len() - 1;
         }
         self.place(kind as usize, id, |id| Item::Message(MessageItem::new(kind, id)))
     }
 
     /// The message that a chunk without an id belongs to: the last item, if such chunks made it.
     fn run_at(&mut self, kind: MessageKind) -> usize {
-        if let Some(Item::Message(last)) = self.items.last()
+        if let Some(Item::Message(last)) = self.shown.items.last()
             && self.run
             && last.kind == kind
         {
-            return self.items.len() - 1;
+            return self.shown.items.len() - 1;
         }
-        let mut number = self.items.len() + 1;
+        let mut number = self.shown.items.len() + 1;
         while self.places[kind as usize].contains_key(&format!("~{number}")) {
             number += 1;
         }
@@ -229,14 +227,14 @@ impl Transcript {
             return *at;
         }
         self.run = false;
-        self.items.push(new(id.to_owned()));
-        self.places[space].insert(id.to_owned(), self.items.len() - 1);
-        self.items.len() - 1
+        self.shown.items.push(new(id.to_owned()));
+        self.places[space].insert(id.to_owned(), self.shown.items.len() - 1);
+        self.shown.items.len() - 1
     }
 
     fn tool_call_mut(&mut self, id: &str) -> (usize, Option<&mut ToolCallItem>) {
         let at = self.place(TOOL_CALLS, id, |id| Item::ToolCall(Box::new(ToolCallItem::new(id))));
-        match &mut self.items[at] {
+        match &mut self.shown.items[at] {
             Item::ToolCall(call) => (at, Some(call)),
             _ => (at, None),
         }
@@ -244,29 +242,29 @@ impl Transcript {
 
     fn compaction_mut(&mut self, id: &str) -> (usize, Option<&mut CompactionItem>) {
         let at = self.place(COMPACTIONS, id, |id| Item::Compaction(CompactionItem::new(id)));
-        match &mut self.items[at] {
+        match &mut self.shown.items[at] {
             Item::Compaction(compaction) => (at, Some(compaction)),
             _ => (at, None),
         }
     }
 
     fn terminal_mut(&mut self, id: &str) -> &mut TerminalItem {
-        let at = self.terminal_places.get(id).copied().unwrap_or(self.terminals.len());
-        if at == self.terminals.len() {
-            self.terminals.push(TerminalItem::new(id.to_owned(), self.output_limit));
+        let at = self.terminal_places.get(id).copied().unwrap_or(self.shown.terminals.len());
+        if at == self.shown.terminals.len() {
+            self.shown.terminals.push(TerminalItem::new(id.to_owned(), self.output_limit));
             self.terminal_places.insert(id.to_owned(), at);
         }
-        &mut self.terminals[at]
+        &mut self.shown.terminals[at]
     }
 
     /// The conversation in order.
     pub fn items(&self) -> &[Item] {
-        &self.items
+        &self.shown.items
     }
 
     /// A message by its id.
     pub fn message(&self, kind: MessageKind, id: &str) -> Option<&MessageItem> {
-        match &self.items[*self.places[kind as usize].get(id)?] {
+        match &self.shown.items[*self.places[kind as usize].get(id)?] {
             Item::Message(message) => Some(message),
             _ => None,
         }
@@ -274,7 +272,7 @@ impl Transcript {
 
     /// A tool call by its id.
     pub fn tool_call(&self, id: &str) -> Option<&ToolCallItem> {
-        match &self.items[*self.places[TOOL_CALLS].get(id)?] {
+        match &self.shown.items[*self.places[TOOL_CALLS].get(id)?] {
             Item::ToolCall(call) => Some(call),
             _ => None,
         }
@@ -282,99 +280,89 @@ impl Transcript {
 
     /// A terminal by its id. It may be known before or after something refers to it.
     pub fn terminal(&self, id: &str) -> Option<&TerminalItem> {
-        self.terminal_places.get(id).map(|at| &self.terminals[*at])
+        self.terminal_places.get(id).map(|at| &self.shown.terminals[*at])
     }
 
     /// All terminals, in the order they were first heard of.
     pub fn terminals(&self) -> &[TerminalItem] {
-        &self.terminals
+        &self.shown.terminals
     }
 
     /// The plans, in the order they were first heard of.
     pub fn plans(&self) -> &[Plan] {
-        &self.plans
+        &self.shown.plans
     }
 
     /// The commands there are now.
     pub fn commands(&self) -> &[Command] {
-        &self.commands
+        &self.shown.commands
     }
 
     /// The options there are now.
     pub fn options(&self) -> &[ConfigOption] {
-        &self.options
+        &self.shown.options
     }
 
     /// The mode that is on, from the mode option or from version 1's own update.
     pub fn mode(&self) -> Option<&str> {
-        self.mode.as_deref()
+        self.shown.mode.as_deref()
     }
 
     /// What is known of the session itself.
     pub fn info(&self) -> &Info {
-        &self.info
+        &self.shown.info
     }
 
     /// How full the context is.
     pub fn usage(&self) -> Option<&Usage> {
-        self.usage.as_ref()
+        self.shown.usage.as_ref()
     }
 
     /// What the session is doing; `None` if it was never told, which counts as idle.
     pub fn state(&self) -> Option<&StateUpdate> {
-        self.state.as_ref()
+        self.shown.state.as_ref()
     }
 
     /// The updates that build this conversation from nothing, for replay and for storing.
     pub fn to_updates(&self) -> Vec<Update> {
-        let mut updates: Vec<Update> = Vec::with_capacity(self.items.len() + self.terminals.len() + 6);
-        let Info { title, updated_at, meta } = &self.info;
-        if self.info != Info::default() {
+        let mut updates: Vec<Update> = Vec::with_capacity(self.shown.items.len() + self.shown.terminals.len() + 6);
+        let Info { title, updated_at, meta } = &self.shown.info;
+        if self.shown.info != Info::default() {
             let (title, updated_at) = (set(title.as_ref()), set(updated_at.as_ref()));
             updates.push(SessionInfoUpdate { title, updated_at, meta: set(meta.as_ref()) }.into());
         }
-        if !self.commands.is_empty() {
-            updates.push(CommandsUpdate { commands: self.commands.clone(), meta: None }.into());
+        if !self.shown.commands.is_empty() {
+            updates.push(CommandsUpdate { commands: self.shown.commands.clone(), meta: None }.into());
         }
-        if !self.options.is_empty() {
-            updates.push(ConfigOptionsUpdate { options: self.options.clone(), meta: None }.into());
+        if !self.shown.options.is_empty() {
+            updates.push(ConfigOptionsUpdate { options: self.shown.options.clone(), meta: None }.into());
         }
-        updates.extend(self.mode.clone().map(|mode_id| ModeUpdate { mode_id, meta: None }.into()));
-        updates.extend(self.terminals.iter().map(|terminal| terminal.to_update().into()));
-        updates.extend(self.items.iter().map(|item| match item {
+        updates.extend(self.shown.mode.clone().map(|mode_id| ModeUpdate { mode_id, meta: None }.into()));
+        updates.extend(self.shown.terminals.iter().map(|terminal| terminal.to_update().into()));
+        updates.extend(self.shown.items.iter().map(|item| match item {
             Item::Message(message) => message.to_update().into(),
             Item::ToolCall(call) => call.to_update().into(),
             Item::Compaction(compaction) => compaction.to_update().into(),
             Item::Other(unknown) => Update::Other(unknown.clone()),
         }));
-        updates.extend(self.plans.iter().map(|plan| Update::Plan(plan.clone().into())));
-        updates.extend(self.usage.as_ref().map(|usage| {
+        updates.extend(self.shown.plans.iter().map(|plan| Update::Plan(plan.clone().into())));
+        updates.extend(self.shown.usage.as_ref().map(|usage| {
             let cost = usage.cost.clone().map_or(Patch::Keep, Patch::Set);
             UsageUpdate { used: usage.used, size: usage.size, cost, meta: None }.into()
         }));
-        updates.extend(self.state.clone().map(Update::State));
+        updates.extend(self.shown.state.clone().map(Update::State));
         updates
     }
 }
 
 /// The option that is the mode of the session.
 pub(crate) fn mode_option(options: &mut [ConfigOption]) -> Option<&mut ConfigOption> {
-    options
-        .iter_mut()
-        .find(|option| option.category == Some(ConfigCategory::Mode) && matches!(option.kind, ConfigKind::Select(_)))
+    options.iter_mut().find(|option| option.is_mode())
 }
 
 /// Two transcripts are equal if they show the same.
 impl PartialEq for Transcript {
     fn eq(&self, other: &Self) -> bool {
-        self.items == other.items
-            && self.plans == other.plans
-            && self.terminals == other.terminals
-            && self.commands == other.commands
-            && self.options == other.options
-            && self.mode == other.mode
-            && self.info == other.info
-            && self.usage == other.usage
-            && self.state == other.state
+        self.shown == other.shown
     }
 }

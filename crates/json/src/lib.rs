@@ -29,7 +29,7 @@ mod write;
 
 pub use error::Error;
 pub use raw::{Raw, whole_pairs};
-pub use reader::{Deviation, Kind, MAX_DEPTH, MAX_ENTRIES, Mark, Names, Reader, Sequence, Watch};
+pub use reader::{Kind, MAX_DEPTH, MAX_ENTRIES, Mark, Names, Reader, Sequence, Watch};
 pub use serde_raw::Portable;
 pub use terminal::{Seen, Sequences};
 pub use write::{char_floor, write_f64, write_i64, write_raw, write_str, write_u64};

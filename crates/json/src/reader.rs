@@ -29,10 +29,6 @@ pub enum Kind {
     Null,
 }
 
-/// A place where a lenient reader forgave something. See [`Reader::strict`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deviation(pub Error);
-
 /// A place to go back to.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
@@ -51,12 +47,12 @@ pub enum Names {
 }
 
 /// A cursor over one JSON text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Reader<'a> {
     text: &'a str,
     pos: usize,
     depth: u16,
-    deviations: Option<Vec<Deviation>>,
+    deviations: Option<Vec<Error>>,
     names: Option<Names>,
     watch: Watch,
     entries: usize,
@@ -81,16 +77,7 @@ pub struct Sequence {
 impl<'a> Reader<'a> {
     /// Starts at the beginning of `text`.
     pub fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            pos: 0,
-            depth: 0,
-            deviations: None,
-            names: None,
-            watch: Watch::default(),
-            entries: 0,
-            half_pair: false,
-        }
+        Self { text, ..Self::default() }
     }
 
     /// Starts a reader that remembers everything it forgives; ask with [`Self::deviations`].
@@ -113,7 +100,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What was forgiven so far (always empty unless made by [`Self::strict`]).
-    pub fn deviations(&self) -> &[Deviation] {
+    pub fn deviations(&self) -> &[Error] {
         self.deviations.as_deref().unwrap_or_default()
     }
 
@@ -132,7 +119,7 @@ impl<'a> Reader<'a> {
     #[inline(never)]
     pub fn forgive(&mut self, error: Error) {
         if let Some(list) = &mut self.deviations {
-            list.push(Deviation(error));
+            list.push(error);
         }
     }
 
@@ -147,7 +134,7 @@ impl<'a> Reader<'a> {
     #[cold]
     fn locate_each(&mut self, mark: Mark, step: &dyn std::fmt::Display) {
         for item in self.deviations.iter_mut().flatten().skip(mark.noted) {
-            *item = Deviation(item.0.clone().inside(step.to_string()));
+            *item = item.clone().inside(step.to_string());
         }
     }
 
@@ -443,7 +430,7 @@ impl<'a> Reader<'a> {
                 Some(b'\\') => {
                     // Ask for the rest of a long string at once: growing step by step copies megabytes.
                     if out.capacity() - out.len() < 64 {
-                        let rest = self.rest_of_string(at);
+                        let rest = self.text.len() - at;
                         out.reserve(rest.min(out.len().max(64 * 1024)).max(64));
                     }
                     out.push(self.escape()?);
@@ -453,10 +440,6 @@ impl<'a> Reader<'a> {
                 _ => return Err(self.fault("a string is not closed or holds a control character")),
             }
         }
-    }
-
-    fn rest_of_string(&self, at: usize) -> usize {
-        self.text.len() - at
     }
 
     /// Reads one escape; the cursor is on the backslash.

@@ -11,6 +11,7 @@
 
 mod cancel;
 mod connection;
+mod dispatcher;
 mod error;
 pub mod framing;
 mod id;
@@ -19,17 +20,21 @@ pub mod message;
 mod messages;
 mod outbox;
 mod peer;
+mod responder;
+mod service;
 mod stdio;
 pub mod sync;
 mod transport;
 
 pub use cancel::Cancel;
-pub use connection::{CANCEL_METHOD, Connection, Dropped, End, Limits, Responder, Service};
+pub use connection::{CANCEL_METHOD, Connection, End, Limits};
 pub use error::{CallError, Error};
 pub use id::{Id, IdRule};
 pub use messages::{ReadMessages, WriteMessages};
 pub use outbox::Closed;
 pub use peer::{Batch, Peer, Pending};
+pub use responder::Responder;
+pub use service::{Dropped, Service};
 pub use stdio::{ByteInput, ByteOutput, streams as stdio_streams};
 pub use transport::{
     DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Relay, Side, Tap, Transport, join, relay,

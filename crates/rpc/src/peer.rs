@@ -54,12 +54,8 @@ impl Peer {
         params: impl FnOnce(&mut Vec<u8>),
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
-        let (sender, receiver) = oneshot::channel();
-        let id = self
-            .call_then(method, params, move |answer| {
-                let _ = sender.send(answer.and_then(|text| read_result(text, read)));
-            })
-            .await;
+        let (then, receiver) = reading(read);
+        let id = self.call_then(method, params, then).await;
         Pending { receiver, withdraw: Some(Withdraw { peer: self.clone(), id, known: None }) }
     }
 
@@ -160,8 +156,18 @@ impl Peer {
     }
 }
 
-fn read_result<T>(text: &str, read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>) -> Result<T, CallError> {
-    read(&mut Reader::new(text)).map_err(CallError::Unreadable)
+type Answer<T> = oneshot::Receiver<Result<T, CallError>>;
+
+/// What takes an answer and reads it, and where that is to be had.
+fn reading<T: Send + 'static>(
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
+) -> (impl FnOnce(Result<&str, CallError>) + Send + 'static, Answer<T>) {
+    let (sender, receiver) = oneshot::channel();
+    let then = move |answer: Result<&str, CallError>| {
+        let read = |text| read(&mut Reader::new(text)).map_err(CallError::Unreadable);
+        let _ = sender.send(answer.and_then(read));
+    };
+    (then, receiver)
 }
 
 fn write_call(out: &mut Vec<u8>, id: Option<u64>, method: &str, params: impl FnOnce(&mut Vec<u8>)) {
@@ -180,7 +186,7 @@ fn write_call(out: &mut Vec<u8>, id: Option<u64>, method: &str, params: impl FnO
 
 /// A call that waits for its answer. Dropping it withdraws the request.
 pub struct Pending<T> {
-    receiver: oneshot::Receiver<Result<T, CallError>>,
+    receiver: Answer<T>,
     withdraw: Option<Withdraw>,
 }
 
@@ -260,11 +266,8 @@ impl Batch {
         params: impl FnOnce(&mut Vec<u8>),
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
-        let (sender, receiver) = oneshot::channel();
-        let waiter: Waiter = Box::new(move |answer| {
-            let _ = sender.send(answer.and_then(|text| read_result(text, read)));
-        });
-        let id = self.peer.shared.machine().call(waiter);
+        let (then, receiver) = reading(read);
+        let id = self.peer.shared.machine().call(Box::new(then));
         self.calls.push(id);
         self.comma();
         write_call(&mut self.entries, Some(id), method, params);

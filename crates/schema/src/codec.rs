@@ -144,7 +144,7 @@ pub fn from_json_strict<T: Decode>(text: &str, dialect: Option<Dialect>) -> Resu
     }
     let value = T::decode(&mut json)?;
     json.end()?;
-    Ok((value, json.deviations().iter().map(|deviation| deviation.0.clone()).collect()))
+    Ok((value, json.deviations().to_vec()))
 }
 
 /// The three states of a field in an upsert: leave it, unset it, replace it.

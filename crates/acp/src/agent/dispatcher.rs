@@ -116,13 +116,13 @@ impl Service for Dispatcher {
         match result {
             Err(error) => responder.fail_now(&error.to_wire()),
             // Bookkeeping that depends on the order of messages is done here, on the reader.
-            Ok((AgentCall::Prompt(request), negotiated)) => match self.0.check_prompt(&request.prompt, &negotiated) {
-                Err(error) => responder.fail_now(&error.to_wire()),
-                Ok(()) => match self.0.live(&request.session_id) {
+            Ok((AgentCall::Prompt(request), negotiated)) => {
+                let checked = self.0.check_prompt(&request.prompt, &negotiated);
+                match checked.and_then(|()| self.0.live(&request.session_id)) {
                     Err(error) => responder.fail_now(&error.to_wire()),
                     Ok(live) => live.accept(Prompt::new(request, responder)),
-                },
-            },
+                }
+            }
             Ok((AgentCall::Resume(request), negotiated)) => {
                 // A close that comes right behind it finds it.
                 let loading = self.0.begin_loading(&request.session_id, responder.cancel());

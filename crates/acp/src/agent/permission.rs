@@ -99,16 +99,11 @@ impl Decision {
     }
 }
 
-pub(crate) async fn ask(turn: &Turn, question: Ask) -> Result<Decision> {
-    let question = if question.options.is_empty() {
-        question.option("allow", "Allow", PermissionOptionKind::AllowOnce).option(
-            "reject",
-            "Reject",
-            PermissionOptionKind::RejectOnce,
-        )
-    } else {
-        question
-    };
+pub(crate) async fn ask(turn: &Turn, mut question: Ask) -> Result<Decision> {
+    if question.options.is_empty() {
+        question = question.option("allow", "Allow", PermissionOptionKind::AllowOnce);
+        question = question.option("reject", "Reject", PermissionOptionKind::RejectOnce);
+    }
     let shared = &turn.shared;
     shared.writer.lock().admit(Some(shared.number))?;
     if turn.is_cancelled() {

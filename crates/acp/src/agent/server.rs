@@ -202,18 +202,14 @@ impl Drop for CancelOnDrop<'_> {
 /// Requests that were read get their answers; turns get some time, then they are cancelled; everything is written out.
 async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, settings: &Settings) {
     let written = settings.close_grace / 2;
-    let quiet = async {
+    let quiet = || async {
         peer.idle().await;
         dispatcher.idle().await;
     };
-    if timeout(drain, quiet).await.is_err() {
+    if timeout(drain, quiet()).await.is_err() {
         dispatcher.cancel_all();
         peer.withdraw_all();
-        let _ = timeout(settings.cancel_grace + written, async {
-            peer.idle().await;
-            dispatcher.idle().await;
-        })
-        .await;
+        let _ = timeout(settings.cancel_grace + written, quiet()).await;
     }
     let _ = timeout(settings.close_grace, dispatcher.close_all()).await;
     let _ = timeout(written, peer.close()).await;

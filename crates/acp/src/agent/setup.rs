@@ -13,37 +13,16 @@ use crate::wire;
 use std::sync::Arc;
 use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{
-    CommandsUpdate, Dialect, ListRequest, ListResponse, LoadAnswer, McpServer, Meta, NewSessionRequest, Replay,
+    CommandsUpdate, Dialect, ListRequest, ListResponse, LoadAnswer, McpServer, NewSessionRequest, Replay,
     ResumeRequest, SessionId, SessionInfo, SessionSetup, State, is_absolute,
 };
 use tokio::sync::watch;
-
-/// Where a session works and with what; checked.
-#[derive(Clone)]
-pub(super) struct Setting {
-    cwd: String,
-    additional_directories: Vec<String>,
-    mcp_servers: Vec<McpServer>,
-    meta: Option<Meta>,
-}
-
-impl Setting {
-    fn opening(self, session: SessionHandle) -> Opening {
-        let Self { cwd, additional_directories, mcp_servers, meta } = self;
-        Opening { session, cwd, additional_directories, mcp_servers, meta }
-    }
-
-    fn resuming(self, session: SessionHandle, replay: bool) -> Resuming {
-        let Self { cwd, additional_directories, mcp_servers, meta } = self;
-        Resuming { session, cwd, additional_directories, mcp_servers, replay, meta }
-    }
-}
 
 /// A session that is ready to be answered.
 struct Ready {
     writer: Arc<SessionWriter>,
     opened: Opened<dyn AnySession>,
-    setting: Setting,
+    place: Place,
     /// It is open already and stays so.
     live: Option<Arc<LiveSession>>,
 }
@@ -159,22 +138,21 @@ impl Inner {
     }
 
     async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
-        let (cwd, additional_directories) = (request.cwd, request.additional_directories);
-        let mcp_servers = self.check_setup(&cwd, &additional_directories, request.mcp_servers, negotiated.dialect)?;
-        let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
+        let NewSessionRequest { cwd, additional_directories, mcp_servers, meta } = request;
+        let mcp_servers = self.check_setup(&cwd, &additional_directories, mcp_servers, negotiated.dialect)?;
+        let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
         let writer = self.writer(self.agent.new_id(), negotiated);
         writer.hold();
         let session = SessionHandle::new(Arc::clone(&writer));
-        let opened = self.agent.open(setting.clone().opening(session)).await?;
-        Ok(Ready { writer, opened, setting, live: None })
+        let opened = self.agent.open(Opening { session, cwd, additional_directories, mcp_servers, meta }).await?;
+        Ok(Ready { writer, opened, place, live: None })
     }
 
     /// The session is known from now on; the answer goes out, then what was kept back, then its commands.
     fn ready(&self, ready: Ready, new: bool, responder: Responder) {
-        let Ready { writer, opened, setting, live } = ready;
+        let Ready { writer, opened, place, live } = ready;
         let dialect = writer.dialect();
         writer.set_up(opened.options.clone(), opened.commands.clone());
-        let place = Place { cwd: setting.cwd, additional_directories: setting.additional_directories };
         match live {
             Some(live) => *live.place() = place,
             None => {
@@ -204,23 +182,27 @@ impl Inner {
     }
 
     async fn resumed(&self, request: ResumeRequest, negotiated: &Arc<Negotiated>, cancel: &Cancel) -> Result<Ready> {
-        let (id, cwd, additional_directories) = (request.session_id, request.cwd, request.additional_directories);
-        let (replay, servers) = match request.replay {
+        let ResumeRequest { session_id: id, cwd, additional_directories, mcp_servers, replay, meta } = request;
+        let (replay, servers) = match replay {
             // `session/resume` never required the list of servers.
-            Replay::None => (false, request.mcp_servers.or(Some(Vec::new()))),
-            Replay::Start => (true, request.mcp_servers),
+            Replay::None => (false, mcp_servers.or(Some(Vec::new()))),
+            Replay::Start => (true, mcp_servers),
             Replay::Unknown(unknown) => {
                 return Err(Error::invalid_params(format!("replayFrom: `{}` is not known here", unknown.tag)));
             }
         };
         let mcp_servers = self.check_setup(&cwd, &additional_directories, servers, negotiated.dialect)?;
-        let setting = Setting { cwd, additional_directories, mcp_servers, meta: request.meta };
+        let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
+        let resuming = |writer: &Arc<SessionWriter>| {
+            let session = SessionHandle::new(Arc::clone(writer));
+            Resuming { session, cwd, additional_directories, mcp_servers, replay, meta }
+        };
         let live = self.state().sessions.get(&id).cloned();
         if live.as_ref().is_some_and(|live| live.is_running()) {
             return Err(Error::invalid_request("turn_in_progress"));
         }
         let ready = if self.about.remember {
-            let ready = self.remembered(id, live, setting, negotiated).await?;
+            let ready = self.remembered(id, live, place, resuming, negotiated).await?;
             // What the agent said while opening belongs behind the replay.
             let said = ready.writer.unhold();
             if replay {
@@ -234,17 +216,16 @@ impl Inner {
                 live.writer.close();
             }
             let writer = self.writer(id, negotiated);
-            let session = SessionHandle::new(Arc::clone(&writer));
             writer.set_replaying(replay);
             // A long conversation may not be wanted any more before all of it is told.
             let opened = tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(Error::Cancelled),
-                opened = self.agent.resume(setting.clone().resuming(session, replay)) => opened,
+                opened = self.agent.resume(resuming(&writer)) => opened,
             };
             let opened = opened.inspect_err(|_| drop(writer.close()))?;
             writer.set_replaying(false);
-            Ready { writer, opened, setting, live: None }
+            Ready { writer, opened, place, live: None }
         };
         // Current v2 wants the present state before the answer.
         ready.writer.state_now(State::default());
@@ -256,7 +237,8 @@ impl Inner {
         &self,
         id: SessionId,
         live: Option<Arc<LiveSession>>,
-        setting: Setting,
+        place: Place,
+        resuming: impl FnOnce(&Arc<SessionWriter>) -> Resuming,
         negotiated: &Arc<Negotiated>,
     ) -> Result<Ready> {
         if let Some(live) = live {
@@ -264,17 +246,16 @@ impl Inner {
             let writer = Arc::clone(&live.writer);
             let (options, commands) = writer.restart();
             let opened = Opened { session: Arc::clone(&live.session), options, commands, meta: None };
-            return Ok(Ready { writer, opened, setting, live: Some(live) });
+            return Ok(Ready { writer, opened, place, live: Some(live) });
         }
         let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
         let writer = self.writer(id.clone(), negotiated);
-        let session = SessionHandle::new(Arc::clone(&writer));
         writer.hold();
-        match self.agent.open(setting.clone().opening(session)).await {
+        match self.agent.open(resuming(&writer).into()).await {
             Ok(opened) => {
                 writer.restore(remembered.history);
                 let opened = Opened { options: remembered.options, ..opened };
-                Ok(Ready { writer, opened, setting, live: None })
+                Ok(Ready { writer, opened, place, live: None })
             }
             Err(error) => {
                 self.state().closed.insert(id, remembered);

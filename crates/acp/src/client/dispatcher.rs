@@ -121,12 +121,7 @@ impl DispatcherState {
     /// The queue of a session, made if needed.
     pub(crate) fn queue(&self, id: &SessionId) -> Arc<UpdateQueue> {
         let mut queues = self.queues();
-        if let Some(queue) = queues.get(id) {
-            return Arc::clone(queue);
-        }
-        let queue = UpdateQueue::new(Arc::clone(&self.budget));
-        queues.insert(id.clone(), Arc::clone(&queue));
-        queue
+        Arc::clone(queues.entry(id.clone()).or_insert_with(|| UpdateQueue::new(Arc::clone(&self.budget))))
     }
 
     fn find(&self, id: &SessionId) -> Option<Arc<UpdateQueue>> {
@@ -180,9 +175,7 @@ impl DispatcherState {
                 None if self.expecting.load(Ordering::SeqCst) > 0
                     && queues.len() < MAX_UNKNOWN_SESSIONS + known(&queues) =>
                 {
-                    let queue = UpdateQueue::new(Arc::clone(&self.budget));
-                    queues.insert(session_id, Arc::clone(&queue));
-                    queue
+                    Arc::clone(queues.entry(session_id).or_insert_with(|| UpdateQueue::new(Arc::clone(&self.budget))))
                 }
                 // Those of a session that was closed may still come.
                 None if queues.is_empty() => return Ok(()),
@@ -277,49 +270,38 @@ impl<H: Handler> Dispatcher<H> {
     fn check(&self, call: &ClientCall) -> Result<()> {
         let can = &self.state.capabilities;
         let tools = self.state.offered.load(Ordering::SeqCst);
-        let (offered, path) = match call {
+        let (offered, session, path) = match call {
             ClientCall::ReadTextFile(request) => {
                 if request.line == Some(0) {
                     return Err(Error::invalid_params("lines count from 1"));
                 }
-                (can.fs_read && tools, Some(&request.path))
+                (can.fs_read && tools, Some(&request.session_id), Some(&request.path))
             }
-            ClientCall::WriteTextFile(request) => (can.fs_write && tools, Some(&request.path)),
-            ClientCall::CreateTerminal(request) => (can.terminal && tools, request.cwd.as_ref()),
-            ClientCall::TerminalOutput(_)
-            | ClientCall::WaitForTerminalExit(_)
-            | ClientCall::KillTerminal(_)
-            | ClientCall::ReleaseTerminal(_) => (can.terminal && tools, None),
+            ClientCall::WriteTextFile(request) => {
+                (can.fs_write && tools, Some(&request.session_id), Some(&request.path))
+            }
+            ClientCall::CreateTerminal(request) => {
+                (can.terminal && tools, Some(&request.session_id), request.cwd.as_ref())
+            }
+            ClientCall::TerminalOutput(request)
+            | ClientCall::WaitForTerminalExit(request)
+            | ClientCall::KillTerminal(request)
+            | ClientCall::ReleaseTerminal(request) => (can.terminal && tools, Some(&request.session_id), None),
             ClientCall::Elicit(request) => {
-                let offered = match request.mode {
-                    ElicitMode::Form(_) => can.elicit_form,
-                    ElicitMode::Url { .. } => can.elicit_url,
-                    ElicitMode::Other(_) => false,
-                };
-                if !offered {
-                    return Err(Error::invalid_params(format!(
-                        "elicitation by `{}` is not offered",
-                        request.mode.name()
-                    )));
+                let mode = &request.mode;
+                match mode {
+                    ElicitMode::Form(_) if can.elicit_form => {}
+                    ElicitMode::Url { .. } if can.elicit_url => {}
+                    _ => return Err(Error::invalid_params(format!("elicitation by `{}` is not offered", mode.name()))),
                 }
-                (true, None)
+                (true, None, None)
             }
-            _ => (true, None),
+            _ => (true, None, None),
         };
         if !offered {
             return Err(Error::method_not_found(call.wire_name(Dialect::V1).unwrap_or_default()));
         }
         // Nobody here works in such a session; what is served here is not served there.
-        let session = match call {
-            ClientCall::ReadTextFile(request) => Some(&request.session_id),
-            ClientCall::WriteTextFile(request) => Some(&request.session_id),
-            ClientCall::CreateTerminal(request) => Some(&request.session_id),
-            ClientCall::TerminalOutput(request)
-            | ClientCall::WaitForTerminalExit(request)
-            | ClientCall::KillTerminal(request)
-            | ClientCall::ReleaseTerminal(request) => Some(&request.session_id),
-            _ => None,
-        };
         if let Some(session) = session.filter(|session| !self.state.may_be_open(session)) {
             return Err(Error::unknown_session(session.as_str()));
         }

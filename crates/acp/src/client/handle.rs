@@ -92,9 +92,8 @@ impl AgentHandle {
     }
 
     /// Opens a session with more roots, MCP servers or `_meta`.
-    pub async fn open_with(&self, mut request: NewSessionRequest) -> Result<Session> {
+    pub async fn open_with(&self, request: NewSessionRequest) -> Result<Session> {
         self.check_setup(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref())?;
-        request.mcp_servers.get_or_insert_default();
         self.set_up(AgentCall::NewSession(request), None, None).await
     }
 
@@ -116,13 +115,13 @@ impl AgentHandle {
     /// longer than that: [`AgentHandle::resume_telling`] takes any.
     pub async fn resume_with(&self, request: ResumeRequest) -> Result<Session> {
         let id = self.check_resume(&request)?;
-        self.set_up(AgentCall::Resume(with_servers(request)), Some(id), None).await
+        self.set_up(AgentCall::Resume(request), Some(id), None).await
     }
 
     /// Takes up a session and calls `hear` with what is told again before the agent answers, however much that is.
     pub async fn resume_telling(&self, request: ResumeRequest, mut hear: impl FnMut(Update) + Send) -> Result<Session> {
         let id = self.check_resume(&request)?;
-        self.set_up(AgentCall::Resume(with_servers(request)), Some(id), Some(&mut hear)).await
+        self.set_up(AgentCall::Resume(request), Some(id), Some(&mut hear)).await
     }
 
     fn check_resume(&self, request: &ResumeRequest) -> Result<SessionId> {
@@ -339,12 +338,6 @@ impl Shared {
         }
         Ok(())
     }
-}
-
-/// A list of servers is said even if it is empty: version 1 wants it.
-fn with_servers(mut request: ResumeRequest) -> ResumeRequest {
-    request.mcp_servers.get_or_insert_default();
-    request
 }
 
 fn offer(offered: bool, what: &str) -> Result<()> {

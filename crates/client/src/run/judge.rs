@@ -108,7 +108,7 @@ impl Judge {
             Ok(None) => return wrong.push(format!("the method `{method}` does not exist for clients")),
             Err(error) => return wrong.push(format!("`{method}`: {error}")),
         };
-        wrong.extend(reader.deviations().iter().map(|deviation| format!("`{method}`: {}", deviation.0)));
+        wrong.extend(reader.deviations().iter().map(|deviation| format!("`{method}`: {deviation}")));
         let id = message.get("id").is_some();
         match ClientCall::kind(method) {
             Some(MethodKind::Request) if !id => wrong.push(format!("`{method}` is a request and has no `id`")),

@@ -9,7 +9,7 @@ build() {
 }
 
 # One library at a time: cargo merges the features of everything it builds together.
-build --bin bench --bin flood-agent
+build --bin bench --bin flood-agent --bin floor-agent --bin floor-client
 build --features sdk --bin sdk-agent --bin sdk-client
 if [ -f "$here/src/bin/echo-agent.rs" ]; then
     build --features ours --bin echo-agent --bin echo-client

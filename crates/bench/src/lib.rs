@@ -1,6 +1,40 @@
 //! What the benchmark's programs share: the prompt vocabulary, the filler text and a client's report.
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
+
+/// A message as an agent without a library reads it.
+#[derive(Deserialize)]
+pub struct Message<'a> {
+    /// The id of a request or an answer.
+    #[serde(borrow)]
+    pub id: Option<&'a RawValue>,
+    /// What is called.
+    #[serde(borrow)]
+    pub method: Option<Cow<'a, str>>,
+    /// With what.
+    #[serde(borrow)]
+    pub params: Option<&'a RawValue>,
+}
+
+/// The params of `session/prompt`, as far as they count here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompt {
+    /// Which session.
+    pub session_id: String,
+    /// What is asked.
+    pub prompt: Vec<Block>,
+}
+
+/// A text block.
+#[derive(Deserialize)]
+pub struct Block {
+    /// Its text.
+    pub text: String,
+}
 
 /// One unit of filler text: 64 bytes with exactly one newline, so that every unit needs one JSON escape.
 const UNIT: &str = "a tie line joins two places and carries whatever you send there\n";

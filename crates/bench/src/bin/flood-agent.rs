@@ -3,34 +3,11 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use tieline_bench::{Task, session_id, text};
+use tieline_bench::{Message, Prompt, Task, session_id, text};
 
 /// Output goes out in blocks of about this size: the usual capacity of a pipe.
 const BLOCK: usize = 64 * 1024;
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    params: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Prompt {
-    session_id: String,
-    prompt: Vec<Block>,
-}
-
-#[derive(Deserialize)]
-struct Block {
-    text: String,
-}
 
 /// One `session/update` line; `body` is JSON already, with its quotes.
 fn update(session: &str, body: &str) -> String {

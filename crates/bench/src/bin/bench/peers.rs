@@ -10,6 +10,9 @@ pub const BASE: &str = "rust-sdk";
 /// The peer that the targets are for.
 pub const OURS: &str = "ours";
 
+/// The peer without a library, written by hand with serde: what is left to win.
+pub const FLOOR: &str = "floor";
+
 /// Which side of the protocol a peer plays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -18,10 +21,12 @@ pub enum Kind {
 }
 
 /// Name, side and binary (next to the driver's own) of the peers that belong to this package.
-const BUILT_IN: [(&str, Kind, &str); 4] = [
+const BUILT_IN: [(&str, Kind, &str); 6] = [
     (BASE, Kind::Agent, "sdk-agent"),
+    (FLOOR, Kind::Agent, "floor-agent"),
     (OURS, Kind::Agent, "echo-agent"),
     (BASE, Kind::Client, "sdk-client"),
+    (FLOOR, Kind::Client, "floor-client"),
     (OURS, Kind::Client, "echo-client"),
 ];
 

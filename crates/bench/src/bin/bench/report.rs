@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::options::Options;
-use crate::peers::{BASE, OURS, Peer};
+use crate::peers::{BASE, FLOOR, OURS, Peer};
 use crate::scenario::{Sample, Scenario, Work};
 use crate::size::Size;
 
@@ -180,13 +180,14 @@ impl Report<'_> {
     /// One line per aim.
     fn summary(&self) -> String {
         let mut out = format!(
-            "\n## Summary\n\n| scenario | {BASE} CPU us/op | {OURS} CPU us/op | ratio | target | result |\n\
-             |---|---:|---:|---:|---|---|\n"
+            "\n## Summary\n\n| scenario | {BASE} CPU us/op | {FLOOR} | {OURS} | {BASE} / {FLOOR} | {BASE} / {OURS} | {OURS} / {FLOOR} | target | result |\n\
+             |---|---:|---:|---:|---:|---:|---:|---|---|\n"
         );
         for (index, scenario) in self.scenarios.iter().enumerate() {
             let rows = self.rows(index);
             let of = |name: &str| rows.iter().find(|row| row.peer == name);
-            let (base, ours) = (of(BASE), of(OURS));
+            let (base, floor, ours) = (of(BASE), of(FLOOR), of(OURS));
+            let cost = |row: Option<&Row<'_>>| row.and_then(|row| row.cpu_us);
             let mut verdicts = verdicts(scenario, ours);
             if verdicts.is_empty() {
                 verdicts.push(Verdict { aim: "-".into(), reached: None });
@@ -195,11 +196,14 @@ impl Report<'_> {
                 let word = if verdict.aim == "-" { "-" } else { verdict.word() };
                 let _ = writeln!(
                     out,
-                    "| {} | {} | {} | {} | {} | {word} |",
+                    "| {} | {} | {} | {} | {} | {} | {} | {} | {word} |",
                     scenario.name,
-                    cell(base.and_then(|row| row.cpu_us)),
-                    cell(ours.and_then(|row| row.cpu_us)),
+                    cell(cost(base)),
+                    cell(cost(floor)),
+                    cell(cost(ours)),
+                    times(floor.and_then(|row| row.ratio)),
                     times(ours.and_then(|row| row.ratio)),
+                    times(cost(ours).zip(cost(floor)).map(|(ours, floor)| ours / floor)),
                     verdict.aim,
                 );
             }

@@ -1,0 +1,201 @@
+//! The floor: an agent written by hand with serde and nothing else. Typed, buffered, one thread; it knows the benchmark's few
+//! methods and no more, so a library can come near it but hardly below.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use tieline_bench::{Message, Prompt, Task, session_id, text};
+
+/// Input and output are buffered by this much: the usual capacity of a pipe.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+#[derive(Serialize)]
+struct Answer<'a, T> {
+    jsonrpc: &'static str,
+    id: &'a RawValue,
+    result: T,
+}
+
+#[derive(Serialize)]
+struct Call<'a, T> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<usize>,
+    method: &'a str,
+    params: T,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized {
+    protocol_version: u16,
+    agent_capabilities: Empty,
+    auth_methods: [Empty; 0],
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Opened {
+    session_id: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Ended {
+    stop_reason: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Notification<'a> {
+    session_id: &'a str,
+    update: Chunk<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chunk<'a> {
+    session_update: &'static str,
+    content: Content<'a>,
+}
+
+#[derive(Serialize)]
+struct Content<'a> {
+    r#type: &'static str,
+    text: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    session_id: &'a str,
+    tool_call: ToolCall,
+    options: [Choice; 2],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolCall {
+    tool_call_id: &'static str,
+    title: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Choice {
+    option_id: &'static str,
+    name: &'static str,
+    kind: &'static str,
+}
+
+/// What is queued goes out when the buffer is full, and before anything is waited for.
+struct Output<W> {
+    to: W,
+    queued: Vec<u8>,
+}
+
+impl<W: Write> Output<W> {
+    fn say(&mut self, message: &impl Serialize) -> io::Result<()> {
+        serde_json::to_writer(&mut self.queued, message)?;
+        self.queued.push(b'\n');
+        if self.queued.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.write_all(&self.queued)?;
+        self.queued.clear();
+        Ok(())
+    }
+
+    fn update(&mut self, session_id: &str, text: &str) -> io::Result<()> {
+        let update = Chunk { session_update: "agent_message_chunk", content: Content { r#type: "text", text } };
+        let params = Notification { session_id, update };
+        self.say(&Call { jsonrpc: "2.0", id: None, method: "session/update", params })
+    }
+}
+
+/// Plays one turn.
+fn turn(input: &mut impl BufRead, out: &mut Output<impl Write>, params: &str) -> io::Result<()> {
+    let Prompt { session_id, prompt } = serde_json::from_str(params)?;
+    match prompt.first().and_then(|block| Task::parse(&block.text)) {
+        Some(Task::Stream { count, size }) => {
+            let text = text(size);
+            (0..count).try_for_each(|_| out.update(&session_id, &text))
+        }
+        Some(Task::Drip { count, size, pause }) => {
+            let text = text(size);
+            for _ in 0..count {
+                out.update(&session_id, &text)?;
+                out.flush()?;
+                std::thread::sleep(pause);
+            }
+            Ok(())
+        }
+        Some(Task::Perm { count }) => {
+            let mut answer = Vec::new();
+            for id in 1..=count {
+                let params = Question {
+                    session_id: &session_id,
+                    tool_call: ToolCall { tool_call_id: "call-1", title: "Edit file" },
+                    options: [
+                        Choice { option_id: "allow", name: "Allow", kind: "allow_once" },
+                        Choice { option_id: "reject", name: "Reject", kind: "reject_once" },
+                    ],
+                };
+                out.say(&Call { jsonrpc: "2.0", id: Some(id), method: "session/request_permission", params })?;
+                out.flush()?;
+                answer.clear();
+                input.read_until(b'\n', &mut answer)?;
+                serde_json::from_slice::<Message<'_>>(&answer)?;
+            }
+            Ok(())
+        }
+        Some(Task::Len(length)) => out.update(&session_id, &length.to_string()),
+        Some(Task::Fan { .. }) | None => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn serve(input: impl Read, to: impl Write) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let mut out = Output { to, queued: Vec::with_capacity(BUFFER_BYTES) };
+    let mut opened = 0;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        let Message { id: Some(id), method: Some(method), params } = serde_json::from_slice(&line)? else { continue };
+        match &*method {
+            "initialize" => {
+                let result = Initialized { protocol_version: 1, agent_capabilities: Empty {}, auth_methods: [] };
+                out.say(&Answer { jsonrpc: "2.0", id, result })?;
+            }
+            "session/new" => {
+                opened += 1;
+                out.say(&Answer { jsonrpc: "2.0", id, result: Opened { session_id: session_id(opened) } })?;
+            }
+            "session/set_mode" => out.say(&Answer { jsonrpc: "2.0", id, result: Empty {} })?,
+            "session/prompt" => {
+                turn(&mut input, &mut out, params.map_or("null", RawValue::get))?;
+                out.say(&Answer { jsonrpc: "2.0", id, result: Ended { stop_reason: "end_turn" } })?;
+            }
+            _ => {}
+        }
+        if !input.buffer().contains(&b'\n') {
+            out.flush()?;
+        }
+    }
+}
+
+fn main() -> io::Result<()> {
+    let out = std::fs::File::from(std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?);
+    match serve(io::stdin().lock(), out) {
+        // A client that has seen enough may leave first.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}

@@ -112,6 +112,7 @@ mod wire;
 
 pub use error::{Error, Result, WireError};
 pub use tieline_json as json;
+#[cfg(feature = "process")]
 pub use tieline_process as process;
 pub use tieline_rpc as rpc;
 pub use tieline_rpc::{Cancel, Transport};

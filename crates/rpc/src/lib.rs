@@ -22,6 +22,7 @@ mod outbox;
 mod peer;
 mod responder;
 mod service;
+#[cfg(feature = "stdio")]
 mod stdio;
 pub mod sync;
 mod transport;
@@ -35,6 +36,7 @@ pub use outbox::Closed;
 pub use peer::{Batch, Peer, Pending};
 pub use responder::Responder;
 pub use service::{Dropped, Service};
+#[cfg(feature = "stdio")]
 pub use stdio::{ByteInput, ByteOutput, streams as stdio_streams};
 pub use transport::{
     DEFAULT_LIMIT, Direction, Event, FrameReader, FrameWriter, Relay, Side, Tap, Transport, join, relay,

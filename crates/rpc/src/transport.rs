@@ -85,6 +85,7 @@ impl Transport {
     ///
     /// Pipes and sockets are used without a thread in between; for anything else (a terminal, a file) tokio's blocking
     /// pool does the reading and writing. Nothing else may write to standard output after this.
+    #[cfg(feature = "stdio")]
     pub fn stdio() -> Self {
         crate::stdio::open()
     }

@@ -23,7 +23,9 @@ pub use client::ClientHandle;
 pub(crate) use client::extension;
 pub use function::{FnAgent, from_fn};
 pub use permission::{Ask, Decision};
-pub use server::{Server, serve, serve_stdio};
+#[cfg(feature = "stdio")]
+pub use server::serve_stdio;
+pub use server::{Server, serve};
 pub use session_handle::{Recorder, SessionHandle};
 pub use terminal::{Finished, Terminal};
 pub use tool::{ToolCall, ToolCallBuilder};

@@ -17,6 +17,7 @@ pub async fn serve(agent: impl Agent, transport: Transport) -> Result<()> {
 
 /// Serves `agent` over standard input and output: the framing is the client's choice, and the end of input, SIGTERM and
 /// SIGINT all lead to an orderly end.
+#[cfg(feature = "stdio")]
 pub async fn serve_stdio(agent: impl Agent) -> Result<()> {
     Server::new(agent).serve_stdio().await
 }
@@ -142,6 +143,7 @@ impl<A: Agent> Server<A> {
     }
 
     /// Serves over standard input and output. See [`serve_stdio`].
+    #[cfg(feature = "stdio")]
     pub async fn serve_stdio(self) -> Result<()> {
         self.settings.serve(Box::new(self.agent), Transport::stdio().detect_framing(), Box::pin(signal())).await
     }
@@ -215,7 +217,7 @@ async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, settings:
     let _ = timeout(written, peer.close()).await;
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "signal", feature = "stdio"))]
 async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
@@ -227,9 +229,14 @@ async fn signal() {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(all(not(unix), feature = "signal", feature = "stdio"))]
 async fn signal() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+#[cfg(all(not(feature = "signal"), feature = "stdio"))]
+async fn signal() {
+    std::future::pending::<()>().await;
 }

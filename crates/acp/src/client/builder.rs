@@ -6,10 +6,12 @@ use super::handler::{Handler, Refuse};
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::wire;
+#[cfg(feature = "process")]
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+#[cfg(feature = "process")]
 use tieline_process::{ChildProcess, Spec};
 use tieline_rpc::framing::Framing;
 use tieline_rpc::{CallError, Connection, Direction, End, Limits, Peer, Tap, Transport};
@@ -23,6 +25,7 @@ use tokio::sync::watch;
 const DEFAULT_BUDGET_BYTES: usize = 8 * 1024 * 1024;
 
 /// Starts an agent and says hello to it, as a client that offers nothing. The command and its arguments; no shell.
+#[cfg(feature = "process")]
 pub async fn spawn(command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
     Client::default().spawn(command).await
 }
@@ -30,6 +33,30 @@ pub async fn spawn(command: impl IntoIterator<Item = impl Into<OsString>>) -> Re
 /// Says hello to an agent on the other end of `transport`, as a client that offers nothing.
 pub async fn connect(transport: Transport) -> Result<AgentHandle> {
     Client::default().connect(transport).await
+}
+
+/// What to start, from a program and its arguments.
+#[cfg(feature = "process")]
+pub(crate) fn spec(command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<Spec> {
+    let mut command = command.into_iter();
+    let program = command.next().ok_or_else(|| Error::Start("no command was given".into()))?;
+    Ok(Spec::new(program).args(command))
+}
+
+/// What stands for an agent's process where none can be started.
+#[cfg(not(feature = "process"))]
+#[derive(Debug)]
+enum ChildProcess {}
+
+#[cfg(not(feature = "process"))]
+impl ChildProcess {
+    fn exit(&self) -> std::future::Ready<String> {
+        match *self {}
+    }
+
+    fn shutdown(&self) -> std::future::Ready<()> {
+        match *self {}
+    }
 }
 
 /// How long an agent may take.
@@ -180,13 +207,13 @@ impl<H: Handler> Client<H> {
     }
 
     /// Starts an agent and says hello to it. The command and its arguments; no shell.
+    #[cfg(feature = "process")]
     pub async fn spawn(self, command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
-        let mut command = command.into_iter();
-        let program = command.next().ok_or_else(|| Error::Start("no command was given".into()))?;
-        self.spawn_spec(&Spec::new(program).args(command)).await
+        self.spawn_spec(&spec(command)?).await
     }
 
     /// Starts an agent as `spec` says (folder, environment, guardian) and says hello to it.
+    #[cfg(feature = "process")]
     pub async fn spawn_spec(self, spec: &Spec) -> Result<AgentHandle> {
         let (pipes, child) = ChildProcess::spawn(spec).await.map_err(|error| Error::Start(error.to_string()))?;
         self.start(Transport::new(pipes.output, pipes.input), Some(child)).await

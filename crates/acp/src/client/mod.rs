@@ -24,7 +24,11 @@ mod turn;
 mod turn_state;
 mod update_queue;
 
-pub use builder::{Client, connect, spawn};
+#[cfg(feature = "process")]
+pub use builder::spawn;
+#[cfg(all(feature = "process", feature = "stdio"))]
+pub(crate) use builder::spec;
+pub use builder::{Client, connect};
 pub use handle::AgentHandle;
 pub use handler::{Handler, Refuse, refuse};
 pub use session::{Prompt, Session};

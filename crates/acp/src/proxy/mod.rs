@@ -26,11 +26,13 @@ mod parts;
 
 pub use chain::chain;
 
-use crate::{Error, Raw, Result, WireError};
+use crate::{Raw, WireError};
 use parts::Parts;
 use std::collections::HashMap;
+#[cfg(all(feature = "process", feature = "stdio"))]
 use std::ffi::OsString;
-use tieline_process::{ChildProcess, Spec};
+#[cfg(all(feature = "process", feature = "stdio"))]
+use tieline_process::ChildProcess;
 use tieline_rpc::{Relay, Side, Transport, relay};
 use tieline_schema::{
     AgentCall, ClientCall, Decode, Dialect, Encode, InitializeResponse, Protocol, Settled, Writer, settle,
@@ -175,14 +177,13 @@ where
 }
 
 /// Starts an agent and stands between it and the client that started us: over our standard input and output.
-pub async fn serve_stdio<F>(agent: impl IntoIterator<Item = impl Into<OsString>>, each: F) -> Result<()>
+#[cfg(all(feature = "process", feature = "stdio"))]
+pub async fn serve_stdio<F>(agent: impl IntoIterator<Item = impl Into<OsString>>, each: F) -> crate::Result<()>
 where
     F: FnMut(&mut Passing<'_>) -> Pass + Send,
 {
-    let mut command = agent.into_iter();
-    let program = command.next().ok_or_else(|| Error::Start("no command was given".into()))?;
-    let spec = Spec::new(program).args(command);
-    let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|error| Error::Start(error.to_string()))?;
+    let spec = crate::client::spec(agent)?;
+    let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|error| crate::Error::Start(error.to_string()))?;
     run(Transport::stdio().detect_framing(), Transport::new(pipes.output, pipes.input), each).await;
     child.shutdown().await;
     Ok(())

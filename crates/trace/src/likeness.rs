@@ -66,6 +66,7 @@ impl Likeness {
                 }
             }
             (Value::String(recorded), Value::String(live)) if self.is_like(recorded, live, place) => {}
+            (Value::Number(_), Value::Number(_)) if is_duration(place) => {}
             _ if recorded == live => {}
             _ => found.push(format!("{place}: recorded {}, live {}", told(&self.translate(recorded)), told(live))),
         }
@@ -112,6 +113,12 @@ impl Likeness {
     }
 }
 
+/// Whether a number at this place says how long something took.
+fn is_duration(place: &str) -> bool {
+    let key = place.rsplit('.').next().unwrap_or(place).to_ascii_lowercase();
+    ["seconds", "duration", "durationms", "duration_ms", "elapsed", "elapsedms", "elapsed_ms"].contains(&&*key)
+}
+
 fn told(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(MAX_TOLD_CHARS) {
@@ -147,6 +154,7 @@ mod tests {
         );
         check(json!({"sessionId": "a"}), json!({"sessionId": "c"}), &["sessionId: recorded \"b\", live \"c\""]);
         check(json!({"at": "2026-01-01T00:00:00Z"}), json!({"at": "2027-01-01T00:00:00.5Z"}), &[]);
+        check(json!({"seconds": 0.5, "durationMs": 3}), json!({"seconds": 1, "durationMs": 7}), &[]);
         check(json!({"text": "in /home/me/p/f"}), json!({"text": "in /tmp/x/p/f"}), &[]);
         check(
             json!({"list": [1, {"a": 1}], "gone": 2}),

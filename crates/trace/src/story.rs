@@ -282,16 +282,20 @@ impl Story {
     /// The whole in a few lines, as they came: make them safe before they are shown.
     pub fn summary(&self) -> String {
         let mut text = String::new();
+        let counted = |count: usize, what: &str| match count {
+            1 => format!("1 {what}"),
+            _ => format!("{count} {what}{}", if what.ends_with("ch") { "es" } else { "s" }),
+        };
         let sizes: Vec<String> =
             self.rows.iter().map(|(from, (count, size))| format!("{from} {count} ({})", bytes(*size))).collect();
         let _ = writeln!(
             text,
-            "{} sessions, {} turns, {} tool calls, {} errors, {} breaches; {}",
-            self.sessions.len(),
-            self.turns.len(),
-            self.calls.len(),
-            self.errors,
-            self.breaches,
+            "{}, {}, {}, {}, {}; {}",
+            counted(self.sessions.len(), "session"),
+            counted(self.turns.len(), "turn"),
+            counted(self.calls.len(), "tool call"),
+            counted(self.errors, "error"),
+            counted(self.breaches, "breach"),
             sizes.join(", ")
         );
         for (number, turn) in self.turns.iter().enumerate() {

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 enum Place {
     /// Nothing: it is hidden.
     Nothing,
+    /// Nothing but the way to what is below it.
+    Way,
     /// What is in this folder, but for what is hidden and what comes later. A mask on a name falls off when the name comes to mean
     /// something else; here the folder itself is ours.
     Walled(OwnedFd),
@@ -105,6 +107,15 @@ pub(super) fn build(sandbox: &Sandbox, sockets: &[PathBuf]) -> io::Result<()> {
     }
     places.push(("/dev".into(), Place::Devices(devices)));
     places.extend(free);
+    // What is written beside a root that lies below a private folder would be lost: that fails, as it does beside any root.
+    let temps = sandbox.temps();
+    for root in sandbox.places() {
+        let temp = temps.iter().filter(|temp| root.path.starts_with(temp)).max_by_key(|temp| temp.components().count());
+        let way = temp.and_then(|temp| Some(temp.join(root.path.strip_prefix(temp).ok()?.components().next()?)));
+        if let Some(way) = way.filter(|way| places.iter().all(|(path, _)| path != way)) {
+            places.push((way, Place::Way));
+        }
+    }
     // The order is kept where the depth is the same, so that a root wins over a place that is hidden.
     places.sort_by_key(|(path, _)| path.components().count());
     let below: Vec<(PathBuf, OwnedFd)> =
@@ -179,6 +190,10 @@ impl New<'_> {
                 // Who could not see it before can't now.
                 Err(_) => Ok(()),
             },
+            Place::Way => {
+                make_place(path, true)?;
+                self.empty(path)
+            }
             Place::Walled(real) => self.wall(path, real),
             Place::Devices(devices) => self.devices(path, devices),
             Place::Tree(tree) => {

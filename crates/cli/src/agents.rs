@@ -5,6 +5,7 @@ use crate::shared::{
 };
 use clap::{Args, Subcommand, ValueHint};
 use serde::Serialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -108,6 +109,10 @@ fn work(command: Command) -> Result<String, Failed> {
             Ok(String::new())
         }
         Command::Remove { name } => {
+            if !config.agents.contains_key(&name) {
+                let why = format!("there is no agent {name:?} of yours; `tieline agents list` shows those there are");
+                return Err((WRONG, why));
+            }
             let path = agents::remove(&sources, &name).map_err(bad_config)?;
             note(format_args!("removed {name} from {}", path.display()));
             Ok(String::new())
@@ -163,48 +168,26 @@ fn list(config: &Config, format: ListFormat) -> String {
 }
 
 /// What a name starts. No secret is among the variables.
-#[derive(Serialize)]
-struct Found {
-    name: String,
-    program: String,
-    command: Vec<String>,
-    origin: String,
-    protocol: String,
-    cwd: Option<String>,
-    env: BTreeMap<String, String>,
-}
-
 fn which(config: &Config, name: &str, format: ListFormat) -> Result<String, Failed> {
     let spec = resolve(config, name).map_err(|error| (WRONG, error.to_string()))?;
     let Some(program) = find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()) else {
         let program = sanitize::exact_line(&spec.command[0]);
         return Err((7, format!("`{program}` can't be found; type: tieline doctor {name}")));
     };
-    let found = Found {
-        program: shown(&program),
-        origin: spec.origin.to_string(),
-        protocol: spec.protocol_or_default().to_string(),
-        cwd: spec.cwd.as_deref().map(shown),
-        env: spec.env.iter().map(|(name, value)| (name.clone(), value.to_string())).collect(),
-        name: spec.name,
-        command: spec.command,
-    };
-    Ok(format.print(&[found], |found| found.iter().map(Found::table).collect()))
-}
-
-impl Found {
-    fn table(&self) -> String {
-        let mut rows = vec![
-            ("program", self.program.clone()),
-            ("command", agents::join_line(&self.command)),
-            ("from", self.origin.clone()),
-            ("protocol", self.protocol.clone()),
-        ];
-        rows.extend(self.cwd.clone().map(|cwd| ("folder", cwd)));
-        let variable = |(name, value): (&String, &String)| sanitize::exact_line(&format!("{name} = {value}"));
-        rows.extend(self.env.iter().map(|one| ("variable", variable(one))));
-        table(&rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
-    }
+    let (program, cwd) = (shown(&program), spec.cwd.as_deref().map(shown));
+    let (origin, protocol) = (spec.origin.to_string(), spec.protocol_or_default().to_string());
+    let env: BTreeMap<&String, String> = spec.env.iter().map(|(name, value)| (name, value.to_string())).collect();
+    let found = json!({
+        "name": spec.name, "program": program, "command": spec.command, "origin": origin, "protocol": protocol,
+        "cwd": cwd, "env": env,
+    });
+    Ok(format.print(&[found], |_| {
+        let command = agents::join_line(&spec.command);
+        let known = [("program", program), ("command", command), ("from", origin), ("protocol", protocol)];
+        let variable = |(name, value)| ("variable", sanitize::exact_line(&format!("{name} = {value}")));
+        let rows = known.into_iter().chain(cwd.map(|cwd| ("folder", cwd))).chain(env.iter().map(variable));
+        table(&rows.map(|(name, value)| vec![name.to_owned(), value]).collect::<Vec<_>>())
+    }))
 }
 
 fn import(

@@ -2,8 +2,8 @@
 
 use crate::permissions;
 use crate::shared::{Failed, ListFormat, bad_config, finish, here, load_config, note};
-use clap::{Args, Subcommand, ValueEnum};
-use std::fmt::Write as _;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 use std::process::ExitCode;
 use tieline_client::config::{Origin, Shown, Sources, schema};
 use tieline_client::{export, sanitize};
@@ -26,12 +26,15 @@ enum Command {
         format: ListFormat,
     },
     /// The files that are looked at, in their order
-    Path,
+    Path {
+        #[command(flatten)]
+        format: ListFormat,
+    },
     /// The JSON Schema of a file, for editors, or of what `tieline exec` prints
     Schema {
         /// The output of `tieline exec` in this format instead
-        #[arg(long, value_name = "FORMAT")]
-        output: Option<Output>,
+        #[arg(long, value_name = "FORMAT", value_parser = ["json", "stream-json"])]
+        output: Option<String>,
     },
     /// The permission rules: which there are, what would happen and why, and how one that was learned is taken back
     Permissions {
@@ -49,15 +52,6 @@ enum Command {
 const EXEC_JSON: &str = include_str!("../schema/exec-json.schema.json");
 const EXEC_STREAM: &str = include_str!("../schema/exec-stream-json.schema.json");
 
-/// A format for programs.
-#[derive(Clone, Copy, ValueEnum)]
-enum Output {
-    /// One object.
-    Json,
-    /// One event per line.
-    StreamJson,
-}
-
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> ExitCode {
     finish("config", work(arguments.command))
@@ -66,10 +60,11 @@ pub fn run(arguments: Arguments) -> ExitCode {
 fn work(command: Command) -> Result<String, Failed> {
     match command {
         Command::Show { origin, format } => show(origin, format),
-        Command::Path => paths(),
+        Command::Path { format } => paths(format),
         Command::Schema { output: None } => Ok(export::json_text(&schema()) + "\n"),
-        Command::Schema { output: Some(Output::Json) } => Ok(EXEC_JSON.to_owned()),
-        Command::Schema { output: Some(Output::StreamJson) } => Ok(EXEC_STREAM.to_owned()),
+        Command::Schema { output: Some(format) } => {
+            Ok(if format == "json" { EXEC_JSON } else { EXEC_STREAM }.to_owned())
+        }
         Command::Trust { remove } => trust(remove),
         Command::Permissions { command } => permissions::work(command),
     }
@@ -87,17 +82,16 @@ fn show(origin: bool, format: ListFormat) -> Result<String, Failed> {
     Ok(format.print(config.shown(), |all| all.iter().map(line).collect()))
 }
 
-fn paths() -> Result<String, Failed> {
+fn paths(format: ListFormat) -> Result<String, Failed> {
     let sources = Sources::of(&here()?);
-    let mut out = String::new();
-    for path in sources.user.iter().cloned().chain(sources.project_files()) {
-        let there = if path.exists() { "" } else { "  (not there)" };
-        let _ = writeln!(out, "{}{there}", tieline_host::roots::shown(&path));
-    }
+    let files = sources.user.iter().cloned().chain(sources.project_files());
+    let files = files.map(|path| json!({"path": tieline_host::roots::shown(&path), "there": path.exists()}));
     if sources.user.is_none() {
         note("there is no place for your own file: neither XDG_CONFIG_HOME nor HOME is set to an absolute path");
     }
-    Ok(out)
+    let mark = |one: &Value| if one["there"] == true { "" } else { "  (not there)" };
+    let line = |one: &Value| format!("{}{}\n", one["path"].as_str().unwrap_or_default(), mark(one));
+    Ok(format.print(&files.collect::<Vec<_>>(), |files| files.iter().map(line).collect()))
 }
 
 fn trust(remove: bool) -> Result<String, Failed> {

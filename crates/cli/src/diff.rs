@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use tieline_client::export::changed_text;
 use tieline_client::journal::{Changed, Entry, HowUndone, Journal, TurnStory};
 use tieline_client::sanitize;
-use tieline_client::undo::{Undo, is_undo};
+use tieline_client::undo::{Hunk, Undo, is_undo};
 use tieline_host::roots::shown;
 use tieline_host::store::State;
 
@@ -88,7 +88,7 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     if arguments.hunks {
         let file =
             file.ok_or((crate::shared::USAGE, "--hunks needs a file: tieline diff SESSION FILE --hunks".to_owned()))?;
-        return hunks(&journal, &entry, arguments.turn, &file).await;
+        return hunks(&journal, &entry, arguments.turn, &file, arguments.format).await;
     }
     if arguments.now {
         let (_held, undo) = open_undo(&journal, &entry).await?;
@@ -225,24 +225,39 @@ fn paint(out: &mut String, diff: &str) {
     }
 }
 
-async fn hunks(journal: &Journal, entry: &Entry, turn: Option<String>, file: &Path) -> Result<String, Failed> {
+async fn hunks(
+    journal: &Journal,
+    entry: &Entry,
+    turn: Option<String>,
+    file: &Path,
+    format: ListFormat,
+) -> Result<String, Failed> {
     let (_held, undo) = open_undo(journal, entry).await?;
     let turn = turn_of(&undo, entry, turn, Some(file))?;
-    let mut out = String::new();
-    for (at, hunk) in undo.hunks(&turn, file).map_err(bad_undo)?.iter().enumerate() {
-        let (old, new) = (&hunk.old_lines, &hunk.new_lines);
-        let _ = writeln!(
-            out,
-            "# hunk {} of turn {turn}: lines {}-{} were {}-{}",
-            at + 1,
-            new.start + 1,
-            new.end,
-            old.start + 1,
-            old.end
-        );
-        let old = hunk.old.lines().map(|line| format!("-{line}"));
-        let lines: Vec<String> = old.chain(hunk.new.lines().map(|line| format!("+{line}"))).collect();
-        paint(&mut out, &sanitize::exact(&lines.join("\n")));
-    }
-    Ok(out)
+    let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
+    let value = |(at, hunk): (usize, &Hunk)| {
+        json!({
+            "session": &*entry.id, "turn": turn, "path": file, "hunk": at + 1,
+            "old_line": hunk.old_lines.start + 1, "old": hunk.old, "new_line": hunk.new_lines.start + 1, "new": hunk.new,
+        })
+    };
+    Ok(format.print(&hunks.iter().enumerate().map(value).collect::<Vec<_>>(), |_| {
+        let mut out = String::new();
+        for (at, hunk) in hunks.iter().enumerate() {
+            let (old, new) = (&hunk.old_lines, &hunk.new_lines);
+            let _ = writeln!(
+                out,
+                "# hunk {} of turn {turn}: lines {}-{} were {}-{}",
+                at + 1,
+                new.start + 1,
+                new.end,
+                old.start + 1,
+                old.end
+            );
+            let old = hunk.old.lines().map(|line| format!("-{line}"));
+            let lines: Vec<String> = old.chain(hunk.new.lines().map(|line| format!("+{line}"))).collect();
+            paint(&mut out, &sanitize::exact(&lines.join("\n")));
+        }
+        out
+    }))
 }

@@ -1,6 +1,6 @@
 //! `tieline doctor`: every step from finding an agent's command to a finished turn, with times and what to type.
 
-use crate::shared::{Failed, WRONG, block_on, load_config, note, print};
+use crate::shared::{Failed, WRONG, block_on, failed, here, load_config, print};
 use clap::Args;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -59,10 +59,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
             }
             ExitCode::from(diagnosis.exit_code)
         }
-        Err((code, why)) => {
-            note(format_args!("tieline doctor: {why}"));
-            ExitCode::from(code)
-        }
+        Err(why) => failed("doctor", &why),
     }
 }
 
@@ -79,7 +76,9 @@ async fn work(arguments: Arguments) -> Result<Diagnosis, Failed> {
             },
         }
     } else {
-        AgentSpec::from_words(arguments.command).map_err(|error| (WRONG, error.to_string()))?
+        let agent = AgentSpec::from_words(arguments.command).map_err(|error| (WRONG, error.to_string()))?;
+        // Its words may name files from here.
+        AgentSpec { cwd: Some(here()?), ..agent }
     };
     let patience = Duration::from_secs(arguments.timeout);
     let turn = Duration::from_secs(arguments.turn_timeout);

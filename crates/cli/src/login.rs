@@ -1,7 +1,7 @@
 //! `tieline agent login` and `logout`: asks for the key of a provider without showing it, and forgets it again.
 
 use crate::agent::configured;
-use crate::shared::{Failed, USAGE, WRONG, bad_choice, block_on, note};
+use crate::shared::{Failed, USAGE, WRONG, bad_choice, block_on, counted, note};
 use clap::Args;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal as _, Read as _, Write as _};
@@ -39,26 +39,23 @@ pub struct Arguments {
 
 type Done = Result<(), Failed>;
 
-/// The provider that is meant: as typed, or the one of the model.
+/// The provider that is meant: as typed, or the one of the model; and whether it is that of the model.
 fn provider(
     named: Option<String>,
     model: Option<String>,
     base_url: Option<&str>,
-) -> Result<std::sync::Arc<Provider>, Failed> {
+) -> Result<(std::sync::Arc<Provider>, bool), Failed> {
     let config = configured(model)?;
-    let name = match named {
-        Some(name) => name,
-        None => match config.models.default.as_deref().and_then(|model| model.split_once('/')) {
-            Some((name, _)) => name.to_owned(),
-            None => return Err((USAGE, "name a provider, for example `tieline agent login anthropic`".into())),
-        },
-    };
-    Provider::resolve(&name, base_url, &config, choose::http(&config)).map_err(bad_choice)
+    let usual = config.models.default.as_deref().and_then(|model| Some(model.split_once('/')?.0));
+    let missing = || (USAGE, "name a provider, for example `tieline agent login anthropic`".into());
+    let name = named.or(usual.map(str::to_owned)).ok_or_else(missing)?;
+    let provider = Provider::resolve(&name, base_url, &config, choose::http(&config)).map_err(bad_choice)?;
+    Ok((provider, usual == Some(&name)))
 }
 
 /// Asks for a key, checks it and stores it.
 pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>) -> Done {
-    let provider = provider(arguments.provider.clone(), model, base_url)?;
+    let (provider, is_usual) = provider(arguments.provider.clone(), model, base_url)?;
     block_on(async move {
         let place = place(&arguments).await?;
         let typed = if std::io::stdin().is_terminal() {
@@ -76,7 +73,8 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
             let listed = tokio::time::timeout(CHECK_TIMEOUT, provider.list()).await;
             match listed.unwrap_or_else(|_| Err(ModelError::Failed("no answer in time".into()))) {
                 Ok(models) => {
-                    note(format!("The key works: {} has {} models.", provider.title, models.len()));
+                    let count = counted(models.len(), "model");
+                    note(format!("The key works: {} has {count}.", provider.title));
                     let offered = |model: &String| models.iter().any(|one| one.name == *model);
                     let first = models.first().map(|first| sanitize::line(&first.name));
                     model = model.filter(offered).or(first);
@@ -93,6 +91,8 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
             note(format!("But {first} and comes first; the stored key counts when it is gone."));
         }
         match model {
+            // Your own model answers; which of its models the provider lists first does not matter.
+            _ if is_usual => note("Now type: tieline exec \"what to do\""),
             Some(model) => note(format!("Now type: {}", ways::line(&format!("{}/{model}", provider.name)))),
             None => note(format!("Its models: tieline models {}", provider.name)),
         }
@@ -129,7 +129,7 @@ async fn keep(provider: &Provider, key: &Secret, place: Place, must: bool) -> Re
 
 /// Forgets a key.
 pub fn log_out(named: Option<String>, model: Option<String>) -> Done {
-    let provider = provider(named, model, None)?;
+    let (provider, _) = provider(named, model, None)?;
     let places = block_on(async { provider.log_out().await.map_err(|why| (WRONG, why.to_string())) })?;
     let title = &provider.title;
     let told = match places[..] {

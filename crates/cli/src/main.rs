@@ -128,7 +128,8 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         return error;
     }
     let mut command = typed_command();
-    let spoken = if command.get_name() == "exec" { spoken(&typed) } else { None };
+    let path = SPOKEN.into_iter().find(|path| path.ends_with(command.get_name()));
+    let spoken = path.and_then(|path| spoken(path, &typed));
     if !typed.starts_with("--") && spoken.is_none() {
         return error;
     }
@@ -142,20 +143,23 @@ fn helpful(mut error: clap::Error) -> clap::Error {
     if let Some(near) = nearest(&typed, flags.iter().map(String::as_str)) {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(near.to_owned()));
     } else if let Some(words) = spoken {
-        let tip = format!("what is said stands in quotes: tieline exec {}", join_line(&[words]));
+        let tip = format!("what is said stands in quotes: tieline {words}");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// The words around a flag that is none, if it seems to be part of what is said: words stand before it.
-fn spoken(flag: &str) -> Option<String> {
-    let words: Vec<String> = std::env::args().skip(2).collect();
+/// The commands that take words which may look like flags.
+const SPOKEN: [&str; 2] = ["exec", "config permissions test"];
+
+/// The words around a flag that is none, if it seems to be part of what is said: words stand before it. As they are to be typed.
+fn spoken(command: &str, flag: &str) -> Option<String> {
+    let words: Vec<String> = std::env::args().skip(1 + command.split(' ').count()).collect();
     let at = words.iter().position(|word| word.starts_with(flag))?;
     let is_flag = |word: &String| word.starts_with('-');
     let start = words[..at].iter().rposition(is_flag).map_or(0, |flag| flag + 1);
     let end = words[at + 1..].iter().position(is_flag).map_or(words.len(), |next| at + 1 + next);
-    (start < at).then(|| words[start..end].join(" "))
+    (start < at).then(|| format!("{command} {}", join_line(&[words[start..end].join(" ")])))
 }
 
 /// The sub-command that was typed.

@@ -65,7 +65,14 @@ async fn list(arguments: Arguments) -> Result<(String, Vec<Value>), Failed> {
         let provider = Provider::resolve(name, arguments.base_url.as_deref(), &config, http).map_err(bad_choice)?;
         let listed = tokio::time::timeout(LIST_TIMEOUT, provider.list()).await;
         let models = listed.map_err(|_| (WRONG, format!("{name}: no answer in time")))?;
-        offered(name, &models.map_err(|error| (WRONG, error.to_string()))?, &mut text, &mut rows);
+        let mut models = models.map_err(|error| (WRONG, error.to_string()))?;
+        // A server need not list what it takes.
+        for own in provider.configured() {
+            if models.iter().all(|model| model.name != *own) {
+                models.push(Offered { name: own.clone(), context: 0 });
+            }
+        }
+        offered(name, &models, &mut text, &mut rows);
     } else {
         providers(&config, &http, &mut text, &mut rows).await?;
     }

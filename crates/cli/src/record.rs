@@ -1,6 +1,6 @@
 //! `tieline record`: stands between a client and an agent, and writes down every byte.
 
-use crate::shared::{Failed, USAGE, WRONG, block_on, note};
+use crate::shared::{Failed, USAGE, WRONG, block_on, failed, note};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -57,10 +57,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Ok(Status::Code(code)) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(WRONG)),
         Ok(Status::Signal(number)) => ExitCode::from(u8::try_from(128 + (number & 0x7f)).unwrap_or(WRONG)),
         Ok(_) => ExitCode::from(WRONG),
-        Err((code, why)) => {
-            note(format_args!("tieline record: {why}"));
-            ExitCode::from(code)
-        }
+        Err(why) => failed("record", &why),
     }
 }
 

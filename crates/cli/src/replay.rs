@@ -1,7 +1,7 @@
 //! `tieline replay`: one side of a recording against a live other side.
 
-use crate::shared::{Failed, USAGE, block_on, here, note, print};
-use clap::{Args, ValueEnum, ValueHint};
+use crate::shared::{Failed, USAGE, block_on, counted, failed, here, note, print};
+use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -27,12 +27,12 @@ pub struct Arguments {
     file: PathBuf,
 
     /// Which side is played
-    #[arg(long = "as", value_name = "SIDE")]
-    side: Played,
+    #[arg(long = "as", value_name = "SIDE", value_parser = ["agent", "client"])]
+    side: String,
 
     /// What to do about a message that is not in the recording: answer a request with an error, let it pass, or stop
-    #[arg(long, value_name = "WHAT", default_value = "refuse")]
-    extra: Unexpected,
+    #[arg(long, value_name = "WHAT", default_value = "refuse", value_parser = ["refuse", "ignore", "stop"])]
+    extra: String,
 
     /// How long an answer may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -43,38 +43,14 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Played {
-    Agent,
-    Client,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Unexpected {
-    Refuse,
-    Ignore,
-    Stop,
-}
-
 /// Plays.
 pub fn run(arguments: Arguments) -> ExitCode {
     let ours = arguments.command.is_empty();
     match block_on(work(arguments)) {
         Ok(player) => {
-            let mut report: String = player
-                .divergences
-                .iter()
-                .map(|what| {
-                    sanitize::exact_line(what)
-                        + "
-"
-                })
-                .collect();
-            let _ = writeln!(
-                report,
-                "{} messages sent, {} came as recorded, {} divergences",
-                player.sent, player.matched, player.count
-            );
+            let mut report: String = player.divergences.iter().map(|what| sanitize::exact_line(what) + "\n").collect();
+            let (sent, differ) = (counted(player.sent, "message"), counted(player.count, "divergence"));
+            let _ = writeln!(report, "{sent} sent, {} came as recorded, {differ}", player.matched);
             // Standard output may be the protocol.
             if ours {
                 note(report.trim_end());
@@ -83,24 +59,21 @@ pub fn run(arguments: Arguments) -> ExitCode {
             }
             ExitCode::from(u8::from(player.count > 0))
         }
-        Err((code, why)) => {
-            note(format_args!("tieline replay: {}", sanitize::line(&why)));
-            ExitCode::from(code)
-        }
+        Err((code, why)) => failed("replay", &(code, sanitize::line(&why))),
     }
 }
 
 async fn work(arguments: Arguments) -> Result<Player, Failed> {
     let frames = read(&arguments.file)?;
-    let side = if arguments.side == Played::Client { Side::Client } else { Side::Agent };
+    let side = if arguments.side == "client" { Side::Client } else { Side::Agent };
     let headers = frames.iter().any(|frame| frame.from == side && frame.headers);
     let exit = frames.iter().find(|frame| frame.from == Side::Exit).map(|frame| frame.body.clone());
     let options = Options {
         side,
-        extra: match arguments.extra {
-            Unexpected::Refuse => Extra::Refuse,
-            Unexpected::Ignore => Extra::Ignore,
-            Unexpected::Stop => Extra::Stop,
+        extra: match &*arguments.extra {
+            "ignore" => Extra::Ignore,
+            "stop" => Extra::Stop,
+            _ => Extra::Refuse,
         },
         timeout: Duration::from_secs(arguments.timeout),
         folder: if side == Side::Client { Some(here()?.to_string_lossy().into_owned()) } else { None },

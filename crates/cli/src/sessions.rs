@@ -2,15 +2,16 @@
 
 use crate::pager;
 use crate::shared::{
-    Failed, ListFormat, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, load_config, note,
-    open_journal, session_name, table,
+    Failed, ListFormat, USAGE, WRONG, bad_journal, block_on, counted, cut, find_session, finish, here, load_config,
+    note, open_journal, session_name, table,
 };
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tieline_client::export::{self, export};
+use tieline_client::export::{self, Format, export};
 use tieline_client::journal::{Entry, Journal, Story};
 use tieline_client::sanitize;
 use tieline_client::undo::Undo;
@@ -50,8 +51,8 @@ enum Command {
         #[arg(long, value_name = "N")]
         turn: Option<u64>,
         /// How to print
-        #[arg(long, short = 'F', value_enum, default_value = "markdown")]
-        format: Export,
+        #[arg(long, short = 'F', value_parser = FORMS, default_value = "markdown")]
+        format: String,
     },
     /// Find words in what was said; all of them must be there
     Search {
@@ -69,8 +70,8 @@ enum Command {
         /// The session; without it the last one of this folder
         session: Option<String>,
         /// The form; without it the ending of the file decides
-        #[arg(long, short = 'F', value_enum)]
-        format: Option<Export>,
+        #[arg(long, short = 'F', value_parser = FORMS)]
+        format: Option<String>,
         /// Where to write it, instead of standard output
         #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
         output: Option<PathBuf>,
@@ -97,20 +98,14 @@ enum Command {
     Repair,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Export {
-    Markdown,
-    Json,
-    Html,
-}
+/// The forms of an export.
+const FORMS: [&str; 3] = ["markdown", "json", "html"];
 
-impl From<Export> for export::Format {
-    fn from(form: Export) -> Self {
-        match form {
-            Export::Markdown => Self::Markdown,
-            Export::Json => Self::Json,
-            Export::Html => Self::Html,
-        }
+fn form(name: &str) -> Format {
+    match name {
+        "json" => Format::Json,
+        "html" => Format::Html,
+        _ => Format::Markdown,
     }
 }
 
@@ -120,7 +115,7 @@ fn limit(text: &str) -> Result<usize, String> {
 
 /// Does what was asked.
 pub fn run(arguments: Arguments) -> ExitCode {
-    let read = matches!(arguments.command, Command::Show { format: Export::Markdown, .. });
+    let read = matches!(&arguments.command, Command::Show { format, .. } if format == "markdown");
     match block_on(work(arguments.command)) {
         Ok(text) if read && std::io::stdout().is_terminal() => pager::show(&text),
         done => finish("sessions", done),
@@ -140,7 +135,7 @@ async fn work(command: Command) -> Result<String, Failed> {
                     return Err((WRONG, format!("session {} has no turn {turn}; it has {}", entry.id, entry.turns)));
                 }
             }
-            Ok(export(&story, format.into()))
+            Ok(export(&story, form(&format)))
         }
         Command::Search { words, limit, format } => search(&words.join(" "), limit, format).await,
         Command::Export { session, format, output } => write_out(session, format, output).await,
@@ -177,7 +172,7 @@ async fn work(command: Command) -> Result<String, Failed> {
         Command::Prune => {
             let (_, config) = load_config()?;
             let gone = open_journal()?.retain(config.retention).await.map_err(bad_journal)?;
-            note(format_args!("{} sessions deleted", gone.len()));
+            note(format_args!("{} deleted", counted(gone.len(), "session")));
             Ok(gone.iter().flat_map(|id| [&**id, "\n"]).collect())
         }
     }
@@ -194,7 +189,9 @@ async fn list(agent: Option<String>, only_here: bool, limit: usize, format: List
     let filtered = only_here || agent.is_some();
     let cwd = if only_here { Some(here()?.to_string_lossy().into_owned()) } else { None };
     let query = ListQuery { cwd, agent, limit, ..ListQuery::default() };
-    let (entries, next) = open_journal()?.list(query).await.map_err(bad_journal)?;
+    let (mut entries, next) = open_journal()?.list(query).await.map_err(bad_journal)?;
+    // One to which nothing was ever said is of no use to anybody.
+    entries.retain(|entry| entry.turns > 0 || entry.title.is_some());
     if entries.is_empty() {
         note(if filtered {
             "no session fits; without --agent and --here all are listed"
@@ -203,16 +200,24 @@ async fn list(agent: Option<String>, only_here: bool, limit: usize, format: List
         });
     }
     if next.is_some() {
-        note(format_args!("these are the last {limit}; there are more, --limit N shows them"));
+        note("there are older ones, too: --limit N shows more of them");
     }
     let values: Vec<Value> = entries.iter().map(export::entry_to_json).collect();
     Ok(format.print(&values, |_| {
-        let head = ["ID", "LAST USED", "AGENT", "TURNS", "TITLE"].map(str::to_owned).to_vec();
-        let rows: Vec<Vec<String>> = std::iter::once(head).chain(entries.iter().map(row)).collect();
+        let head = ["ID", "LAST USED", "AGENT", "TURNS", "FOLDER", "TITLE"].map(str::to_owned).to_vec();
+        let mut rows: Vec<Vec<String>> = std::iter::once(head).chain(entries.iter().map(row)).collect();
+        // Of one folder alone it says nothing.
+        if entries.iter().all(|entry| entry.cwd == entries[0].cwd) {
+            for row in &mut rows {
+                row.remove(FOLDER);
+            }
+        }
         if entries.is_empty() { String::new() } else { table(&rows) }
     }))
 }
 
+/// The column of the folder.
+const FOLDER: usize = 4;
 fn row(entry: &Entry) -> Vec<String> {
     let time = entry.updated.to_string();
     let state = match entry.state {
@@ -226,6 +231,7 @@ fn row(entry: &Entry) -> Vec<String> {
         time.get(..16).unwrap_or(&time).replace('T', " "),
         cut(&sanitize::line(&entry.agent), 20),
         entry.turns.to_string(),
+        sanitize::line(&entry.cwd),
         cut(&title, 60) + state,
     ]
 }
@@ -248,13 +254,13 @@ async fn search(text: &str, limit: usize, format: ListFormat) -> Result<String, 
     Ok(format.print(&values, |_| table(&hits.iter().map(row).collect::<Vec<_>>())))
 }
 
-async fn write_out(session: Option<String>, format: Option<Export>, output: Option<PathBuf>) -> Result<String, Failed> {
+async fn write_out(session: Option<String>, format: Option<String>, output: Option<PathBuf>) -> Result<String, Failed> {
     let ending = output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
     let format = match (format, ending) {
-        (Some(format), _) => format,
-        (None, Some("html" | "htm")) => Export::Html,
-        (None, Some("json")) => Export::Json,
-        (None, Some("md" | "markdown" | "txt") | None) => Export::Markdown,
+        (Some(format), _) => form(&format),
+        (None, Some("html" | "htm")) => Format::Html,
+        (None, Some("json")) => Format::Json,
+        (None, Some("md" | "markdown" | "txt") | None) => Format::Markdown,
         (None, Some(other)) => {
             let why =
                 format!("no form goes by the ending .{other}: name the file .md, .json or .html, or say -F FORMAT");
@@ -264,12 +270,17 @@ async fn write_out(session: Option<String>, format: Option<Export>, output: Opti
     let journal = open_journal()?;
     let entry = find_session(&journal, session.as_deref()).await?;
     let story = story_of(&journal, &entry).await?;
-    let text = export(&story, format.into());
+    let text = export(&story, format);
     match output {
         None => Ok(text),
         Some(path) => {
-            std::fs::write(&path, text).map_err(|error| (WRONG, format!("{}: {error}", path.display())))?;
-            note(format_args!("session {} written to {}", entry.id, path.display()));
+            // What was said there is for its owner alone, unless the file was there before.
+            let instead = if path.exists() { ", in place of what it was" } else { "" };
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+            let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+            written.map_err(|error| (WRONG, format!("{}: {error}", path.display())))?;
+            note(format_args!("session {} written to {}{instead}", entry.id, path.display()));
             Ok(String::new())
         }
     }

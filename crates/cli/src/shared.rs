@@ -11,7 +11,7 @@ use tieline_client::config::{self, Config, Flags, Sources};
 use tieline_client::export::json_text;
 use tieline_client::journal::{self, Entry, Journal};
 use tieline_coder::model::choose;
-pub use tieline_host::text::cut;
+pub use tieline_host::text::{counted, cut};
 
 /// Why a command ends badly: the exit code, and what to say.
 pub type Failed = (u8, String);
@@ -29,11 +29,14 @@ pub const CONFIG: u8 = 14;
 pub fn finish(name: &str, done: Result<String, Failed>) -> ExitCode {
     match done {
         Ok(text) => print(&text),
-        Err((code, why)) => {
-            let _ = writeln!(std::io::stderr(), "tieline {name}: {why}");
-            ExitCode::from(code)
-        }
+        Err(why) => failed(name, &why),
     }
+}
+
+/// Says why a command ends badly.
+pub fn failed(name: &str, (code, why): &Failed) -> ExitCode {
+    note(format_args!("tieline {name}: {why}"));
+    ExitCode::from(*code)
 }
 
 /// Prints a text. Whoever closes the pipe has read enough.

@@ -1,8 +1,8 @@
 //! `tieline show`: what happened in a recording, on the terminal or as a page.
 
 use crate::record::Keep;
-use crate::shared::{Failed, USAGE, WRONG, cut, note, print};
-use clap::{Args, ValueEnum, ValueHint};
+use crate::shared::{Failed, USAGE, WRONG, cut, failed, note, print};
+use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufReader;
@@ -35,8 +35,8 @@ pub struct Arguments {
     method: Option<String>,
 
     /// Only what this side sent
-    #[arg(long)]
-    side: Option<Which>,
+    #[arg(long, value_parser = ["client", "agent", "stderr", "exit"])]
+    side: Option<String>,
 
     /// Only this session; the start of its id is enough
     #[arg(long, value_name = "ID")]
@@ -66,22 +66,11 @@ pub struct Arguments {
     keep: Keep,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
-    Client,
-    Agent,
-    Stderr,
-    Exit,
-}
-
 /// Shows.
 pub fn run(arguments: Arguments) -> ExitCode {
     match work(&arguments) {
         Ok(code) => code,
-        Err((code, why)) => {
-            note(format_args!("tieline show: {}", sanitize::line(&why)));
-            ExitCode::from(code)
-        }
+        Err((code, why)) => failed("show", &(code, sanitize::line(&why))),
     }
 }
 
@@ -139,12 +128,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
 
 impl Arguments {
     fn wants(&self, row: &Row) -> bool {
-        let side = self.side.is_none_or(|side| match side {
-            Which::Client => row.from == Side::Client,
-            Which::Agent => row.from == Side::Agent,
-            Which::Stderr => row.from == Side::Stderr,
-            Which::Exit => row.from == Side::Exit,
-        });
+        let side = self.side.as_ref().is_none_or(|side| row.from.name() == side);
         let session = |wanted: &String| row.session.as_ref().is_some_and(|session| session.starts_with(wanted));
         side && self.method.as_ref().is_none_or(|method| row.method.contains(method))
             && self.session.as_ref().is_none_or(session)

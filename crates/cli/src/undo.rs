@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tieline_client::agents::join_line;
 use tieline_client::journal::{Changed, Entry, HowChanged, Journal, Recording};
 use tieline_client::sanitize;
 use tieline_client::undo::{Error, RememberedFile, Undo, Why, is_undo};
@@ -233,19 +234,12 @@ pub async fn last_change(
             // All that was typed stays: what only looks must not become what does.
             let typed = std::env::args_os().skip_while(|word| word != command).skip(1);
             let words = [command, &**id].map(str::to_owned).into_iter();
-            let words: Vec<String> = words.chain(typed.map(|word| shell_word(&word.to_string_lossy()))).collect();
-            let line = format!("tieline {}", words.join(" "));
+            let words = words.chain(typed.map(|word| sanitize::exact_line(&word.to_string_lossy())));
+            let line = format!("tieline {}", join_line(&words.collect::<Vec<_>>()));
             Err((NO_SESSION, format!("there is no session of this folder, but one of {cwd}; type: {line}")))
         }
         None => Ok(None),
     }
-}
-
-/// A word as a shell takes it.
-fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
-    let plain = !word.is_empty() && word.chars().all(is_plain);
-    if plain { word.to_owned() } else { format!("'{}'", sanitize::exact_line(word).replace('\'', "'\\''")) }
 }
 
 /// The turn of a session that is at work, and what it has changed already.

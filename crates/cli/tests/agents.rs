@@ -25,7 +25,7 @@ fn an_agent_is_added_found_and_removed() {
     user.run(&["agents", "add", "mine"]).bad(2, "<COMMAND>");
     user.run(&["agents", "which", "mien"]).bad(1, "did you mean `mine`?");
     user.run(&["agents", "remove", "mine"]).good();
-    user.run(&["agents", "remove", "mine"]).bad(14, "has no agent \"mine\"");
+    user.run(&["agents", "remove", "mine"]).bad(1, "there is no agent \"mine\" of yours");
     user.run(&["agents", "add", "ghost", "--", "no-such-program"]).good();
     user.run(&["agents", "which", "ghost"]).bad(7, "tieline doctor ghost");
 }

@@ -22,7 +22,7 @@ fn a_session_is_listed_read_searched_exported_and_deleted() {
     let table = user.run(&["sessions", "list", "--here"]).good().out;
     assert!(table.lines().count() == 3 && table.contains("About quokkas"), "{table}");
     let one = user.run(&["sessions", "list", "--limit", "1"]).good();
-    assert!(one.out.lines().count() == 2 && one.err.contains("the last 1; there are more"), "{one:?}");
+    assert!(one.out.lines().count() == 2 && one.err.contains("--limit N shows more"), "{one:?}");
     user.run(&["sessions", "list", "--limit", "0"]).bad(2, "a number from 1 up");
     assert!(user.run(&["sessions", "list", "--agent", "none"]).good().err.contains("no session fits"));
     let found = user.run(&["sessions", "search", "quok"]).good().out;

@@ -13,6 +13,11 @@ pub fn cut_line(text: &str, most: usize) -> String {
     cut(&text.split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
+/// `1 file`, `2 files`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -20,6 +25,7 @@ mod tests {
         for (text, most, expect) in [("", 0, ""), ("aé", 2, "aé"), ("aéb", 2, "aé…"), ("a", 0, "…")] {
             assert_eq!(super::cut(text, most), expect);
         }
+        assert_eq!([0, 1, 2].map(|count| super::counted(count, "file")), ["0 files", "1 file", "2 files"]);
         assert_eq!(super::cut_line(" a\n\tb c", 3), "a b…");
     }
 }

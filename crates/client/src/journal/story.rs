@@ -3,7 +3,7 @@
 use super::{Changed, Decision, Entry, Outcome, Result, Said};
 use std::ops::Range;
 use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
-use tieline_host::store::{Event, Store, Stored, Time};
+use tieline_host::store::{Event, State, Store, Stored, Time};
 
 /// Something beside the conversation.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +62,10 @@ impl Story {
             for stored in page {
                 told.take(stored);
             }
+        }
+        // Who comes next writes it down; until then the state says it.
+        if let Some(last) = told.turns.last_mut().filter(|last| last.outcome.is_none() && last.stop.is_none()) {
+            last.interrupted |= told.entry.state == State::Interrupted;
         }
         told.damage = replay.damage().map(ToString::to_string);
         Ok(told)

@@ -49,9 +49,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let far = (word.chars().count() / 3).max(1);
     let near = candidates.into_iter().filter(|name| *name != "*").map(|name| {
         let begins = !word.is_empty() && name.to_lowercase().starts_with(&word);
-        (if begins { 1 } else { strsim::damerau_levenshtein(&word, &name.to_lowercase()) }, name)
+        let distance = if begins { 1 } else { strsim::damerau_levenshtein(&word, &name.to_lowercase()) };
+        (distance, name.len().abs_diff(word.len()), name)
     });
-    near.filter(|(distance, _)| *distance <= far).min().map(|(_, name)| name)
+    near.filter(|(distance, ..)| *distance <= far).min().map(|(.., name)| name)
 }
 
 /// The same as the end of a sentence: `; did you mean …?`, or nothing.

@@ -8,7 +8,9 @@ use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::permission::{Facts, Preset};
 use tieline_client::sanitize::exact_line;
 use tieline_host::roots::Roots;
-use tieline_host::rules::{Action, Because, Decision, Engine, Learned, Limits, Rule, Verdict};
+use tieline_host::rules::{
+    Action, Because, Decision, Engine, KEEPS_VERSIONS, Learned, Limits, Rule, Verdict, keeps_versions,
+};
 
 /// What to do.
 #[derive(Subcommand)]
@@ -141,7 +143,11 @@ fn test(config: &Config, sources: &Sources, what: &str, preset: Option<Preset>) 
     let plain = engine.judge(facts.subject());
     let mut tested = vec![Tested::new(&line, false, &plain)];
     let sandboxed = engine.judge(facts.clone().in_sandbox().subject());
-    if sandboxed.decision != plain.decision {
+    // The sandbox keeps commands from changing it, so that these run without that guard, and count as if there were no sandbox.
+    let versions = |action: &Action| matches!(action, Action::Execute { command, .. } if keeps_versions(command));
+    if facts.actions().iter().any(versions) {
+        tested[0].reasons.push(KEEPS_VERSIONS.to_owned());
+    } else if sandboxed.decision != plain.decision {
         tested.push(Tested::new(&line, true, &sandboxed));
     }
     let here = facts.actions().iter().all(|action| match action {

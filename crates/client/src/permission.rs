@@ -11,6 +11,7 @@ pub use choice::{Chosen, allow, refuse};
 pub(crate) use choice::{exactly, kept_by};
 pub use facts::Facts;
 pub(crate) use facts::{of_words, real};
+pub(crate) use record::way_out;
 pub use record::{By, Kept, Record, Ruling};
 pub use tieline_host::rules::{Engine, Keep, Preset};
 
@@ -102,8 +103,6 @@ pub enum OnAsk {
     /// Refuse and go on.
     #[default]
     Deny,
-    /// Allow and go on.
-    Allow,
     /// Refuse, and say so in a way that ends the run: [`Record::nobody`] is set.
     Fail,
 }
@@ -122,7 +121,6 @@ impl Decider for Headless {
     fn decide<'a>(&'a self, _: &'a Question) -> Future<'a, Answer> {
         let answer = match self.on_ask {
             OnAsk::Deny => Answer::Refuse,
-            OnAsk::Allow => Answer::Allow,
             OnAsk::Fail => Answer::Nobody,
         };
         Box::pin(std::future::ready(answer))

@@ -39,6 +39,13 @@ pub fn exact_line(input: &str) -> String {
     visibly(input, |_| false)
 }
 
+/// The same of the first bytes; the end of one that is too long is counted.
+pub fn clipped(input: &str, most: usize) -> String {
+    let shown = &input[..input.floor_char_boundary(most)];
+    let more = input.len() - shown.len();
+    exact_line(shown) + &if more > 0 { format!("… [{more} more bytes]") } else { String::new() }
+}
+
 /// JSON in whose strings nothing hides: the same value, with escapes for what drives a terminal or turns the direction of text.
 pub fn json(json: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(json.len()), json);

@@ -90,6 +90,11 @@ impl Services {
         can.elicit_url = offers.elicit_url;
     }
 
+    /// True while a person is asked something.
+    pub fn is_asking(&self) -> bool {
+        self.inner.asking.try_lock().is_err()
+    }
+
     /// Says who the agent is, for forms and pages.
     pub fn agent_is(&self, name: &str) {
         name.clone_into(&mut self.inner.agent.locked());

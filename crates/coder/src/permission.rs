@@ -11,7 +11,7 @@ use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Resul
 use tieline_host::config;
 use tieline_host::roots::{Place, Roots};
 use tieline_host::rules::{
-    Action, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
+    Action, Because, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
 };
 use tieline_host::store::Event;
 
@@ -28,12 +28,15 @@ pub struct Permissions {
     pub modes: Vec<Preset>,
 }
 
+/// What the model is told with a refusal. The user need not be told that.
+pub const FINAL: &str = "Do not try it another way; tell the user if it is needed.";
+
 /// What was decided about a call.
 pub enum Verdict {
-    /// It may run.
-    Allowed,
-    /// It may not, and this is what the model is told.
-    Refused(String),
+    /// It may run; and what decided that, if nobody was asked.
+    Allowed(Option<String>),
+    /// It may not, for this reason; and what decided that, for programs: a preset, or `rule`.
+    Refused(String, Option<&'static str>),
     /// The question was not answered because the turn is over.
     Cancelled,
 }
@@ -73,8 +76,7 @@ impl Permissions {
             format!("`{}` by the rule `deny {rule}`{from}", one_line(&name))
         };
         let all: Vec<String> = self.engine.unseen(line, roots).into_iter().map(one).collect();
-        let what = "(hidden from commands: {}. They can't read it, and what they write to it is not kept.)";
-        (!all.is_empty()).then(|| what.replace("{}", &all.join("; ")))
+        (!all.is_empty()).then(|| format!("hidden from commands: {}", all.join("; ")))
     }
 
     /// Whether a command may run unasked only in the sandbox.
@@ -97,14 +99,16 @@ impl Permissions {
     pub async fn check(&self, call: &Call, actions: &[Action], note: Option<&str>) -> Result<Verdict> {
         let verdict = self.engine.judge(Subject::of(actions));
         match verdict.decision {
-            Decision::Allow => return Ok(Verdict::Allowed),
+            Decision::Allow => {
+                // Reading is no news.
+                let tells = actions.iter().any(|action| !matches!(action, Action::Read(_)));
+                return Ok(Verdict::Allowed(tells.then(|| self.because(&verdict.because))));
+            }
             Decision::Deny => {
-                let why = format!(
-                    "Not allowed ({}). Do not try it another way; tell the user if it is needed.",
-                    verdict.because
-                );
+                let why = format!("Not allowed ({}).", self.because(&verdict.because));
                 decided(call, "deny", &why).await?;
-                return Ok(Verdict::Refused(why));
+                let by = if let Because::Preset(preset) = verdict.because { preset.name() } else { "rule" };
+                return Ok(Verdict::Refused(why, Some(by)));
             }
             Decision::Ask => {}
         }
@@ -141,9 +145,19 @@ impl Permissions {
         let (by, reason) = said(option);
         decided(call, &option.option_id, reason.as_deref().unwrap_or_default()).await?;
         if answer.is_allowed() {
-            return Ok(Verdict::Allowed);
+            return Ok(Verdict::Allowed(None));
         }
-        Ok(Verdict::Refused(refusal(by.as_deref(), reason.as_deref())))
+        Ok(Verdict::Refused(refusal(by.as_deref(), reason.as_deref()), None))
+    }
+
+    /// Why something is decided so. The mode is the session's own; other presets were handed over.
+    fn because(&self, because: &Because) -> String {
+        match because {
+            Because::Preset(preset) if *preset == self.engine.preset() => {
+                format!("the session is in the mode {}", preset.mode())
+            }
+            because => because.to_string(),
+        }
     }
 
     /// The rules in words; those that were learned in this folder have numbers.
@@ -198,12 +212,11 @@ fn said(option: &PermissionOption) -> (Option<String>, Option<String>) {
 
 /// What the model is told of a no: whose it was, as far as that is known.
 fn refusal(by: Option<&str>, reason: Option<&str>) -> String {
-    let last = "Do not try it another way; tell the user if it is needed.";
     match (by, reason) {
         (Some("person"), None) => "The user rejected this call.".to_owned(),
         (Some("person") | None, Some(reason)) => format!("The user rejected this call. The user's reason: {reason}"),
-        (Some(by), _) => format!("Not allowed ({by}). {last}"),
-        (None, None) => format!("Not allowed (the client said no, for the user or by its settings). {last}"),
+        (Some(by), _) => format!("Not allowed ({by})."),
+        (None, None) => "Not allowed (the client said no, for the user or by its settings).".to_owned(),
     }
 }
 

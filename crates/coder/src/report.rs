@@ -7,7 +7,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use tieline::agent::{Recorder, ToolCall};
-use tieline::{Error, Patch, Result, ToolCallContent, ToolCallUpdate, Update};
+use tieline::schema::Meta;
+use tieline::{Error, Patch, Result, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update};
 use tieline_host::rules::hidden;
 use tieline_host::store::{self, Event, SessionLog};
 use tieline_rpc::sync::Lock;
@@ -124,6 +125,13 @@ impl Call {
     /// True if the user was asked about it: what was known before may have changed meanwhile.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// It runs now; by what it was allowed, if nobody was asked.
+    pub async fn runs(&self, by: Option<String>) -> Result<()> {
+        let meta = by.map(|by| Meta(serde_json::json!({ "allowedBy": one_line(&by) }).into()));
+        let meta = meta.map_or(Patch::Keep, Patch::Set);
+        self.update(ToolCallUpdate { meta, ..ToolCallUpdate::default().status(ToolCallStatus::InProgress) }).await
     }
 
     /// Writes down what the client is not told of it.

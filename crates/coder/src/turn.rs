@@ -4,7 +4,7 @@ use crate::busy;
 use crate::compaction::compact;
 use crate::history;
 use crate::model::{Event, Finish, Message, Model, ModelError, Request, ToolRequest, ToolResult, Usage};
-use crate::permission::Verdict;
+use crate::permission::{FINAL, Verdict};
 use crate::report::Call;
 use crate::script_reports;
 use crate::tools::{self, Output, Prepared, Tool, ToolContext, ToolError};
@@ -12,7 +12,9 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline::schema::{ErrorData, Items, UsageUpdate};
-use tieline::{Cost, Error, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind, WireError};
+use tieline::{
+    ContentBlock, Cost, Error, Patch, Raw, Result, StopReason, ToolCallStatus, ToolCallUpdate, ToolKind, WireError,
+};
 use tieline_host::roots;
 use tieline_host::store::new_id;
 use tokio::task::JoinSet;
@@ -117,9 +119,10 @@ impl TurnLoop<'_> {
         let Some(Message::Results(results)) = self.messages.last() else { return Ok(StopReason::EndTurn) };
         let said: Vec<&str> = results.iter().flat_map(|result| &result.content).map(history::text_of).collect();
         let (said, failed) = (said.join("\n"), results.iter().any(|result| result.is_error));
-        self.ctx.turn.say(&said).await?;
+        let said = said.trim_end_matches(FINAL).trim_end();
+        self.ctx.turn.say(said).await?;
         self.ctx.turn.end_message();
-        self.answer.text = said;
+        said.clone_into(&mut self.answer.text);
         self.keep_answer().await?;
         // What was typed and could not be done is no success.
         Ok(if failed { StopReason::Refusal } else { StopReason::EndTurn })
@@ -321,14 +324,14 @@ async fn carry_out(ctx: &Arc<ToolContext>, request: ToolRequest, left_out: Optio
             // What no answer could allow counts as refused.
             let outside =
                 matches!(why.downcast_ref(), Some(roots::Error::Outside { .. } | roots::Error::OtherMount(_)));
-            Output::not_done(why, outside)
+            if outside { Output::refused(why, Some("roots"), "") } else { Output::not_done(why) }
         }
         Ok(work) => match ctx.permissions.check(&call, &prepared.actions, prepared.note.as_deref()).await? {
-            Verdict::Allowed => {
-                call.running().await?;
+            Verdict::Allowed(by) => {
+                call.runs(by).await?;
                 work(Arc::clone(&call)).await.unwrap_or_else(Output::error)
             }
-            Verdict::Refused(why) => Output::not_done(why, true),
+            Verdict::Refused(why, by) => Output::refused(why, by, FINAL),
             Verdict::Cancelled => return Err(Error::Cancelled),
         },
     };
@@ -348,12 +351,16 @@ async fn prepare(ctx: &Arc<ToolContext>, name: &str, input: Value) -> std::resul
 
 /// Writes a result down, then tells the client.
 async fn finish(call: &Call, ToolRequest { id, name, .. }: ToolRequest, output: Output) -> Result<ToolResult> {
-    let result = ToolResult { id, name, content: output.content, is_error: output.failed };
+    let mut content = output.content.clone();
+    if let (Some(ContentBlock::Text(last)), false) = (content.last_mut(), output.advice.is_empty()) {
+        last.text = format!("{} {}", last.text, output.advice);
+    }
+    let result = ToolResult { id, name, content, is_error: output.failed };
     call.note(history::result_event(call.id(), &result)?).await?;
     if output.failed && output.shown.is_none() {
         // A diff that was not made stays to be seen, and the reason with it.
-        for block in &result.content {
-            call.append(block.clone()).await?;
+        for block in output.content {
+            call.append(block).await?;
         }
     }
     let mut end = ToolCallUpdate::default().status(match (output.stopped, output.failed) {

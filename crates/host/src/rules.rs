@@ -17,6 +17,7 @@ mod preset;
 mod rule;
 mod runners;
 mod shell;
+mod versions;
 
 pub use action::{Action, Host, Location};
 pub use address::is_local;
@@ -28,6 +29,7 @@ pub use preset::Preset;
 pub use rule::{BadRule, Rule, Topic};
 pub use shell::CommandLine;
 use shell::Word;
+pub use versions::{KEEPS_VERSIONS, keeps_versions};
 
 use std::fmt;
 

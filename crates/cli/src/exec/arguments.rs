@@ -83,8 +83,8 @@ pub struct Arguments {
     /// If the agent has lost the session: fail, new or handover
     ///
     /// End with exit code 8, go on in a new one, or go on in a new one that is given a record of what was said.
-    #[arg(long, value_name = "WHAT", default_value = "fail", hide_possible_values = true, help_heading = "Session")]
-    pub on_lost: OnLost,
+    #[arg(long, value_name = "WHAT", default_value = "fail", value_parser = ["fail", "new", "handover"], hide_possible_values = true, help_heading = "Session")]
+    pub on_lost: String,
 
     /// Adds a file to the prompt; can be given again
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Prompt")]
@@ -145,8 +145,8 @@ pub struct Arguments {
     pub deny: Vec<String>,
 
     /// Where nobody can be asked: deny, or fail (end the turn)
-    #[arg(long, value_name = "WHAT", default_value = "deny", hide_possible_values = true, help_heading = "Permission")]
-    pub on_ask: OnAsk,
+    #[arg(long, value_name = "WHAT", default_value = "deny", value_parser = ["deny", "fail"], hide_possible_values = true, help_heading = "Permission")]
+    pub on_ask: String,
 
     /// Does not offer to read and write files for the agent
     #[arg(long, help_heading = "Permission")]
@@ -281,26 +281,6 @@ pub enum Show {
     Usage,
     /// Nothing.
     None,
-}
-
-/// What to do if the agent has lost the session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnLost {
-    /// End with exit code 8.
-    Fail,
-    /// Go on in a new session.
-    New,
-    /// Go on in a new session with a record of the old one.
-    Handover,
-}
-
-/// What to do where nobody can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnAsk {
-    /// Refuse and go on.
-    Deny,
-    /// Refuse and end.
-    Fail,
 }
 
 impl Arguments {

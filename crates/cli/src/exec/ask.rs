@@ -7,12 +7,13 @@
 use super::lines::{Part, own_rows, rows};
 use super::printer::{Held, Printer};
 use super::style::Style;
-use crate::shared::cut;
+use crate::shared::{counted, cut};
 use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tieline_client::agents::join_line;
 use tieline_client::elicit::{self, Asker, Consent, Field, Filled, Form, Page};
 use tieline_client::login::{Chooser, Method};
 use tieline_client::permission::{Answer, Decider, Keep, Kept, Question};
@@ -182,7 +183,7 @@ impl Person {
             return (format!("{heading}{title}{matter}{tail}"), false);
         }
         let shown: String = matter.lines().take(room - 1).fold(String::new(), |all, line| all + line + "\n");
-        let more = self.style.bold(&format!("… {} more lines; d shows all", count(&matter) - (room - 1)));
+        let more = self.style.bold(&format!("… {}; d shows all", counted(count(&matter) - (room - 1), "more line")));
         (format!("{heading}{title}{shown}{more}\n{tail}"), true)
     }
 }
@@ -194,9 +195,9 @@ fn mind(hint: &str, width: usize) -> String {
     own_rows("Mind: ", &[Part::Ours(ours), Part::Theirs(theirs)], width)
 }
 
-/// The rules that an answer that lasts would add, in one line.
+/// The rules that an answer that lasts would add, in one line, each in quotes: it may have any words in it.
 fn rules(question: &Question) -> String {
-    question.lasting.iter().map(|rule| sanitize::exact_line(rule)).collect::<Vec<_>>().join(", ")
+    question.lasting.iter().map(|rule| join_line(&[&sanitize::exact_line(rule)])).collect::<Vec<_>>().join(", ")
 }
 
 /// Why it is asked, and what an answer that lasts would keep, and where.
@@ -248,7 +249,7 @@ fn fewer(options: &[String], room: usize) -> String {
         used < room
     };
     let shown = options.iter().take_while(fits).count();
-    let more = format!("… and {} more options: ? lists them", options.len() - shown);
+    let more = format!("… and {}: ? lists them", counted(options.len() - shown, "more option"));
     options[..shown].concat() + &own_rows("", &[Part::Ours(&more)], columns())
 }
 
@@ -337,7 +338,7 @@ fn quoted(safe: &str) -> String {
         safe.lines().take(MAX_QUOTED_LINES).fold(String::new(), |all, line| all + &rows("│ ", line, columns()));
     let more = safe.lines().count().saturating_sub(MAX_QUOTED_LINES);
     if more > 0 {
-        let _ = writeln!(all, "… {more} more lines of the agent's words");
+        let _ = writeln!(all, "… {} of the agent's words", counted(more, "more line"));
     }
     all
 }
@@ -350,10 +351,7 @@ fn input(question: &Question) -> Option<String> {
     if matches!(input, "null" | "{}") || (!question.facts.is_empty() && question.facts.iter().all(told)) {
         return None;
     }
-    let shown = &input[..input.floor_char_boundary(MAX_INPUT_BYTES)];
-    let more = input.len() - shown.len();
-    let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
-    Some(sanitize::exact_line(shown) + &more)
+    Some(sanitize::clipped(input, MAX_INPUT_BYTES))
 }
 
 impl Decider for Person {
@@ -416,13 +414,14 @@ enum Entered {
 }
 
 impl Person {
-    /// One field of a form.
+    /// One field of a form; `sends` if the answer is all of it.
     async fn field(
         &self,
         held: &mut Held,
         intro: &str,
         field: &Field,
         now: Option<&ElicitValue>,
+        sends: bool,
     ) -> Result<Entered, NoAnswer> {
         let mut text = intro.to_owned();
         for (at, (_, label)) in field.choices.iter().enumerate() {
@@ -430,6 +429,12 @@ impl Person {
         }
         text += &field.help.iter().map(|help| quoted(help)).collect::<String>();
         let must = if field.required { "" } else { " (may stay empty)" };
+        // Where there is one choice, it is the usual one.
+        let single = match &field.choices[..] {
+            [(value, _)] if now.is_none() => elicit::parse(&field.schema, value).ok(),
+            _ => None,
+        };
+        let now = now.or(single.as_ref());
         let usual = now.map(|value| format!(" [{}]", shown(value))).unwrap_or_default();
         let label = format!("{}{must}{usual} (/decline, /cancel):", field.label);
         let short = format!("{} ", rows("» ", &label, columns()).trim_end());
@@ -437,11 +442,11 @@ impl Person {
             "/decline" => Ok((Entered::Left(Filled::Decline), false)),
             "/cancel" => Ok((Entered::Left(Filled::Cancel), false)),
             "" if now.is_none() && field.required => Err("it must be filled in".to_owned()),
-            "" => Ok((Entered::Value(now.cloned()), false)),
+            "" => Ok((Entered::Value(now.cloned()), sends)),
             typed => {
                 let chosen = typed.parse::<usize>().ok().and_then(|at| field.choices.get(at.checked_sub(1)?));
                 let typed = chosen.map_or(typed, |(value, _)| value.as_str());
-                elicit::parse(&field.schema, typed).map(|value| (Entered::Value(Some(value)), false))
+                elicit::parse(&field.schema, typed).map(|value| (Entered::Value(Some(value)), sends))
             }
         };
         self.ask(held, &text, &short, read).await
@@ -462,18 +467,23 @@ impl Asker for Person {
                 held.say("\n· no answer (Ctrl-D): the form is cancelled\n");
                 Filled::Cancel
             };
+            // Who picks one of the choices has decided.
+            let only = matches!(&form.fields[..], [field] if !field.choices.is_empty());
             for field in &form.fields {
                 let mut text = std::mem::take(&mut intro);
                 if let Some(problem) = form.problems.iter().find(|problem| problem.field == field.name) {
                     text += &rows("", &format!("{}: {}", field.label, problem.why), columns());
                 }
                 let now = filled.get(&field.name).or(field.default.as_ref()).cloned();
-                match self.field(&mut held, &text, field, now.as_ref()).await {
+                match self.field(&mut held, &text, field, now.as_ref(), only).await {
                     Ok(Entered::Value(Some(value))) => drop(filled.insert(field.name.clone(), value)),
                     Ok(Entered::Value(None)) => drop(filled.remove(&field.name)),
                     Ok(Entered::Left(left)) => return left,
                     Err(_) => return left(&mut held),
                 }
+            }
+            if only {
+                return Filled::Accept(filled);
             }
             let mut text = intro;
             for field in &form.fields {

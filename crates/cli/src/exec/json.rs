@@ -35,29 +35,28 @@ impl Stream {
     }
 
     fn event(&self, kind: &str, body: Value) {
+        self.printer.push(To::Out, sanitize::json(&self.whole(kind, body)) + "\n");
+    }
+
+    /// An event as text.
+    fn whole(&self, kind: &str, body: Value) -> String {
         let mut event = self.head(kind);
         if let (Value::Object(event), Value::Object(body)) = (&mut event, body) {
             event.extend(body);
         }
-        self.printer.push(To::Out, line(&event));
+        event.to_string()
     }
 
     /// An event with an update as it is on the wire, of which no tree is made: that could be twenty times as long.
     fn raw_event(&self, mut body: Value, update: &str, when: When) {
         mark(&mut body, when);
-        let mut event = self.head("update");
-        if let (Value::Object(event), Value::Object(body)) = (&mut event, body) {
-            event.extend(body);
-        }
-        let mut text = event.to_string();
+        let mut text = self.whole("update", body);
         text.pop();
         text.push_str(",\"update\":");
         // Between the parts of a value a line break is white space.
         text.push_str(&whole_pairs(update).map_or(Cow::Borrowed(update), Cow::Owned).replace(['\n', '\r'], " "));
         text.push('}');
-        let mut line = sanitize::json(&text);
-        line.push('\n');
-        self.printer.push(To::Out, line);
+        self.printer.push(To::Out, sanitize::json(&text) + "\n");
     }
 
     /// The last event.
@@ -161,11 +160,7 @@ impl Stream {
         use services::Event as Done;
         match note {
             Done::Decided(record) => {
-                let answer = match record.ruling {
-                    Ruling::Allowed => "allowed",
-                    Ruling::Refused => "denied",
-                    Ruling::Cancelled => "cancelled",
-                };
+                let answer = if record.ruling == Ruling::Refused { "denied" } else { record.ruling.word() };
                 let by = record.by.to_string();
                 self.event(
                     "permission",
@@ -268,10 +263,4 @@ fn tool_value(tool: &ToolCallItem, content: &[ToolCallContent]) -> Value {
     let files: Vec<&str> = tool.locations.iter().map(|location| location.path.as_str()).collect();
     json!({"id": tool.id, "title": tool.title, "kind": tool.kind.to_string(), "status": tool.status.to_string(),
         "content": content, "files": files})
-}
-
-fn line(event: &Value) -> String {
-    let mut line = sanitize::json(&event.to_string());
-    line.push('\n');
-    line
 }

@@ -139,6 +139,12 @@ pub fn rows(before: &str, text: &str, columns: usize) -> String {
     own_rows(before, &[Part::Theirs(text)], columns)
 }
 
+/// A line of a diff. Where it goes on in the next row, that is marked: it is neither a line of its own nor anybody's words.
+pub fn diff_rows(line: &str, columns: usize) -> String {
+    let mut rows = Rows { left: Some(columns.saturating_sub(2)), ..Rows::new("  ↳ ", columns) };
+    format!("  {}\n", rows.push(line, columns))
+}
+
 /// A part of a line.
 #[derive(Debug, Clone, Copy)]
 pub enum Part<'a> {

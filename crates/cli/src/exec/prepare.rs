@@ -1,6 +1,6 @@
 //! From the command line to a plan: configuration, agent, prompt, rules, journal. What is wrong is found before an agent starts.
 
-use super::arguments::{Arguments, Format, OnAsk, OnLost};
+use super::arguments::{Arguments, Format};
 use super::ask::{Person, columns};
 use super::frames;
 use super::input::Given;
@@ -14,8 +14,8 @@ use tieline_client::answer::Schema;
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
 use tieline_client::login::Chooser;
-use tieline_client::permission::{self, Engine, Facts, Headless, Preset};
-use tieline_client::run::{self, Budget, Ending, Failure, Frames, Notes, Parts, Phase, Plan};
+use tieline_client::permission::{Engine, Facts, Headless, OnAsk, Preset};
+use tieline_client::run::{Budget, Ending, Failure, Frames, Notes, OnLost, Parts, Phase, Plan};
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
@@ -138,10 +138,10 @@ pub async fn prepare(
         journal,
         recording,
         name: arguments.session.clone(),
-        on_lost: match arguments.on_lost {
-            OnLost::Fail => run::OnLost::Fail,
-            OnLost::New => run::OnLost::New,
-            OnLost::Handover => run::OnLost::HandOver,
+        on_lost: match &*arguments.on_lost {
+            "new" => OnLost::New,
+            "handover" => OnLost::HandOver,
+            _ => OnLost::Fail,
         },
         schema,
         by_command,
@@ -315,6 +315,10 @@ fn agent(arguments: &Arguments, config: &Config, entry: Option<&Entry>) -> Resul
         Err(_) if agents::find_program(name.as_ref(), None).is_some() => {
             by_words(vec![name.to_owned()]).map_err(not_found)
         }
+        // Nobody named it here, so that there is another one to go on with.
+        Err(error) if arguments.agent.is_none() && entry.is_none() => {
+            Err(not_found(error).hint(format!("-a {BUILT_IN} takes the built-in agent for now")))
+        }
         Err(error) => Err(not_found(error)),
     }
 }
@@ -455,10 +459,7 @@ fn services(
     builder = match person {
         Some(person) => builder.decider(person.clone()).asker(person),
         None => {
-            let on_ask = match arguments.on_ask {
-                OnAsk::Deny => permission::OnAsk::Deny,
-                OnAsk::Fail => permission::OnAsk::Fail,
-            };
+            let on_ask = if arguments.on_ask == "fail" { OnAsk::Fail } else { OnAsk::Deny };
             builder.decider(Arc::new(Headless { on_ask }))
         }
     };

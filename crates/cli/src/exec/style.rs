@@ -1,9 +1,13 @@
 //! How things look on standard error: plain, unless it is a terminal that may have colours.
 
 use super::ask::columns;
-use super::lines::rows;
+use super::lines::diff_rows;
+use crate::shared::{counted, cut};
 use std::io::IsTerminal;
 use tieline_client::sanitize;
+
+/// A longer line of a diff is cut where the diff is.
+const MAX_LINE_CHARS: usize = 500;
 
 /// Whether both streams go into the same file or pipe, as with `2>&1`.
 fn same_file() -> bool {
@@ -81,13 +85,15 @@ impl Style {
                 Some(b'-') => "31",
                 _ => "2",
             };
-            for row in rows("  ", line, columns()).lines() {
+            // What is only told may be cut; what is decided on is not.
+            let line = if limit < usize::MAX { cut(line, MAX_LINE_CHARS) } else { line.to_owned() };
+            for row in diff_rows(&line, columns()).lines() {
                 out.push_str(&self.paint(code, row));
                 out.push('\n');
             }
         }
         if left > 0 {
-            out.push_str(&self.dim(&format!("  … {left} more lines\n")));
+            out.push_str(&self.dim(&format!("  … {}\n", counted(left, "more line"))));
         }
         out
     }

@@ -41,6 +41,8 @@ pub struct Text {
     told_age: Cell<u64>,
     /// How much of each tool call was shown.
     tools: RefCell<HashMap<String, Shown>>,
+    /// A tool call failed.
+    failed: Cell<bool>,
     /// Terminals that the agent shows.
     terminals: RefCell<HashMap<String, Lines>>,
     /// Terminals that we run for the agent.
@@ -67,6 +69,7 @@ impl Text {
             rows: RefCell::new(Rows::new(if columns() < usize::MAX { "  " } else { "" }, usize::MAX)),
             told_age: Cell::new(0),
             tools: RefCell::default(),
+            failed: Cell::default(),
             terminals: RefCell::default(),
             ours: RefCell::default(),
             services: RefCell::default(),
@@ -240,6 +243,7 @@ impl Text {
                 };
                 failed(&(sanitize::line(&failure.message) + &when)) + &Self::failure(failure)
             }
+            (None, Ending::Refused) if self.failed.get() => failed("not all of it could be done"),
             (None, Ending::Refused) => failed("the agent refused"),
             (None, Ending::Limit) => {
                 let why = outcome.stop.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -258,7 +262,9 @@ impl Text {
             lines.iter().fold(heading, |text, line| text + &rows("    ", line, columns))
         };
         let login = |method: &AuthMethod| format!("{}  {}", sanitize::line(method.id()), sanitize::line(method.name()));
-        let logins = listed("ways to log in", failure.logins.iter().map(login).collect());
+        // Our own agent has said what to type.
+        let ways = failure.logins.iter().filter(|_| !failure.message.contains("tieline agent login"));
+        let logins = listed("ways to log in", ways.map(login).collect());
         let stderr = failure.stderr.iter().map(|line| sanitize::line(line)).collect();
         let stderr = listed("the agent's last words on stderr", stderr);
         let hint = failure.hint.iter().map(|hint| rows("  try: ", &sanitize::line(hint), columns));

@@ -32,7 +32,7 @@ fn what_was_said_is_handed_over() {
         assert!(rest[0].contains("earlier conversation") && rest[3].contains("ends"), "{rest:?}");
         // The person is told.
         let warnings = object["warnings"].to_string();
-        assert!(warnings.contains("has lost the session") && warnings.contains("1 turns"), "{object}");
+        assert!(warnings.contains("has lost the session") && warnings.contains("1 turn,"), "{object}");
         let session = &object["session"];
         assert_eq!((&session["resumed"], &session["handed_over"]), (&false.into(), &true.into()), "{object}");
         assert_eq!(recorded(&place).len(), 1);

@@ -28,7 +28,7 @@ fn always_means_this_tool_of_this_server() {
     client.prompt("mcp everything echo {\"message\": \"planned\"}\nresult");
     assert!(client.said().contains("Echo: planned"), "{}", client.said());
     client.prompt("mcp everything get-env {}\nresult");
-    assert!(client.said().contains("Not allowed (preset plan)"), "{}", client.said());
+    assert!(client.said().contains("Not allowed (the session is in the mode plan)"), "{}", client.said());
     assert_eq!(client.asked.len(), 2);
 }
 

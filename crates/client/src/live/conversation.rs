@@ -273,9 +273,15 @@ pub fn never_ran(call: &ToolCallItem) -> bool {
     says(call, "ran") == Some(false)
 }
 
-/// True if the agent says that this is because a rule or its mode does not allow it.
-pub(crate) fn was_refused(call: &ToolCallItem) -> bool {
-    says(call, "refused") == Some(true)
+/// What the agent says has refused a call: a preset or `rule`, say; empty if it does not say. `None` if it was not refused.
+pub(crate) fn refused_by(call: &ToolCallItem) -> Option<String> {
+    let by = || text_at(call.raw_output.as_ref()?, "by");
+    (says(call, "refused") == Some(true)).then(|| by().unwrap_or_default())
+}
+
+/// What the agent says has allowed a call, if it asked nobody.
+pub fn allowed_by(call: &ToolCallItem) -> Option<String> {
+    text_at(&call.meta.as_ref()?.0, "allowedBy")
 }
 
 fn says(call: &ToolCallItem, what: &str) -> Option<bool> {
@@ -283,6 +289,16 @@ fn says(call: &ToolCallItem, what: &str) -> Option<bool> {
     each_key(call.raw_output.as_ref()?, |name, json| {
         if name == what {
             said = json.bool().ok();
+        }
+    });
+    said
+}
+
+fn text_at(raw: &Raw, what: &str) -> Option<String> {
+    let mut said = None;
+    each_key(raw, |name, json| {
+        if name == what {
+            said = json.string().ok().map(Into::into);
         }
     });
     said

@@ -2,5 +2,5 @@
 
 mod conversation;
 
-pub use conversation::{Conversation, never_ran, paths_of};
-pub(crate) use conversation::{is_command, was_refused};
+pub use conversation::{Conversation, allowed_by, never_ran, paths_of};
+pub(crate) use conversation::{is_command, refused_by};

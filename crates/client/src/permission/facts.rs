@@ -218,7 +218,9 @@ impl Facts {
         facts.actions = once;
         let mut facts = facts.in_words();
         if !odd.is_empty() {
-            facts.lines.push(format!("more that no rule can judge: {}", clipped(&odd.join(", "))));
+            facts
+                .lines
+                .push(format!("more that no rule can judge: {}", sanitize::clipped(&odd.join(", "), MAX_SHOWN_BYTES)));
         }
         facts
     }
@@ -339,9 +341,9 @@ impl Facts {
             Action::Write(at) => format!("write {}", path(at)),
             Action::Delete(at) => format!("delete {}", path(at)),
             Action::Move { from, to } => format!("move {} => {}", path(from), path(to)),
-            Action::Execute { command, .. } => format!("run {}", clipped(command.text())),
+            Action::Execute { command, .. } => format!("run {}", sanitize::clipped(command.text(), MAX_SHOWN_BYTES)),
             Action::Fetch(_) => match &self.address {
-                Some(address) => format!("fetch {}", clipped(address)),
+                Some(address) => format!("fetch {}", sanitize::clipped(address, MAX_SHOWN_BYTES)),
                 None => Rule::narrowest(action).map_or_else(|| "fetch".into(), |rule| rule.to_string()),
             },
             Action::Mcp { server, tool } => {
@@ -504,12 +506,4 @@ pub(crate) fn of_words(words: Vec<String>) -> CommandLine {
 fn mcp(name: &str) -> Option<(String, String)> {
     let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
     Some((server.to_owned(), tool.to_owned()))
-}
-
-/// A text with every character visible; the end of one that is too long is counted.
-fn clipped(text: &str) -> String {
-    let shown = &text[..text.floor_char_boundary(MAX_SHOWN_BYTES)];
-    let more = text.len() - shown.len();
-    let more = if more > 0 { format!("… [{more} more bytes]") } else { String::new() };
-    sanitize::exact_line(shown) + &more
 }

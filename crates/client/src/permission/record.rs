@@ -1,12 +1,14 @@
 //! What was decided, by whom, when, about what: for the journal.
 
-use super::Preset;
+use super::{NOBODY, Preset};
+use crate::agents::join_line;
 use crate::sanitize;
 use serde::Serialize;
 use std::fmt;
 use std::time::SystemTime;
 use tieline::schema::SessionId;
 use tieline_host::files::Hash;
+use tieline_host::later;
 use tieline_host::rules::{Because, Learned, Verdict};
 
 /// Who decided.
@@ -59,6 +61,16 @@ impl fmt::Display for By {
     }
 }
 
+/// What helps against a refusal by a preset, of this name, or by a rule.
+pub(crate) fn way_out(by: &str) -> String {
+    match by.parse() {
+        Ok(Preset::Plan) => "the mode plan changes nothing; --mode edit, or another, leaves it".to_owned(),
+        Ok(preset) => format!("{preset} refuses it: leave that flag out, or see `default` in `tieline config show`"),
+        Err(_) if by == "roots" => "it is outside the project; --add-dir DIR adds a folder".to_owned(),
+        Err(_) => "a rule forbids it: of --deny, or one that `tieline config permissions list` shows".to_owned(),
+    }
+}
+
 /// How long an answer holds, where it is kept, and how it is taken back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "until", content = "file")]
@@ -84,7 +96,7 @@ impl fmt::Display for Kept {
             Self::RunEnds => f.write_str("until this run ends"),
             Self::ByAgent => f.write_str("the agent keeps it as it says, tieline until this run ends"),
             Self::TakenBack(_) => {
-                f.write_str("in this folder; `tieline config permissions` shows where, and takes it back")
+                f.write_str("in this folder; `tieline config permissions list` shows it, and how to take it back")
             }
         }
     }
@@ -153,6 +165,30 @@ pub struct Record {
 }
 
 impl Record {
+    /// What to type to have what was refused; `None` if a person said no.
+    pub fn way(&self) -> Option<String> {
+        match &self.by {
+            By::Decider(name) if name == NOBODY => {
+                let edits = |rule: &String| {
+                    let path = ["write ", "delete "].iter().find_map(|verb| rule.strip_prefix(verb));
+                    path.is_some_and(|path| !path.starts_with('/') && !later::is_on_the_way_to(path))
+                };
+                let flags: Vec<String> =
+                    self.wanted.iter().map(|rule| format!("--allow {}", join_line(&[rule]))).collect();
+                Some(match &flags[..] {
+                    [] => "--allow-all".to_owned(),
+                    flags if self.wanted.iter().all(edits) => format!("--allow-edits or {}", flags.join(" ")),
+                    flags => flags.join(" "),
+                })
+            }
+            By::Preset(preset) => Some(way_out(preset.name())),
+            By::Rule(_) => Some(way_out("rule")),
+            By::Roots => Some(way_out("roots")),
+            By::Unclear(_) => Some("--allow-all".to_owned()),
+            By::Decider(_) | By::Before(_) | By::Cancel => None,
+        }
+    }
+
     /// A question that nobody has answered yet.
     pub(crate) fn new(
         session: &SessionId,

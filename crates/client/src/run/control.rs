@@ -3,12 +3,11 @@
 use super::journal_writer::JournalWriter;
 use super::limits::{IdleTimer, Meter};
 use super::record::Record;
-use super::{
-    Ending, Failure, Gone, Outcome, Parts, Permissions, Phase, Plan, Progress, Reached, Said, Stop, Watch, When,
-};
+use super::{Ending, Failure, Gone, Outcome, Parts, Phase, Plan, Progress, Reached, Said, Stop, Watch, When};
 use crate::answer;
 use crate::live::Conversation;
 use crate::login::Launch;
+use crate::permission::way_out;
 use crate::undo;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -58,6 +57,8 @@ pub(super) struct Live<'r, W> {
     over_budget: Notify,
     /// The turn is being cancelled.
     pub(super) cancelled: Notify,
+    /// It was cancelled while a person was asked.
+    at_question: Cell<bool>,
 }
 
 /// Runs a plan to its end. Whatever happens, one outcome comes back, and nothing that was started is left.
@@ -93,6 +94,7 @@ pub async fn run<W: Watch>(mut plan: Plan, parts: Parts, watch: &W, stops: &mut 
         reached: RefCell::default(),
         over_budget: Notify::new(),
         cancelled: Notify::new(),
+        at_question: Cell::default(),
     };
     let (stop, failure) = live.control(stops).await;
     // Who was made to stop gets little time.
@@ -199,6 +201,7 @@ impl<W: Watch> Live<'_, W> {
             match stopping {
                 // The first time, if there is a turn: ask.
                 None if self.phase() == Phase::Turn => {
+                    self.at_question.set(self.parts.services.is_asking());
                     stopping = Some((ending, Instant::now() + CANCEL));
                     self.watch.hear(Progress::Cancelling(ending));
                     self.cancelled.notify_one();
@@ -234,8 +237,10 @@ impl<W: Watch> Live<'_, W> {
             (None, Ending::Interrupted) => "interrupted".to_owned(),
             (None, _) => "told to end".to_owned(),
         };
+        let when =
+            if self.at_question.get() { "at a question".to_owned() } else { format!("while {}", phase.waits_for()) };
         let how = if deaf { "; the agent did not heed the cancel and was killed" } else { "" };
-        let mut failure = Failure::new(ending, phase, format!("{what} while {}{how}", phase.waits_for()));
+        let mut failure = Failure::new(ending, phase, format!("{what} {when}{how}"));
         if ending == Ending::TimedOut {
             failure.stderr = self.last_words();
         }
@@ -419,7 +424,7 @@ impl<W: Watch> Live<'_, W> {
         let told = failure.as_deref().filter(|told| !matches!(told.ending, Ending::Misfit | Ending::Violation));
         writer.end(ending, stop.as_ref(), told).await;
         if ending == Ending::Denied && failure.is_none() {
-            failure = Some(all_refused(&permissions));
+            failure = Some(all_refused(permissions.denied > 0, self.parts.notes.way(), record.deeds.held.as_deref()));
         }
         let usage = self.conversation.usage();
         Outcome {
@@ -463,14 +468,12 @@ fn unasked(stop: &StopReason, refused: bool) -> Option<Box<Failure>> {
     Some(Failure::new(Ending::Failed, Phase::Turn, why).hint("say it again; -c goes on with the session"))
 }
 
-/// What is said where nothing was allowed.
-fn all_refused(permissions: &Permissions) -> Box<Failure> {
-    let failed = |why: &str| Failure::new(Ending::Denied, Phase::Turn, why);
-    let all = "every permission that was asked for was refused";
-    match permissions.denied {
-        0 => failed("what the agent wanted is not allowed").hint("`tieline config permissions list` shows the rules"),
-        // Who said no knows how to say yes.
-        denied if denied == permissions.denied_by_person => failed(all),
-        _ => failed(all).hint("allow more with --allow-edits, --allow-all or --allow RULE"),
-    }
+/// What is said where nothing was allowed: by those who were asked, or by what our own agent is `held` back by.
+fn all_refused(asked: bool, way: Option<String>, held: Option<&str>) -> Box<Failure> {
+    let why =
+        if asked { "every permission that was asked for was refused" } else { "what the agent wanted is not allowed" };
+    let mut failure = Failure::new(Ending::Denied, Phase::Turn, why);
+    // Who said no knows how to say yes.
+    failure.hint = way.or_else(|| held.filter(|_| !asked).map(way_out));
+    failure
 }

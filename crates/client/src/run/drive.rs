@@ -14,6 +14,7 @@ use std::time::Duration;
 use tieline::client::{AgentHandle, Session, Turn};
 use tieline::process::Status;
 use tieline::schema::{ContentBlock, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
+use tieline_host::text::counted;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// An agent's process mostly ends a moment after its output does.
@@ -127,7 +128,7 @@ impl<W: Watch> Live<'_, W> {
         };
         match record {
             Ok(Handover { text, turns, left_out }) => {
-                let told = format!("{turns} turns, {left_out} older ones left out, {} bytes", text.len());
+                let told = format!("{}, {left_out} older ones left out, {} bytes", counted(turns, "turn"), text.len());
                 (format!("and given a record of what was said before ({told})"), Some(text))
             }
             Err(error) => (format!("without a record of what was said before ({error})"), None),

@@ -1,7 +1,7 @@
 //! What a run hears beside the updates of the agent: what the services did, what is odd, questions that come. Never without bound.
 
 use super::Permissions;
-use crate::permission::{By, NOBODY, Record, Ruling};
+use crate::permission::{Record, Ruling};
 use crate::services::{Event, Observer};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,6 +43,8 @@ struct State {
     /// What is not written down yet.
     decisions: VecDeque<Record>,
     permissions: Permissions,
+    /// What would have allowed what was refused; the last things first, each once.
+    ways: Vec<String>,
     /// What nobody could be asked about, and should have been.
     nobody: Option<String>,
     warnings: Vec<String>,
@@ -117,6 +119,15 @@ impl Notes {
         self.state().permissions
     }
 
+    /// What to type to have what was refused.
+    pub(super) fn way(&self) -> Option<String> {
+        match &self.state().ways[..] {
+            [] => None,
+            [way] => Some(way.clone()),
+            _ => Some("--allow RULE for each, or --allow-all".to_owned()),
+        }
+    }
+
     pub(super) fn nobody(&self) -> Option<String> {
         self.state().nobody.clone()
     }
@@ -134,8 +145,11 @@ impl Observer for Notes {
                 Ruling::Refused => permissions.denied += 1,
                 Ruling::Cancelled => permissions.cancelled += 1,
             }
-            let by_person = matches!(&record.by, By::Decider(name) if name != NOBODY);
-            permissions.denied_by_person += u64::from(by_person && record.ruling == Ruling::Refused);
+            if let Some(way) = record.way().filter(|way| record.ruling == Ruling::Refused && !state.ways.contains(way))
+            {
+                state.ways.truncate(1);
+                state.ways.insert(0, way);
+            }
             // They are written down as they are made; only those that were dropped wait for the next one.
             if state.decisions.len() < MAX_WAITING {
                 state.decisions.push_back((**record).clone());

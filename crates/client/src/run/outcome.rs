@@ -209,9 +209,6 @@ pub struct Permissions {
     pub denied: u64,
     /// Withdrawn, or the turn was cancelled.
     pub cancelled: u64,
-    /// Of those that were not given, how many a person refused.
-    #[serde(skip)]
-    pub denied_by_person: u64,
 }
 
 /// A file that was changed during the turn.

@@ -2,7 +2,7 @@
 
 use super::notes::Note;
 use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
-use crate::live::was_refused;
+use crate::live::refused_by;
 use crate::services;
 use std::collections::BTreeSet;
 use tieline::schema::{
@@ -30,8 +30,8 @@ pub(super) struct Record {
 /// What became of the tool calls of the turn.
 #[derive(Debug, Default)]
 pub(super) struct Deeds {
-    /// Our own agent refuses by our rules without a question; then a call did not run.
-    held: bool,
+    /// Our own agent refuses by our rules without a question; then a call did not run. By what, for the last one.
+    pub(super) held: Option<String>,
     /// One was done, if only to look around.
     done: bool,
     /// One was done that does more than to look around.
@@ -40,7 +40,7 @@ pub(super) struct Deeds {
 
 impl Deeds {
     fn add(&mut self, call: &ToolCallItem) {
-        self.held |= was_refused(call);
+        self.held = refused_by(call).or(self.held.take());
         let done = call.status == ToolCallStatus::Completed;
         self.done |= done;
         self.acted |= done && !matches!(call.kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
@@ -49,7 +49,7 @@ impl Deeds {
     /// Whether what stood in the way says more than how the turn ended: an agent that was refused everything may refuse in turn.
     /// Our own agent (`ours`) needs no question for what its mode allows.
     pub(super) fn were_refused(&self, ending: Ending, denied: bool, ours: bool) -> bool {
-        let refused = denied || (self.held && (ending == Ending::Refused || !self.done));
+        let refused = denied || (self.held.is_some() && (ending == Ending::Refused || !self.done));
         matches!(ending, Ending::Done | Ending::Refused) && refused && !(ours && self.acted)
     }
 }

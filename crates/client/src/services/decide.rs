@@ -10,7 +10,7 @@ use std::time::Instant;
 use tieline::schema::{Meta, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline::{PermissionOption, PermissionOutcome};
 use tieline_host::files::Hash;
-use tieline_host::rules::{Because, Decision, Rule, Verdict};
+use tieline_host::rules::{Action, Because, Decision, KEEPS_VERSIONS, Preset, Rule, Verdict, keeps_versions};
 
 /// What is to be decided.
 pub(super) struct Case {
@@ -158,7 +158,7 @@ impl Services {
             lasting: lasting(case, facts).iter().map(Rule::to_string).collect(),
             always: engine.stored().1.map(Kept::always),
             because: By::of(&engine.judge(facts.subject())),
-            hints: shown.hints.into_iter().chain(hint(engine, facts)).collect(),
+            hints: shown.hints.into_iter().chain(hint(engine, facts)).chain(versions(engine, facts)).collect(),
             since,
         };
         let decider = &self.inner.decider;
@@ -206,6 +206,12 @@ fn settled(engine: &Engine, case: &Case, facts: &Facts) -> Option<(Answer, By)> 
 fn hint(engine: &Engine, facts: &Facts) -> Option<String> {
     let (rule, why) = engine.wonder(facts.subject())?;
     Some(sanitize::exact_line(&format!("the rule `allow {rule}` does not count here: {why}")))
+}
+
+/// Why a command is asked about though the preset lets commands run in the sandbox.
+fn versions(engine: &Engine, facts: &Facts) -> Option<String> {
+    let changes = |action: &Action| matches!(action, Action::Execute { command, .. } if keeps_versions(command));
+    (engine.preset() == Preset::Auto && facts.actions().iter().any(changes)).then(|| KEEPS_VERSIONS.to_owned())
 }
 
 /// Adds to a no who said it, so that the agent blames nobody who was not asked.

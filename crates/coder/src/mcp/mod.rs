@@ -210,7 +210,9 @@ impl Servers {
             };
             let _ = writeln!(text, "- {} ({}) {state}", code(&server.entry.name), server.entry.kind());
             for tool in &server.state().tools {
-                let _ = writeln!(text, "  - {}: {}", code(&tool.tool), line(&tool.description, 100));
+                let about = line(&tool.description, 100);
+                let about = if about.is_empty() { about } else { format!(": {about}") };
+                let _ = writeln!(text, "  - {}{about}", code(&tool.tool));
             }
         }
         text.push_str("\nType `/mcp SERVER TOOL {json}` to call a tool.\n");

@@ -125,7 +125,7 @@ fn of(result: CallToolResult) -> Output {
     }
     let shown = Some(content.iter().cloned().map(ToolCallContent::from).collect());
     let content = content.into_iter().map(for_model).collect();
-    Output { content, shown, raw: data, failed: result.is_error == Some(true), stopped: false }
+    Output { content, shown, raw: data, failed: result.is_error == Some(true), ..Output::default() }
 }
 
 /// A block as it is passed on: the same, unless it is too large.

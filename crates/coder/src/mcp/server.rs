@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline::agent::SessionHandle;
 use tieline::{McpServer, Severity};
+use tieline_host::text::counted;
 use tieline_process::ChildProcess;
 use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, watch};
@@ -232,8 +233,8 @@ impl Server {
 
     /// It is there again; the user is told.
     async fn back(&self, what: &str) {
-        let count = self.state().tools.len();
-        let title = format!("MCP server {} {what}, with {count} tools.", code(&self.entry.name));
+        let count = counted(self.state().tools.len(), "tool");
+        let title = format!("MCP server {} {what}, with {count}.", code(&self.entry.name));
         self.around.notices.tell(Severity::Info, title, None).await;
     }
 

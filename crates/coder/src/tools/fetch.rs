@@ -3,7 +3,7 @@
 use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, html, ready};
 use crate::http::http::header::{CONTENT_TYPE, LOCATION};
 use crate::http::{Bytes, Http, Request, Uri, join};
-use crate::permission::Verdict;
+use crate::permission::{FINAL, Verdict};
 use crate::report::Call;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -64,8 +64,8 @@ async fn get(ctx: &ToolContext, call: &Call, mut url: String) -> Result<Output, 
 /// Asks the rules, and where they say so the user, about one more server.
 async fn allow(ctx: &ToolContext, call: &Call, host: Host, note: &str) -> Result<(), ToolError> {
     match ctx.permissions.check(call, &[Action::Fetch(host)], Some(note)).await {
-        Ok(Verdict::Allowed) => Ok(()),
-        Ok(Verdict::Refused(why)) => Err(format!("{note}. {why}").into()),
+        Ok(Verdict::Allowed(_)) => Ok(()),
+        Ok(Verdict::Refused(why, _)) => Err(format!("{note}. {why} {FINAL}").into()),
         Ok(Verdict::Cancelled) | Err(_) => Err(format!("{note}. That was not allowed.").into()),
     }
 }

@@ -19,16 +19,16 @@ mod walk;
 use crate::http::Http;
 use crate::mcp::Servers;
 use crate::model::ToolSpec;
-use crate::notice::Notices;
+use crate::notice::{self, Notices};
 use crate::permission::Permissions;
-use crate::report::{Call, Log};
+use crate::report::{Call, Log, one_line};
 use crate::workspace::Workspace;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::pin::Pin;
 use std::sync::Arc;
 use tieline::agent::Turn;
-use tieline::{ContentBlock, Location, ToolCallContent, ToolKind};
+use tieline::{ContentBlock, Location, Severity, ToolCallContent, ToolKind};
 use tieline_host::roots::{self, Place};
 use tieline_host::rules::Action;
 
@@ -160,6 +160,15 @@ pub struct ToolContext {
     pub(crate) notices: Arc<Notices>,
 }
 
+impl ToolContext {
+    /// Tells the user beside a call what they should know of it, where notices are shown. Elsewhere the call shows it.
+    pub(crate) async fn tell(&self, severity: Severity, text: &str) {
+        if notice::shows(&self.turn.client()) {
+            self.notices.tell(severity, one_line(text), None).await;
+        }
+    }
+}
+
 /// What a call does once it may.
 pub type Work = Box<dyn FnOnce(Arc<Call>) -> Boxed<Result<Output, ToolError>> + Send>;
 
@@ -213,6 +222,8 @@ pub struct Output {
     pub content: Vec<ContentBlock>,
     /// What the client shows; `None` leaves what it shows already.
     pub shown: Option<Vec<ToolCallContent>>,
+    /// What only the model is told behind the rest.
+    pub advice: &'static str,
     /// The result as data.
     pub raw: Option<Value>,
     /// It did not work.
@@ -234,11 +245,18 @@ impl Output {
         Self { content: vec![text.into().into()], ..Self::default() }
     }
 
-    /// It was not even begun: it could not be, or was `refused`.
-    pub fn not_done(why: impl ToString, refused: bool) -> Self {
+    /// It was not even begun: it could not be.
+    pub fn not_done(why: impl ToString) -> Self {
         let why = why.to_string();
-        let raw = json!({ "error": why, "ran": false, "refused": refused });
+        let raw = json!({ "error": why, "ran": false, "refused": false });
         Self::error(why).raw(raw)
+    }
+
+    /// It was not even begun: it was refused. By what, if nobody was asked: a preset, `rule`, or `roots`.
+    pub fn refused(why: impl ToString, by: Option<&str>, advice: &'static str) -> Self {
+        let why = why.to_string();
+        let raw = json!({ "error": why, "ran": false, "refused": true, "by": by });
+        Self { advice, ..Self::error(why).raw(raw) }
     }
 
     /// It did not work.

@@ -7,7 +7,7 @@ mod screen;
 pub use background::{OUTPUT, STOP};
 pub use sandbox::Commands;
 
-use super::guard::{Watch, keeps_versions};
+use super::guard::Watch;
 use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument};
 use crate::busy;
 use crate::report::Call;
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::ToolKind;
 use tieline::schema::CreateTerminalRequest;
+use tieline::{Severity, ToolKind};
 use tieline_host::roots;
-use tieline_host::rules::{Action, CommandLine};
+use tieline_host::rules::{Action, CommandLine, keeps_versions};
 use tieline_host::run::{Request, Status, Stopped};
 use tokio::sync::oneshot;
 
@@ -81,6 +81,10 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
     let action = Action::Execute { command: line, sandboxed };
     let title = format!("Run `{}`", visible(&command));
     let mut prepared = Prepared::new(title, move |call| async move {
+        if let Some(unseen) = &unseen {
+            // Otherwise the file looks empty to who looks on.
+            ctx.tell(Severity::Warning, unseen).await;
+        }
         let done = match policy {
             None => in_their_terminal(&ctx, &call, command, time).await,
             Some(policy) => {
@@ -103,7 +107,8 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
         let mut output = done?;
         if let Some(unseen) = unseen {
             output.shown.iter_mut().for_each(|shown| shown.push(unseen.as_str().into()));
-            output.content.push(unseen.into());
+            let more = "They can't read it, and what they write to it is not kept.";
+            output.content.push(format!("({unseen}. {more})").into());
         }
         Ok(output)
     });
@@ -128,7 +133,7 @@ async fn in_their_terminal(
     let terminal = match ctx.turn.client().terminal(request).await {
         Ok(terminal) => terminal,
         // It was refused or could not be started, so nothing ran; and nothing is tried elsewhere.
-        Err(error) => return Ok(Output::not_done(error, false)),
+        Err(error) => return Ok(Output::not_done(error)),
     };
     let content = vec![terminal.as_content()];
     call.show(content.clone()).await?;
@@ -202,6 +207,7 @@ async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Wa
         None => String::new(),
     };
     if !news.is_empty() {
+        ctx.tell(Severity::Warning, news.trim_start()).await;
         shown.push(news.trim_start().into());
     }
     if outcome.stopped == Some(Stopped::Cancelled) {

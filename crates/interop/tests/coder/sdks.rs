@@ -6,6 +6,8 @@ use tieline_interop::{Outcome, RUN_DEADLINE, python, run, ts_coder};
 
 /// What the model hears of a no of a client that does not say who decided.
 const NOT_ALLOWED: &str = "Not allowed (the client said no, for the user or by its settings). Do not try it another way; tell the user if it is needed.";
+/// What is shown of it.
+const SHOWN: &str = "Not allowed (the client said no, for the user or by its settings).";
 
 /// Plays all turns, looks at what does not depend on the version, and gives back the rest.
 #[track_caller]
@@ -81,7 +83,7 @@ fn permission(outcome: &Outcome, place: &Place) {
             assert_eq!(&question["diffs"], shown, "{name}: {outcome}");
         }
         if name.ends_with("_rejected") {
-            assert_eq!(call["content"], NOT_ALLOWED, "{name}: {outcome}");
+            assert_eq!(call["content"], SHOWN, "{name}: {outcome}");
         }
     }
     assert_eq!(step(outcome, "edit_rejected")["text"], NOT_ALLOWED, "{outcome}");

@@ -6,12 +6,11 @@ use crate::exec::ask::columns;
 use crate::exec::lines::{Followed, Rows, rows};
 use std::fmt::Write as _;
 use tieline_client::agents::join_line;
-use tieline_client::live::never_ran;
+use tieline_client::live::{allowed_by, never_ran};
 use tieline_client::permission::{By, NOBODY, Record, Ruling};
 use tieline_client::run::When;
 use tieline_client::sanitize;
 use tieline_client::services;
-use tieline_host::later;
 use tieline_host::roots::shown;
 use tieline_schema::{
     MessageKind, Plan, PlanStatus, Severity, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update,
@@ -32,8 +31,10 @@ const MAX_ID_BYTES: usize = 1024;
 
 /// What was shown of a call.
 #[derive(Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an independent fact about what was shown")]
 pub(super) struct Shown {
     title: bool,
+    allowed: bool,
     end: bool,
     /// It was refused here, so it did not run.
     refused: bool,
@@ -71,7 +72,8 @@ impl Text {
                 let more = notice.description.as_deref().map(|more| format!(": {more}")).unwrap_or_default();
                 let severity =
                     if matches!(notice.severity, Severity::Other(_)) { "info" } else { notice.severity.as_str() };
-                let text = format!("{severity} {}{more}", notice.title);
+                let title = if more.is_empty() { &notice.title } else { notice.title.trim_end_matches('.') };
+                let text = format!("{severity} {title}{more}");
                 self.dim(&sanitize::line(&text));
             }
             (Update::Terminal(_) | Update::TerminalOutput(_), _) if !self.shows(Show::Tools) => {}
@@ -143,9 +145,13 @@ impl Text {
             let other = if matches!(tool.kind, ToolKind::Other(_)) { "other " } else { "" };
             self.tell_tool(&format!("{other}{} {title}{late}", sanitize::line(tool.kind.as_str())));
         }
+        if let Some(by) = allowed_by(tool).filter(|_| !std::mem::replace(&mut shown.allowed, true)) {
+            self.dim(&format!("allowed by the agent: {title} ({})", sanitize::exact_line(&by)));
+        }
         if !tool.status.is_final() || std::mem::replace(&mut shown.end, true) {
             return;
         }
+        self.failed.set(self.failed.get() || tool.status == ToolCallStatus::Failed);
         match tool.status {
             ToolCallStatus::Failed if self.shows(Show::Tools) => {
                 let how = if shown.refused || never_ran(tool) { "not done" } else { "failed" };
@@ -229,25 +235,17 @@ impl Text {
 fn why(record: &Record) -> String {
     let mut why = match &record.by {
         By::Decider(name) if name == NOBODY => {
-            let edits = |rule: &String| {
-                let path = ["write ", "delete "].iter().find_map(|verb| rule.strip_prefix(verb));
-                path.is_some_and(|path| !path.starts_with('/') && !later::is_on_the_way_to(path))
-            };
-            let flags: Vec<String> =
-                record.wanted.iter().map(|rule| format!("--allow {}", join_line(&[rule]))).collect();
-            let way = match &flags[..] {
-                [] => "--allow-all".to_owned(),
-                flags if record.wanted.iter().all(edits) => format!("--allow-edits or {}", flags.join(" ")),
-                flags => flags.join(" "),
-            };
-            format!("nobody could be asked; to allow it: {way}")
+            format!("nobody could be asked; to allow it: {}", record.way().unwrap_or_default())
         }
         By::Decider(_) if record.kept.is_some() => {
             let kept = record.kept.as_ref().map(ToString::to_string).unwrap_or_default();
             match &record.learned[..] {
                 // No rule of ours says it, so that it holds only where the agent keeps it.
                 [] => "your answer; the agent keeps it as it says".to_owned(),
-                learned => format!("your answer: {}; {kept}", sanitize::exact_line(&learned.join(", "))),
+                learned => {
+                    let rules: Vec<String> = learned.iter().map(|rule| join_line(&[rule])).collect();
+                    format!("your answer: {}; {kept}", sanitize::exact_line(&rules.join(", ")))
+                }
             }
         }
         By::Decider(_) => "your answer".to_owned(),

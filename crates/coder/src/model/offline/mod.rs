@@ -24,8 +24,7 @@ use tieline_script::Severity;
 pub const ID: &str = "offline";
 
 /// What is told at the start of a conversation, beside it.
-const INTRO: &str =
-    "This is Tieline's offline agent: no language model, but a fixed set of instructions. `/help` lists them.";
+const INTRO: &str = "This is Tieline's offline agent: no language model, but a fixed set of instructions. `/help` lists them; `tieline models` leads to a model.";
 
 /// The model that is always there: it needs no key and no network.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,7 +59,8 @@ impl Offline {
             }
         }
         let mut events = Vec::new();
-        if before.is_empty() && turn.len() == 1 {
+        // Who types a command knows whom they talk to.
+        if before.is_empty() && turn.len() == 1 && !prompt.trim_start().starts_with('/') {
             events.push(Event::Report(Report::Notice { severity: Severity::Info, title: INTRO.to_owned() }));
         }
         if !player.said.is_empty() {

@@ -1,8 +1,10 @@
 //! Shows results: in fenced blocks, cut where they are long.
 
 use crate::model::ToolResult;
+use crate::permission::FINAL;
 use crate::text::code;
 use tieline::ContentBlock;
+use tieline_host::text::counted;
 
 /// As many lines of a result as are shown,
 const MAX_LINES: usize = 200;
@@ -11,13 +13,14 @@ const MAX_BYTES: usize = 8000;
 /// The end of a `read` that is not the whole file, and what stands for an empty one.
 const REMARKS: [&str; 2] = ["(lines ", "(the file "];
 
-/// The text of a result; other content is named.
+/// The text of a result, without what is only for models; other content is named.
 pub fn result_text(result: &ToolResult) -> String {
     let text = |block: &ContentBlock| match block.as_text() {
         Some(text) => text.to_owned(),
         None => format!("[{}]", block.tag()),
     };
-    result.content.iter().map(text).collect::<Vec<_>>().join("\n")
+    let text = result.content.iter().map(text).collect::<Vec<_>>().join("\n");
+    text.strip_suffix(FINAL).map_or_else(|| text.clone(), |why| why.trim_end().to_owned())
 }
 
 /// The text of a file without the numbers of its lines; and whether it is all of it.
@@ -96,12 +99,9 @@ pub fn failure(text: &str) -> String {
     }
 }
 
-/// `1 line`, `2 lines`.
+/// How many lines it has.
 pub fn lines(text: &str) -> String {
-    match text.lines().count() {
-        1 => "1 line".to_owned(),
-        count => format!("{count} lines"),
-    }
+    counted(text.lines().count(), "line")
 }
 
 /// A sentence about a file with its text below.

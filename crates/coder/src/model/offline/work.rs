@@ -18,6 +18,8 @@ const TESTS: &[(&str, &str)] = &[
 ];
 /// What `run` says of a command that ran.
 const RAN: &str = "(the command ";
+/// What stands behind the output of one that went well.
+const WENT_WELL: &str = "(the command exited with status 0)";
 
 /// Plays the steps as far as the results reach. Several are a plan, which is told before and after each of them.
 pub fn all(steps: &[Action], player: &mut Player<'_>) {
@@ -168,6 +170,8 @@ fn run(action: &Action, player: &mut Player<'_>) -> Result<(), Stop> {
     if is_error {
         return Err(Stop::Failed(format!("{command} failed.\n\n{}", show::tail(output))));
     }
+    // That it went well goes without saying.
+    let output = output.strip_suffix(WENT_WELL).unwrap_or(output).trim_end();
     let verb = if action.arguments["background"] == true { "Started" } else { "Ran" };
     player.say(&match output {
         "" => format!("{verb} {command} (no output)."),

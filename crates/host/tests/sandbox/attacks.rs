@@ -30,6 +30,7 @@ const ATTACKS: &[Attack] = &[
     ("what_is_denied_is_not_read", what_is_denied_is_not_read),
     ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
+    ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
 ];
 
 fn attacks_fail() {
@@ -658,6 +659,44 @@ fn no_file_is_left_that_lends_rights(base: &Path) {
     // What has nothing to do with it still works.
     let (did, said) =
         block_on(sh("chmod 1777 . && chmod 755 file && mkdir -m 755 d && cp -p file z && touch t", &root, &policy));
+    assert!(did, "{said}");
+}
+
+fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    const NEW_USER: u64 = 0x1000_0000;
+    let (clone, unshare, kexec) = if cfg!(target_arch = "x86_64") { (56, 272, 320) } else { (220, 97, 294) };
+    // The number, the first argument, and what the kernel has to say. Some of these it may not know itself.
+    let mut calls = vec![
+        (clone, NEW_USER | 17, "EPERM"),
+        (unshare, NEW_USER, "EPERM"),
+        (unshare, NEW_USER | 0x2_0000, "EPERM"),
+        (428, 0, "EPERM"),
+        (442, 0, "EPERM"),
+        (443, 0, "EPERM"),
+        (kexec, 0, "EPERM"),
+        (435, 0, "ENOSYS"),
+        (437, 0, "ENOSYS"),
+    ];
+    // `setxattrat`, `open_tree_attr`, `file_setattr`, and what nobody has thought of yet.
+    calls.extend([463, 464, 465, 466, 467, 468, 469, 470, 480, 500].map(|number| (number, 0, "ENOSYS")));
+    for bit in if cfg!(target_arch = "x86_64") { &[0, 0x4000_0000][..] } else { &[0] } {
+        for (number, first, expect) in &calls {
+            let call = number | bit;
+            let line = format!(
+                "perl -MErrno -e 'exit 9 if syscall({call}, {first}, 0, 0, 0, 0) >= 0; print(join \" \", grep {{ $!{{$_}} }} keys %!)'"
+            );
+            let (did, said) = block_on(sh(&line, &root, &policy));
+            assert!(did && said.split_whitespace().any(|name| name == *expect), "{number} {bit:x} {first:x}: {said}");
+        }
+    }
+    let (did, said) = block_on(sh("unshare -U true || unshare -r true", &root, &policy));
+    assert!(!did, "{said}");
+    // What has nothing to do with it still works: processes, threads, descriptors of its own.
+    let (did, said) =
+        block_on(sh("perl -e 'exit(fork() ? (wait, $? >> 8)[1] : 0)' && (true & wait) && ls | cat", &root, &policy));
     assert!(did, "{said}");
 }
 

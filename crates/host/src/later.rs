@@ -23,43 +23,83 @@ const fn kind(names: &'static str, reason: &'static str) -> Kind {
 /// What runs, or decides what runs, without anyone looking at it again.
 pub const LATER: &[Kind] = &[
     kind(
-        ".git .hg .svn .jj .gitconfig .config/git .gitmodules",
+        ".git .hg .svn .jj .bzr .pijul .sl .repo _darcs _FOSSIL_ .fslckout .gitconfig .config/git .gitmodules .hgrc \
+         .config/hg .jjconfig.toml .config/jj .subversion",
         "a version control runs its hooks and the programs of its settings, `git status` in a prompt included",
     ),
     kind(
-        ".githooks .husky .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml \
-         lefthook.toml .lefthook.toml lefthook.json .lefthook.json lefthook-local.yml .lefthook-local.yml .lefthook .overcommit.yml \
-         .git-hooks .simple-git-hooks.json .simple-git-hooks.cjs .simple-git-hooks.js .lintstagedrc .lintstagedrc.json",
+        ".githooks .git-hooks .husky .huskyrc .huskyrc.json .huskyrc.js .huskyrc.cjs .huskyrc.yml .huskyrc.yaml \
+         husky.config.js .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml prek.toml .overcommit.yml \
+         captainhook.json grumphp.yml .trunk lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml lefthook.toml \
+         .lefthook.toml lefthook.json .lefthook.json lefthook-local.yml .lefthook-local.yml lefthook-local.yaml \
+         .lefthook-local.yaml lefthook-local.toml .lefthook-local.toml lefthook-local.json .lefthook-local.json .lefthook \
+         .lefthook-local .simple-git-hooks.json .simple-git-hooks.cjs .simple-git-hooks.js simple-git-hooks.json \
+         simple-git-hooks.cjs simple-git-hooks.js .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml \
+         .lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js lint-staged.config.cjs \
+         lint-staged.config.mjs .commitlintrc.js .commitlintrc.cjs commitlint.config.js commitlint.config.cjs \
+         commitlint.config.mjs commitlint.config.ts .rusty-hook.toml rusty-hook.toml .cargo-husky",
         "hooks that are installed already read them at the next commit or push",
     ),
     kind(
-        ".github/workflows .github/actions .gitlab-ci.yml .gitlab/ci .circleci .forgejo/workflows .gitea/workflows .woodpecker \
-         .woodpecker.yml .drone.yml .buildkite .travis.yml azure-pipelines.yml .azure-pipelines bitbucket-pipelines.yml Jenkinsfile \
-         .teamcity appveyor.yml .appveyor.yml cloudbuild.yaml",
+        ".github/workflows .github/actions .gitlab-ci.yml .gitlab-ci.yaml .gitlab/ci .circleci .forgejo/workflows \
+         .forgejo/actions .gitea/workflows .gitea/actions .woodpecker .woodpecker.yml .woodpecker.yaml .drone.yml \
+         .drone.yaml .drone.star .drone.jsonnet .buildkite .travis.yml azure-pipelines.yml azure-pipelines.yaml \
+         .azure-pipelines .azuredevops .vsts-ci.yml bitbucket-pipelines.yml Jenkinsfile .teamcity appveyor.yml \
+         .appveyor.yml cloudbuild.yaml cloudbuild.yml .cirrus.yml .cirrus.star .semaphore codefresh.yml .codefresh \
+         wercker.yml .scrutinizer.yml buildspec.yml buildspec.yaml bitrise.yml codemagic.yaml amplify.yml .readthedocs.yaml \
+         .readthedocs.yml readthedocs.yml .build.yml .builds .onedev-buildspec.yml .tekton .harness .zuul.yaml .zuul.d \
+         zuul.yaml zuul.d .prow.yaml .rwx .depot/workflows .mergify.yml Dangerfile dangerfile.js dangerfile.ts \
+         codeship-steps.yml codeship-services.yml",
         "a server runs them after a push, with secrets",
     ),
     kind(
-        ".vscode .idea .zed .cursor .fleet .helix .nova .devcontainer .devcontainer.json *.code-workspace *.sublime-project .exrc .vimrc \
-         .nvimrc .nvim.lua .lvimrc .dir-locals.el .dir-locals-2.el",
+        ".vscode .idea .zed .cursor .fleet .helix .nova .vs .theia .lapce .devcontainer .devcontainer.json *.code-workspace \
+         *.sublime-project .exrc _exrc .vimrc _vimrc .gvimrc .vim .nvim .nvimrc .nvim.lua .lvimrc .lnvim.lua .neoconf.json \
+         .nlsp-settings .dir-locals.el .dir-locals-2.el .emacs .emacs.d .kakrc.local .project .settings \
+         .externalToolBuilders .bsp hie.yaml .merlin omnisharp.json .luarc.json .luarc.jsonc .pylintrc pylintrc .gitpod.yml \
+         .gitpod.Dockerfile devfile.yaml .devfile.yaml .replit replit.nix .idx .codesandbox .stackblitzrc",
         "an editor runs their tasks, servers and settings when the folder is opened",
     ),
     kind(
-        ".tieline .config/tieline state/tieline .claude .codex .gemini .qwen .opencode opencode.json opencode.jsonc .goose .copilot .agents .crush.json crush.json .amp \
-         .factory .kiro .amazonq .continue .windsurf .roo .cline .aider.conf.yml .mcp.json",
+        ".tieline .config/tieline state/tieline .claude .claude.json .codex .gemini .qwen .opencode opencode.json \
+         opencode.jsonc .goose .copilot .agent .agents .crush.json crush.json .crush .amp .factory .kiro .amazonq .continue \
+         .windsurf .codeium .roo .roomodes .cline .kilocode .kilocodemodes .augment .junie .trae .zencoder .rovodev \
+         .openhands .devin .warp .void .kimi .vibe .iflow .codebuddy .qoder .forge forge.yaml .grok .antigravity .gptme \
+         gptme.toml .plandex .aider.conf.yml .aider.model.settings.yml .mcp .mcp.json .config/opencode .config/goose \
+         .config/amp .config/crush",
         "an agent runs their hooks, commands and MCP servers when it is started in the folder",
     ),
     kind(
-        ".envrc .mise.toml mise.toml .mise .autoenv .autoenv.zsh .tool-versions",
+        ".envrc .direnv .mise.toml mise.toml .mise .mise.local.toml mise.local.toml mise/config.toml mise/config.local.toml \
+         .config/mise .config/mise.toml .rtx.toml rtx.toml .autoenv .autoenv.zsh .autoenv_leave.zsh .env.leave .smartcd \
+         .shadowenv.d .ondirrc .rvmrc .sdkmanrc .tool-versions .prototools .vfox.toml .pkgx.yaml .flox .devenv \
+         rust-toolchain rust-toolchain.toml .python-version .ruby-version .ruby-gemset .node-version .nvmrc .java-version",
         "a shell runs them, or what they choose, when the folder is entered",
     ),
     kind(
-        ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .config/fish \
-         .inputrc .pam_environment .xprofile .xinitrc .xsession .xsessionrc .config/autostart .config/systemd .config/environment.d \
-         .local/bin .ssh .netrc",
-        "a login or a new shell runs them, if the folder is a home",
+        ".bashrc .bashrc.d .bash_profile .bash_login .bash_logout .bash_aliases .profile .kshrc .mkshrc .cshrc .tcshrc \
+         .login .logout .zshrc .zshenv .zprofile .zlogin .zlogout .zsh .oh-my-zsh .config/zsh .config/bash .config/fish \
+         .config/nushell .config/powershell .config/xonsh .xonshrc .config/elvish .config/starship.toml .config/direnv \
+         .direnvrc .config/nvim .config/vim .config/emacs .config/helix .config/kak .config/zed .config/Code .config/kitty \
+         .config/alacritty .config/wezterm .wezterm.lua .config/ghostty .config/tmux .tmux .tmux.conf .screenrc .inputrc \
+         .pam_environment .xprofile .xinitrc .xsession .xsessionrc .xbindkeysrc .config/sxhkd .config/i3 .i3 .config/sway \
+         .config/hypr .config/awesome .config/openbox .config/bspwm .config/plasma-workspace .config/autostart \
+         .config/systemd .config/environment.d share/applications share/systemd share/dbus-1 .local/bin .ssh .rhosts \
+         .shosts .netrc .gnupg .aws .kube .docker/config.json .docker/cli-plugins .config/gh .forward .procmailrc .mailcap \
+         .lessfilter .curlrc .wgetrc",
+        "a login, a new shell or a program that everybody starts runs them, if the folder is a home",
     ),
     kind(
-        ".npmrc .yarnrc .yarnrc.yml .pnpmfile.cjs .cargo/config.toml .cargo/config .mvn .bazelrc .condarc",
+        ".gdbinit .gdbearlyinit .lldbinit .lldbinit-lldb .radare2rc .pdbrc .irbrc .pryrc .byebugrc .perldb .ghci .ocamlinit \
+         .iex.exs .Rprofile .Renviron .sqliterc .psqlrc sitecustomize.py usercustomize.py ansible.cfg .ansible.cfg",
+        "a debugger, a shell of a language or another tool that is started in the folder runs them",
+    ),
+    kind(
+        ".npmrc .yarnrc .yarnrc.yml .yarn/releases .yarn/plugins .yarn/sdks .pnpmfile.cjs .pnpmfile.mjs bunfig.toml \
+         .bunfig.toml .cargo/config.toml .cargo/config .mvn .m2/settings.xml gradle/wrapper .gradle/init.d \
+         .gradle/init.gradle .gradle/gradle.properties .sbtopts .jvmopts .bazelrc .bazelversion tools/bazel .buckconfig \
+         .buckconfig.local .buckconfig.d .pantsrc .condarc .mambarc uv.toml .pypirc .config/pip .pip .bundle .gemrc \
+         nuget.config .swiftpm .terraformrc .terraform.d",
         "a package manager or a build takes programs, plug-ins or other sources of packages from them, whatever it was asked for",
     ),
 ];
@@ -67,8 +107,8 @@ pub const LATER: &[Kind] = &[
 /// What was thought about and is left writable, and why.
 pub const WORK: &[Kind] = &[
     kind(
-        "Makefile justfile package.json Cargo.toml pyproject.toml build.rs CMakeLists.txt Dockerfile",
-        "they run when somebody runs them; changing them is the work, and every change is listed",
+        "Makefile justfile package.json Cargo.toml pyproject.toml build.rs CMakeLists.txt Dockerfile eslint.config.js vite.config.ts",
+        "they run when somebody builds, tests or lets an editor check the project; changing them is the work, and every change is listed",
     ),
     kind(
         "AGENTS.md CLAUDE.md GEMINI.md",
@@ -120,14 +160,28 @@ mod tests {
 
     #[test]
     fn names_are_meant_wherever_they_stand() {
-        for (around, name) in
-            [("x", ".git"), ("x", ".GIT"), (".github", "workflows"), ("x", "a.code-workspace"), ("", "Jenkinsfile")]
-        {
+        for (around, name) in [
+            ("x", ".git"),
+            ("x", ".GIT"),
+            (".github", "workflows"),
+            ("x", "a.code-workspace"),
+            ("", "Jenkinsfile"),
+            (".yarn", "releases"),
+            ("mise", "config.toml"),
+            ("x", "MISE.local.toml"),
+            ("x", ".gdbinit"),
+        ] {
             assert!(is_guarded(around, name), "{around}/{name}");
         }
-        for (around, name) in
-            [("x", "workflows"), ("x", "git"), ("x", "Makefile"), ("x", "package.json"), ("x", ".github")]
-        {
+        for (around, name) in [
+            ("x", "workflows"),
+            ("x", "releases"),
+            ("x", "config.toml"),
+            ("x", "git"),
+            ("x", "Makefile"),
+            ("x", "package.json"),
+            ("x", ".github"),
+        ] {
             assert!(!is_guarded(around, name), "{around}/{name}");
         }
         for kind in WORK {

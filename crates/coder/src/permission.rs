@@ -88,6 +88,12 @@ impl Permissions {
         is_free(true) && !is_free(false)
     }
 
+    /// Whether a rule holds back a file in a folder that may be searched.
+    pub fn hides(&self, place: &Place) -> bool {
+        let verdict = self.engine.decide(&Action::Read(place.location()));
+        verdict.decision != Decision::Allow && !matches!(verdict.because, Because::Preset(_))
+    }
+
     /// Whether a file may be looked at before anybody is asked: reading it is free, and no rule forbids what is to be done.
     /// Otherwise even an error would tell something about it.
     pub fn lets_look(&self, place: &Place, deed: &Action) -> bool {

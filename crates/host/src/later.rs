@@ -23,21 +23,21 @@ const fn kind(names: &'static str, reason: &'static str) -> Kind {
 /// What runs, or decides what runs, without anyone looking at it again.
 pub const LATER: &[Kind] = &[
     kind(
-        ".git .hg .svn .jj .bzr .pijul .sl .repo _darcs _FOSSIL_ .fslckout .gitconfig .config/git .gitmodules .hgrc \
-         .config/hg .jjconfig.toml .config/jj .subversion",
+        ".git .hg .svn .jj .bzr .pijul .sl _darcs _FOSSIL_ .fslckout .gitconfig .config/git .gitmodules .hgrc .config/hg \
+         .jjconfig.toml .config/jj .subversion",
         "a version control runs its hooks and the programs of its settings, `git status` in a prompt included",
     ),
     kind(
         ".githooks .git-hooks .husky .huskyrc .huskyrc.json .huskyrc.js .huskyrc.cjs .huskyrc.yml .huskyrc.yaml \
          husky.config.js .pre-commit-config.yaml .pre-commit-config.yml .pre-commit-hooks.yaml prek.toml .overcommit.yml \
-         captainhook.json grumphp.yml .trunk lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml lefthook.toml \
-         .lefthook.toml lefthook.json .lefthook.json lefthook-local.yml .lefthook-local.yml lefthook-local.yaml \
-         .lefthook-local.yaml lefthook-local.toml .lefthook-local.toml lefthook-local.json .lefthook-local.json .lefthook \
-         .lefthook-local .simple-git-hooks.json .simple-git-hooks.cjs .simple-git-hooks.js simple-git-hooks.json \
-         simple-git-hooks.cjs simple-git-hooks.js .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml \
-         .lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js lint-staged.config.cjs \
-         lint-staged.config.mjs .commitlintrc.js .commitlintrc.cjs commitlint.config.js commitlint.config.cjs \
-         commitlint.config.mjs commitlint.config.ts .rusty-hook.toml rusty-hook.toml .cargo-husky",
+         captainhook.json grumphp.yml .trunk/trunk.yaml lefthook.yml .lefthook.yml lefthook.yaml .lefthook.yaml \
+         lefthook.toml .lefthook.toml lefthook.json .lefthook.json lefthook-local.yml .lefthook-local.yml \
+         lefthook-local.yaml .lefthook-local.yaml lefthook-local.toml .lefthook-local.toml lefthook-local.json \
+         .lefthook-local.json .lefthook .lefthook-local .simple-git-hooks.json .simple-git-hooks.cjs .simple-git-hooks.js \
+         simple-git-hooks.json simple-git-hooks.cjs simple-git-hooks.js .lintstagedrc .lintstagedrc.json .lintstagedrc.yaml \
+         .lintstagedrc.yml .lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs lint-staged.config.js \
+         lint-staged.config.cjs lint-staged.config.mjs .commitlintrc.js .commitlintrc.cjs commitlint.config.js \
+         commitlint.config.cjs commitlint.config.mjs commitlint.config.ts .rusty-hook.toml rusty-hook.toml .cargo-husky",
         "hooks that are installed already read them at the next commit or push",
     ),
     kind(
@@ -72,8 +72,8 @@ pub const LATER: &[Kind] = &[
     kind(
         ".envrc .direnv .mise.toml mise.toml .mise .mise.local.toml mise.local.toml mise/config.toml mise/config.local.toml \
          .config/mise .config/mise.toml .rtx.toml rtx.toml .autoenv .autoenv.zsh .autoenv_leave.zsh .env.leave .smartcd \
-         .shadowenv.d .ondirrc .rvmrc .sdkmanrc .tool-versions .prototools .vfox.toml .pkgx.yaml .flox .devenv \
-         rust-toolchain rust-toolchain.toml .python-version .ruby-version .ruby-gemset .node-version .nvmrc .java-version",
+         .shadowenv.d .ondirrc .rvmrc .sdkmanrc .tool-versions .prototools .vfox.toml .pkgx.yaml .flox rust-toolchain \
+         rust-toolchain.toml .python-version .ruby-version .ruby-gemset .node-version .nvmrc .java-version",
         "a shell runs them, or what they choose, when the folder is entered",
     ),
     kind(
@@ -98,8 +98,8 @@ pub const LATER: &[Kind] = &[
         ".npmrc .yarnrc .yarnrc.yml .yarn/releases .yarn/plugins .yarn/sdks .pnpmfile.cjs .pnpmfile.mjs bunfig.toml \
          .bunfig.toml .cargo/config.toml .cargo/config .mvn .m2/settings.xml gradle/wrapper .gradle/init.d \
          .gradle/init.gradle .gradle/gradle.properties .sbtopts .jvmopts .bazelrc .bazelversion tools/bazel .buckconfig \
-         .buckconfig.local .buckconfig.d .pantsrc .condarc .mambarc uv.toml .pypirc .config/pip .pip .bundle .gemrc \
-         nuget.config .swiftpm .terraformrc .terraform.d",
+         .buckconfig.local .buckconfig.d .pantsrc .condarc .mambarc uv.toml .pypirc .config/pip .pip .bundle/config \
+         .bundle/plugin .gemrc nuget.config .swiftpm/configuration .terraformrc .terraform.d",
         "a package manager or a build takes programs, plug-ins or other sources of packages from them, whatever it was asked for",
     ),
 ];

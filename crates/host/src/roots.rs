@@ -234,7 +234,7 @@ fn names(path: &OsStr) -> VecDeque<OsString> {
 }
 
 /// The real path of something that is only partly there.
-fn promise(path: &Path) -> Option<PathBuf> {
+pub(crate) fn promise(path: &Path) -> Option<PathBuf> {
     let there = path.ancestors().find_map(|part| Some((part, fs::canonicalize(part).ok()?)))?;
     Some(there.1.join(path.strip_prefix(there.0).ok()?))
 }

@@ -17,9 +17,9 @@
 //! real one and seccomp the sockets. What is there of Landlock and seccomp is always used on top. [`probe`] tells.
 
 mod available;
-mod git;
+pub(crate) mod git;
 mod guard;
-mod secrets;
+pub(crate) mod secrets;
 
 pub use available::{Available, Refused, probe};
 pub use guard::{Guarded, Kept};

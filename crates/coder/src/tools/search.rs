@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tieline::ToolKind;
 use tieline_host::roots::Place;
-use tieline_host::rules::{Action, Decision};
 
 /// As many names as `glob` gives.
 const MAX_NAMES: usize = 500;
@@ -63,8 +62,12 @@ fn glob(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
     let work = async move {
         let stop = Stop::default();
         let flag = Arc::clone(&stop.0);
-        let files = ctx.workspace.files().clone();
-        let found = blocking(move || Ok(walk(&files, &target, Some(&glob), &flag))).await?;
+        let search = move || {
+            let mut found = walk(ctx.workspace.files(), &target, Some(&glob), &flag);
+            found.retain(|file| !ctx.permissions.hides(file));
+            Ok(found)
+        };
+        let found = blocking(search).await?;
         let lines: Vec<String> = found.iter().take(MAX_NAMES).map(shown).collect();
         let mut text = if lines.is_empty() { "Nothing found.".into() } else { lines.join("\n") };
         if found.len() > MAX_NAMES {
@@ -95,11 +98,9 @@ fn grep(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
                 if count >= MAX_LINES || flag.load(Ordering::Relaxed) {
                     break;
                 }
-                // Rules may hide a file.
-                if ctx.permissions.engine.decide(&Action::Read(file.location())).decision != Decision::Allow {
+                let Some(Ok(bytes)) = (!ctx.permissions.hides(&file)).then(|| files.read_bytes(&file)) else {
                     continue;
-                }
-                let Ok(bytes) = files.read_bytes(&file) else { continue };
+                };
                 let (name, before) = (shown(&file), count);
                 let sink = sinks::Lossy(|number, line| {
                     let line: String = line.trim_end().chars().take(MAX_LINE_CHARS).collect();

@@ -4,8 +4,14 @@ use super::{
     Action, BadConfig, Because, CommandLine, Config, Decision, Learned, Location, Preset, Rule, Rules, Topic, Verdict,
 };
 use crate::roots::Roots;
+use crate::sandbox::{self, Guarded, Kept, Level, Policy};
 use serde::{Deserialize, Serialize};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 use tieline_rpc::sync::Lock as _;
 
 /// The rules that are built in. They take a while to make, so they are made once.
@@ -13,6 +19,9 @@ static PROTECTED: LazyLock<Config> = LazyLock::new(Config::protected);
 
 /// So many words of a command are looked at for names of files.
 const MAX_WORDS: usize = 1000;
+
+/// For so long it is remembered which files of a folder are denied by another name: many may be read one after the other.
+const NAMES_HOLD: Duration = Duration::from_secs(5);
 
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -117,6 +126,8 @@ pub struct Engine {
     rules: Arc<Rules>,
     limits: Vec<Preset>,
     store: Option<Learned>,
+    /// What runs by itself later, and secrets, are asked for.
+    protects: bool,
     now: Mutex<Now>,
 }
 
@@ -130,6 +141,8 @@ struct Now {
     mark: super::learned::Mark,
     /// Both together, ready to decide.
     learned: Rules,
+    /// Below which folder, when and by which rules it was looked at, and what was found.
+    names: Option<(PathBuf, Instant, u64, Guarded)>,
 }
 
 impl Now {
@@ -140,11 +153,12 @@ impl Now {
 
 impl Engine {
     /// A preset and the rules of the configuration. Unless everything is allowed, the rules that protect what runs by
-    /// itself later (version control, editor and shell settings) come on top.
+    /// itself later (version control, editor and shell settings) and keys come on top.
     pub fn new(preset: Preset, rules: Config) -> Self {
-        let rules = if preset == Preset::AllowAll { rules } else { rules.and(PROTECTED.clone()) };
+        let protects = preset != Preset::AllowAll;
+        let rules = if protects { rules.and(PROTECTED.clone()) } else { rules };
         let now = Now { preset, ..Now::default() };
-        Self { rules: Arc::new(Rules::new(rules)), limits: Vec::new(), store: None, now: Mutex::new(now) }
+        Self { rules: Arc::new(Rules::new(rules)), limits: Vec::new(), store: None, protects, now: Mutex::new(now) }
     }
 
     /// The engine for what the configuration says, held back by what was handed over.
@@ -246,14 +260,72 @@ impl Engine {
 
     /// Decides about one action.
     pub fn decide(&self, action: &Action) -> Verdict {
-        let now = self.now();
-        self.decide_now(action, &now)
+        self.decide_now(action, &mut self.now())
     }
 
-    fn decide_now(&self, action: &Action, now: &Now) -> Verdict {
+    /// What the rules say, and what no pattern can: which files git would run, which are secrets, and which have another name.
+    fn ruled(&self, action: &Action, default: Decision, now: &mut Now) -> Verdict {
+        let verdict = self.rules.decide_or(action, default);
+        if verdict.decision != Decision::Allow {
+            return verdict;
+        }
+        let (read, changed) = match action {
+            Action::Read(path) => (Some(path), [None, None]),
+            Action::Write(path) | Action::Delete(path) => (None, [Some(path), None]),
+            Action::Move { from, to } => (Some(from), [Some(from), Some(to)]),
+            _ => return verdict,
+        };
+        let git = || changed.into_iter().flatten().any(|path| sandbox::git::runs(path.absolute()));
+        let (decision, why) = match read {
+            Some(path) if self.is_denied_by_another_name(path, now) => {
+                (Decision::Deny, "because a rule forbids to read the same file by another name")
+            }
+            Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
+                (Decision::Ask, "built in: it protects keys, tokens and histories")
+            }
+            _ if self.protects && git() => (Decision::Ask, "built in: git runs it by itself, or what it says"),
+            _ => return verdict,
+        };
+        let because =
+            Rule::narrowest(action).map_or(Because::Unclear(why), |rule| Because::Rules(vec![rule.from(why)]));
+        Verdict { decision, because }
+    }
+
+    /// Whether a file has another name, below the same root, that a rule forbids to read.
+    fn is_denied_by_another_name(&self, path: &Location, now: &mut Now) -> bool {
+        let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+        let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
+        let several = || fs::symlink_metadata(path.absolute()).is_ok_and(|facts| facts.is_file() && facts.nlink() > 1);
+        let (Some(below), false) = (path.relative(), deny.is_empty()) else { return false };
+        let Some(root) = path.absolute().ancestors().nth(below.components().count()).filter(|_| several()) else {
+            return false;
+        };
+        let mut version = DefaultHasher::new();
+        for rule in &deny {
+            rule.text().hash(&mut version);
+        }
+        let version = version.finish();
+        let fresh = |names: &(PathBuf, Instant, u64, Guarded)| {
+            names.0 == root && names.1.elapsed() < NAMES_HOLD && names.2 == version
+        };
+        if !now.names.as_ref().is_some_and(fresh) {
+            let (top, in_cwd) = (root.to_owned(), path.in_cwd().is_some());
+            let says = move |path: &Path| {
+                let below = path.strip_prefix(&top).ok()?.to_owned();
+                let read = Action::Read(Location::inside(path.to_owned(), below, in_cwd));
+                deny.iter().any(|rule| rule.holds(&read)).then_some(Kept::Hidden)
+            };
+            // Who can't look allows nothing.
+            let Ok(policy) = Policy::new(Level::Off, [root]) else { return true };
+            now.names = Some((root.to_owned(), Instant::now(), version, policy.deny(version, says).guarded()));
+        }
+        now.names.as_ref().is_some_and(|(.., names)| names.hides(path.absolute()))
+    }
+
+    fn decide_now(&self, action: &Action, now: &mut Now) -> Verdict {
         let (default, by_default) = self.strictest(now.preset, |preset| preset.default_for(action));
         let by_preset = |decision, preset| Verdict { decision, because: Because::Preset(preset) };
-        let mut verdict = self.rules.decide_or(action, default);
+        let mut verdict = self.ruled(action, default, now);
         if verdict.because == Because::Default {
             verdict.because = Because::Preset(by_default);
         }
@@ -285,7 +357,7 @@ impl Engine {
 
     /// Judges what is about to happen: the strictest of what its parts get.
     pub fn judge(&self, subject: Subject<'_>) -> Verdict {
-        let now = self.now();
+        let mut now = self.now();
         let mut verdict = Verdict { decision: Decision::Allow, because: Because::Preset(now.preset) };
         let mut stricter = |one: Verdict| {
             let says_more = one.decision == verdict.decision && matches!(verdict.because, Because::Preset(_));
@@ -296,7 +368,7 @@ impl Engine {
         let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let unmasked = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
         for action in subject.actions {
-            let one = self.decide_now(action, &now);
+            let one = self.decide_now(action, &mut now);
             // Only who allowed these very words meant it.
             let meant = matches!(&one.because, Because::Rules(rules) if !rules.iter().any(Rule::is_any_command));
             let runs = matches!(action, Action::Execute { sandboxed: false, .. });
@@ -310,18 +382,19 @@ impl Engine {
         for path in subject.mentioned {
             // Only told in passing: rules can hold it back, but nothing follows from it otherwise.
             for action in [Action::Read(path.clone()), Action::Write(path.clone()), Action::Delete(path.clone())] {
-                let one = self.rules.decide_or(&action, Decision::Allow);
+                let one = self.ruled(&action, Decision::Allow, &mut now);
                 if one.decision > Decision::Allow {
                     stricter(one);
                 }
             }
         }
         // Whoever said `always` is not asked again, even if something is mentioned that a rule asks about.
-        let always = |action: &Action| now.learned.decide_or(action, Decision::Ask);
+        let learned = now.learned.clone();
+        let always = |action: &Action| learned.decide_or(action, Decision::Ask);
         if verdict.decision == Decision::Ask
             && !subject.actions.is_empty()
             && subject.actions.iter().all(|action| {
-                let free = self.decide_now(action, &now).decision == Decision::Allow;
+                let free = self.decide_now(action, &mut now).decision == Decision::Allow;
                 free && always(action).decision == Decision::Allow
             })
         {
@@ -407,6 +480,7 @@ impl Engine {
             rules: Arc::new(Rules::new(config)),
             limits: self.limits.clone(),
             store: None,
+            protects: self.protects,
             now: Mutex::new(now),
         };
         // A rule on the command line is an answer, too.

@@ -1,6 +1,7 @@
-//! Where git looks for hooks, read from its settings without running it: they may be hostile.
+//! What git runs by itself: hooks, and the programs that its settings name. Read without running it: they may be hostile.
 
-use std::fs::File;
+use crate::roots::promise;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,19 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 /// No repository has more of them, with those that they include.
 const MAX_CONFIG_FILES: usize = 64;
 
+/// No repository has settings with more words.
+const MAX_WORDS: usize = 10_000;
+/// Settings whose value begins with a program, by the last part of their names.
+const PROGRAMS: &str = "alternaterefscommand askpass clean cmd command defaultkeycommand difffilter driver editor external \
+    fsmonitor gitproxy helper pager packobjectshook process program receivepack smudge sshcommand templatedir textconv uploadpack";
+/// What makes a folder a repository, or is run or read for what to run if it is one.
+const PARTS: &[&str] =
+    &["HEAD", "commondir", "config", "config.worktree", "hooks", "modules", "objects", "refs", "worktrees"];
+
 /// What the settings of a repository lead to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Folders of hooks and files of settings, which may not exist.
+    /// Folders of hooks, files of settings and programs, which may not exist.
     pub(super) paths: Vec<PathBuf>,
     /// Something could not be read to its end.
     pub(super) unclear: bool,
@@ -22,6 +32,44 @@ pub(super) struct Found {
 /// True if a folder with these names in it is a repository, whatever it is called.
 pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
     has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// Whether git would run what is at this path, or read from it what to run: because a repository around it names it, or because it
+/// is, or would become, part of a repository that is not called `.git`.
+pub(crate) fn runs(path: &Path) -> bool {
+    let is = |path: &Path, name: &str| path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name));
+    let leads_here = |named: &PathBuf| {
+        let Some(real) = promise(named) else { return false };
+        let links = fs::read_dir(&real).into_iter().flatten().flatten().filter(|entry| entry.path().is_symlink());
+        path.starts_with(&real)
+            || links.take(MAX_WORDS).any(|link| link.path().canonicalize().is_ok_and(|to| to == path))
+    };
+    let global = globals();
+    for (inner, folder) in path.ancestors().zip(path.ancestors().skip(1)) {
+        if PARTS.iter().any(|part| is(inner, part)) && folder.join("HEAD").is_file() {
+            return true;
+        }
+        let git = folder.join(".git");
+        if git.exists() {
+            let found = look(&git, folder, &global);
+            if found.unclear || found.paths.iter().any(leads_here) {
+                return true;
+            }
+        }
+    }
+    is(path, "HEAD")
+}
+
+/// Settings of git for all repositories of the user.
+pub(super) fn globals() -> Vec<PathBuf> {
+    let home = std::env::home_dir();
+    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
+    let mut all = vec![PathBuf::from("/etc/gitconfig")];
+    all.extend(home.map(|home| home.join(".gitconfig")));
+    all.extend(config.map(|config| config.join("git/config")));
+    all.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));
+    all
 }
 
 /// What the repository at `git` (a folder, or a file that names one) leads to, for the work tree around it.
@@ -47,11 +95,12 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
     let mut todo: Vec<PathBuf> = vec![common.join("config"), folder.join("config.worktree"), folder.join("config")];
     todo.extend_from_slice(global);
     let mut done: Vec<PathBuf> = Vec::new();
+    let mut words = 0;
     while let Some(path) = todo.pop() {
         if done.contains(&path) {
             continue;
         }
-        if done.len() == MAX_CONFIG_FILES {
+        if done.len() == MAX_CONFIG_FILES || words > MAX_WORDS {
             found.unclear = true;
             break;
         }
@@ -66,15 +115,44 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
                     found.paths.extend(included.clone());
                     todo.extend(included);
                 }
-                _ => {}
+                _ => words += programs(&key, &value, work_tree, &mut found.paths),
             }
         }
+        found.unclear |= words > MAX_WORDS;
         done.push(path);
     }
     // The usual place, for a repository that is not guarded as a whole.
     found.paths.extend([common.join("hooks"), common.join("config"), folder.join("config.worktree")]);
     found.paths.dedup();
     found
+}
+
+/// Adds the files that a setting runs or may run, and says how many words were looked at. A value may be a line for the shell, so each
+/// word that is a file counts; if it has to begin with a program, also one that is not there yet.
+fn programs(key: &str, value: &str, work_tree: &Path, found: &mut Vec<PathBuf>) -> usize {
+    let (section, name) = key.split_once('.').unwrap_or_default();
+    // People, files that are only read, and other words for git's own commands.
+    if section == "user" || name.ends_with("file") || (section == "alias" && !value.starts_with('!')) {
+        return 0;
+    }
+    let signs = |c: char| c.is_whitespace() || "\"'`!;|&()<>{}$=".contains(c);
+    let before = found.len();
+    let mut count = 0;
+    for word in value.split(signs).chain(value.split(['"', '\''])).filter(|word| !word.is_empty()) {
+        count += 1;
+        // What follows the name of the top folder, which only the shell knows: `$(git rev-parse --show-toplevel)/run`.
+        let below = named(word.trim_start_matches('/'), work_tree).filter(|_| word.starts_with('/'));
+        found.extend(named(word, work_tree).into_iter().chain(below).filter(|path| path.is_file()));
+        if count == MAX_WORDS {
+            break;
+        }
+    }
+    let runs = ["alias", "pager"].contains(&section) || PROGRAMS.split_whitespace().any(|program| program == name);
+    let first = value.split(signs).find(|word| !word.is_empty());
+    if let Some(word) = first.filter(|word| runs && found.len() == before && word.contains('/')) {
+        found.extend(named(word, work_tree));
+    }
+    count
 }
 
 /// A path as git reads it in its settings.

@@ -100,6 +100,8 @@ pub struct Guarded {
 
 /// Device and inode.
 type Identity = (u64, u64);
+/// Files that have several names, and what a rule keeps commands from doing to them; none if they run by themselves later.
+type Linked = BTreeMap<Identity, Option<Kept>>;
 
 impl Guarded {
     /// False if something can't be guarded; a command that is to be kept from all of it has to be asked for.
@@ -110,6 +112,11 @@ impl Guarded {
     /// What can't be guarded, and why.
     pub fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
+    }
+
+    /// Whether a rule forbids to read a file, by this or another of its names.
+    pub(crate) fn hides(&self, path: &Path) -> bool {
+        self.denied.iter().any(|place| path.starts_with(place))
     }
 
     /// What is new, or another one, since an earlier look.
@@ -267,7 +274,7 @@ impl Look<'_> {
     fn judge(&mut self) -> Guarded {
         let mut found = BTreeMap::new();
         let mut hold: Vec<PathBuf> = Vec::new();
-        let mut linked: BTreeSet<Identity> = BTreeSet::new();
+        let mut linked = Linked::new();
         let mut gits: Vec<(PathBuf, PathBuf)> = Vec::new();
         for path in std::mem::take(&mut self.repositories) {
             if self.is_root(&path) {
@@ -288,7 +295,7 @@ impl Look<'_> {
             }
             found.insert(path.clone(), ((facts.dev(), facts.ino()), facts.ctime()));
             if facts.is_file() && facts.nlink() > 1 {
-                linked.insert((facts.dev(), facts.ino()));
+                linked.insert((facts.dev(), facts.ino()), None);
             }
             if path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
                 && let Some(around) = path.parent()
@@ -307,8 +314,8 @@ impl Look<'_> {
         for (how, path) in std::mem::take(&mut self.kept) {
             let Ok(facts) = fs::symlink_metadata(&path) else { continue };
             let real = if facts.is_symlink() { path.canonicalize().ok() } else { Some(path.clone()) };
-            if facts.is_file() && facts.nlink() > 1 && how != Kept::InPlace {
-                linked.insert((facts.dev(), facts.ino()));
+            if how != Kept::InPlace {
+                self.several_names(&path, how, &mut linked);
             }
             if facts.is_symlink() && how != Kept::Hidden {
                 self.gap(|| format!("`{}` must not be changed, and is a link", crate::roots::shown(&path)));
@@ -321,13 +328,11 @@ impl Look<'_> {
             list.extend(real);
         }
         self.lead(&gits, &mut hold, &mut linked);
-        let same = |list: &[PathBuf]| list.iter().filter_map(|path| identity(path)).collect::<BTreeSet<Identity>>();
-        let (hidden, fixed) = (same(&denied), same(&unchanged));
-        for (path, is) in self.other_names(&linked) {
-            let list = match () {
-                () if hidden.contains(&is) => &mut denied,
-                () if fixed.contains(&is) => &mut unchanged,
-                () => &mut hold,
+        for (path, how) in self.other_names(&linked) {
+            let list = match how {
+                Some(Kept::Hidden) => &mut denied,
+                Some(_) => &mut unchanged,
+                None => &mut hold,
             };
             list.push(path);
         }
@@ -361,10 +366,10 @@ impl Look<'_> {
     }
 
     /// Where git looks for hooks and settings besides its own folder, and what links in all that is held lead to.
-    fn lead(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>, linked: &mut BTreeSet<Identity>) {
+    fn lead(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>, linked: &mut Linked) {
         hold.retain(|path| self.writable(path));
         let mut todo = hold.clone();
-        let global = git_globals();
+        let global = git::globals();
         for (git, work_tree) in gits {
             let led = git::look(git, work_tree, &global);
             if led.unclear {
@@ -385,7 +390,26 @@ impl Look<'_> {
                 let entries = fs::read_dir(&path).into_iter().flatten().flatten();
                 todo.extend(entries.take(left).map(|entry| entry.path()));
             } else if facts.is_file() && facts.nlink() > 1 {
-                linked.insert((facts.dev(), facts.ino()));
+                linked.entry((facts.dev(), facts.ino())).or_default();
+            }
+        }
+    }
+
+    /// Notes the files at and below what a rule keeps from commands that have other names as well.
+    fn several_names(&mut self, top: &Path, how: Kept, linked: &mut Linked) {
+        let mut left = MAX_ENTRIES;
+        let mut todo = vec![top.to_owned()];
+        while let Some(path) = todo.pop() {
+            left -= 1;
+            if left == 0 || self.begin.elapsed() > MAX_TIME {
+                return self.gap(|| "what a rule denies is too large to find all names of it".into());
+            }
+            let Ok(facts) = fs::symlink_metadata(&path) else { continue };
+            if facts.is_dir() {
+                todo.extend(fs::read_dir(&path).into_iter().flatten().flatten().take(left).map(|entry| entry.path()));
+            } else if facts.is_file() && facts.nlink() > 1 {
+                let known = linked.entry((facts.dev(), facts.ino())).or_default();
+                *known = if *known == Some(Kept::Hidden) { *known } else { Some(how) };
             }
         }
     }
@@ -431,7 +455,7 @@ impl Look<'_> {
     }
 
     /// Other names of the same files below the roots.
-    fn other_names(&mut self, linked: &BTreeSet<Identity>) -> Vec<(PathBuf, Identity)> {
+    fn other_names(&mut self, linked: &Linked) -> Vec<(PathBuf, Option<Kept>)> {
         let mut all = Vec::new();
         if linked.is_empty() {
             return all;
@@ -448,9 +472,9 @@ impl Look<'_> {
                 let Ok(kind) = entry.file_type() else { continue };
                 if kind.is_dir() && entry.file_name() != OsStr::new(".git") {
                     todo.push(entry.path());
-                } else if kind.is_file() && linked.iter().any(|(_, inode)| *inode == entry.ino()) {
+                } else if kind.is_file() && linked.keys().any(|(_, inode)| *inode == entry.ino()) {
                     let path = entry.path();
-                    all.extend(identity(&path).filter(|is| linked.contains(is)).map(|is| (path, is)));
+                    all.extend(identity(&path).and_then(|is| linked.get(&is)).map(|how| (path, *how)));
                 }
             }
         }
@@ -460,18 +484,6 @@ impl Look<'_> {
 
 fn identity(path: &Path) -> Option<Identity> {
     fs::symlink_metadata(path).ok().map(|facts| (facts.dev(), facts.ino()))
-}
-
-/// Settings of git for all repositories of the user.
-fn git_globals() -> Vec<PathBuf> {
-    let home = std::env::home_dir();
-    let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    let config = config.or_else(|| home.as_ref().map(|home| home.join(".config")));
-    let mut all = vec![PathBuf::from("/etc/gitconfig")];
-    all.extend(home.map(|home| home.join(".gitconfig")));
-    all.extend(config.map(|config| config.join("git/config")));
-    all.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));
-    all
 }
 
 /// Whether a folder is what a version control keeps there for itself, or of packages: much, and none of it is run by itself.

@@ -1,9 +1,10 @@
 //! What commands have no business to read: keys, tokens, histories, other people's homes, and the sockets of services.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Below the home folder.
 const IN_HOME: &str = "
@@ -60,45 +61,78 @@ pub(super) struct Hidden {
     pub(super) show: Vec<PathBuf>,
 }
 
-/// The built-in list and `more`, except for what is shown, and for folders that are to be worked in.
-pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Hidden {
-    let home = env::home_dir();
-    let words = |text: &'static str| text.split_whitespace();
-    let mut named: Vec<PathBuf> = words(IN_SYSTEM).chain(words(SERVICES)).map(PathBuf::from).collect();
-    // What is not there, or not for us, needs no hiding, and its folder no walls.
-    named.retain(|path| rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok());
-    if let Some(home) = &home {
+fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
+    text.split_whitespace()
+}
+
+/// Secrets of the user and the system, by name: they need not be there.
+fn named() -> Vec<PathBuf> {
+    let mut named: Vec<PathBuf> = words(IN_SYSTEM).map(PathBuf::from).collect();
+    if let Some(home) = env::home_dir() {
         named.extend(words(IN_HOME).map(|path| home.join(path)));
         named.push(home.join(".config/Bitwarden CLI"));
-        // Not the whole folder of caches, which is large, for one that is not there.
-        named.extend(Some(home.join(".cache/huggingface")).filter(|path| path.is_dir()));
     }
     // Our own keys and sessions, wherever they are.
     let base = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     named.extend(["XDG_STATE_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(base).map(|base| base.join("tieline")));
     named.extend(env::var_os("TIELINE_CONFIG").and_then(|path| std::path::absolute(path).ok()));
+    named
+}
+
+/// Whether a path, without links, is a secret or in one, in whatever home, for those who read files wherever they work.
+pub(crate) fn is_secret(path: &Path) -> bool {
+    static NAMES: LazyLock<HashSet<PathBuf>> = LazyLock::new(|| {
+        let mut real = Real::default();
+        let others = other_homes().into_iter().flat_map(|home| words(IN_HOME).map(move |path| home.join(path)));
+        let all: Vec<PathBuf> = named().into_iter().chain(others).collect();
+        let real: Vec<PathBuf> =
+            all.iter().filter_map(|path| Some(real.of(path.parent()?)?.join(path.file_name()?))).collect();
+        let below = words(IN_HOME).map(PathBuf::from);
+        all.into_iter().chain(real).chain(below).map(|path| path.as_os_str().to_ascii_lowercase().into()).collect()
+    });
+    let path = PathBuf::from(path.as_os_str().to_ascii_lowercase());
+    // Names in the homes that are where homes are have no beginning.
+    let mut below = path.strip_prefix("/home").unwrap_or(Path::new("")).components();
+    below.next();
+    path.ancestors().chain(below.as_path().ancestors()).any(|part| NAMES.contains(part))
+}
+
+/// The built-in list and `more`, except for what is shown, and for folders that are to be worked in.
+pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Hidden {
+    let home = env::home_dir();
+    let mut named: Vec<PathBuf> = named().into_iter().chain(words(SERVICES).map(PathBuf::from)).collect();
+    // What is not there, or not for us, needs no hiding, and its folder no walls.
+    let system = |path: &Path| words(IN_SYSTEM).chain(words(SERVICES)).any(|name| Path::new(name) == path);
+    named.retain(|path| !system(path) || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok());
+    // Not the whole folder of caches, which is large, for one that is not there.
+    named.extend(home.iter().map(|home| home.join(".cache/huggingface")).filter(|path| path.is_dir()));
     let own = home.and_then(|home| home.canonicalize().ok());
-    // A package manager may live in a home of its own. It counts as system if we use it.
-    let path = env::var_os("PATH").unwrap_or_default();
-    let used: Vec<PathBuf> = env::split_paths(&path).filter_map(|folder| folder.canonicalize().ok()).collect();
-    let needed = |place: &Path| own.iter().chain(&used).any(|path| path.starts_with(place));
-    named.extend(other_homes().into_iter().filter(|home| !needed(home)));
+    named.extend(other_homes().into_iter().filter(|home| home.canonicalize().ok() != own));
     let mut closed: Vec<PathBuf> = words(CLOSED).filter_map(|path| Path::new(path).canonicalize().ok()).collect();
     closed.retain(|path| path.is_dir() && own.as_ref() != Some(path));
     let mut seen: BTreeSet<PathBuf> = own.iter().cloned().collect();
-    // All of a home that something on `PATH` is in.
-    seen.extend(used.iter().filter_map(|path| {
-        let around = closed.iter().find(|place| path.starts_with(place))?;
-        path.ancestors().find(|folder| folder.parent() == Some(around)).map(Path::to_owned)
-    }));
+    seen.extend(programs().into_iter().filter(|path| own.as_ref().is_none_or(|own| !path.starts_with(own))));
     seen.extend(words(OPEN).chain(["/etc/resolv.conf"]).filter_map(|path| Path::new(path).canonicalize().ok()));
-    seen.retain(|path| closed.iter().any(|place| path.starts_with(place)));
-    seen.extend(show.iter().cloned());
     let mut real = Real::default();
     let mut all: BTreeSet<PathBuf> =
         named.iter().chain(more).flat_map(|path| real.names_of(path)).chain(closed).collect();
     all.retain(|path| !show.contains(path) && !keep.contains(&&**path) && path != Path::new("/"));
+    // Only what is hidden otherwise has to be shown, and nothing that is hidden itself.
+    seen.retain(|path| path.ancestors().skip(1).any(|around| all.contains(around)) && !all.contains(path));
+    seen.extend(show.iter().cloned());
     Hidden { hide: all.into_iter().collect(), show: seen.into_iter().collect() }
+}
+
+/// The folders on `PATH`, and what programs in a folder `bin` have beside it: a package manager may live in a home of its own.
+fn programs() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).filter_map(|folder| folder.canonicalize().ok());
+    let with_libraries = folders.flat_map(|folder| {
+        let beside = ["lib", "lib64", "libexec", "Cellar", "opt"].map(|name| folder.with_file_name(name));
+        let beside = beside.into_iter().filter(|_| folder.ends_with("bin")).collect::<Vec<_>>();
+        std::iter::once(folder).chain(beside)
+    });
+    with_libraries.filter(|folder| folder.is_dir()).collect()
 }
 
 /// Folders without links, each asked for once: there are many names, and few folders that they are in.
@@ -132,14 +166,13 @@ impl Real {
     }
 }
 
-/// Homes that are not where homes are.
+/// Homes that are not where homes are, the user's own by the list of users among them: `HOME` may be another.
 fn other_homes() -> Vec<PathBuf> {
     let table = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let me = rustix::process::getuid().as_raw();
     let home = |line: &str| {
         let fields: Vec<&str> = line.split(':').collect();
         let (number, home) = (fields.get(2)?.parse::<u32>().ok()?, Path::new(fields.get(5)?));
-        let person = number >= FIRST_PERSON && number != 65534 && number != me;
+        let person = number >= FIRST_PERSON && number != 65534;
         // Not the system itself, and not the folder of a service.
         let far = home.is_absolute() && home.components().count() > 2;
         let system = ["/usr", "/var", "/etc", "/dev", "/proc", "/sys", "/bin", "/sbin", "/lib", "/opt", "/tmp"];

@@ -15,6 +15,9 @@ pub const ALL: &[(&str, fn())] =
 
 type Attack = (&'static str, fn(&Path));
 
+/// The flag of a new user namespace.
+const NEW_USER: u64 = 0x1000_0000;
+
 /// Each gets an empty folder of its own with a home in it, as the home of this process.
 const ATTACKS: &[Attack] = &[
     ("the_guard_is_not_overflowed_by_files", the_guard_is_not_overflowed_by_files),
@@ -98,6 +101,12 @@ async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
     let command = start(line, folder, policy).await;
     let outcome = command.outcome().await;
     (outcome.is_success(), command.output(0).to_string())
+}
+
+/// Runs a line in a folder, for a process with another environment.
+pub fn run(root: &Path, line: &str) {
+    let policy = Policy::new(Level::ReadOnly, [root]).unwrap();
+    println!("{}", block_on(sh(line, root, &policy)).1);
 }
 
 /// The attack runs without a question only if the guard is whole; then it must fail.
@@ -238,6 +247,30 @@ fn hooks_are_guarded_where_git_looks_for_them(base: &Path) {
         "echo x > hooks/pre-commit",
     );
     check("named", &[(".githooks/x", "")], "echo x > .githooks/pre-commit");
+    // Programs that settings name.
+    for (number, setting) in [
+        "[core]\nfsmonitor = tools/run",
+        "[core]\nsshCommand = sh -c './tools/run'",
+        "[filter \"x\"]\nclean = python3 tools/run %f",
+        "[diff]\nexternal = tools/run",
+        "[alias]\nst = \"!f() { tools/run; }; f\"",
+        "[gpg \"ssh\"]\nprogram = ./tools/../tools/run",
+        "[credential]\nhelper = !tools/run get",
+        "[hook \"x\"]\ncommand = \"\\\"$(git rev-parse --show-toplevel)/tools/run\\\"\"",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let name = format!("program-{number}");
+        check(&name, &[(".git/config", setting), ("tools/run", "")], "echo x > tools/run");
+        check(&name, &[], "mv tools t && mkdir tools && echo x > tools/run");
+        // A folder before `..` can be replaced, so that is asked for.
+        assert_eq!(guarded(&base.join(name)).guarded().is_whole(), !setting.contains(".."), "{setting}");
+        // It is not there yet. What follows the program in a line may be anything.
+        if ["= tools/run", "= ./tools", "= !tools"].iter().any(|begin| setting.contains(begin)) {
+            check(&format!("no-program-{number}"), &[(".git/config", setting)], "mkdir tools && echo x > tools/run");
+        }
+    }
     // A repository that is not called so: beside a file `.git` that names it, of a submodule, and without a work tree.
     let within =
         |folder: &str| repository.iter().map(|(name, text)| (format!("{folder}/{name}"), *text)).collect::<Vec<_>>();
@@ -505,6 +538,22 @@ fn homes_and_logins_of_others_are_hidden(base: &Path) {
         &policy,
     ));
     assert!(!said.contains("SECRET") && said.contains("open"), "{said}");
+    // A home that is not the one of `HOME`: another one of the same user, with programs in it that are on `PATH`.
+    if rustix::process::geteuid().is_root() {
+        let diary = tempfile::Builder::new().prefix(".tieline-test").tempdir_in("/root").unwrap();
+        make(
+            diary.path(),
+            &[("diary", "SECRET"), ("tools/bin/hello", "#!/bin/sh\necho hello\n"), ("tools/x", "SECRET")],
+        );
+        let programs = diary.path().join("tools/bin");
+        fs::set_permissions(programs.join("hello"), fs::Permissions::from_mode(0o755)).unwrap();
+        let line = format!("cat {0}/diary {0}/tools/x; ls -a /root; {0}/tools/bin/hello", diary.path().display());
+        let mut command = Command::new(me());
+        let path = format!("{}:/usr/bin:/bin", programs.display());
+        let said = command.arg("run").arg(&root).arg(line).env("PATH", path).output().unwrap().stdout;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(!said.contains("SECRET") && !said.contains(".bash") && said.contains("hello"), "{said}");
+    }
     // A home that is made while a command runs, where homes are.
     if is_root() && rustix::process::geteuid().is_root() {
         let other = tempfile::Builder::new().prefix("tieline-new").tempdir_in("/home").unwrap();
@@ -560,6 +609,10 @@ fn what_is_denied_is_not_read(base: &Path) {
     fs::create_dir(root.join("later")).unwrap();
     fs::rename(root.join("plain"), root.join("later/.env")).unwrap();
     let (_, said) = block_on(sh("cat spare later/.env", &root, &policy));
+    assert!(!said.contains("SECRET"), "{said}");
+    // The same for what is in a folder that is denied.
+    fs::hard_link(root.join("keys/one"), root.join("third")).unwrap();
+    let (_, said) = block_on(sh("cat third", &root, &policy));
     assert!(!said.contains("SECRET"), "{said}");
     // Other rules count at once.
     let policy = policy.deny(2, |path: &Path| path.ends_with("open").then_some(Kept::Hidden));
@@ -666,11 +719,10 @@ fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
     let root = base.join("root");
     fs::create_dir_all(&root).unwrap();
     let policy = Policy::new(Level::Workspace, [&root]).unwrap();
-    const NEW_USER: u64 = 0x1000_0000;
     let (clone, unshare, kexec) = if cfg!(target_arch = "x86_64") { (56, 272, 320) } else { (220, 97, 294) };
     // The number, the first argument, and what the kernel has to say. Some of these it may not know itself.
     let mut calls = vec![
-        (clone, NEW_USER | 17, "EPERM"),
+        (clone, NEW_USER | 0x11, "EPERM"),
         (unshare, NEW_USER, "EPERM"),
         (unshare, NEW_USER | 0x2_0000, "EPERM"),
         (428, 0, "EPERM"),

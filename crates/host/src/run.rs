@@ -43,14 +43,19 @@ pub struct Limits {
     pub processes: Option<u64>,
     /// How long a file can become, in bytes.
     pub file: Option<u64>,
-    /// How much memory a process can have of its own, in bytes.
+    /// How much memory they can have, all together, in bytes. Who takes more is killed, with a word.
     pub memory: Option<u64>,
 }
 
 impl Default for Limits {
-    /// 4096 processes and threads, files of 4 GiB, any memory.
+    /// 4096 processes and threads, files of 4 GiB, half of the memory of the machine or of the container that we are in.
     fn default() -> Self {
-        Self { processes: Some(4096), file: Some(4 << 30), memory: None }
+        let number = |text: &str| text.split_ascii_whitespace().find_map(|word| word.parse::<u64>().ok());
+        let read = |path| std::fs::read_to_string(path).ok();
+        let machine = read("/proc/meminfo").as_deref().and_then(number).map(|kilobytes| kilobytes << 10);
+        let container = read("/sys/fs/cgroup/memory.max").as_deref().and_then(number);
+        let memory = machine.into_iter().chain(container).min().map(|bytes| bytes / 2);
+        Self { processes: Some(4096), file: Some(4 << 30), memory }
     }
 }
 

@@ -47,6 +47,8 @@ pub enum Stopped {
     TimedOut,
     /// Somebody wanted it to end.
     Cancelled,
+    /// It took more memory than it has.
+    Full,
 }
 
 /// What became of a command.
@@ -76,6 +78,9 @@ impl fmt::Display for Outcome {
                 write!(f, "was stopped after {:.1} s: its time was over", self.took.as_secs_f64())?;
             }
             Some(Stopped::Cancelled) => f.write_str("was stopped")?,
+            Some(Stopped::Full) => {
+                f.write_str("was killed: with what it started it took more memory than it may have")?;
+            }
             None => self.end.fmt(f)?,
         }
         match self.leftovers {
@@ -300,7 +305,8 @@ impl Attendant {
         }
         drop(self.temp);
         shared.ring().close();
-        let (end, leftovers) = exit.unwrap_or((Status::Unknown, 0));
+        let (end, leftovers, full) = exit.unwrap_or((Status::Unknown, 0, false));
+        let stopped = stopped.or(full.then_some(Stopped::Full));
         let leftovers = if stopped.is_some() { 0 } else { leftovers };
         let outcome = Outcome { end, stopped, leftovers, took: shared.started.elapsed() };
         shared.state.send_modify(|state| state.outcome = Some(outcome));
@@ -343,12 +349,18 @@ fn try_to_launch(setup: impl Fn() -> io::Result<Setup>, output: &OwnedFd) -> io:
     }
 }
 
-/// Waits until the supervisor tells how the command ended, and how many outlived it. `None` if it is gone without a word.
-async fn last_word(talk: &mut OwnedReadHalf) -> Option<(Status, u32)> {
-    let Message::Exited(status) = hear(talk).await.ok()? else { return None };
-    match hear(talk).await {
-        Ok(Message::Left(left)) => Some((status, left)),
-        _ => Some((status, 0)),
+/// Waits until the supervisor tells how the command ended, how many outlived it, and whether it took too much memory. `None` if it
+/// is gone without a word.
+async fn last_word(talk: &mut OwnedReadHalf) -> Option<(Status, u32, bool)> {
+    let mut full = false;
+    let mut status = None;
+    loop {
+        match hear(talk).await {
+            Ok(Message::Full) => full = true,
+            Ok(Message::Exited(end)) => status = Some(end),
+            Ok(Message::Left(left)) => return status.map(|status| (status, left, full)),
+            _ => return status.map(|status| (status, 0, full)),
+        }
     }
 }
 

@@ -181,6 +181,16 @@ impl Tree {
         self.look().iter().filter(|process| !process.dead).count()
     }
 
+    /// How much memory the members take together, in bytes. What they share is counted once only if it would be over the limit
+    /// otherwise: that takes longer to find out.
+    #[cfg(all(target_os = "linux", feature = "supervisor"))]
+    pub(crate) fn memory(&mut self, limit: u64) -> u64 {
+        let sum = |field: fn(i32) -> u64, members: &[Process]| members.iter().map(|process| field(process.pid)).sum();
+        let members = self.look();
+        let most: u64 = sum(table::memory, &members);
+        if most > limit { sum(table::own_memory, &members) } else { most }
+    }
+
     /// True while a member lives.
     pub(crate) fn lives(&mut self) -> bool {
         self.count() > 0 || (self.blind && test_kill_process_group(self.root).is_ok())
@@ -246,6 +256,31 @@ mod table {
     fn state(bytes: &[u8]) -> Option<u8> {
         let end = bytes.iter().rposition(|byte| *byte == b')')?;
         bytes.get(end + 2).copied()
+    }
+
+    /// What a process takes in memory, in bytes, with what it shares with others.
+    #[cfg(feature = "supervisor")]
+    pub(super) fn memory(pid: i32) -> u64 {
+        sum(pid, "status", ["RssAnon:", "RssShmem:", "VmSwap:"])
+    }
+
+    /// The same with its part of what it shares. Who hides that is counted as if nothing were shared.
+    #[cfg(feature = "supervisor")]
+    pub(super) fn own_memory(pid: i32) -> u64 {
+        match sum(pid, "smaps_rollup", ["Pss_Anon:", "Pss_Shmem:", "SwapPss:"]) {
+            0 => memory(pid),
+            own => own,
+        }
+    }
+
+    /// The sum of some fields, which are in kilobytes.
+    #[cfg(feature = "supervisor")]
+    fn sum(pid: i32, file: &str, fields: [&str; 3]) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let value = |line: &str| {
+            fields.iter().find_map(|field| line.strip_prefix(field)?.split_whitespace().next()?.parse().ok())
+        };
+        text.lines().filter_map(value).map(|kilobytes: u64| kilobytes << 10).sum()
     }
 
     pub(super) fn entry(pid: i32) -> Option<Process> {

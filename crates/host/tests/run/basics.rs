@@ -5,7 +5,7 @@ use crate::ways::{each, names, run, way};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tieline_host::run::{Limits, Request, Size, Status};
+use tieline_host::run::{Limits, Request, Size, Status, Stopped};
 use tieline_host::sandbox::Network;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -138,11 +138,26 @@ fn what_cannot_be_started_is_named() {
 fn limits_hold() {
     each(async |way, root, policy| {
         let limits = Limits { processes: None, file: Some(1 << 20), memory: Some(256 << 20) };
-        let line = "(dd if=/dev/zero of=big bs=64k count=100 2>/dev/null; true); wc -c < big; \
-            dd if=/dev/zero of=/dev/null bs=400M count=1 2>/dev/null; echo $?; rm big";
+        let line = "(dd if=/dev/zero of=big bs=64k count=100 2>/dev/null; true); wc -c < big; rm big";
         let (_, output) = run(Request::shell(line, root, &policy).limits(limits)).await;
-        assert!(output.ends_with("1048576\n1\n"), "{way}: {output}");
+        assert!(output.ends_with("1048576\n"), "{way}: {output}");
+        let perl = |line: &str| Request::words(["perl", "-e", line], root, &policy).limits(limits).timeout(60 * SECOND);
+        // One that takes too much; several that do together; one that left its family, and one that lets nobody look.
+        for line in [
+            "$x = 'a' x (400 << 20); sleep 50",
+            "for (1..8) { fork or last } $x = 'a' x (60 << 20); sleep 50",
+            "use POSIX; fork and sleep 50; POSIX::setsid(); fork and exit; $x = 'a' x (400 << 20); sleep 50",
+            "$p = $^O eq 'linux' ? 157 : 0; syscall($p, 4, 0, 0, 0, 0); $x = 'a' x (400 << 20); sleep 50",
+        ] {
+            let (outcome, _) = run(perl(line)).await;
+            assert_eq!(outcome.stopped, Some(Stopped::Full), "{way}: {line}: {outcome}");
+            assert!(outcome.to_string().contains("more memory than it may have"), "{way}: {outcome}");
+        }
+        // What is shared counts once.
+        let (outcome, _) = run(perl("$x = 'a' x (90 << 20); for (1..5) { fork or last } sleep 2")).await;
+        assert!(outcome.is_success(), "{way}: {outcome}");
     });
+    assert!(Limits::default().memory.is_some_and(|bytes| bytes > 64 << 20));
     // The kernel does not hold root to the number of processes.
     if is_root() {
         if std::env::var_os("AS_NOBODY").is_none() {

@@ -123,15 +123,16 @@ pub(super) fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Limits on processes, on the size of files, and on memory.
+/// Limits on processes and on the size of files. That on memory is for all processes together, which no such limit can say.
 pub(super) fn limit(setup: &Setup) -> io::Result<()> {
-    let [mut processes, file, memory] = setup.limits;
+    let [mut processes, file, _] = setup.limits;
     if processes > 0 && !setup.sandbox.as_ref().is_some_and(|sandbox| sandbox.plan.namespaces) {
         // Outside a namespace of its own, all processes of the user count.
         processes += threads_of_user();
     }
-    let all = [(Resource::Nproc, processes), (Resource::Fsize, file), (Resource::Data, memory)];
-    for (resource, most) in all.into_iter().filter(|(_, most)| *most > 0) {
+    for (resource, most) in
+        [(Resource::Nproc, processes), (Resource::Fsize, file)].into_iter().filter(|(_, most)| *most > 0)
+    {
         let hard = rustix::process::getrlimit(resource).maximum;
         let most = Some(hard.map_or(most, |hard| hard.min(most)));
         setrlimit(resource, Rlimit { current: most, maximum: most })?;

@@ -280,7 +280,8 @@ impl New<'_> {
         }
         std::os::unix::fs::symlink("pts/ptmx", path.join("ptmx"))?;
         fs::create_dir(path.join("shm"))?;
-        empty(&path.join("shm"), c"mode=1777")?;
+        // It is memory, too.
+        empty(&path.join("shm"), c"mode=1777,size=25%")?;
         fs::create_dir(path.join("pts"))?;
         let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
         Ok(mount("devpts", path.join("pts"), "devpts", flags, c"newinstance,ptmxmode=0666,mode=620")?)

@@ -27,6 +27,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 /// Nothing happens by itself before the program ends.
 const LONG_TIME: Duration = Duration::from_secs(3600);
+/// So often we look how much memory is taken.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Who is below us, and how we can end them.
 #[derive(Clone, Copy)]
@@ -87,6 +89,7 @@ async fn watch(owner: UnixStream, setup: &Setup, input: Option<OwnedFd>, reach: 
         reach,
         tree: sees.then(Tree::below_me),
         grace: Duration::from_millis(setup.grace.into()),
+        memory: setup.limits[2],
         gone: false,
         exited: None,
         counted: false,
@@ -132,6 +135,8 @@ struct Watch {
     /// Not there if we can't see who is below us.
     tree: Option<Tree>,
     grace: Duration,
+    /// In bytes; zero is no limit.
+    memory: u64,
     /// Nobody cares any more.
     gone: bool,
     /// When the program ended.
@@ -198,6 +203,14 @@ impl Watch {
             if self.kill_at.is_none() {
                 self.end_within(self.grace);
             }
+        }
+        if self.kill_at.is_none() && self.memory > 0 {
+            let taken = self.tree.as_mut().map_or(0, |tree| tree.memory(self.memory));
+            if taken <= self.memory {
+                return Some(MEMORY_INTERVAL);
+            }
+            self.say(&Message::Full).await;
+            self.end_within(Duration::ZERO);
         }
         match self.kill_at {
             None => Some(LONG_TIME),

@@ -37,6 +37,8 @@ pub(crate) enum Message {
     Probed(u32),
     /// To the supervisor: ask everything to end, and kill it after so many milliseconds.
     Stop(u32),
+    /// The program and what it started took more memory than they have, and are killed.
+    Full,
     /// The program ended.
     Exited(Status),
     /// After that: so many processes outlived it, and are ended now.
@@ -117,7 +119,7 @@ pub struct Setup {
     /// Where it runs.
     #[serde(with = "path")]
     pub folder: PathBuf,
-    /// Processes, bytes of a file, bytes of memory. Zero: no limit.
+    /// Processes, bytes of a file, bytes of memory of all processes together. Zero: no limit.
     pub limits: [u64; 3],
     /// It has a session of its own, so that it has no hold on our terminal.
     pub session: bool,

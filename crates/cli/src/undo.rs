@@ -5,12 +5,13 @@ use crate::shared::{
     open_journal,
 };
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::agents::join_line;
-use tieline_client::journal::{Changed, Entry, HowChanged, Journal, Recording};
+use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, Recording, Story};
 use tieline_client::sanitize;
 use tieline_client::undo::{Error, RememberedFile, Undo, Why, is_undo};
 use tieline_host::roots::shown;
@@ -90,7 +91,8 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     };
     let (recording, undo) = open_undo(&journal, &entry).await?;
     if arguments.list {
-        return Ok(list(&undo, &entry, file.as_deref(), arguments.format));
+        let story = journal.story(&entry.id).await.map_err(bad_journal)?;
+        return Ok(list(&undo, &story, file.as_deref(), arguments.format));
     }
     let turn = turn_of(&undo, &entry, arguments.turn, file.as_deref())?;
     let mut out = String::new();
@@ -137,7 +139,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
                 format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
             }
             Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
-            Why::NotKept => format!("; `tieline undo {name} --list` shows what can be put back"),
+            Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
             _ => String::new(),
         };
         note(format_args!("left alone: {one}{hint}"));
@@ -175,25 +177,33 @@ pub fn undo_words(turn: &str) -> Option<&'static str> {
 }
 
 /// The turns that can be undone, and what they changed.
-fn list(undo: &Undo, entry: &Entry, file: Option<&Path>, format: ListFormat) -> String {
+fn list(undo: &Undo, story: &Story, file: Option<&Path>, format: ListFormat) -> String {
+    let entry = &story.entry;
+    let told = story.turns.iter().flat_map(|turn| turn.changes.iter().map(|file| (turn.number.to_string(), file)));
+    let asked: HashMap<(String, &Path), HowAsked> =
+        told.map(|(turn, file)| ((turn, Path::new(&file.path)), file.asked)).collect();
     let turns = undo.turns().into_iter().flat_map(|turn| {
-        let value = |file: RememberedFile| {
-            let RememberedFile { path, kind, kept, .. } = file;
-            json!({"session": &*entry.id, "turn": turn, "path": path, "how": kind, "kept": kept, "undo": is_undo(&turn)})
-        };
         let files = undo.files(&turn).into_iter().filter(|known| file.is_none_or(|file| known.path == file));
-        files.map(value).collect::<Vec<_>>()
+        files.map(|file| (turn.clone(), file)).collect::<Vec<_>>()
     });
-    format.print(&turns.collect::<Vec<_>>(), |turns| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let line = |one: &Value| {
-            let path = text(&one["path"]);
-            let path = Path::new(&path);
-            let name = shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
-            let turn = text(&one["turn"]);
-            let kept = (one["kept"] == false).then_some("can't be undone: its content was not kept");
-            let words = kept.or(undo_words(&turn)).map(|words| format!(" ({words})")).unwrap_or_default();
-            format!("turn {turn}: {} {name}{words}\n", text(&one["how"]))
+    let turns: Vec<(String, RememberedFile)> = turns.collect();
+    let asked = |turn: &String, file: &RememberedFile| asked.get(&(turn.clone(), &file.path)).copied();
+    let value = |(turn, file): &(String, RememberedFile)| {
+        let RememberedFile { path, kind, unkept, .. } = file;
+        let (asked, kept) = (asked(turn, file), unkept.is_none());
+        json!({"session": &*entry.id, "turn": turn, "path": path, "how": kind, "asked": asked, "kept": kept,
+            "unkept": unkept, "undo": is_undo(turn)})
+    };
+    format.print(&turns.iter().map(value).collect::<Vec<_>>(), |_| {
+        let line = |(turn, file): &(String, RememberedFile)| {
+            let name = shown(file.path.strip_prefix(&entry.cwd).unwrap_or(&file.path));
+            let how = json!(file.kind);
+            let kept = file.unkept.map(|why| format!("can't be undone: {why}"));
+            let asked = asked(turn, file).and_then(HowAsked::words).map(str::to_owned);
+            let words = kept.into_iter().chain(asked).chain(undo_words(turn).map(str::to_owned));
+            let words = words.collect::<Vec<_>>().join("; ");
+            let words = if words.is_empty() { words } else { format!(" ({words})") };
+            format!("turn {turn}: {} {name}{words}\n", how.as_str().unwrap_or_default())
         };
         turns.iter().map(line).collect()
     })
@@ -263,7 +273,7 @@ pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, U
     let undo = Undo::open(journal, entry).map_err(bad_undo)?;
     if let Some((turn, report)) = undo.settle().await.map_err(bad_undo)? {
         note(format_args!("turn {turn} was cut off; what changed since it began counts as its doing"));
-        if let Some(told) = report.meanwhile_text(&entry.cwd) {
+        if let Some(told) = report.meanwhile_text(entry.cwd.as_ref()) {
             note(format_args!("while it waited for an answer, {told}"));
             recording.notice("info", told).await.map_err(bad_journal)?;
         }

@@ -211,6 +211,29 @@ fn undo_restores_the_files_of_a_turn() {
     }
 }
 
+// In an editor nobody watches the turn from outside.
+#[test]
+fn undo_restores_what_commands_of_a_turn_changed() {
+    for dialect in DIALECTS {
+        let place = Place::new();
+        for name in ["changed.txt", "gone.txt", "mine.txt"] {
+            place.write(name, "old\n");
+        }
+        let mut client = Client::open(&place, dialect, &["--script", "puppet", "--mode", "auto"]);
+        client.prompt("write changed.txt early");
+        place.write("mine.txt", "by hand\n");
+        client.prompt("run echo new > changed.txt; rm gone.txt; mkdir deep; echo made > deep/made.txt");
+        assert_eq!(place.read("changed.txt"), "new\n", "{dialect}: {}", client.said());
+        client.prompt("/undo");
+        let said = client.said();
+        assert_eq!((place.read("changed.txt"), place.read("gone.txt")), ("early".into(), "old\n".into()), "{said}");
+        assert!(!common::exists(&place.project().join("deep")), "{dialect}: {said}");
+        assert_eq!(place.read("mine.txt"), "by hand\n");
+        client.prompt("/undo");
+        assert_eq!(place.read("changed.txt"), "old\n", "{dialect}: {}", client.said());
+    }
+}
+
 #[test]
 fn nothing_outside_the_folder_is_touched() {
     let place = Place::new();

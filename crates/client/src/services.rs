@@ -173,10 +173,66 @@ impl Services {
         found.map_err(|error| self.out_of_reach(session, method, digest, &error, path))
     }
 
+    /// The first half of a terminal: may it be? Nothing is started.
+    pub(crate) async fn allow_terminal(&self, request: &CreateTerminalRequest) -> Result<AllowedTerminal> {
+        const METHOD: &str = "terminal/create";
+        if !self.inner.offers.terminal {
+            return Err(Error::method_not_found(METHOD));
+        }
+        terminal::check(&request.env)?;
+        let (session, digest) = (&request.session_id, digest(request));
+        let files = self.files_of(session);
+        let (cwd, there) = (request.cwd.clone(), files.clone());
+        let found = blocking(move || folder(there.roots(), cwd.as_deref())).await?;
+        let (place, roots) = found.map_err(|error| {
+            self.out_of_reach(session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
+        })?;
+        let line = Line::of(request);
+        let command = line.parsed(&request.env);
+        let text = command.text().to_owned();
+        let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
+        let facts = Facts::command(command, place.real_path(), sandboxed);
+        let facts = facts.with_denied(&self.inner.engine, files.roots());
+        let case = Self::case(session, METHOD, format!("Run {text}"), digest);
+        let decided = self.decide(case, &facts, async || Shown::default()).await;
+        let allowed = AllowedTerminal { line, text, folder: place.real_path(), roots };
+        if decided.chosen.allows { Ok(allowed) } else { Err(refused(&decided)) }
+    }
+
+    /// The second half: starts its command.
+    pub(crate) async fn start_terminal(
+        &self,
+        request: &CreateTerminalRequest,
+        allowed: AllowedTerminal,
+    ) -> Result<String> {
+        let AllowedTerminal { line, text, folder, roots } = allowed;
+        let (terminal, view) = self.inner.terminals.start(request, &line, folder.clone(), &roots).await?;
+        let (session, id) = (request.session_id.clone(), terminal.clone());
+        self.tell(&Event::TerminalStarted { session: session.clone(), terminal: id.clone(), line: text, folder });
+        let observers = self.inner.observers.clone();
+        tokio::spawn(async move {
+            let outcome = view.outcome().await;
+            let (exit, leftovers) = (tieline_host::run::exit_status(outcome.end), outcome.leftovers);
+            let event = Event::TerminalEnded { session, terminal: id, exit, leftovers };
+            for observer in &observers {
+                observer.event(&event);
+            }
+        });
+        Ok(terminal)
+    }
+
     fn case(session: &SessionId, method: &'static str, title: String, digest: Hash) -> Case {
         let (description, subject, options, before) = (None, None, Vec::new(), None);
         Case { session: session.clone(), method, title, description, subject, options, digest, before }
     }
+}
+
+/// A terminal that may be, and is not started yet.
+pub(crate) struct AllowedTerminal {
+    line: Line,
+    text: String,
+    folder: PathBuf,
+    roots: Vec<PathBuf>,
 }
 
 /// Runs what may wait for the disk.
@@ -282,43 +338,8 @@ impl Handler for Services {
     }
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
-        const METHOD: &str = "terminal/create";
-        if !self.inner.offers.terminal {
-            return Err(Error::method_not_found(METHOD));
-        }
-        terminal::check(&request.env)?;
-        let (session, digest) = (request.session_id.clone(), digest(&request));
-        let files = self.files_of(&session);
-        let (cwd, there) = (request.cwd.clone(), files.clone());
-        let found = blocking(move || folder(there.roots(), cwd.as_deref())).await?;
-        let (place, roots) = found.map_err(|error| {
-            self.out_of_reach(&session, METHOD, digest, &error, request.cwd.as_deref().unwrap_or("its folder"))
-        })?;
-        let line = Line::of(&request);
-        let command = line.parsed(&request.env);
-        let text = command.text().to_owned();
-        let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
-        let facts = Facts::command(command, place.real_path(), sandboxed);
-        let facts = facts.with_denied(&self.inner.engine, files.roots());
-        let case = Self::case(&session, METHOD, format!("Run {text}"), digest);
-        let decided = self.decide(case, &facts, async || Shown::default()).await;
-        if !decided.chosen.allows {
-            return Err(refused(&decided));
-        }
-        let folder = place.real_path();
-        let (terminal, view) = self.inner.terminals.start(&request, &line, folder.clone(), &roots).await?;
-        let (started, id) = (session.clone(), terminal.clone());
-        self.tell(&Event::TerminalStarted { session: started, terminal: id, line: text, folder });
-        let (observers, id) = (self.inner.observers.clone(), terminal.clone());
-        tokio::spawn(async move {
-            let outcome = view.outcome().await;
-            let (exit, leftovers) = (tieline_host::run::exit_status(outcome.end), outcome.leftovers);
-            let event = Event::TerminalEnded { session, terminal: id, exit, leftovers };
-            for observer in &observers {
-                observer.event(&event);
-            }
-        });
-        Ok(terminal)
+        let allowed = self.allow_terminal(&request).await?;
+        self.start_terminal(&request, allowed).await
     }
 
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {

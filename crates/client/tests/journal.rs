@@ -218,7 +218,7 @@ async fn hostile(journal: &Journal) -> SessionId {
         how: HowChanged::Added,
         asked: HowAsked::Never,
         tool: Some(evil.into()),
-        kept: true,
+        unkept: None,
         undone: HowUndone::default(),
         diff: Some(format!("--- /dev/null\n+++ b/x\n@@ -0,0 +1,2 @@\n+{evil}\n+new ```\n")),
     };

@@ -54,7 +54,7 @@ impl World {
 
     async fn watch(&self, turn: u64) -> Watch {
         self.undo
-            .watch(turn, scan(&self.journal, [self.root.clone()], &[], self.limits), &self.conversation)
+            .watch(turn, scan(Some(&self.journal), [self.root.clone()], &[], self.limits), &self.conversation)
             .await
             .unwrap()
     }
@@ -63,7 +63,11 @@ impl World {
         let name = |changed: &Changed| {
             Path::new(&changed.path).strip_prefix(&self.root).unwrap().to_string_lossy().into_owned()
         };
-        report.changed.iter().map(|changed| (name(changed), changed.how, changed.asked, changed.kept)).collect()
+        report
+            .changed
+            .iter()
+            .map(|changed| (name(changed), changed.how, changed.asked, changed.unkept.is_none()))
+            .collect()
     }
 }
 
@@ -335,12 +339,124 @@ async fn who_was_asked_is_told_apart() {
         (HowAsked::Never, None),
     ];
     assert_eq!(found, want);
-    // After a command that was allowed nobody can say.
-    let watch = world.watch(2).await;
-    watch.allowed(&request(ToolCallUpdate::new("t3").kind(ToolKind::Execute))).await;
-    world.put("secret", "built\n");
+}
+
+// An agent with its own tools gets one command allowed, and does other things before it, beside it and after it.
+#[tokio::test]
+async fn one_allowed_command_covers_what_changes_while_it_runs_and_nothing_else() {
+    let world = World::new().await;
+    for name in ["before", "twice", "late", "gone", "built", "gone early"] {
+        world.put(name, "old\n");
+    }
+    let watch = world.watch(1).await;
+    world.put("before", "by the agent\n");
+    world.put("twice", "by the agent\n");
+    std::fs::remove_file(world.root.join("gone early")).unwrap();
+    watch.allowed(&request(ToolCallUpdate::new("t").kind(ToolKind::Execute))).await;
+    // A second one that begins and ends meanwhile ends nothing.
+    watch.command("terminal-1").await;
+    watch.ended("terminal-1").await;
+    for name in ["built", "made", "late", "twice"] {
+        world.put(name, "by the command\n");
+    }
+    std::fs::remove_file(world.root.join("gone")).unwrap();
+    watch.ended("t").await;
+    world.put("late", "by the agent again\n");
+    world.put("new", "by the agent\n");
+    // What the next command changes again is still a command's.
+    watch.command("terminal-2").await;
+    world.put("made", "by another command\n");
     let report = watch.after().await.unwrap();
-    assert_eq!((report.changed[0].asked, unasked(&report)), (HowAsked::Command, 0));
+    let found: Vec<(String, HowAsked)> =
+        world.names(&report).into_iter().map(|(name, _, asked, _)| (name, asked)).collect();
+    use HowAsked::{Command, Never};
+    let want = [
+        ("before", Never),
+        ("built", Command),
+        ("gone", Command),
+        ("gone early", Never),
+        ("late", Never),
+        ("made", Command),
+        ("new", Never),
+        ("twice", Never),
+    ];
+    assert_eq!(found, want.map(|(name, asked)| (name.to_owned(), asked)));
+}
+
+#[tokio::test]
+async fn without_a_place_to_keep_anything_the_list_is_the_same() {
+    let world = World::new().await;
+    world.put("a", "old\n");
+    world.put("gone", "old\n");
+    let scanning = scan(None, [world.root.clone()], &[], world.limits);
+    let undo = Undo::in_memory(&scanning).unwrap();
+    let watch = undo.watch(1, scanning, &world.conversation).await.unwrap();
+    world.put("a", "new\n");
+    world.put("b", "new\n");
+    std::fs::remove_file(world.root.join("gone")).unwrap();
+    let report = watch.after().await.unwrap();
+    let want = [("a", HowChanged::Modified), ("b", HowChanged::Added), ("gone", HowChanged::Deleted)];
+    let want = want.map(|(name, how)| (name.to_owned(), how, HowAsked::Never, false));
+    assert_eq!(world.names(&report), want);
+    assert_eq!(report.unkept_text(&world.root), ["can't be undone (its old content could not be stored): a, b, gone"]);
+}
+
+// More files than an undo may write down one by one.
+#[tokio::test]
+async fn thousands_of_files_are_put_back_in_a_few_writes() {
+    let world = World::new().await;
+    for number in 0..1000 {
+        world.put(&format!("d{}/f{number}", number % 50), "old\n");
+    }
+    let watch = world.watch(1).await;
+    for number in 0..1000 {
+        world.put(&format!("d{}/f{number}", number % 50), "new\n");
+    }
+    assert_eq!(watch.after().await.unwrap().changed.len(), 1000);
+    let done = world.undo.undo("1", None, false);
+    assert_eq!((done.restored.len(), done.refused.len()), (1000, 0));
+    assert_eq!(world.get("d7/f907").as_deref(), Some("old\n"));
+    let again = world.undo.undo(&done.turn.unwrap(), None, false);
+    assert_eq!((again.restored.len(), world.get("d7/f907").as_deref()), (1000, Some("new\n")));
+}
+
+// The reason is the right one: too large is not changed since, and one that was made can be removed again.
+#[tokio::test]
+async fn large_files_are_told_apart() {
+    let mut world = World::new().await;
+    world.limits.each = 100;
+    world.put("large", &"x".repeat(200));
+    world.put("gone", &"x".repeat(200));
+    let watch = world.watch(1).await;
+    world.put("large", &"y".repeat(300));
+    world.put("made", &"z".repeat(300));
+    std::fs::remove_file(world.root.join("gone")).unwrap();
+    let report = watch.after().await.unwrap();
+    assert_eq!(report.unkept_text(&world.root), ["can't be undone (it was too large to be copied): gone, large"]);
+    let done = world.undo.undo("1", None, false);
+    let refused: Vec<String> = done.refused.iter().map(ToString::to_string).collect();
+    assert_eq!(refused.len(), 2);
+    assert!(refused.iter().all(|why| why.ends_with("can't be put back: it was too large to be copied")), "{refused:?}");
+    assert_eq!((done.restored, world.get("made")), (vec![world.root.join("made")], None));
+}
+
+// Deeper than a path can say: not in silence.
+#[tokio::test]
+async fn what_is_too_deep_or_locked_is_said_after_the_turn() {
+    let world = World::new().await;
+    let watch = world.watch(1).await;
+    let name = "n".repeat(250);
+    let script = format!("for i in $(seq 20); do mkdir {name} && cd {name} || exit 1; done; echo x > hidden");
+    let made = std::process::Command::new("bash").arg("-c").arg(&script).current_dir(&world.root).status().unwrap();
+    assert!(made.success());
+    let report = watch.after().await.unwrap();
+    let unseen: Vec<&String> = report.unseen.iter().collect();
+    assert!(
+        matches!(&unseen[..], [one] if one.starts_with("folders with paths of more than 4,096 bytes: nnn")),
+        "{unseen:?}"
+    );
+    let gone = std::process::Command::new("rm").arg("-rf").arg(world.root.join(&name)).status().unwrap();
+    assert!(gone.success());
 }
 
 // The clock is paused, and stands while files are looked at: the question takes two seconds, the test none.
@@ -391,7 +507,7 @@ async fn what_another_session_changes_is_that_sessions() {
     let other = world.journal.begin(begin).await.unwrap();
     let theirs = Undo::open(&world.journal, other.entry()).unwrap();
     let conversation = Conversation::default();
-    let scanning = || scan(&world.journal, [world.root.clone()], &[], world.limits);
+    let scanning = || scan(Some(&world.journal), [world.root.clone()], &[], world.limits);
     for (turn, other_first) in [(1, true), (2, false)] {
         let (a, b) = (format!("a{turn}"), format!("b{turn}"));
         let watch = world.watch(turn).await;
@@ -507,7 +623,7 @@ async fn scan_again(world: &World) {
     let other = world.journal.begin(begin).await.unwrap();
     let undo = Undo::open(&world.journal, other.entry()).unwrap();
     drop(
-        undo.watch(1, scan(&world.journal, [world.root.clone()], &[], world.limits), &world.conversation)
+        undo.watch(1, scan(Some(&world.journal), [world.root.clone()], &[], world.limits), &world.conversation)
             .await
             .unwrap(),
     );

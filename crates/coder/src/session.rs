@@ -76,6 +76,8 @@ struct State {
     cancelled: Vec<String>,
     titled: bool,
     cost: f64,
+    /// Remembers what the turn changes.
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// A word with a capital letter.
@@ -142,6 +144,7 @@ impl Conversation {
                 cancelled: Vec::new(),
                 titled: past.titled,
                 cost: 0.0,
+                recorder: None,
             }),
         };
         for note in stated.notes.into_iter().chain(past.damage) {
@@ -268,8 +271,8 @@ impl Conversation {
         }
         self.log.note(history::user_event(&content, content == prompt && !own)?).await?;
         state.messages.push(Message::User(content));
-        let recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
-        let workspace = self.workspace(turn.client(), recorder);
+        state.recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
+        let workspace = self.workspace(turn.client(), state.recorder.clone());
         let system = prompt::system(&workspace, &self.permissions.engine).await + &self.servers.instructions();
         let ctx = ToolContext {
             turn: turn.clone(),
@@ -322,6 +325,11 @@ impl Session for Conversation {
         let result = Box::pin(busy.during(self.work(&turn, &mut state, prompt))).await;
         // A cancel cuts tools off, but what they were about to do may still happen. Nothing does once the turn is over.
         busy.rest().await;
+        if let Some(recorder) = state.recorder.take()
+            && let Err(error) = off_runtime(move || recorder.end()).await?
+        {
+            tracing::warn!(%error, "what commands changed can't be undone");
+        }
         let (stop, calls) = match &result {
             Ok(stop) => (stop.clone(), ToolCallStatus::Failed),
             Err(error) if *error == Error::Cancelled || turn.is_cancelled() => {

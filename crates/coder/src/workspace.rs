@@ -244,6 +244,18 @@ impl Workspace {
         Ok(())
     }
 
+    /// Looks before a command, so that an undo takes back what it changes, too. Gives what it is known by.
+    pub async fn before_command(&self) -> Option<usize> {
+        let (recorder, files) = (self.recorder.clone()?, self.files.clone());
+        blocking(move || Ok(recorder.before_command(&files))).await.ok()
+    }
+
+    /// The command is over.
+    pub async fn after_command(&self, number: Option<usize>) -> Result<(), ToolError> {
+        let (Some(recorder), Some(number)) = (self.recorder.clone(), number) else { return Ok(()) };
+        blocking(move || Ok(recorder.after_command(number)?)).await
+    }
+
     /// Notes what a file is before or after the client writes it.
     async fn record(&self, place: &Place, note: Note) -> Result<(), ToolError> {
         let Some(recorder) = self.recorder.clone() else { return Ok(()) };

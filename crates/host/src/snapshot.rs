@@ -10,10 +10,10 @@ mod index;
 mod undo;
 mod walk;
 
-pub use base::{Base, Difference, Look};
+pub use base::{Base, Difference, Left, Look};
 pub use hunks::Hunk;
 pub use undo::{Contents, Refused, Undone, Why};
-pub use walk::Limits;
+pub use walk::{Facts, Limits};
 
 use crate::{
     files::{Files, Found, State},
@@ -22,7 +22,7 @@ use crate::{
 use index::{Disk, Entry, Index, Name};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     fs::File,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
@@ -31,12 +31,13 @@ use std::{
 use tieline_rpc::sync::Lock;
 
 /// How many files are remembered in all; beyond that the oldest turns are forgotten.
-const MAX_ENTRIES: usize = 5_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// The snapshots of one session. Several processes may have them open: the agent that works, and the client that watches it.
 #[derive(Debug)]
 pub struct Snapshots {
-    disk: Disk,
+    /// Without one, all is forgotten with this.
+    disk: Option<Disk>,
     limit: u64,
     index: Mutex<Index>,
 }
@@ -48,6 +49,10 @@ pub struct Recorder {
     turn: String,
     /// The turns that there were when it began.
     known: HashSet<String>,
+    /// Somebody else sees to it that what commands change is remembered.
+    watched: bool,
+    /// How the folders were before each command, as long as it runs.
+    commands: Mutex<Vec<Vec<Base>>>,
 }
 
 /// A change of one file, wherever it is now and whether or not its path still leads there.
@@ -59,8 +64,8 @@ pub struct Made<'a> {
     pub path: PathBuf,
     /// What was there.
     pub before: State,
-    /// The content of that, if it is known.
-    pub content: Option<&'a [u8]>,
+    /// The content of that, if it is known, or why not.
+    pub content: std::result::Result<&'a [u8], Unkept>,
     /// What is there now.
     pub after: State,
     /// Directories made for it, relative to the root, outermost first.
@@ -77,7 +82,7 @@ impl<'a> Made<'a> {
             root: root.real_path().unwrap_or(root.given_path()).to_path_buf(),
             path: place.relative().to_path_buf(),
             before: Found::state_of(found),
-            content: found.and_then(|found| found.content.as_deref()),
+            content: found.map_or(Ok(&[]), |found| found.content.as_deref().ok_or(Unkept::Large)),
             after,
             directories: &[],
             mixed: false,
@@ -108,6 +113,39 @@ impl Kind {
     }
 }
 
+/// Why a change can't be undone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Unkept {
+    /// The file was too large.
+    #[error("it was too large to be copied")]
+    Large,
+    /// What is there now is too large to be known again.
+    #[error("it is so large that nobody can tell whether it changes again")]
+    Huge,
+    /// It is in a folder of keys.
+    #[error("nothing is copied from folders of keys")]
+    Private,
+    /// There is no room, or there was none.
+    #[error("there was no room for its old content")]
+    Room,
+    /// Nothing can be written where old contents are kept.
+    #[error("its old content could not be stored")]
+    Nowhere,
+    /// It could not be copied in time.
+    #[error("it could not be copied in time")]
+    Late,
+    /// It could not be read.
+    #[error("it could not be read")]
+    Unreadable,
+    /// It was not looked at before the turn.
+    #[error("it was not looked at before the turn")]
+    Unseen,
+    /// It is no file, no folder and no link.
+    #[error("it was a FIFO, a socket or a device, or a folder that is not looked into")]
+    Special,
+}
+
 /// A file that a turn changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
@@ -115,8 +153,8 @@ pub struct Changed {
     pub path: PathBuf,
     /// How.
     pub kind: Kind,
-    /// Whether it can be undone; false if the old content was dropped for want of room.
-    pub kept: bool,
+    /// Why it can't be undone, if it can't.
+    pub unkept: Option<Unkept>,
     /// Whether it was undone since, all of it.
     pub undone: bool,
 }
@@ -126,24 +164,34 @@ impl Snapshots {
     /// can't be read is put aside as `index.damaged`.
     pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
         let (disk, index) = Disk::open(dir.into())?;
-        Ok(Arc::new(Self { disk, limit, index: Mutex::new(index) }))
+        Ok(Arc::new(Self { disk: Some(disk), limit, index: Mutex::new(index) }))
+    }
+
+    /// Snapshots without a directory: it is known what changed, but nothing can be put back.
+    pub fn in_memory() -> Arc<Self> {
+        Arc::new(Self { disk: None, limit: 0, index: Mutex::default() })
     }
 
     /// Starts to record a turn, or goes on with one.
     pub fn begin(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
         let known = self.turns().into_iter().collect();
-        Arc::new(Recorder { snapshots: self.clone(), turn: turn.into(), known })
+        let (snapshots, turn) = (self.clone(), turn.into());
+        Arc::new(Recorder { snapshots, turn, known, watched: self.announced().is_some(), commands: Mutex::default() })
     }
 
     /// Goes on with the turn that somebody [announced](Self::announce), so that what both record is one turn; without that,
     /// starts this one.
     pub fn join(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
-        self.begin(self.disk.announced().unwrap_or_else(|| turn.into()))
+        self.begin(self.announced().unwrap_or_else(|| turn.into()))
+    }
+
+    fn announced(&self) -> Option<String> {
+        self.disk.as_ref().and_then(Disk::announced)
     }
 
     /// Tells whoever else records here which turn is under way, until the result is dropped.
-    pub fn announce(&self, turn: &str) -> Result<File> {
-        self.disk.announce(turn)
+    pub fn announce(&self, turn: &str) -> Result<Option<File>> {
+        self.disk.as_ref().map(|disk| disk.announce(turn)).transpose()
     }
 
     /// The turns that are remembered, oldest first.
@@ -164,7 +212,7 @@ impl Snapshots {
         let changed = |entry: &Entry| {
             let after = if entry.undone { entry.prior.unwrap_or(entry.after) } else { entry.after };
             let kind = Kind::of(entry.before, after);
-            Changed { path: entry.full_path(), kind, kept: entry.kept, undone: entry.undone }
+            Changed { path: entry.full_path(), kind, unkept: entry.unkept, undone: entry.undone }
         };
         entries.filter(|entry| entry.undone || entry.in_effect()).map(changed).collect()
     }
@@ -183,7 +231,7 @@ impl Snapshots {
     /// What is remembered now: another process may have added to it.
     fn lock(&self) -> MutexGuard<'_, Index> {
         let mut index = self.index.locked();
-        if let Some(now) = self.disk.load_newer(&index) {
+        if let Some(now) = self.disk.as_ref().and_then(|disk| disk.load_newer(&index)) {
             *index = now;
         }
         index
@@ -191,65 +239,76 @@ impl Snapshots {
 
     /// Changes what is remembered, alone among all processes. The work says whether contents were dropped.
     fn change(&self, work: impl FnOnce(&mut Index) -> Result<bool>) -> Result<()> {
-        let _alone = self.disk.lock()?;
+        let _alone = self.disk.as_ref().map(Disk::lock).transpose()?;
         let mut index = self.lock();
         // Whatever comes of it, no file says this yet.
         index.stamp = None;
         let dropped = work(&mut index)?;
-        self.disk.save(&index)?;
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.save(&index)?;
         if dropped {
-            self.disk.tidy(&index);
+            disk.tidy(&index);
         }
         Ok(())
     }
 
     /// `ours`: what is there now came about through the turn.
-    fn record(&self, turn: &str, change: Made<'_>, ours: bool) -> Result<()> {
-        self.change(|index| self.note(index, turn, change, ours))
+    fn record(&self, turn: &str, changes: Vec<Made<'_>>, ours: bool) -> Result<()> {
+        self.change(|index| self.note(index, turn, changes, ours))
     }
 
-    /// Adds a change to the index; true if old contents were dropped for it.
-    fn note(&self, index: &mut Index, turn: &str, change: Made<'_>, ours: bool) -> Result<bool> {
-        let path = change.root.join(&change.path);
-        let mut dropped = false;
-        let count: usize = index.turns.iter().map(|turn| turn.entries.len()).sum();
-        if count >= MAX_ENTRIES
-            && let Some(oldest) = index.turns.iter().position(|other| other.id != turn)
-        {
-            index.turns.remove(oldest);
-            dropped = true;
-        }
+    /// Adds changes to the index; true if old contents were dropped for them.
+    fn note(&self, index: &mut Index, turn: &str, changes: Vec<Made<'_>>, ours: bool) -> Result<bool> {
+        let mut dropped = index.forget_oldest(turn, MAX_ENTRIES.saturating_sub(changes.len()));
         let at = index.turn(turn);
-        let directories = change.directories.iter().cloned().map(Name);
-        if let Some(entry) = index.turns[at].entries.iter_mut().find(|entry| entry.full_path() == path) {
-            entry.mixed |=
-                change.mixed || !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
-            entry.prior = Some(entry.after);
-            entry.after = change.after;
-            entry.undone = false;
-            entry.directories.extend(directories);
-        } else {
-            let kept = match (change.before, change.content) {
-                (State::Missing, _) => true,
-                (State::File { hash, .. } | State::Link { hash, .. }, Some(content)) => {
-                    let before: HashSet<_> = index.blobs().into_keys().collect();
-                    let fits = index.make_room(at, hash, content.len() as u64, self.limit);
-                    dropped |= index.blobs().len() < before.len();
+        let mut known: HashMap<PathBuf, usize> =
+            index.turns[at].entries.iter().enumerate().map(|(number, entry)| (entry.full_path(), number)).collect();
+        let mut blobs = index.blobs();
+        let mut used: u64 = blobs.values().sum();
+        for change in changes {
+            let path = change.root.join(&change.path);
+            let directories = change.directories.iter().cloned().map(Name);
+            if let Some(entry) = known.get(&path).map(|number| &mut index.turns[at].entries[*number]) {
+                entry.mixed |=
+                    change.mixed || !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
+                entry.prior = Some(entry.after);
+                entry.after = change.after;
+                entry.undone = false;
+                entry.directories.extend(directories);
+                continue;
+            }
+            let unkept = match (change.before, change.content, &self.disk) {
+                (State::Missing, Ok(_), _) => None,
+                (State::Other, ..) => Some(Unkept::Special),
+                (_, Err(why), _) => Some(why),
+                (_, _, None) => Some(Unkept::Nowhere),
+                (State::File { hash, .. } | State::Link { hash, .. }, Ok(content), Some(disk)) => {
+                    let size = content.len() as u64;
+                    let mut fits = blobs.contains_key(&hash) || used.saturating_add(size) <= self.limit;
+                    if !fits && index.make_room(at, size, self.limit) {
+                        (fits, dropped, blobs) = (true, true, index.blobs());
+                        used = blobs.values().sum();
+                    }
                     // Before a change, one that can't be remembered is not made. Afterwards it only can't be undone.
-                    match fits.then(|| self.disk.put(hash, content)) {
+                    match fits.then(|| disk.put(hash, content)) {
                         Some(Err(error)) if !ours => return Err(error),
-                        put => put.is_some_and(|put| put.is_ok()),
+                        Some(Err(_)) => Some(Unkept::Nowhere),
+                        None => Some(Unkept::Room),
+                        Some(Ok(())) => {
+                            used += if blobs.insert(hash, size).is_none() { size } else { 0 };
+                            None
+                        }
                     }
                 }
-                _ => false,
             };
+            known.insert(path, index.turns[at].entries.len());
             index.turns[at].entries.push(Entry {
                 root: Name(change.root),
                 path: Name(change.path),
                 before: change.before,
                 after: change.after,
                 prior: None,
-                kept,
+                unkept,
                 directories: directories.collect(),
                 undone: false,
                 mixed: change.mixed,
@@ -262,7 +321,7 @@ impl Snapshots {
 impl Recorder {
     /// Notes a change that is about to happen; when this returns, the record is safe.
     pub(crate) fn changing(&self, change: Made<'_>) -> Result<()> {
-        self.snapshots.record(&self.turn, change, false)
+        self.snapshots.record(&self.turn, vec![change], false)
     }
 
     /// The turn it records.
@@ -272,28 +331,58 @@ impl Recorder {
 
     /// Notes changes that something else has made already, all in one step. What an undo put back meanwhile is remembered as
     /// that undo, and not again.
-    pub fn made(&self, changes: Vec<Made<'_>>) -> Result<()> {
+    pub fn made(&self, mut changes: Vec<Made<'_>>) -> Result<()> {
+        if changes.is_empty() {
+            return Ok(());
+        }
         self.snapshots.change(|index| {
-            let undone = self.undone_in(index);
-            let mut dropped = false;
-            for mut change in changes {
+            let undone: HashMap<PathBuf, State> = self.undone_in(index).into_iter().collect();
+            let put_back = |path: &Path, now: &State| undone.get(path).is_some_and(|after| after.same_content(now));
+            changes.retain(|change| !put_back(&change.root.join(&change.path), &change.after));
+            let at = index.turn(&self.turn);
+            let entries = &mut index.turns[at].entries;
+            let known: HashMap<PathBuf, (State, bool)> =
+                entries.iter().map(|entry| (entry.full_path(), (entry.before, entry.mixed))).collect();
+            let mut replaced = HashSet::new();
+            for change in &mut changes {
                 let path = change.root.join(&change.path);
-                if undone.iter().any(|(known, after)| *known == path && after.same_content(&change.after)) {
-                    continue;
-                }
                 // What was noted on the way may be too young: a command of the same turn had changed the file before.
-                if let Some(entry) = index.entry(&self.turn, &path)
-                    && (change.content.is_some() || change.before == State::Missing)
-                    && !entry.before.same_content(&change.before)
+                if let Some((before, mixed)) = known.get(&path)
+                    && change.content.is_ok()
+                    && !before.same_content(&change.before)
                 {
-                    change.mixed |= entry.mixed;
-                    let at = index.turn(&self.turn);
-                    index.turns[at].entries.retain(|entry| entry.full_path() != path);
+                    change.mixed |= mixed;
+                    replaced.insert(path);
                 }
-                dropped |= self.snapshots.note(index, &self.turn, change, true)?;
             }
-            Ok(dropped)
+            entries.retain(|entry| !replaced.contains(&entry.full_path()));
+            self.snapshots.note(index, &self.turn, changes, true)
         })
+    }
+
+    /// Looks at the folders before a command, unless somebody else watches the turn. Blocks. Gives what it is known by.
+    pub fn before_command(&self, files: &Files) -> usize {
+        let disk = self.snapshots.disk.as_ref().filter(|_| !self.watched);
+        let take = |(disk, root): (&Disk, &Path)| {
+            Base::take(Some(disk.state()), root, Vec::new(), Limits::default(), SystemTime::now()).ok()
+        };
+        let roots = files.roots().list().filter_map(|root| disk.zip(root.real_path()));
+        let before = roots.filter_map(take).collect();
+        let mut commands = self.commands.locked();
+        commands.push(before);
+        commands.len() - 1
+    }
+
+    /// A command is over: notes what changed while it ran. Blocks.
+    pub fn after_command(&self, number: usize) -> Result<()> {
+        let before = self.commands.locked().get_mut(number).map(std::mem::take).unwrap_or_default();
+        before.iter().try_for_each(|base| self.made(base.differences().0.iter().map(|one| one.made(base)).collect()))
+    }
+
+    /// The turn is over: notes what changed while commands ran that are not over, or were cut off. Blocks.
+    pub fn end(&self) -> Result<()> {
+        let count = self.commands.locked().len();
+        (0..count).try_for_each(|number| self.after_command(number))
     }
 
     /// What undos have put back since it began: the files, and what they left there.
@@ -319,7 +408,7 @@ impl Recorder {
     fn note(&self, files: &Files, place: &Place, ours: bool) -> Result<()> {
         let found = files.look(place)?;
         let change = Made::at(place, found.as_ref(), Found::state_of(found.as_ref()));
-        self.snapshots.record(&self.turn, change, ours)
+        self.snapshots.record(&self.turn, vec![change], ours)
     }
 }
 

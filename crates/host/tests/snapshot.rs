@@ -12,7 +12,7 @@ use std::{
 use tieline_host::{
     files::{Expect, Files, Write},
     roots::Roots,
-    snapshot::{Base, Kind, Limits, Snapshots, Undone, Why},
+    snapshot::{Base, Kind, Limits, Snapshots, Undone, Unkept, Why},
 };
 
 const ANY: Write = Write::expecting(Expect::Any).with_parents();
@@ -60,7 +60,7 @@ impl World {
 
     fn changed(&self, turn: &str) -> Vec<(String, Kind, bool)> {
         let name = |path: &Path| path.strip_prefix(&self.root).unwrap().to_str().unwrap().to_owned();
-        self.snapshots.changed(turn).iter().map(|file| (name(&file.path), file.kind, file.kept)).collect()
+        self.snapshots.changed(turn).iter().map(|file| (name(&file.path), file.kind, file.unkept.is_none())).collect()
     }
 
     fn undo(&self, turn: &str, force: bool) -> Undone {
@@ -199,7 +199,7 @@ fn too_little_room_drops_the_oldest_and_says_so() {
     assert_eq!(world.snapshots.turns(), ["t1", "t2", "t3"]);
     assert_eq!(["t1", "t2", "t3"].map(|turn| world.changed(turn)[0].2), [false, true, true]);
     assert_eq!(world.changed("t1"), [("a".to_owned(), Kind::Modified, false)]);
-    assert!(matches!(world.undo("t1", true).refused[0].why, Why::NotKept));
+    assert!(matches!(world.undo("t1", true).refused[0].why, Why::NotKept(_)));
     // One that never fits doesn't push the others out for nothing; the turn that runs keeps what it has.
     world.write("t4", "big", "4");
     assert_eq!(world.changed("t4"), [("big".to_owned(), Kind::Modified, false)]);
@@ -274,7 +274,7 @@ fn a_damaged_index_is_put_aside() {
     // A damaged content is as good as none.
     let blob = fs::read_dir(world.store.join("blobs")).unwrap().map(|entry| entry.unwrap().path());
     blob.for_each(|path| fs::write(path, "wrong").unwrap());
-    assert!(matches!(world.undo("t", true).refused[0].why, Why::NotKept));
+    assert!(matches!(world.undo("t", true).refused[0].why, Why::NotKept(_)));
     assert_eq!(fs::metadata(&world.store).unwrap().permissions().mode() & 0o077, 0);
 }
 
@@ -309,7 +309,7 @@ fn what_changes_while_a_folder_is_looked_at_is_a_change() {
     for name in ["known", "kept"] {
         fs::write(world.root.join(name), "old").unwrap();
     }
-    let take = |began| Base::take(&world.store, &world.root, Vec::new(), Limits::default(), began).unwrap();
+    let take = |began| Base::take(Some(&world.store), &world.root, Vec::new(), Limits::default(), began).unwrap();
     std::thread::sleep(Duration::from_millis(20));
     drop(take(SystemTime::now()));
     let began = SystemTime::now();
@@ -319,6 +319,6 @@ fn what_changes_while_a_folder_is_looked_at_is_a_change() {
         fs::write(world.root.join(name), "new").unwrap();
     }
     let found = take(began).differences();
-    let found: Vec<_> = found.iter().map(|one| (one.name.to_str().unwrap(), one.old.as_deref())).collect();
-    assert_eq!(found, [("known", Some(&b"old"[..])), ("new", None)]);
+    let found: Vec<_> = found.0.iter().map(|one| (one.name.to_str().unwrap(), one.old.as_deref())).collect();
+    assert_eq!(found, [("known", Ok(&b"old"[..])), ("new", Err(&Unkept::Unseen))]);
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::cell::Cell;
 use tieline::json::whole_pairs;
+use tieline_client::journal::HowAsked;
 use tieline_client::permission::Ruling;
 use tieline_client::run::{Event, Gone, News, Outcome, Progress, Watch, When};
 use tieline_client::{sanitize, services};
@@ -219,8 +220,9 @@ fn write_outcome(printer: &Printer, mut head: Value, outcome: &Outcome) {
 }
 
 pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
-    let files = |untold: bool| -> Vec<&str> {
-        outcome.changed.iter().filter(|file| !(untold && file.told)).map(|file| &*file.path).collect()
+    let files = |asked: Option<HowAsked>| -> Vec<&str> {
+        let files = outcome.changed.iter().filter(|file| asked.is_none_or(|asked| file.asked == asked));
+        files.map(|file| &*file.path).collect()
     };
     let value = json!({
         "status": outcome.ending,
@@ -230,8 +232,9 @@ pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
         "agent": outcome.agent,
         "usage": outcome.usage.map(|(used, size)| json!({"used": used, "size": size})),
         "cost": outcome.cost.as_ref().map(cost_value),
-        "changed_files": files(false),
-        "unasked_files": files(true),
+        "changed_files": files(None),
+        "command_files": files(Some(HowAsked::Command)),
+        "unasked_files": files(Some(HowAsked::Never)),
         "permissions": outcome.permissions,
         "warnings": outcome.warnings,
         "duration_ms": outcome.took.as_millis() as u64,

@@ -11,6 +11,7 @@ use crate::shared::cut;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Duration;
+use tieline_client::journal::HowAsked;
 use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, SessionFacts, Watch, When};
 use tieline_client::sanitize::{self, Sanitizer};
 use tieline_client::services::Services;
@@ -20,6 +21,9 @@ use told::Shown;
 
 /// Text is written in pieces of this size, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
+
+/// So many changed files are listed, of each kind.
+const MAX_LISTED_FILES: usize = 50;
 
 /// Prints for people.
 pub struct Text {
@@ -222,8 +226,17 @@ impl Text {
         if !removed.is_empty() {
             self.dim(&format!("made harmless: {removed}"));
         }
-        for file in outcome.changed.iter().filter(|file| !file.told) {
-            self.dim(&format!("changed without asking: {}", shown(file.path.as_ref())));
+        for (asked, words) in
+            [(HowAsked::Command, "while a command that you allowed was running"), (HowAsked::Never, "without asking")]
+        {
+            let mut files = outcome.changed.iter().filter(|file| file.asked == asked);
+            for file in files.by_ref().take(MAX_LISTED_FILES) {
+                self.dim(&format!("changed {words}: {}", shown(file.path.as_ref())));
+            }
+            match files.count() {
+                0 => {}
+                more => self.dim(&format!("changed {words}: {more} more; `tieline diff` shows all")),
+            }
         }
         self.printer.no_status();
         for remark in &outcome.remarks {

@@ -1,5 +1,6 @@
 """An agent that asks about a file and then appends to it by itself, as agents with their own tools do; or appends before it asks; or
-dies at its question once there is a file `die` above its folder. usage: edits.py ask-then-append|append-then-ask|ask-then-die FILE"""
+dies at its question once there is a file `die` above its folder; or has one command run in the client's terminal, which writes FILE, and
+writes other files itself before and after. usage: edits.py ask-then-append|append-then-ask|ask-then-die|around-a-command FILE"""
 
 import json
 import os
@@ -11,8 +12,8 @@ def send(message):
     print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
 
 
-def append():
-    with open(os.path.join(where, name), "a", encoding="utf-8") as file:
+def append(to=None):
+    with open(os.path.join(where, to or name), "a", encoding="utf-8") as file:
         file.write("agent\n")
 
 
@@ -28,6 +29,11 @@ for line in sys.stdin:
         send({"id": number, "result": {"sessionId": "s"}})
     elif method == "session/prompt":
         prompt = number
+        if how == "around-a-command":
+            append("before.txt")
+            command = {"command": "sh", "args": ["-c", f"echo command >> {name}; echo command >> before.txt"]}
+            send({"id": "run", "method": "terminal/create", "params": {"sessionId": "s", **command}})
+            continue
         if how == "append-then-ask":
             append()
         call = {"toolCallId": "t", "title": f"Append to {name}", "kind": "edit", "locations": [{"path": os.path.join(where, name)}]}
@@ -39,6 +45,12 @@ for line in sys.stdin:
             while not os.path.exists(os.path.join(where, "..", "die")):
                 time.sleep(0.05)
             sys.exit(3)
+    elif number == "run":
+        wait = {"sessionId": "s", "terminalId": message["result"]["terminalId"]}
+        send({"id": "wait", "method": "terminal/wait_for_exit", "params": wait})
+    elif number == "wait":
+        append("after.txt")
+        send({"id": prompt, "result": {"stopReason": "end_turn"}})
     elif number == "ask":
         allowed = message["result"]["outcome"].get("optionId") == "yes"
         if allowed:

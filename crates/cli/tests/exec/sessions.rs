@@ -192,7 +192,7 @@ fn the_journal_tells_the_whole_turn() {
     let story = story(&place);
     let turn = story.turns.last().unwrap();
     assert_eq!(turn.changes.len(), 1, "{turn:?}");
-    assert!(turn.changes[0].path.ends_with("notes.txt") && turn.changes[0].kept, "{turn:?}");
+    assert!(turn.changes[0].path.ends_with("notes.txt") && turn.changes[0].unkept.is_none(), "{turn:?}");
     assert_eq!(turn.prompt[0].as_text(), Some("go"));
     assert!(
         turn.notes.iter().any(|(_, note)| matches!(note, tieline_client::journal::Note::Decision(decision)

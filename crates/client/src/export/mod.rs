@@ -6,7 +6,7 @@ mod html;
 mod json;
 mod markdown;
 
-use crate::journal::{Changed, Decision, HowAsked, HowChanged, HowUndone, Note, Outcome, Story, TurnStory};
+use crate::journal::{Changed, Decision, HowChanged, HowUndone, Note, Outcome, Story, TurnStory};
 use crate::sanitize;
 use tieline::schema::{ContentBlock, Diff, Item, MessageKind, ResourceContents, ToolCallContent, ToolCallItem};
 use tieline_host::roots::shown;
@@ -160,8 +160,8 @@ pub fn changed_text(changed: &Changed, cwd: &str) -> String {
         HowChanged::Deleted => "deleted",
     };
     let tool = changed.tool.as_ref().map(|tool| format!(", by \"{tool}\"")).unwrap_or_default();
-    let asked = if changed.asked == HowAsked::Never { ", nobody was asked" } else { "" };
-    let kept = if changed.kept { "" } else { ", can't be undone" };
+    let asked = changed.asked.words().map(|words| format!(", {words}")).unwrap_or_default();
+    let kept = changed.unkept.map(|why| format!(", can't be undone: {why}")).unwrap_or_default();
     let undone = match changed.undone {
         HowUndone::Not => "",
         HowUndone::Partly => ", partly undone since",

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tieline::rpc::sync::Lock;
 use tieline::schema::{ContentBlock, Dialect, Patch, Raw, SessionId, StopReason, Update};
 pub use tieline_host::snapshot::Kind as HowChanged;
+use tieline_host::snapshot::Unkept;
 use tieline_host::store::{Event, SessionLog};
 
 /// How long a title is that we make from the user's words, in characters.
@@ -87,10 +88,24 @@ impl From<&StopReason> for Outcome {
 pub enum HowAsked {
     /// It was asked for, made through us, or allowed by our rules.
     Asked,
-    /// Not by name; but a command was allowed in this turn and may have made it.
+    /// Not by name; but it changed while a command that was allowed ran, and only then.
     Command,
+    /// The turn was cut off, and it is not known any more.
+    Unknown,
     /// Never.
     Never,
+}
+
+impl HowAsked {
+    /// In words, where there is something to say.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Asked => None,
+            Self::Command => Some("changed while a command that you allowed was running"),
+            Self::Unknown => Some("the turn was cut off: who was asked is not known"),
+            Self::Never => Some("nobody was asked"),
+        }
+    }
 }
 
 /// How much of a change was undone since.
@@ -117,8 +132,9 @@ pub struct Changed {
     /// The tool call that says it did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// True if it can be undone.
-    pub kept: bool,
+    /// Why it can't be undone, if it can't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unkept: Option<Unkept>,
     /// How much of it was; not written down, see [`Undo::mark_undone`](crate::undo::Undo::mark_undone).
     #[serde(skip)]
     pub undone: HowUndone,

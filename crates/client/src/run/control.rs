@@ -66,14 +66,14 @@ pub async fn run<W: Watch>(mut plan: Plan, parts: Parts, watch: &W, stops: &mut 
     let began = std::time::Instant::now();
     // The files are looked at while the agent starts.
     let roots = || std::iter::once(&plan.cwd).chain(&plan.roots).cloned();
-    let scanning =
-        plan.journal.as_ref().map(|journal| undo::scan(journal, roots(), &plan.ours, undo::Limits::default()));
+    let scanning = undo::scan(plan.journal.as_ref(), roots(), &plan.ours, undo::Limits::default());
     let conversation = Conversation::default();
     let writer = JournalWriter::new(
         plan.recording.take(),
         parts.notes.clone(),
         scanning,
         conversation.clone(),
+        plan.cwd.clone(),
         plan.agent.is_built_in(),
     );
     let live = Live {

@@ -10,6 +10,7 @@ use crate::journal::{Begin, Handover};
 use crate::login::{Login, Next, is_needed, words};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tieline::client::{AgentHandle, Session, Turn};
 use tieline::process::Status;
@@ -168,6 +169,7 @@ impl<W: Watch> Live<'_, W> {
             notes: parts.notes.clone(),
             idle: self.idle.clone(),
             frames: Arc::clone(&parts.frames),
+            started: AtomicU64::new(0),
         };
         let hello = timeout_at(deadline, greet(plan, hooked, transport)).await;
         let agent = match hello {

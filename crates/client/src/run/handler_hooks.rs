@@ -7,6 +7,7 @@ use super::{Frames, Notes};
 use crate::services::Services;
 use crate::undo::Watch;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tieline::Result;
 use tieline::client::Handler;
 use tieline::rpc::Dropped;
@@ -23,6 +24,8 @@ pub(super) struct Hooked {
     pub(super) notes: Notes,
     pub(super) idle: IdleTimer,
     pub(super) frames: Arc<Frames>,
+    /// How many terminals were begun.
+    pub(super) started: AtomicU64,
 }
 
 impl Hooked {
@@ -31,6 +34,14 @@ impl Hooked {
         let mut writer = self.writer.lock().await;
         writer.decisions(&self.notes).await;
         writer.watch.clone()
+    }
+
+    /// Before the agent hears that a command is over, what it changed is noted: what changes from now on is something else.
+    async fn command_ended(&self, request: &TerminalRequest) {
+        let watch = self.writer.lock().await.watch.clone();
+        if let Some(watch) = watch {
+            watch.ended(&request.terminal_id).await;
+        }
     }
 }
 
@@ -69,26 +80,49 @@ impl Handler for Hooked {
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
         let _waits = self.idle.waits();
-        let made = self.services.create_terminal(request).await;
-        if let Some(watch) = self.write_down().await.filter(|_| made.is_ok()) {
-            watch.command();
+        let allowed = self.services.allow_terminal(&request).await;
+        let watch = self.write_down().await;
+        let allowed = allowed?;
+        let Some(watch) = watch else { return self.services.start_terminal(&request, allowed).await };
+        // It has no name yet, and may have changed something before it has one.
+        let starting = format!("starting {}", self.started.fetch_add(1, Ordering::Relaxed));
+        watch.command(&starting).await;
+        let made = self.services.start_terminal(&request, allowed).await;
+        if let Ok(id) = &made
+            && let Some(view) = self.services.terminals().watch(id)
+        {
+            watch.command(id).await;
+            let (watch, id) = (Arc::clone(&watch), id.clone());
+            tokio::spawn(async move {
+                view.outcome().await;
+                watch.ended(&id).await;
+            });
         }
+        watch.ended(&starting).await;
         made
     }
 
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
         let _waits = self.idle.waits();
-        self.services.terminal_output(request).await
+        let output = self.services.terminal_output(request.clone()).await?;
+        if output.exit_status.is_some() {
+            self.command_ended(&request).await;
+        }
+        Ok(output)
     }
 
     async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {
         let _waits = self.idle.waits();
-        self.services.wait_for_terminal_exit(request).await
+        let exit = self.services.wait_for_terminal_exit(request.clone()).await?;
+        self.command_ended(&request).await;
+        Ok(exit)
     }
 
     async fn kill_terminal(&self, request: TerminalRequest) -> Result<()> {
         let _waits = self.idle.waits();
-        self.services.kill_terminal(request).await
+        self.services.kill_terminal(request.clone()).await?;
+        self.command_ended(&request).await;
+        Ok(())
     }
 
     async fn release_terminal(&self, request: TerminalRequest) -> Result<()> {

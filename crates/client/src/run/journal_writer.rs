@@ -6,8 +6,9 @@ use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
 use crate::live::Conversation;
 use crate::permission::{By, NOBODY, Record};
 use crate::undo::{Scanning, Undo, Watch};
+use std::path::PathBuf;
 use std::sync::Arc;
-use tieline::schema::{Chunk, ContentBlock, Message, MessageKind, Patch, StopReason, Update};
+use tieline::schema::{Chunk, ContentBlock, Message, MessageKind, Patch, StopReason, ToolCallStatus, Update};
 
 /// A longer piece of text is written in parts, so that it is not held several times.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
@@ -34,6 +35,7 @@ pub(super) struct JournalWriter {
     /// The watch over the files of the turn that runs.
     pub(super) watch: Option<Arc<Watch>>,
     conversation: Conversation,
+    cwd: PathBuf,
     /// The agent is our own.
     built_in: bool,
 }
@@ -42,11 +44,12 @@ impl JournalWriter {
     pub(super) fn new(
         recording: Option<Recording>,
         notes: Notes,
-        scanning: Option<Scanning>,
+        scanning: Scanning,
         conversation: Conversation,
+        cwd: PathBuf,
         built_in: bool,
     ) -> Self {
-        Self { recording, notes, turn: false, scanning, watch: None, conversation, built_in }
+        Self { recording, notes, turn: false, scanning: Some(scanning), watch: None, conversation, cwd, built_in }
     }
 
     /// Begins a session of ours, or goes on with the one we have.
@@ -76,31 +79,50 @@ impl JournalWriter {
 
     /// The turn begins. When this comes back, the prompt and the state of the files are on the disk.
     pub(super) async fn prompt(&mut self, prompt: &[ContentBlock]) {
-        let Some(recording) = &self.recording else { return };
-        let begun = recording.prompt(prompt).await;
-        self.turn = begun.is_ok();
-        let Some(turn) = self.check(begun) else { return };
-        if let (Some(recording), Some(scanning)) = (&self.recording, self.scanning.take()) {
-            let watched = async {
-                let undo = Undo::open(recording.journal(), recording.entry())?;
-                // A turn that a crash left open is over now.
-                if let Some((_, report)) = undo.settle().await? {
-                    let _ = recording.changes(&report.changed).await;
+        let mut turn = None;
+        if let Some(recording) = &self.recording {
+            let begun = recording.prompt(prompt).await;
+            turn = self.check(begun);
+        }
+        self.turn = turn.is_some();
+        let Some(scanning) = self.scanning.take() else { return };
+        let watched = async {
+            let kept = self
+                .recording
+                .as_ref()
+                .map(|recording| (recording, Undo::open(recording.journal(), recording.entry())));
+            let undo = match kept {
+                Some((recording, Ok(undo))) => {
+                    // A turn that a crash left open is over now.
+                    if let Some((_, report)) = undo.settle().await? {
+                        let _ = recording.changes(&report.changed).await;
+                    }
+                    undo
                 }
-                undo.watch(turn, scanning, &self.conversation).await
+                Some((_, Err(error))) => {
+                    self.notes.warn(format!("nothing can be undone afterwards: {error}"));
+                    Undo::in_memory(&scanning)?
+                }
+                None => Undo::in_memory(&scanning)?,
             };
-            match watched.await {
-                Ok(watch) => {
-                    // Before anything is done: what is not kept can't be had again.
-                    self.tell_uncovered(&watch.uncovered());
-                    self.watch = Some(Arc::new(watch));
-                }
-                Err(error) => self.notes.warn(format!("changes of files are not watched: {error}")),
+            undo.watch(turn.unwrap_or(1), scanning, &self.conversation).await
+        };
+        match watched.await {
+            Ok(watch) => {
+                // Before anything is done: what is not kept can't be had again.
+                self.tell_uncovered("not watched for changes", watch.uncovered());
+                self.watch = Some(Arc::new(watch));
             }
+            Err(error) => self.notes.warn(format!("changes of files are not watched: {error}")),
         }
     }
 
     pub(super) async fn update(&mut self, update: &Update) {
+        if let (Update::ToolCall(call), Some(watch)) = (update, &self.watch)
+            && call.status.set().is_some_and(ToolCallStatus::is_final)
+        {
+            watch.ended(&call.tool_call_id).await;
+        }
         let Some(recording) = &self.recording else { return };
         let done = match update {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
@@ -163,30 +185,35 @@ impl JournalWriter {
                 return None;
             }
         };
-        self.tell_uncovered(&report.uncovered);
-        if let Some(recording) = &self.recording
-            && let Some(told) = report.meanwhile_text(&recording.entry().cwd)
-        {
+        self.tell_uncovered("can't be undone", std::mem::take(&mut report.uncovered));
+        self.tell_uncovered("not looked at after the turn", std::mem::take(&mut report.unseen));
+        if let Some(told) = report.meanwhile_text(&self.cwd) {
             remarks.push(told.clone());
-            let done = recording.notice("info", told).await;
-            self.check(done);
+            if let Some(recording) = &self.recording {
+                let done = recording.notice("info", told).await;
+                self.check(done);
+            }
         }
-        // What our own agent's tools do, its rules have decided, and they are ours.
-        let by_rule = |file: &&mut journal::Changed| file.asked == HowAsked::Never && file.tool.is_some();
+        // What our own agent's tools do, its rules have decided, and they are ours; and besides its commands it does nothing.
+        let by_rule = |file: &&mut journal::Changed| {
+            file.asked == HowAsked::Command || (file.asked == HowAsked::Never && file.tool.is_some())
+        };
         for file in report.changed.iter_mut().filter(|_| self.built_in).filter(by_rule) {
             file.asked = HowAsked::Asked;
         }
+        remarks.extend(report.unkept_text(&self.cwd));
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.changed.is_empty()) {
             let done = recording.changes(&report.changed).await;
             self.check(done);
         }
         let changed = report.changed.into_iter();
-        Some(changed.map(|file| Changed { path: file.path, told: file.asked != HowAsked::Never }).collect())
+        Some(changed.map(|file| Changed { path: file.path, asked: file.asked }).collect())
     }
 
-    fn tell_uncovered(&self, uncovered: &[String]) {
+    fn tell_uncovered(&self, what: &str, uncovered: impl IntoIterator<Item = String>) {
+        let uncovered: Vec<String> = uncovered.into_iter().collect();
         if !uncovered.is_empty() {
-            self.notes.warn(format!("not watched for changes: {}", uncovered.join("; ")));
+            self.notes.warn(format!("{what}: {}", uncovered.join("; ")));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::said::Said;
 use super::{Phase, Reached};
+use crate::journal::HowAsked;
 use serde::{Serialize, Serializer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -216,8 +217,8 @@ pub struct Permissions {
 pub struct Changed {
     /// Which.
     pub path: String,
-    /// False if nobody asked us and no tool call told of it.
-    pub told: bool,
+    /// Whether anyone was asked.
+    pub asked: HowAsked,
 }
 
 /// Everything about a run that is over.

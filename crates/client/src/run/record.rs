@@ -2,6 +2,7 @@
 
 use super::notes::Note;
 use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
+use crate::journal::HowAsked;
 use crate::live::refused_by;
 use crate::services;
 use std::collections::BTreeSet;
@@ -157,7 +158,7 @@ impl Record {
     }
 
     pub(super) fn changed(&self) -> Vec<Changed> {
-        self.changed.iter().map(|path| Changed { path: path.clone(), told: true }).collect()
+        self.changed.iter().map(|path| Changed { path: path.clone(), asked: HowAsked::Asked }).collect()
     }
 }
 

@@ -8,14 +8,14 @@ mod text;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Changed as RememberedFile, Hunk, Limits, Undone, Why, is_undo};
+pub use tieline_host::snapshot::{Changed as RememberedFile, Hunk, Limits, Undone, Unkept, Why, is_undo};
 pub(crate) use watch::real;
 pub use watch::{Report, Watch};
 
 use crate::journal::{Changed, Entry, HowAsked, HowUndone, Journal, Story};
 use crate::live::Conversation;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -44,7 +44,10 @@ impl From<tieline_host::roots::Error> for Error {
 
 /// A look at folders that is under way; it runs beside the start of the agent.
 #[derive(Debug)]
-pub struct Scanning(JoinHandle<Looked>);
+pub struct Scanning {
+    roots: Vec<PathBuf>,
+    looking: JoinHandle<Looked>,
+}
 
 #[derive(Debug, Default)]
 struct Looked {
@@ -52,27 +55,33 @@ struct Looked {
     uncovered: Vec<String>,
 }
 
-/// Looks at the folders of a session, beside everything else; `ours` are files that we write there ourselves. To be called
-/// in a tokio runtime.
-pub fn scan(journal: &Journal, roots: impl IntoIterator<Item = PathBuf>, ours: &[PathBuf], limits: Limits) -> Scanning {
-    let state = state(journal);
-    let skip: Vec<PathBuf> = std::iter::once(state.clone()).chain(ours.iter().map(|path| watch::real(path))).collect();
-    let roots: Vec<PathBuf> = roots.into_iter().collect();
-    let began = SystemTime::now();
-    Scanning(tokio::task::spawn_blocking(move || {
+/// Looks at the folders of a session, beside everything else; `ours` are files that we write there ourselves. Without a journal
+/// nothing can be put back, but what changes is known. To be called in a tokio runtime.
+pub fn scan(
+    journal: Option<&Journal>,
+    roots: impl IntoIterator<Item = PathBuf>,
+    ours: &[PathBuf],
+    limits: Limits,
+) -> Scanning {
+    let state = journal.map(state);
+    let skip: Vec<PathBuf> = state.iter().cloned().chain(ours.iter().map(|path| watch::real(path))).collect();
+    let all: Vec<PathBuf> = roots.into_iter().collect();
+    let (began, roots) = (SystemTime::now(), all.clone());
+    let looking = tokio::task::spawn_blocking(move || {
         let mut looked = Looked::default();
         for (at, root) in roots.iter().enumerate() {
             let inside = |other: &PathBuf| root.starts_with(other) && root != other;
             if roots.iter().any(inside) || roots[..at].contains(root) {
                 continue;
             }
-            match Base::take(&state, root, skip.clone(), limits, began) {
+            match Base::take(state.as_deref(), root, skip.clone(), limits, began) {
                 Ok(base) => looked.bases.push(base),
                 Err(error) => looked.uncovered.push(format!("{}: {error}", tieline_host::roots::shown(root))),
             }
         }
         looked
-    }))
+    });
+    Scanning { roots: all, looking }
 }
 
 fn state(journal: &Journal) -> PathBuf {
@@ -82,8 +91,8 @@ fn state(journal: &Journal) -> PathBuf {
 /// What a session changed, and the way back. Only the process that has the session open may have it.
 #[derive(Debug, Clone)]
 pub struct Undo {
-    state: PathBuf,
-    folder: PathBuf,
+    /// Where everything is kept, and what is of this session; `None` if nothing is.
+    kept: Option<(PathBuf, PathBuf)>,
     snapshots: Arc<Snapshots>,
     files: Files,
 }
@@ -112,7 +121,15 @@ impl Undo {
         let real = |path: &String| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let roots = Roots::new(real(&entry.cwd), entry.directories.iter().map(real))?;
         let snapshots = Snapshots::open(&folder, LIMIT)?;
-        Ok(Self { state: state(journal), folder, snapshots, files: Files::new(roots) })
+        Ok(Self { kept: Some((state(journal), folder)), snapshots, files: Files::new(roots) })
+    }
+
+    /// What a session changes while it runs, where nothing can be kept.
+    pub fn in_memory(scanning: &Scanning) -> Result<Self, Error> {
+        let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+        let mut roots = scanning.roots.iter().map(real);
+        let roots = Roots::new(roots.next().unwrap_or_default(), roots)?;
+        Ok(Self { kept: None, snapshots: Snapshots::in_memory(), files: Files::new(roots) })
     }
 
     /// True if a turn of the session was cut off, or is under way, and what it changed is not known yet.
@@ -122,17 +139,24 @@ impl Undo {
 
     /// Watches a turn; to be called before the prompt is sent.
     pub async fn watch(&self, turn: u64, scanning: Scanning, conversation: &Conversation) -> Result<Watch, Error> {
-        let looked = scanning.0.await.map_err(|error| Error(error.to_string()))?;
+        let mut looked = scanning.looking.await.map_err(|error| Error(error.to_string()))?;
         let root = |base: &Base| (base.root.to_string_lossy().into_owned(), base.generation());
         let open = Open { turn, roots: looked.bases.iter().map(root).collect(), asking: None };
-        self.mark(&open).map_err(|error| Error(format!("{}: {error}", self.marker().display())))?;
-        let announced = self.snapshots.announce(&turn.to_string())?;
-        Ok(Watch::new(self.clone(), open, looked, conversation.clone(), Some(announced)))
+        let announced = self.mark(&open).map_err(|error| error.to_string());
+        let announced =
+            announced.and_then(|()| self.snapshots.announce(&turn.to_string()).map_err(|error| error.to_string()));
+        if let Err(why) = &announced {
+            looked.uncovered.push(format!("what is there if this is cut off: {why}"));
+        }
+        Ok(Watch::new(self.clone(), open, looked, conversation.clone(), false, announced.ok().flatten()))
     }
 
     /// Remembers that a turn is under way.
     fn mark(&self, open: &Open) -> std::io::Result<()> {
-        write_whole(&self.marker(), &serde_json::to_vec(open)?)
+        match self.marker() {
+            Some(marker) => write_whole(&marker, &serde_json::to_vec(open)?),
+            None => Ok(()),
+        }
     }
 
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
@@ -158,14 +182,16 @@ impl Undo {
 
     /// The turn that was begun and not finished, seen from how the folders were before it.
     async fn left_open(&self) -> Result<Option<(u64, Watch)>, Error> {
-        if !self.marker().exists() {
+        let Some((state, folder)) = self.kept.clone() else { return Ok(None) };
+        let marker = folder.join(MARKER);
+        if !marker.exists() {
             return Ok(None);
         }
-        let Some(open) = Open::read(&self.folder) else {
-            let _ = std::fs::remove_file(self.marker());
+        let Some(open) = Open::read(&folder) else {
+            let _ = std::fs::remove_file(marker);
             return Ok(None);
         };
-        let (state, roots) = (self.state.clone(), open.roots.clone());
+        let roots = open.roots.clone();
         let looked = tokio::task::spawn_blocking(move || {
             let mut looked = Looked::default();
             for (root, generation) in roots {
@@ -179,16 +205,19 @@ impl Undo {
         });
         let looked = looked.await.map_err(|error| Error(error.to_string()))?;
         let turn = open.turn;
-        Ok(Some((turn, Watch::new(self.clone(), open, looked, Conversation::default(), None))))
+        Ok(Some((turn, Watch::new(self.clone(), open, looked, Conversation::default(), true, None))))
     }
 
     /// What other sessions left in files since a look, and whether one of them is at work in the same folder.
-    fn others(&self, base: &Base) -> (Vec<(PathBuf, State)>, bool) {
-        let (mut left, mut busy) = (Vec::new(), false);
-        let beside = self.folder.parent().and_then(|above| std::fs::read_dir(above).ok());
+    fn others(&self, base: &Base) -> (HashMap<PathBuf, Vec<State>>, bool) {
+        let (mut left, mut busy) = (HashMap::<_, Vec<State>>::new(), false);
+        let Some((_, own)) = &self.kept else { return (left, busy) };
+        let beside = own.parent().and_then(|above| std::fs::read_dir(above).ok());
         let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
-        for folder in beside.filter(|folder| *folder != self.folder) {
-            left.extend(snapshot::left_since(&folder, base.began()));
+        for folder in beside.filter(|folder| folder != own) {
+            for (path, state) in snapshot::left_since(&folder, base.began()) {
+                left.entry(path).or_default().push(state);
+            }
             let here = |open: Open| open.roots.iter().any(|(root, _)| Path::new(root) == base.root);
             busy |= snapshot::is_under_way(&folder) && Open::read(&folder).is_some_and(here);
         }
@@ -237,7 +266,7 @@ impl Undo {
             how: file.kind,
             asked: HowAsked::Asked,
             tool: None,
-            kept: file.kept,
+            unkept: file.unkept,
             undone: if file.undone { HowUndone::Whole } else { HowUndone::Not },
             diff: self.diff(&file.path, self.snapshots.contents(&self.files, turn, &file.path)),
         };
@@ -300,7 +329,7 @@ impl Undo {
         self.snapshots.undo_hunk(&self.files, turn, file, hunk, force).map_err(|error| Error(error.to_string()))
     }
 
-    fn marker(&self) -> PathBuf {
-        self.folder.join(MARKER)
+    fn marker(&self) -> Option<PathBuf> {
+        self.kept.as_ref().map(|(_, folder)| folder.join(MARKER))
     }
 }

@@ -3,7 +3,7 @@
 use super::{Error, Looked, Open, Undo, text};
 use crate::journal::{Changed, HowAsked, HowUndone};
 use crate::live::{Conversation, is_command, paths_of};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use tieline::rpc::sync::Lock;
 use tieline::schema::{Dialect, PermissionRequest, PermissionSubject, ToolCallStatus, Transcript, Update};
 use tieline_host::files::State;
 use tieline_host::roots::shown;
-use tieline_host::snapshot::{Base, Difference, Kind, Look, Made, Recorder};
+use tieline_host::snapshot::{Base, Difference, Kind, Left, Look, Made, Recorder, Unkept};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 /// How many changed files of one turn are kept.
-const MAX_CHANGED_FILES: usize = 2000;
+const MAX_CHANGED_FILES: usize = 10_000;
 /// How much text the diffs of one turn may have.
 const MAX_DIFF_BYTES: usize = 4 << 20;
 /// So many calls and paths that were allowed are remembered; what comes on top counts as never asked.
 const MAX_ASKED: usize = 50_000;
 /// A question that is answered sooner was answered by a rule: nobody can have changed a file meanwhile.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
-/// So many files that changed meanwhile are named.
+/// So many files are named in one line.
 const MAX_TOLD_FILES: usize = 20;
 
 /// What a turn changed.
@@ -37,16 +37,35 @@ pub struct Report {
     pub meanwhile: Vec<PathBuf>,
     /// What can't be undone although it was looked at, in words.
     pub uncovered: Vec<String>,
+    /// What was not looked at after the turn, in words.
+    pub unseen: BTreeSet<String>,
 }
 
 impl Report {
     /// What changed meanwhile, in words; paths below `cwd` are shown from there.
-    pub fn meanwhile_text(&self, cwd: &str) -> Option<String> {
-        let more = self.meanwhile.len().saturating_sub(MAX_TOLD_FILES);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = self.meanwhile.iter().map(|path| shown(path.strip_prefix(cwd).unwrap_or(path)));
-        let names = names.take(MAX_TOLD_FILES).collect::<Vec<_>>().join(", ");
-        (!names.is_empty()).then(|| format!("changed meanwhile, not by the agent: {names}{more}"))
+    pub fn meanwhile_text(&self, cwd: &Path) -> Option<String> {
+        let names = named(self.meanwhile.iter().map(PathBuf::as_path), cwd);
+        (!names.is_empty()).then(|| format!("changed meanwhile, not by the agent: {names}"))
+    }
+
+    /// What can't be undone, each reason in words, with the files.
+    pub fn unkept_text(&self, cwd: &Path) -> Vec<String> {
+        let mut reasons: BTreeMap<Unkept, Vec<&Path>> = BTreeMap::new();
+        for (file, why) in self.changed.iter().filter_map(|file| Some((file, file.unkept?))) {
+            reasons.entry(why).or_default().push(file.path.as_ref());
+        }
+        let told = |(why, files): (Unkept, Vec<&Path>)| format!("can't be undone ({why}): {}", named(files, cwd));
+        reasons.into_iter().map(told).collect()
+    }
+}
+
+/// Some names of files in words.
+fn named<'a>(files: impl IntoIterator<Item = &'a Path>, cwd: &Path) -> String {
+    let mut files = files.into_iter().map(|path| shown(path.strip_prefix(cwd).unwrap_or(path)));
+    let names = files.by_ref().take(MAX_TOLD_FILES).collect::<Vec<_>>().join(", ");
+    match files.count() {
+        0 => names,
+        more => format!("{names} and {more} more"),
     }
 }
 
@@ -68,6 +87,10 @@ struct Inner {
     conversation: Conversation,
     /// What is remembered of the turn in case we are killed.
     open: Open,
+    /// The turn was cut off: who was asked about what is not known.
+    cut_off: bool,
+    /// The commands that were allowed and are not over, by the keys of their calls or terminals.
+    commands: tokio::sync::Mutex<Running>,
     /// Held by each question that stands, until it is known what changed meanwhile.
     standing: Arc<RwLock<()>>,
     /// Tells questions that nobody answered that the turn is over.
@@ -75,6 +98,13 @@ struct Inner {
     told: Mutex<Told>,
     /// While it is held, the built-in agent records into the same turn.
     announced: Mutex<Option<File>>,
+}
+
+/// Commands that run, and how the folders were when the first of them began.
+#[derive(Debug, Default)]
+struct Running {
+    keys: BTreeSet<u64>,
+    before: Vec<Look>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +115,8 @@ struct Told {
     asked: BTreeSet<PathBuf>,
     /// True if a command was allowed.
     command: bool,
+    /// What changed while commands ran that were allowed, as they left it.
+    by_commands: Left,
     /// Files that no look covers, remembered one by one.
     guarded: BTreeSet<PathBuf>,
     /// Files that the agent had not touched when somebody else changed them, as they were left.
@@ -99,11 +131,10 @@ impl Watch {
         open: Open,
         looked: Looked,
         conversation: Conversation,
+        cut_off: bool,
         announced: Option<File>,
     ) -> Self {
         let recorder = undo.snapshots.begin(open.turn.to_string());
-        // Of a turn that was cut off it is not known who was asked about what.
-        let told = Told { command: announced.is_none(), ..Told::default() };
         let Looked { bases, uncovered } = looked;
         Self {
             inner: Arc::new(Inner {
@@ -113,9 +144,11 @@ impl Watch {
                 uncovered,
                 conversation,
                 open,
+                cut_off,
+                commands: tokio::sync::Mutex::default(),
                 standing: Arc::default(),
                 over: watch::Sender::default(),
-                told: Mutex::new(told),
+                told: Mutex::default(),
                 announced: Mutex::new(announced),
             }),
         }
@@ -129,14 +162,14 @@ impl Watch {
 
     /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
     pub async fn allowed(&self, request: &PermissionRequest) {
-        let mut paths = Vec::new();
+        let (mut paths, mut runs) = (Vec::new(), true);
         match &request.subject {
             Some(PermissionSubject::ToolCall(subject)) => {
                 let (asked, id) = (&subject.tool_call, &subject.tool_call.tool_call_id);
                 let known = self.inner.conversation.call(id);
                 let known = known.as_deref();
                 let kind = asked.kind.set().or(known.map(|call| &call.kind));
-                let runs = kind.is_none_or(is_command);
+                runs = kind.is_none_or(is_command);
                 paths.extend(known.map(paths_of).unwrap_or_default());
                 // What the question names itself may not be part of the conversation yet.
                 let mut question = Transcript::new(Dialect::V2);
@@ -144,17 +177,19 @@ impl Watch {
                 paths.extend(question.tool_call(id).map(paths_of).unwrap_or_default());
                 let key = self.inner.conversation.key(id);
                 let mut told = self.inner.told();
-                told.command |= runs;
                 let room = MAX_ASKED.saturating_sub(told.asked.len());
                 told.asked.extend(paths.iter().take(room).cloned());
                 if told.allowed.len() < MAX_ASKED {
                     told.allowed.insert(key);
                 }
             }
-            Some(PermissionSubject::Command(_)) => self.command(),
-            _ => {}
+            Some(PermissionSubject::Command(_)) => {}
+            _ => runs = false,
         }
         self.guard(paths).await;
+        if runs {
+            self.command(&request.tool_call().tool_call_id).await;
+        }
     }
 
     /// Waits for the answer to a question about a call. What somebody changes meanwhile is not the agent's doing, as far as
@@ -183,9 +218,38 @@ impl Watch {
         answer
     }
 
-    /// Hears of a command that was allowed in another way, such as a terminal.
-    pub fn command(&self) {
+    /// Hears that a command may begin, by the id of its call or terminal. What changes until its end may be its doing.
+    pub async fn command(&self, id: &str) {
+        let mut running = self.inner.commands.lock().await;
         self.inner.told().command = true;
+        if running.keys.is_empty() {
+            let inner = Arc::clone(&self.inner);
+            let looks = spawn_blocking(move || inner.bases.iter().map(Base::look).collect());
+            running.before = looks.await.unwrap_or_default();
+        }
+        if running.keys.len() < MAX_ASKED {
+            running.keys.insert(self.inner.conversation.key(id));
+        }
+    }
+
+    /// Hears that a command is over, or that something else is.
+    pub async fn ended(&self, id: &str) {
+        let mut running = self.inner.commands.lock().await;
+        if running.keys.remove(&self.inner.conversation.key(id)) && running.keys.is_empty() {
+            self.follow(std::mem::take(&mut running.before)).await;
+        }
+    }
+
+    /// Notes what changed since `before`, while commands ran.
+    async fn follow(&self, before: Vec<Look>) {
+        let inner = Arc::clone(&self.inner);
+        let work = move || {
+            for (base, before) in inner.bases.iter().zip(&before) {
+                let now = base.look();
+                base.follow(before, &now, &mut inner.told().by_commands);
+            }
+        };
+        let _ = spawn_blocking(work).await;
     }
 
     /// Hears that we write a file for the agent, before we do.
@@ -207,7 +271,7 @@ impl Watch {
         let work = move || {
             let (asked, mut room) = (inner.asked(), MAX_DIFF_BYTES);
             let found = |base: &Base| {
-                let found = inner.differences(base, &asked, &mut Vec::new());
+                let found = inner.differences(base, &asked, &mut Report::default());
                 found.iter().map(|one| inner.changed_file(base, one, &asked, &mut room)).collect::<Vec<_>>()
             };
             inner.bases.iter().flat_map(found).collect()
@@ -219,6 +283,10 @@ impl Watch {
     pub async fn after(&self) -> Result<Report, Error> {
         self.inner.over.send_replace(());
         let _ended = self.inner.standing.write().await;
+        let running = std::mem::take(&mut *self.inner.commands.lock().await);
+        if !running.keys.is_empty() {
+            self.follow(running.before).await;
+        }
         let inner = Arc::clone(&self.inner);
         let work = spawn_blocking(move || inner.after());
         work.await.map_err(|error| Error(error.to_string()))?
@@ -308,44 +376,45 @@ impl Inner {
         }
     }
 
-    /// What the turn changed below a folder; what changed meanwhile through others goes to `meanwhile`.
-    fn differences(&self, base: &Base, asked: &Asked, meanwhile: &mut Vec<PathBuf>) -> Vec<Difference> {
-        let mut found = base.differences();
+    /// What the turn changed below a folder; what changed meanwhile through others, and what was not seen, is reported.
+    fn differences(&self, base: &Base, asked: &Asked, report: &mut Report) -> Vec<Difference> {
+        let (mut found, unseen) = base.differences();
+        report.unseen.extend(unseen);
         if found.is_empty() {
             return found;
         }
         let turn = self.recorder.turn();
-        let own: Vec<PathBuf> = self.undo.files(turn).into_iter().map(|file| file.path).collect();
+        let own: BTreeSet<PathBuf> = self.undo.files(turn).into_iter().map(|file| file.path).collect();
         let (others, busy) = self.undo.others(base);
         let mut told = self.told();
         let ran = told.command || self.conversation.has_commands();
         found.retain_mut(|one| {
             let path = base.root.join(&one.name);
-            let left_so = |state: &State| others.iter().any(|(known, left)| *known == path && left.same_content(state));
+            let left = others.get(&path).map(Vec::as_slice).unwrap_or_default();
+            let left_so = |state: &State| left.iter().any(|left| left.same_content(state));
             let mut by_others = self.open.asking.is_some_and(|since| changed_after(&path, since));
             if let Some((left, content)) = told.meanwhile.get(&path) {
                 by_others = left.same_content(&one.after);
-                (one.before, one.old) = (*left, content.clone());
+                (one.before, one.old) = (*left, content.clone().ok_or(Unkept::Large));
             } else if own.contains(&path) {
                 // What it was when our agent first wrote it counts, unless a command of the same turn had changed it before.
                 if let Some((before, old)) = self.undo.snapshots.before_turn(turn, &path)
-                    && (!ran || left_so(&before) || (one.old.is_none() && one.before != State::Missing))
+                    && (!ran || left_so(&before) || one.old.is_err())
                 {
-                    (one.before, one.old) = (before, old);
+                    let known = old.unwrap_or_default();
+                    (one.before, one.old) = (before, Ok(known));
                 }
             } else if !asked.contains_key(&path) {
                 by_others |= left_so(&one.after);
                 // Another run is at work here, and which of the two it was can't be told.
-                if busy && !by_others && !told.command {
+                if busy && !by_others && !told.command && !self.cut_off {
                     told.mixed.insert(path.clone());
                 }
-            } else if others.iter().any(|(known, left)| {
-                *known == path && !left.same_content(&one.before) && !left.same_content(&one.after)
-            }) {
+            } else if left.iter().any(|left| !left.same_content(&one.before) && !left.same_content(&one.after)) {
                 told.mixed.insert(path.clone());
             }
             if by_others {
-                meanwhile.push(path);
+                report.meanwhile.push(path);
             }
             !by_others
         });
@@ -355,23 +424,25 @@ impl Inner {
     fn after(&self) -> Result<Report, Error> {
         let mut report = Report::default();
         let asked = self.asked();
-        let undone = self.recorder.undone();
+        let undone: HashMap<PathBuf, State> = self.recorder.undone().into_iter().collect();
         let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
-            let found = self.differences(base, &asked, &mut report.meanwhile);
-            let remembered = self.remember(base, &found);
-            if let Err(error) = &remembered {
-                report.uncovered.push(format!("the way back in {}: {error}", shown(&base.root)));
+            let mut found = self.differences(base, &asked, &mut report);
+            if let Err(error) = self.remember(base, &found) {
+                report.uncovered.push(format!("what changed in {}: {error}", shown(&base.root)));
+                for one in &mut found {
+                    one.old = Err(Unkept::Nowhere);
+                }
             }
-            for (at, one) in found.iter().enumerate() {
-                let path = base.root.join(&one.name);
-                // An undo is something that the person types.
-                let typed = undone.iter().any(|(known, left)| *known == path && left.same_content(&one.after));
+            for one in &found {
                 let changed = self.changed_file(base, one, &asked, &mut room);
-                let kept = changed.kept && remembered.is_ok() && at < MAX_CHANGED_FILES;
+                // An undo is something that the person types.
+                let typed = undone.get(Path::new(&changed.path)).is_some_and(|left| left.same_content(&one.after));
                 let asked = if typed { HowAsked::Asked } else { changed.asked };
-                report.changed.push(Changed { asked, kept, ..changed });
+                report.changed.push(Changed { asked, ..changed });
             }
+            let kept = report.changed.iter_mut().filter(|changed| changed.unkept.is_none());
+            kept.skip(MAX_CHANGED_FILES).for_each(|changed| changed.unkept = Some(Unkept::Room));
         }
         let guarded = self.told().guarded.clone();
         for path in &guarded {
@@ -384,13 +455,11 @@ impl Inner {
             }
             let turn = self.undo.snapshots.changed(self.recorder.turn());
             if let Some(known) = turn.into_iter().find(|changed| changed.path == *path) {
-                report.changed.push(Changed { kept: known.kept, ..self.changed(&asked, path, known.kind) });
+                report.changed.push(Changed { unkept: known.unkept, ..self.changed(&asked, path, known.kind, false) });
             }
         }
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
-        report.uncovered.sort();
-        report.uncovered.dedup();
-        let _ = std::fs::remove_file(self.undo.marker());
+        let _ = self.undo.marker().map(std::fs::remove_file);
         self.announced.locked().take();
         Ok(report)
     }
@@ -415,43 +484,41 @@ impl Inner {
     /// Writes down what the files were, each on its own: a path that leads nowhere any more is no reason to lose the others.
     fn remember(&self, base: &Base, found: &[Difference]) -> Result<(), Error> {
         let mixed = self.told().mixed.clone();
-        let made = found.iter().take(MAX_CHANGED_FILES).map(|one| Made {
-            root: base.root.clone(),
-            path: one.name.clone(),
-            before: one.before,
-            content: one.old.as_deref(),
-            after: one.after,
-            directories: &one.folders,
-            mixed: mixed.contains(&base.root.join(&one.name)),
-        });
-        if found.is_empty() { Ok(()) } else { Ok(self.recorder.made(made.collect())?) }
+        let made = found.iter().take(MAX_CHANGED_FILES);
+        let made = made.map(|one| Made { mixed: mixed.contains(&base.root.join(&one.name)), ..one.made(base) });
+        Ok(self.recorder.made(made.collect())?)
     }
 
     /// One difference as it is reported, with a diff if there is still room for it.
     fn changed_file(&self, base: &Base, one: &Difference, asked: &Asked, room: &mut usize) -> Changed {
         let path = base.root.join(&one.name);
-        let known = |state: &State, content: &Option<Vec<u8>>| *state == State::Missing || content.is_some();
-        let (kept, shown) = (known(&one.before, &one.old), known(&one.after, &one.new));
-        let diff = || text::unified(&self.undo.name(&path), one.old.as_deref(), one.new.as_deref());
-        let diff = (kept && shown).then(diff).flatten().filter(|diff| diff.len() <= *room);
+        let shown = one.after == State::Missing || one.new.is_some();
+        let old = one.old.as_deref().ok().filter(|_| one.before != State::Missing);
+        let new = one.new.as_deref().filter(|_| one.after != State::Missing);
+        let diff = || text::unified(&self.undo.name(&path), old, new);
+        let diff = (one.old.is_ok() && shown).then(diff).flatten().filter(|diff| diff.len() <= *room);
         *room -= diff.as_ref().map_or(0, String::len);
-        Changed { kept, diff, ..self.changed(asked, &path, Kind::of(one.before, one.after)) }
+        let nowhere = self.undo.kept.is_none().then_some(Unkept::Nowhere);
+        let by_command = self.told().by_commands.get(&path).is_some_and(|left| *left == one.facts);
+        let changed = self.changed(asked, &path, Kind::of(one.before, one.after), by_command);
+        Changed { unkept: one.old.as_ref().err().copied().or(nowhere), diff, ..changed }
     }
 
     /// One changed file as it is reported.
-    fn changed(&self, asked: &Asked, path: &Path, how: Kind) -> Changed {
+    fn changed(&self, asked: &Asked, path: &Path, how: Kind, by_command: bool) -> Changed {
         let (tool, allowed) = asked.get(path).cloned().unwrap_or_default();
-        let asked = match (allowed, self.told().command) {
-            (true, _) => HowAsked::Asked,
-            (false, true) => HowAsked::Command,
-            (false, false) => HowAsked::Never,
+        let asked = match allowed {
+            true => HowAsked::Asked,
+            false if self.cut_off => HowAsked::Unknown,
+            false if by_command => HowAsked::Command,
+            false => HowAsked::Never,
         };
         Changed {
             path: path.to_string_lossy().into_owned(),
             how,
             asked,
             tool,
-            kept: false,
+            unkept: None,
             undone: HowUndone::Not,
             diff: None,
         }

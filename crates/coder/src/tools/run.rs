@@ -85,6 +85,7 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
             // Otherwise the file looks empty to who looks on.
             ctx.tell(Severity::Warning, unseen).await;
         }
+        let before = ctx.workspace.before_command().await;
         let done = match policy {
             None => in_their_terminal(&ctx, &call, command, time).await,
             Some(policy) => {
@@ -104,6 +105,10 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
                 }
             }
         };
+        // What one in the background changes is noted at the end of the turn.
+        if !background {
+            ctx.workspace.after_command(before).await?;
+        }
         let mut output = done?;
         if let Some(unseen) = unseen {
             output.shown.iter_mut().for_each(|shown| shown.push(unseen.as_str().into()));

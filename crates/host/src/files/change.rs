@@ -2,7 +2,7 @@
 
 use super::{Expect, Files, Hash, State, Version, open_regular, read_file, temp::move_new};
 use crate::roots::{Dir, Error, Place, Result};
-use crate::snapshot::Made;
+use crate::snapshot::{Made, Unkept};
 use rustix::{
     fs::{AtFlags, Mode, mkdirat, readlinkat, symlinkat, unlinkat},
     io::Errno,
@@ -69,7 +69,8 @@ impl Files {
         if !now.same_content(&expect) {
             return Err(Error::Changed(place.real_path()));
         }
-        self.tell(Made { before: now, content: target.as_deref(), ..Made::at(place, None, State::Missing) })?;
+        let content = target.as_deref().ok_or(Unkept::Special);
+        self.tell(Made { before: now, content, ..Made::at(place, None, State::Missing) })?;
         let (parent, name) = place.parent()?;
         let dir = parent.open_dir()?;
         unlinkat(dir.handle(), name, AtFlags::empty()).map_err(|error| place.error("deleting", error))?;

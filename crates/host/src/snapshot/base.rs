@@ -3,7 +3,8 @@
 //! A file that did not change since the last look is not read again.
 
 use super::index::Name;
-use super::walk::{Before, Facts, Ignores, Limits, Walked, ignore_of, is_private, walk};
+use super::walk::{Before, Facts, Ignores, Limits, Walked, ignore_of, is_private, told, walk};
+use super::{Made, Unkept};
 use crate::files::{Hash, State};
 use crate::whole::{lock, write_whole};
 use serde::{Deserialize, Serialize};
@@ -22,14 +23,14 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEP_TIME: Duration = Duration::from_hours(24 * 30);
 
 /// Which form of the index is read and written.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// A file as it was.
 #[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     facts: Facts,
-    /// Its content: where it begins in the copies, and its hash. `None` if it is not kept.
-    kept: Option<(u64, Hash)>,
+    /// Its content: where it begins in the copies, and its hash; or why it is not there.
+    kept: Result<(u64, Hash), Unkept>,
     /// True if its times can't be trusted to show the next change.
     fresh: bool,
 }
@@ -73,24 +74,39 @@ pub struct Base {
     limits: Limits,
     ignores: Ignores,
     index: Index,
-    pack: File,
+    /// `None` if nothing can be kept.
+    pack: Option<File>,
     /// What is not covered, in words.
     pub uncovered: BTreeSet<String>,
 }
 
 impl Base {
     /// Looks at a folder and copies what changed since the last look. Blocks for as long as the limits allow. What changes after
-    /// `began` is the doing of whoever starts meanwhile.
-    pub fn take(state: &Path, root: &Path, skip: Vec<PathBuf>, limits: Limits, began: SystemTime) -> io::Result<Self> {
+    /// `began` is the doing of whoever starts meanwhile. Where nothing can be written, nothing is copied, and that is said.
+    pub fn take(
+        state: Option<&Path>,
+        root: &Path,
+        skip: Vec<PathBuf>,
+        limits: Limits,
+        began: SystemTime,
+    ) -> io::Result<Self> {
         let until = Instant::now() + limits.time;
         let root = root.canonicalize()?;
-        let dir = folder(state, &root);
-        let _lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
+        let dir = state.map(|state| folder(state, &root));
         let began = nanos(began);
-        let mut index = load(&dir);
-        let mut pack = open_pack(&dir, &mut index)?;
+        let open = |dir: &Path| {
+            let lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
+            let mut index = load(dir);
+            let (pack, end) = open_pack(dir, &mut index)?;
+            Ok((lock, index, pack, end))
+        };
+        let opened = dir.as_deref().map(open).transpose();
+        let mut trouble = opened.as_ref().err().map(|error: &io::Error| error.to_string());
+        let (_lock, mut index, mut pack, mut end) = match opened.ok().flatten() {
+            Some((lock, index, pack, end)) => (Some(lock), index, Some(pack), end),
+            None => (None, Index::default(), None, 0),
+        };
         let mut walked = walk(&root, &skip, &limits, until, None);
-        let mut end = pack.seek(SeekFrom::End(0))?;
         let mut total = 0;
         let mut files = BTreeMap::new();
         let mut changed = false;
@@ -98,48 +114,60 @@ impl Base {
             let old = index.files.remove(name.as_path());
             if (began + 1..=nanos(SystemTime::now())).contains(&facts.ctime) {
                 // It changed while we looked, perhaps by the agent that starts meanwhile: what it was, if that is known, counts.
-                let unknown = Seen { facts: Facts { ctime: 0, ..facts }, kept: None, fresh: true };
+                let unknown = Seen { facts: Facts { ctime: 0, ..facts }, kept: Err(Unkept::Unseen), fresh: true };
                 changed |= old.is_none();
                 files.insert(Name(name), old.unwrap_or(unknown));
                 continue;
             }
-            let same = old.as_ref().is_some_and(|old| old.facts == facts && !old.fresh);
-            let mut kept = old.filter(|_| same).and_then(|old| old.kept);
             total += facts.size;
-            if kept.is_none() && (facts.is_file() || facts.is_link()) {
-                let fits =
-                    !is_private(&name) && facts.size <= limits.each && total <= limits.total && Instant::now() < until;
-                match fits.then(|| read(&root.join(&name), limits.each)) {
-                    Some(Ok(bytes)) if bytes.len() as u64 == facts.size => {
-                        pack.write_all(&bytes)?;
-                        kept = Some((end, Hash::of(&bytes)));
-                        end += bytes.len() as u64;
-                    }
-                    Some(_) => drop(walked.uncovered.insert("files that can't be read".into())),
-                    None if is_private(&name) => drop(walked.uncovered.insert("the content of folders of keys".into())),
-                    None if facts.size > limits.each => {
-                        walked.uncovered.insert(format!("files larger than {} KiB", limits.each >> 10));
-                    }
-                    None if total > limits.total => {
-                        walked.uncovered.insert(format!("more than {} MiB of files", limits.total >> 20));
-                    }
-                    None => {
-                        walked.uncovered.insert(format!("what could not be copied in {} s", limits.time.as_secs()));
-                    }
-                }
+            let mut kept =
+                old.filter(|old| old.facts == facts && !old.fresh).map_or(Err(Unkept::Unseen), |old| old.kept);
+            if kept.is_err() && (facts.is_file() || facts.is_link()) {
                 changed = true;
+                let works = trouble.is_none();
+                let mut copy = |pack: &mut File| {
+                    let bytes = read(&root.join(&name), limits.each).map_err(|_| Unkept::Unreadable)?;
+                    if bytes.len() as u64 != facts.size {
+                        return Err(Unkept::Unreadable);
+                    }
+                    if let Err(error) = pack.write_all(&bytes) {
+                        trouble = Some(error.to_string());
+                        return Err(Unkept::Nowhere);
+                    }
+                    Ok((end, Hash::of(&bytes)))
+                };
+                kept = match &mut pack {
+                    _ if is_private(&name) => Err(Unkept::Private),
+                    _ if facts.size > limits.each => Err(Unkept::Large),
+                    _ if total > limits.total => Err(Unkept::Room),
+                    _ if Instant::now() >= until => Err(Unkept::Late),
+                    Some(pack) if works => copy(pack),
+                    _ => Err(Unkept::Nowhere),
+                };
+                end += if kept.is_ok() { facts.size } else { 0 };
+                walked.uncovered.extend(match kept {
+                    Err(Unkept::Private) => Some("the content of folders of keys".into()),
+                    Err(Unkept::Large) => Some(format!("files larger than {} KiB", limits.each >> 10)),
+                    Err(Unkept::Room) => Some(format!("more than {} MiB of files", limits.total >> 20)),
+                    Err(Unkept::Late) => Some(format!("what could not be copied in {} s", limits.time.as_secs())),
+                    Err(Unkept::Unreadable) => Some("files that can't be read".into()),
+                    _ => None,
+                });
             }
             files.insert(Name(name), Seen { facts, kept, fresh: facts.is_fresh(began) });
         }
-        let Walked { folders, passed, ignores, cut, uncovered, .. } = walked;
+        let Walked { folders, passed, ignores, cut, mut uncovered, .. } = walked;
         let folders: BTreeSet<Name> = folders.into_iter().map(Name).collect();
         changed |= !index.files.is_empty() || index.folders != folders;
         let generation =
             if changed { index.generation.wrapping_add(1).max(began.cast_unsigned()) } else { index.generation };
         let passed = passed.into_keys().map(Name).collect();
         let index = Index { format: FORMAT, generation, began, cut, files, folders, passed };
-        save(&dir, &index)?;
-        sweep(&dir);
+        if let Some(dir) = dir.filter(|_| pack.is_some()) {
+            trouble = trouble.or(save(&dir, &index).err().map(|error| error.to_string()));
+            sweep(&dir);
+        }
+        uncovered.extend(trouble.map(|why| format!("old contents of files, for they can't be stored: {why}")));
         Ok(Self { root, skip, limits, ignores, index, pack, uncovered })
     }
 
@@ -152,13 +180,13 @@ impl Base {
         if index.generation != generation || index.format != FORMAT {
             return Ok(None);
         }
-        let pack = File::open(dir.join("pack"))?;
+        let pack = Some(File::open(dir.join("pack"))?);
         let (skip, limits) = (vec![state.to_owned()], Limits::default());
         let mut base = Self { root, skip, limits, ignores: Ignores::new(), index, pack, uncovered: BTreeSet::new() };
         let files = base.index.files.iter().filter(|(name, _)| name.0.ends_with(".gitignore"));
         let ignores = files.filter_map(|(name, seen)| {
             let folder = name.0.parent()?;
-            Some((folder.to_owned(), ignore_of(&base.root.join(folder), &base.content(seen)?)?))
+            Some((folder.to_owned(), ignore_of(&base.root.join(folder), &base.content(seen).ok()?)?))
         });
         base.ignores = ignores.collect();
         Ok(Some(base))
@@ -176,46 +204,93 @@ impl Base {
 
     /// True if a file, or its absence, is covered by this look.
     pub fn has(&self, name: &Path) -> bool {
-        self.index.files.get(name).is_some_and(|seen| seen.kept.is_some())
+        self.index.files.get(name).is_some_and(|seen| seen.kept.is_ok())
     }
 
     /// The content of a file as it was, if it was kept and is whole.
-    fn content(&self, seen: &Seen) -> Option<Vec<u8>> {
+    fn content(&self, seen: &Seen) -> Result<Vec<u8>, Unkept> {
         let (at, hash) = seen.kept?;
-        let mut bytes = vec![0; usize::try_from(seen.facts.size).ok()?];
-        self.pack.read_exact_at(&mut bytes, at).ok()?;
-        (Hash::of(&bytes) == hash).then_some(bytes)
+        let read = |pack: &File| {
+            let mut bytes = vec![0; usize::try_from(seen.facts.size).ok()?];
+            pack.read_exact_at(&mut bytes, at).ok()?;
+            (Hash::of(&bytes) == hash).then_some(bytes)
+        };
+        self.pack.as_ref().and_then(read).ok_or(Unkept::Nowhere)
     }
 
     /// The files as they are now.
     pub fn look(&self) -> Look {
+        self.walk().files
+    }
+
+    fn walk(&self) -> Walked {
         let knew = |name: &Path| self.index.files.contains_key(name);
         let before = Before { ignores: &self.ignores, knew: &knew };
-        Look(walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time, Some(before)).files)
+        walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time, Some(before))
     }
 
     /// What changed between two looks: the path below the folder, what it was left as and its content, and whether it was
     /// as in this one before.
     pub fn between(&self, before: &Look, now: &Look) -> Vec<(PathBuf, State, Option<Vec<u8>>, bool)> {
-        let names: BTreeSet<&PathBuf> = before.0.keys().chain(now.0.keys()).collect();
-        let changed = names.into_iter().filter(|name| before.0.get(*name) != now.0.get(*name));
+        let until = Instant::now() + self.limits.time;
         let left = |name: &PathBuf| {
-            let (facts, content) = (now.0.get(name).copied(), now.0.get(name).and_then(|_| self.read(name)));
-            let untouched = self.index.files.get(name.as_path()).map(|seen| &seen.facts) == before.0.get(name);
-            (name.clone(), state_now(facts, content.as_deref()), content, untouched)
+            let (state, content) = self.now(name, now.get(name).copied(), until);
+            (name.clone(), state, content.ok(), self.first(name) == before.get(name).copied())
         };
-        changed.map(left).collect()
+        changed_names(before, now).map(left).collect()
     }
 
-    /// The content of a file now, or where a link leads, if it is not too large and not nobody's business.
-    fn read(&self, name: &Path) -> Option<Vec<u8>> {
-        read(&self.root.join(name), self.limits.each).ok().filter(|_| !is_private(name))
+    /// Notes what changed between two looks, unless it had changed before in another way than is noted.
+    pub fn follow(&self, before: &Look, now: &Look, left: &mut Left) {
+        for name in changed_names(before, now) {
+            let path = self.root.join(name);
+            let was = before.get(name).copied();
+            if left.get(&path).copied().unwrap_or_else(|| self.first(name)) == was {
+                left.insert(path, now.get(name).copied());
+            } else {
+                left.remove(&path);
+            }
+        }
     }
 
-    /// What is different now.
-    pub fn differences(&self) -> Vec<Difference> {
-        let now = self.look().0;
+    fn first(&self, name: &Path) -> Option<Facts> {
+        self.index.files.get(name).map(|seen| seen.facts)
+    }
+
+    /// What a file is now, and its content, or why that is not known.
+    fn now(&self, name: &Path, facts: Option<Facts>, until: Instant) -> (State, Result<Vec<u8>, Unkept>) {
+        let Some(facts) = facts else { return (State::Missing, Ok(Vec::new())) };
+        let path = self.root.join(name);
+        let (hash, content) = match read(&path, self.limits.each) {
+            Ok(bytes) if is_private(name) => (Hash::of(&bytes), Err(Unkept::Private)),
+            Ok(bytes) => (Hash::of(&bytes), Ok(bytes)),
+            Err(_) if !facts.is_file() => (Hash::of(IS), Err(Unkept::Special)),
+            Err(_) => match open(&path).and_then(|file| Hash::of_reader(Until { file, until })) {
+                Ok((hash, _)) => (hash, Err(Unkept::Large)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => (Hash::of(IS), Err(Unkept::Huge)),
+                Err(_) => (Hash::of(IS), Err(Unkept::Unreadable)),
+            },
+        };
+        (state(facts, hash), content)
+    }
+
+    /// What is different now, and what of it can't be told because it could not be looked at, in words.
+    pub fn differences(&self) -> (Vec<Difference>, BTreeSet<String>) {
+        let Walked { files: now, passed, cut, .. } = self.walk();
+        let until = Instant::now() + self.limits.time;
         let mut found = Vec::new();
+        let mut add = |name: &Path, was: State, old: Result<Vec<u8>, Unkept>, facts: Option<Facts>, folders| {
+            let (after, new) = self.now(name, facts, until);
+            // What can't be known again can't be put back: it may be somebody else's by then.
+            let old = match new {
+                Err(why @ (Unkept::Huge | Unkept::Unreadable)) => Err(why),
+                _ => old,
+            };
+            if !was.same_content(&after) {
+                let new = new.ok();
+                found.push(Difference { name: name.to_owned(), before: was, old, after, new, folders, facts });
+            }
+        };
         for (name, seen) in &self.index.files {
             let name = &name.0;
             // One that the walk does not show any more may only be beyond its limits. Behind a link it is another file.
@@ -226,39 +301,33 @@ impl Base {
                 let meta = std::fs::symlink_metadata(&path).ok().filter(|meta| !meta.is_dir())?;
                 Some(Facts::of(&meta))
             });
-            if facts == Some(seen.facts) && !seen.fresh {
-                continue;
-            }
-            let new = facts.and_then(|_| self.read(name));
-            let before = state(Some(seen.facts), seen.kept.map_or_else(|| Hash::of(WAS), |(_, hash)| hash));
-            let after = state_now(facts, new.as_deref());
-            if !before.same_content(&after) && (seen.kept.is_some() || facts != Some(seen.facts)) {
-                let old = self.content(seen);
-                found.push(Difference { name: name.clone(), before, old, after, new, folders: Vec::new() });
+            let same = facts == Some(seen.facts);
+            if !same || (seen.fresh && seen.kept.is_ok()) {
+                let hash = seen.kept.map_or_else(|_| Hash::of(WAS), |(_, hash)| hash);
+                add(name, state(seen.facts, hash), self.content(seen), facts, Vec::new());
             }
         }
-        for (name, facts) in now {
+        for (name, facts) in &now {
             if self.index.files.contains_key(name.as_path()) {
                 continue;
             }
             // Where not everything was looked at, it may have been there.
             let perhaps = self.index.cut || name.ancestors().any(|above| self.index.passed.contains(above));
-            if perhaps && facts.is_before(self.index.began) {
-                continue;
+            if !perhaps {
+                add(name, State::Missing, Ok(Vec::new()), Some(*facts), self.new_folders(name));
+            } else if !facts.is_before(self.index.began) {
+                add(name, state(*facts, Hash::of(WAS)), Err(Unkept::Unseen), Some(*facts), Vec::new());
             }
-            let new = self.read(&name);
-            let before = state(perhaps.then_some(facts), Hash::of(WAS));
-            let folders = if before == State::Missing { self.new_folders(&name) } else { Vec::new() };
-            let after = state_now(Some(facts), new.as_deref());
-            found.push(Difference { name, before, old: None, after, new, folders });
         }
         // Of a folder that was not looked into it is only known whether it is there.
         let gone = |name: &&Name| !std::fs::symlink_metadata(self.root.join(&name.0)).is_ok_and(|meta| meta.is_dir());
         for name in self.index.passed.iter().filter(gone) {
-            let (name, before, after) = (name.0.clone(), State::Other, State::Missing);
-            found.push(Difference { name, before, old: None, after, new: None, folders: Vec::new() });
+            add(&name.0, State::Other, Err(Unkept::Special), None, Vec::new());
         }
-        found
+        let new = passed.iter().filter(|(name, why)| why.hides() && !self.index.passed.contains(name.as_path()));
+        let mut unseen = told(new);
+        unseen.extend((cut && !self.index.cut).then(|| "files beyond the limits".to_owned()));
+        (found, unseen)
     }
 
     /// The folders above a new file that are new as well, outermost first.
@@ -275,13 +344,8 @@ impl Base {
 const WAS: &[u8] = b"?";
 const IS: &[u8] = b"??";
 
-fn state_now(facts: Option<Facts>, content: Option<&[u8]>) -> State {
-    state(facts, Hash::of(content.unwrap_or(IS)))
-}
-
 /// What a file is, by its facts and its content.
-fn state(facts: Option<Facts>, hash: Hash) -> State {
-    let Some(facts) = facts else { return State::Missing };
+fn state(facts: Facts, hash: Hash) -> State {
     let (size, mode) = (facts.size, facts.mode & 0o1777);
     match facts {
         facts if facts.is_file() => State::File { hash, size, mode },
@@ -291,8 +355,15 @@ fn state(facts: Option<Facts>, hash: Hash) -> State {
 }
 
 /// The files of a folder at one moment.
-#[derive(Debug)]
-pub struct Look(BTreeMap<PathBuf, Facts>);
+pub type Look = BTreeMap<PathBuf, Facts>;
+
+/// What some have left in files, by their whole paths; none where they deleted one.
+pub type Left = BTreeMap<PathBuf, Option<Facts>>;
+
+fn changed_names<'a>(before: &'a Look, now: &'a Look) -> impl Iterator<Item = &'a PathBuf> {
+    let names: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+    names.into_iter().filter(|name| before.get(*name) != now.get(*name))
+}
 
 /// A file that is different now.
 #[derive(Debug)]
@@ -301,14 +372,43 @@ pub struct Difference {
     pub name: PathBuf,
     /// What was there.
     pub before: State,
-    /// Its content then, if it was there and is known. That of a link is where it leads.
-    pub old: Option<Vec<u8>>,
+    /// Its content then, or why it can't be put back. That of a link is where it leads.
+    pub old: Result<Vec<u8>, Unkept>,
     /// What is there.
     pub after: State,
     /// Its content now, if it is there and is known.
     pub new: Option<Vec<u8>>,
     /// The folders above it that are new as well.
     pub folders: Vec<PathBuf>,
+    /// What tells this state from others; none if it is gone.
+    pub facts: Option<Facts>,
+}
+
+impl Difference {
+    /// The change that led to it, below the folder of a look.
+    pub fn made(&self, base: &Base) -> Made<'_> {
+        Made {
+            root: base.root.clone(),
+            path: self.name.clone(),
+            before: self.before,
+            content: self.old.as_deref().map_err(|why| *why),
+            after: self.after,
+            directories: &self.folders,
+            mixed: false,
+        }
+    }
+}
+
+/// A file that is read for a limited time.
+struct Until {
+    file: File,
+    until: Instant,
+}
+
+impl io::Read for Until {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if Instant::now() < self.until { self.file.read(buffer) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
 }
 
 fn nanos(time: SystemTime) -> i64 {
@@ -336,11 +436,14 @@ fn sweep(mine: &Path) {
     }
 }
 
-fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+fn open(path: &Path) -> io::Result<File> {
     // What was a file a moment ago may be a FIFO now: nobody waits for its other end.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path);
-    let file = match opened {
+    OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = match open(path) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             return std::fs::read_link(path).map(|target| target.into_os_string().into_vec());
         }
@@ -368,13 +471,15 @@ fn save(dir: &Path, index: &Index) -> io::Result<()> {
 
 /// Opens the copies to add to them. If most of them are of no use any more, begins a new file; those who read the old one
 /// still have it.
-fn open_pack(dir: &Path, index: &mut Index) -> io::Result<File> {
+fn open_pack(dir: &Path, index: &mut Index) -> io::Result<(File, u64)> {
     let path = dir.join("pack");
     let known = std::fs::metadata(&path).map_or(0, |meta| meta.len());
-    let used: u64 = index.files.values().filter(|seen| seen.kept.is_some()).map(|seen| seen.facts.size).sum();
+    let used: u64 = index.files.values().filter(|seen| seen.kept.is_ok()).map(|seen| seen.facts.size).sum();
     if known > used.saturating_mul(2).saturating_add(16 << 20) || (known < used) {
         let _ = std::fs::remove_file(&path);
-        index.files.values_mut().for_each(|seen| seen.kept = None);
+        index.files.values_mut().for_each(|seen| seen.kept = Err(Unkept::Unseen));
     }
-    OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)
+    let mut pack = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
+    let end = pack.seek(SeekFrom::End(0))?;
+    Ok((pack, end))
 }

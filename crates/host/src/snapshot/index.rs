@@ -1,5 +1,6 @@
 //! What a snapshot directory remembers: turns, the files they touched, and the old contents by hash.
 
+use super::Unkept;
 use crate::{
     files::{Hash, State},
     roots::{Error, Result},
@@ -60,8 +61,9 @@ pub(super) struct Entry {
     pub(super) after: State,
     /// What was there between the first and the last change of the turn; there again if the last one didn't happen.
     pub(super) prior: Option<State>,
-    /// Whether the content of `before` is at hand.
-    pub(super) kept: bool,
+    /// Why it can't be put back, if it can't.
+    #[serde(default)]
+    pub(super) unkept: Option<Unkept>,
     /// Directories made for it, relative to the root.
     pub(super) directories: Vec<Name>,
     pub(super) undone: bool,
@@ -91,7 +93,7 @@ impl Entry {
 
     fn blob(&self) -> Option<(Hash, u64)> {
         match self.before {
-            State::File { hash, size, .. } | State::Link { hash, size } if self.kept => Some((hash, size)),
+            State::File { hash, size, .. } | State::Link { hash, size } if self.unkept.is_none() => Some((hash, size)),
             _ => None,
         }
     }
@@ -110,23 +112,34 @@ impl Index {
         self.turns.iter().flat_map(|turn| &turn.entries).filter_map(Entry::blob).collect()
     }
 
-    /// Drops the contents of the oldest turns until `size` more bytes fit; never those of the turn at `keep`.
-    pub(super) fn make_room(&mut self, keep: usize, hash: Hash, size: u64, limit: u64) -> bool {
+    /// Forgets the oldest turns until no more than `limit` files are remembered; never this one. True if any was.
+    pub(super) fn forget_oldest(&mut self, keep: &str, limit: usize) -> bool {
+        let mut forgot = false;
+        while self.turns.iter().map(|turn| turn.entries.len()).sum::<usize>() > limit
+            && let Some(oldest) = self.turns.iter().position(|turn| turn.id != keep)
+        {
+            self.turns.remove(oldest);
+            forgot = true;
+        }
+        forgot
+    }
+
+    /// Drops the contents of the oldest turns until `size` more bytes fit; never those of the turn at `keep`, and none if that
+    /// does not help.
+    pub(super) fn make_room(&mut self, keep: usize, size: u64, limit: u64) -> bool {
         let own: HashMap<_, _> = self.turns[keep].entries.iter().filter_map(Entry::blob).collect();
-        if !own.contains_key(&hash) && own.values().sum::<u64>().saturating_add(size) > limit {
+        if own.values().sum::<u64>().saturating_add(size) > limit {
             return false;
         }
-        loop {
-            let blobs = self.blobs();
-            if blobs.contains_key(&hash) || blobs.values().sum::<u64>().saturating_add(size) <= limit {
-                return true;
-            }
+        while self.blobs().values().sum::<u64>().saturating_add(size) > limit {
             let mut old = self.turns.iter_mut().enumerate().filter(|(at, _)| *at != keep).map(|(_, turn)| turn);
             let Some(turn) = old.find(|turn| turn.entries.iter().any(|entry| entry.blob().is_some())) else {
                 return false;
             };
-            turn.entries.iter_mut().filter(|entry| entry.blob().is_some()).for_each(|entry| entry.kept = false);
+            let kept = turn.entries.iter_mut().filter(|entry| entry.blob().is_some());
+            kept.for_each(|entry| entry.unkept = Some(Unkept::Room));
         }
+        true
     }
 
     pub(super) fn entry(&mut self, turn: &str, path: &Path) -> Option<&mut Entry> {
@@ -143,6 +156,11 @@ pub(super) struct Disk {
 impl Disk {
     pub(super) fn at(dir: &Path) -> Self {
         Self { dir: dir.to_path_buf() }
+    }
+
+    /// The folder that all of this, and the copies of folders, is in.
+    pub(super) fn state(&self) -> &Path {
+        self.dir.ancestors().nth(2).unwrap_or(&self.dir)
     }
 
     /// The index, if it was written since.

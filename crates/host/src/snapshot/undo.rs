@@ -1,7 +1,7 @@
 //! Puts files back, each only if nobody else changed it since.
 
 use super::{
-    Snapshots,
+    Made, Snapshots, Unkept,
     hunks::{Hunk, hunks, take_back},
     index::{Entry, Index},
     place_of,
@@ -11,6 +11,7 @@ use crate::{
     roots::{Error, Place, shown},
 };
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -44,10 +45,12 @@ pub enum Why {
     NotRecorded,
     /// Somebody else changed it since the turn, or during it.
     ChangedSince,
-    /// The old content is not there: it was too large, or there was no room.
-    NotKept,
+    /// The old content is not there.
+    NotKept(Unkept),
     /// That change isn't there any more.
     NoSuchHunk,
+    /// It could not be remembered how to have it again, so nothing was done.
+    Unrecorded(String),
     /// It couldn't be done.
     Failed(Error),
 }
@@ -57,10 +60,9 @@ impl Why {
         match self {
             Self::NotRecorded => format!("{path} was not changed in that turn"),
             Self::ChangedSince => format!("{path} changed again since that turn"),
-            Self::NotKept => {
-                format!("the old content of {path} was not kept: it was ignored, too large, or there was no room")
-            }
+            Self::NotKept(why) => format!("{path} can't be put back: {why}"),
             Self::NoSuchHunk => format!("{path} no longer has that change"),
+            Self::Unrecorded(why) => format!("{path} was left alone: {why}"),
             Self::Failed(error) => error.to_string(),
         }
     }
@@ -78,12 +80,27 @@ impl From<Error> for Why {
 /// A file before and now; `None` where it isn't there.
 pub type Contents = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// A file that may be put back: where it is, what is there now, what was there before.
+/// About so many bytes of files are held at once by an undo.
+const MAX_STEP_BYTES: usize = 64 << 20;
+
+/// A file that may be put back: where it is, what is there now and its content, what was there before, the folders that are
+/// missing above it.
 struct Seen {
     place: Place,
     now: State,
+    there: std::result::Result<Vec<u8>, Unkept>,
     version: Option<Version>,
     content: Vec<u8>,
+    folders: Vec<PathBuf>,
+}
+
+impl Seen {
+    /// What will have happened when it is put back.
+    fn made(&self, entry: &Entry) -> Made<'_> {
+        let folders: &[PathBuf] = if entry.before == State::Missing { &[] } else { &self.folders };
+        let content = self.there.as_deref().map_err(|why| *why);
+        Made { before: self.now, content, directories: folders, ..Made::at(&self.place, None, entry.before) }
+    }
 }
 
 impl Snapshots {
@@ -92,16 +109,38 @@ impl Snapshots {
     pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
         let (mut done, entries) = self.wanted(turn, only);
         let undo = self.undo_turn(turn);
-        let recorded = files.clone().with_journal(self.begin(&*undo));
         let mut left: Vec<&Entry> = entries.iter().rev().collect();
-        let mut put_back = Vec::new();
+        let mut put_back: HashMap<PathBuf, State> = HashMap::new();
         loop {
             let mut refused = Vec::new();
             let before = put_back.len();
-            for entry in left {
-                match self.restore(&recorded, entry, force) {
-                    Ok(()) => put_back.push(entry),
+            let (mut seen, mut bytes) = (Vec::new(), 0);
+            let mut rest = left.into_iter().peekable();
+            while let Some(entry) = rest.next() {
+                match self.look_at(files, entry, force) {
+                    Ok(Some(one)) => {
+                        bytes += one.content.len() + one.there.as_ref().map_or(0, Vec::len);
+                        seen.push((entry, one));
+                    }
+                    Ok(None) => drop(put_back.insert(entry.full_path(), entry.before)),
                     Err(why) => refused.push((entry, why)),
+                }
+                // All that is to be changed is recorded in one step, unless it is too much to be held.
+                if rest.peek().is_some() && bytes < MAX_STEP_BYTES {
+                    continue;
+                }
+                bytes = 0;
+                let made = seen.iter().map(|(entry, one)| one.made(entry)).collect();
+                let recorded = self.record(&undo, made, false);
+                for (entry, one) in seen.drain(..) {
+                    let restored = match &recorded {
+                        Ok(()) => restore(files, entry, &one),
+                        Err(error) => Err(Why::Unrecorded(error.to_string())),
+                    };
+                    match restored {
+                        Ok(()) => drop(put_back.insert(entry.full_path(), entry.before)),
+                        Err(why) => refused.push((entry, why)),
+                    }
                 }
             }
             // What stood in the way of one may be gone with another, such as a file where there was a folder.
@@ -112,11 +151,13 @@ impl Snapshots {
                 break;
             }
         }
-        done.restored = put_back.iter().map(|entry| entry.full_path()).collect();
+        done.restored = entries.iter().rev().map(Entry::full_path).filter(|path| put_back.contains_key(path)).collect();
         let marked = self.change(|index| {
-            for entry in &put_back {
-                mark(index, turn, &entry.full_path(), entry.before);
-            }
+            mark(index, turn, &put_back);
+            // What was recorded and then not done was no change.
+            let at = index.turn(&undo);
+            index.turns[at].entries.retain(|entry| put_back.contains_key(&entry.full_path()));
+            index.turns.retain(|turn| turn.id != undo || !turn.entries.is_empty());
             Ok(false)
         });
         if let (Err(error), false) = (marked, done.restored.is_empty()) {
@@ -184,7 +225,7 @@ impl Snapshots {
             }
             let after = Found::state_of(files.look(&place)?.as_ref());
             Ok(self.change(|index| {
-                mark(index, turn, &entry.full_path(), after);
+                mark(index, turn, &HashMap::from([(entry.full_path(), after)]));
                 Ok(false)
             })?)
         };
@@ -209,49 +250,31 @@ impl Snapshots {
     /// Where a file is and which version of it, if it may be put back; no place if it is as it was.
     fn look_at(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
         let place = place_of(files, &entry.full_path())?;
-        let (now, version) = match files.look(&place) {
+        let (now, there, version) = match files.look(&place) {
             // A folder is nothing that was kept; one that is not empty will be in the way of a file.
-            Err(Error::IsDirectory(_)) => (State::Missing, None),
-            Err(Error::NotRegular { .. }) => (look_at_other(&place)?.0, None),
-            found => found.map(|found| (Found::state_of(found.as_ref()), found.map(|found| found.version)))?,
+            Err(Error::IsDirectory(_)) => (State::Missing, Ok(Vec::new()), None),
+            Err(Error::NotRegular { .. }) => {
+                let (now, target) = look_at_other(&place)?;
+                (now, target.ok_or(Unkept::Special), None)
+            }
+            found => match found? {
+                None => (State::Missing, Ok(Vec::new()), None),
+                Some(found) => (found.state(), found.content.ok_or(Unkept::Large), Some(found.version)),
+            },
         };
         if entry.before.same_content(&now) {
             return Ok(None);
         }
+        // Nobody can say more of what is not known.
+        let content = self.before(entry)?.unwrap_or_default();
         if !force && (entry.mixed || !entry.ours(&now)) {
             return Err(Why::ChangedSince);
         }
-        let content = self.before(entry)?.unwrap_or_default();
-        Ok(Some(Seen { place, now, version, content }))
-    }
-
-    fn restore(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<(), Why> {
-        let Some(Seen { place, now, version, content }) = self.look_at(files, entry, force)? else { return Ok(()) };
-        match now {
-            State::Link { .. } | State::Other => files.remove_other(&place, now)?,
-            State::File { .. } if !matches!(entry.before, State::File { .. }) => {
-                files.delete(&place, expect(version))?;
-            }
-            // Only one that is empty goes.
-            State::Missing => _ = files.remove_empty_dir(&place),
-            State::File { .. } => {}
-        }
-        match entry.before {
-            State::Missing => {
-                for made in entry.directories.iter().rev() {
-                    // Those that aren't empty stay.
-                    if let Ok(place) = place_of(files, &entry.root.0.join(&made.0)) {
-                        _ = files.remove_empty_dir(&place);
-                    }
-                }
-            }
-            State::File { mode, .. } => {
-                files.write(&place, &content, &how(version, Some(mode)))?;
-            }
-            State::Link { .. } => files.link(&place, &content)?,
-            State::Other => return Err(Why::NotKept),
-        }
-        Ok(())
+        let missing = |folder: &&Path| !entry.root.0.join(folder).is_dir();
+        let above = entry.path.0.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        let mut folders: Vec<PathBuf> = above.filter(missing).map(Path::to_path_buf).collect();
+        folders.reverse();
+        Ok(Some(Seen { place, now, there, version, content, folders }))
     }
 
     /// The text before the turn and the text now; a missing file is an empty text.
@@ -274,11 +297,15 @@ impl Snapshots {
 
     /// The content before the turn; `None` if there was no file.
     pub(super) fn before(&self, entry: &Entry) -> std::result::Result<Option<Vec<u8>>, Why> {
+        if let Some(why) = entry.unkept {
+            return Err(Why::NotKept(why));
+        }
         match entry.before {
             State::Missing => Ok(None),
-            State::Other => Err(Why::NotKept),
+            State::Other => Err(Why::NotKept(Unkept::Special)),
             State::File { hash, .. } | State::Link { hash, .. } => {
-                self.disk.get(hash).filter(|_| entry.kept).map(Some).ok_or(Why::NotKept)
+                let content = self.disk.as_ref().and_then(|disk| disk.get(hash));
+                content.map(Some).ok_or(Why::NotKept(Unkept::Room))
             }
         }
     }
@@ -308,15 +335,47 @@ impl Snapshots {
     }
 }
 
-/// Notes what a file is after an undo of a turn: whether that turn's change is still to be seen, and, if it was itself an
+fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(), Why> {
+    let Seen { place, now, version, content, .. } = seen;
+    match now {
+        State::Link { .. } | State::Other => files.remove_other(place, *now)?,
+        State::File { .. } if !matches!(entry.before, State::File { .. }) => {
+            files.delete(place, expect(*version))?;
+        }
+        // Only one that is empty goes.
+        State::Missing => _ = files.remove_empty_dir(place),
+        State::File { .. } => {}
+    }
+    match entry.before {
+        State::Missing => {
+            for made in entry.directories.iter().rev() {
+                // Those that aren't empty stay.
+                if let Ok(place) = place_of(files, &entry.root.0.join(&made.0)) {
+                    _ = files.remove_empty_dir(&place);
+                }
+            }
+        }
+        State::File { mode, .. } => {
+            files.write(place, content, &how(*version, Some(mode)))?;
+        }
+        State::Link { .. } => files.link(place, content)?,
+        State::Other => return Err(Why::NotKept(Unkept::Special)),
+    }
+    Ok(())
+}
+
+/// Notes what files are after an undo of a turn: whether that turn's change is still to be seen, and, if it was itself an
 /// undo, the change of the turn that it had undone.
-fn mark(index: &mut Index, turn: &str, path: &Path, now: State) {
+fn mark(index: &mut Index, turn: &str, now: &HashMap<PathBuf, State>) {
     let turns = std::iter::successors(Some(turn), |turn| turn.rsplit_once("~undo").map(|(of, _)| of));
     for turn in turns {
-        if let Some(entry) = index.entry(turn, path) {
-            entry.prior = Some(entry.after);
-            entry.after = now;
-            entry.undone = entry.before.same_content(&now);
+        let known = index.turns.iter_mut().filter(|known| known.id == turn);
+        for entry in known.flat_map(|turn| &mut turn.entries) {
+            if let Some(now) = now.get(&entry.full_path()) {
+                entry.prior = Some(entry.after);
+                entry.after = *now;
+                entry.undone = entry.before.same_content(now);
+            }
         }
     }
 }

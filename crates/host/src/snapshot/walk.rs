@@ -6,6 +6,7 @@
 
 use crate::later;
 use crate::roots::shown;
+use crate::text::cut;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ impl Default for Limits {
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Facts {
+pub struct Facts {
     pub(super) size: u64,
     pub(super) mtime: i64,
     pub(super) ctime: i64,
@@ -98,12 +99,16 @@ const HOOKS: [&str; 2] = ["hooks", "info"];
 const REPOSITORIES: [&str; 3] = ["modules", "worktrees", "repo"];
 const DATA: [&str; 4] = ["objects", "refs", "logs", "lfs"];
 
+/// So much of a name is told, in characters.
+const MAX_NAME_CHARS: usize = 100;
+
 /// Why a folder was not looked into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Passed {
     Ignored,
     Unreadable,
     Mounted,
+    TooDeep,
 }
 
 impl Passed {
@@ -112,8 +117,28 @@ impl Passed {
             Self::Ignored => "what .gitignore names",
             Self::Unreadable => "folders that can't be read",
             Self::Mounted => "other file systems",
+            Self::TooDeep => "folders with paths of more than 4,096 bytes",
         }
     }
+
+    /// True if it would be looked into, could it be.
+    pub(super) fn hides(self) -> bool {
+        self != Self::Ignored
+    }
+}
+
+/// What was passed by in words, each kind with a few names.
+pub(super) fn told<'a>(passed: impl Iterator<Item = (&'a PathBuf, &'a Passed)>) -> BTreeSet<String> {
+    let mut kinds: BTreeMap<Passed, Vec<&PathBuf>> = BTreeMap::new();
+    for (name, why) in passed {
+        kinds.entry(*why).or_default().push(name);
+    }
+    let words = |(kind, names): (Passed, Vec<&PathBuf>)| {
+        let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
+        let told: Vec<String> = names.iter().take(3).map(|name| cut(&shown(name), MAX_NAME_CHARS)).collect();
+        format!("{}: {}{more}", kind.words(), told.join(", "))
+    };
+    kinds.into_iter().map(words).collect()
 }
 
 /// What a walk found.
@@ -220,7 +245,7 @@ pub(super) fn walk(
             break;
         }
     }
-    walk.tell_passed();
+    walk.walked.uncovered.extend(told(walk.walked.passed.iter()));
     walk.walked
 }
 
@@ -245,9 +270,13 @@ impl Walk<'_> {
     /// Looks at one folder; those in it are to be done next. `None` if there is no time left.
     fn folder(&mut self, folder: PathBuf, how: How, todo: &mut VecDeque<(PathBuf, How)>) -> Option<()> {
         let full = self.root.join(&folder);
-        let Ok(entries) = std::fs::read_dir(&full) else {
-            self.walked.passed.insert(folder, Passed::Unreadable);
-            return Some(());
+        let entries = match std::fs::read_dir(&full) {
+            Ok(entries) => entries,
+            Err(error) => {
+                let too_deep = error.kind() == std::io::ErrorKind::InvalidFilename;
+                self.walked.passed.insert(folder, if too_deep { Passed::TooDeep } else { Passed::Unreadable });
+                return Some(());
+            }
         };
         let around = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut found: Vec<(bool, OsString, Metadata)> = Vec::new();
@@ -367,20 +396,6 @@ impl Walk<'_> {
             self.cut(format!("files beyond the first {}", self.limits.files));
         } else {
             self.walked.files.insert(path, Facts::of(meta));
-        }
-    }
-
-    /// Says what was passed by, each kind with a few names.
-    fn tell_passed(&mut self) {
-        for kind in [Passed::Ignored, Passed::Unreadable, Passed::Mounted] {
-            let names: Vec<&PathBuf> =
-                self.walked.passed.iter().filter(|(_, why)| **why == kind).map(|(name, _)| name).collect();
-            if names.is_empty() {
-                continue;
-            }
-            let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
-            let told: Vec<String> = names.iter().take(3).map(|name| shown(name)).collect();
-            self.walked.uncovered.insert(format!("{}: {}{more}", kind.words(), told.join(", ")));
         }
     }
 }

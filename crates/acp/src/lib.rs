@@ -101,6 +101,7 @@
 #![warn(missing_debug_implementations)]
 
 pub mod agent;
+pub mod bridge;
 pub mod client;
 pub mod error;
 pub mod guide;

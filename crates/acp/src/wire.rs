@@ -7,6 +7,13 @@ pub(crate) fn write<T: Encode + ?Sized>(value: &T, dialect: Dialect) -> impl FnO
     move |out| value.encode(&mut Writer { out, dialect })
 }
 
+/// The same, as bytes of their own.
+pub(crate) fn encode<T: Encode + ?Sized>(value: &T, dialect: Dialect) -> Vec<u8> {
+    let mut out = Vec::new();
+    write(value, dialect)(&mut out);
+    out
+}
+
 /// Reads any result, as it is.
 pub(crate) fn keep(json: &mut tieline_json::Reader<'_>) -> Result<tieline_schema::Raw, tieline_json::Error> {
     json.keep()

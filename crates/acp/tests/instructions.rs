@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use tieline::agent::{About, Agent, Opened, Opening, Session, Turn};
-use tieline::{ContentBlock, Result, SessionId, StopReason, Transport, agent, client};
+use tieline::{ContentBlock, Result, StopReason, Transport, agent, client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Each count is the difference between this many chunks and twice as many, so that the start does not matter.
@@ -101,12 +101,9 @@ impl Agent for Talker {
         About::new("talker", "1")
     }
 
-    async fn open(&self, _: Opening) -> Result<Opened<Self>> {
+    async fn open(&self, opening: Opening) -> Result<Opened<Self>> {
+        opening.session.set_id("s".into());
         Ok(Opened::new(Self(self.0)))
-    }
-
-    fn new_id(&self) -> SessionId {
-        "s".into()
     }
 }
 

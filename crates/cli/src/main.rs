@@ -2,6 +2,7 @@
 
 mod agent;
 mod agents;
+mod bridge;
 mod completions;
 mod config;
 mod diff;
@@ -69,6 +70,7 @@ enum Command {
     Undo(undo::Arguments),
     Agents(agents::Arguments),
     Doctor(doctor::Arguments),
+    Bridge(bridge::Arguments),
     Record(record::Arguments),
     Show(show::Arguments),
     Replay(replay::Arguments),
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Undo(arguments) => undo::run(arguments),
         Command::Agents(arguments) => agents::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Bridge(arguments) => bridge::run(arguments),
         Command::Record(arguments) => record::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),

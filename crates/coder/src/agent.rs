@@ -214,12 +214,9 @@ impl Agent for Coder {
         about
     }
 
-    fn new_id(&self) -> SessionId {
-        store::new_id().into()
-    }
-
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
         self.check_login(None).await?;
+        opening.session.set_id(store::new_id().into());
         let id = opening.session.id().clone();
         let store = self.store().await?;
         let mut past = Past::default();

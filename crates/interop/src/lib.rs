@@ -241,6 +241,12 @@ pub fn our_agent(protocol: &str) -> Vec<String> {
     command(&bin("interop-ours-agent"), &[protocol])
 }
 
+/// The command line of an agent behind `tieline bridge`.
+pub fn bridged(flags: &[&str], agent: &[String]) -> Vec<String> {
+    let bridge = command(&built("tieline", "tieline-cli"), &[&["bridge"], flags, &["--"]].concat());
+    [&bridge, agent].concat()
+}
+
 /// The command line of our own client, without the agent.
 pub fn our_client(protocol: &str, framing: Framing) -> Vec<String> {
     let framing: &[&str] = match framing {

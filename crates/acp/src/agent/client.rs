@@ -163,6 +163,11 @@ impl ClientHandle {
         Ok(self.peer.notify(method, wire::write(&params, self.dialect())).await?)
     }
 
+    /// The connection itself.
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
     /// Sends a request of the protocol. A caller that stops waiting withdraws it.
     pub(crate) async fn ask<T: Decode + Send + 'static>(
         &self,

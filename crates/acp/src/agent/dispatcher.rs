@@ -15,7 +15,7 @@ use crate::options::{fitted, set_value};
 use crate::wire;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{IdRule, Peer, Responder, Service};
@@ -24,17 +24,20 @@ use tieline_schema::{
     InitializeRequest, InitializeResponse, ListResponse, ModeUpdate, Refusal, Replay, SessionId, SessionInfo,
     SetOptionRequest, SetOptionResponse, Transcript, choose, mode_option,
 };
+use tokio::sync::watch;
 use tracing::Instrument;
 
 pub(crate) struct Dispatcher(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(super) agent: Box<dyn AnyAgent>,
-    pub(super) about: About,
+    about: OnceLock<About>,
     pub(super) peer: Peer,
     pub(super) settings: Settings,
     exact_ids: AtomicBool,
     mailbox: Arc<Mailbox>,
+    /// A hello is being answered: nothing else is read meanwhile.
+    greeting: watch::Sender<bool>,
     state: Mutex<Known>,
 }
 
@@ -57,11 +60,12 @@ pub(super) struct Remembered {
 
 impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
-        let (about, settings) = (agent.about(), settings.clone());
+        let (about, settings, greeting) = (OnceLock::new(), settings.clone(), watch::Sender::new(false));
         let (sessions, closed) = (HashMap::new(), HashMap::new());
         let state = Known { negotiated: None, settled: false, sessions, loading: Vec::new(), closed };
         let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline));
-        Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, state: Mutex::new(state) }))
+        let state = Mutex::new(state);
+        Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, state }))
     }
 
     /// Waits until no turn runs.
@@ -78,10 +82,10 @@ impl Dispatcher {
         }
     }
 
-    /// Closes every session.
+    /// Lets every session go.
     pub(crate) async fn close_all(&self) {
         for live in self.0.live_sessions() {
-            live.close().await;
+            live.leave().await;
         }
     }
 }
@@ -90,23 +94,29 @@ impl Service for Dispatcher {
     type Call = AgentCall;
 
     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<AgentCall>, tieline_json::Error> {
-        AgentCall::decode(method, params)
+        match AgentCall::decode(method, params)? {
+            // Who stands for another agent takes what it does not know itself, and what that one keeps the book of.
+            None | Some(AgentCall::CancelToolCall(_) | AgentCall::CancelTerminal(_)) if self.0.settings.relays => {
+                Ok(Some(AgentCall::Extension { method: method.into(), params: params.keep()? }))
+            }
+            call => Ok(call),
+        }
     }
 
     fn request(&self, call: AgentCall, responder: Responder) {
         let result = match call {
-            AgentCall::Initialize(mut request) => {
-                let received = request.meta.take();
-                match self.0.initialize(request) {
-                    Ok((answer, negotiated)) => {
-                        reply(responder, &answer, negotiated.dialect);
-                        let (dispatcher, client) = (Arc::clone(&self.0), self.0.client(negotiated));
-                        let hook = async move { dispatcher.agent.initialized(client).await };
-                        tokio::spawn(meta::scope(received, hook));
-                        return;
+            AgentCall::Initialize(request) => {
+                self.0.greeting.send_replace(true);
+                let (dispatcher, received) = (Arc::clone(&self.0), request.meta.clone());
+                tokio::spawn(meta::scope(received, async move {
+                    let greeted = Greeted(&dispatcher);
+                    let client = dispatcher.greet(request, responder).await;
+                    drop(greeted);
+                    if let Some(client) = client {
+                        dispatcher.agent.initialized(client).await;
                     }
-                    Err(error) => Err(error),
-                }
+                }));
+                return;
             }
             call => self.0.settle().and_then(|negotiated| {
                 self.0.gate(&call, &negotiated)?;
@@ -157,7 +167,11 @@ impl Service for Dispatcher {
     }
 
     fn pause(&self) -> Option<Work<'static, ()>> {
-        self.0.mailbox.pause()
+        if !*self.0.greeting.borrow() {
+            return self.0.mailbox.pause();
+        }
+        let mut greeting = self.0.greeting.subscribe();
+        Some(Box::pin(async move { drop(greeting.wait_for(|greeting| !greeting).await) }))
     }
 
     fn id_rule(&self) -> IdRule {
@@ -183,7 +197,20 @@ impl Service for Dispatcher {
     }
 }
 
+/// A hello is answered when this goes, also by a panic.
+struct Greeted<'d>(&'d Inner);
+
+impl Drop for Greeted<'_> {
+    fn drop(&mut self) {
+        self.0.greeting.send_replace(false);
+    }
+}
+
 impl Inner {
+    pub(super) fn about(&self) -> &About {
+        self.about.get_or_init(|| self.agent.about())
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, Known> {
         self.state.locked()
     }
@@ -194,6 +221,24 @@ impl Inner {
 
     pub(super) fn live(&self, id: &SessionId) -> Result<Arc<LiveSession>> {
         self.state().sessions.get(id).cloned().ok_or_else(|| Error::unknown_session(id))
+    }
+
+    /// Answers a hello. Gives the client if it was understood.
+    async fn greet(&self, request: InitializeRequest, responder: Responder) -> Option<ClientHandle> {
+        let answer = match self.agent.hello(request.clone()).await {
+            Ok(()) => self.initialize(request),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok((answer, negotiated)) => {
+                reply(responder, &answer, negotiated.dialect);
+                Some(self.client(negotiated))
+            }
+            Err(error) => {
+                responder.fail_now(&error.to_wire());
+                None
+            }
+        }
     }
 
     /// The dialect is chosen here, once.
@@ -213,16 +258,16 @@ impl Inner {
             // A client that speaks several versions offers these too, but current v2 has no words to ask for them.
             (capabilities.fs_read, capabilities.fs_write, capabilities.terminal) = (false, false, false);
         }
-        let mut auth_methods = self.about.auth_methods.clone();
+        let mut auth_methods = self.about().auth_methods.clone();
         // The seed-era draft has no such methods, whatever the client says.
         let terminal = capabilities.terminal_auth && dialect != Dialect::V2Seed;
         auth_methods.retain(|method| terminal || !matches!(method, AuthMethod::Terminal(_)));
         let answer = InitializeResponse {
             protocol_version: chosen.version,
-            info: Some(self.about.info.clone()),
-            capabilities: self.about.capabilities.clone(),
+            info: Some(self.about().info.clone()),
+            capabilities: self.about().capabilities.clone(),
             auth_methods: auth_methods.clone(),
-            meta: self.about.meta.clone(),
+            meta: self.about().meta.clone(),
             keys: HelloKeys { old_capabilities: chosen.legacy_keys, ..HelloKeys::default() },
             ..InitializeResponse::default()
         };
@@ -246,9 +291,9 @@ impl Inner {
 
     /// Refuses what was not offered.
     fn gate(&self, call: &AgentCall, negotiated: &Negotiated) -> Result<()> {
-        let can = &self.about.capabilities;
+        let can = &self.about().capabilities;
         let newest = negotiated.dialect == Dialect::V2;
-        let login = !self.about.auth_methods.is_empty();
+        let login = !self.about().auth_methods.is_empty();
         let offered = match call {
             AgentCall::Login(_) => login,
             AgentCall::Logout(_) => login && (newest || can.logout),
@@ -267,7 +312,7 @@ impl Inner {
     }
 
     fn check_prompt(&self, prompt: &[ContentBlock], negotiated: &Negotiated) -> Result<()> {
-        let can = &self.about.capabilities;
+        let can = &self.about().capabilities;
         if prompt.is_empty() && negotiated.dialect == Dialect::V2 {
             return Err(Error::invalid_params("a prompt needs at least one block"));
         }
@@ -299,49 +344,60 @@ impl Inner {
     }
 
     async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
-        let dialect = negotiated.dialect;
-        let client = || self.client(Arc::clone(&negotiated));
-        let result = match call {
-            AgentCall::List(request) => match self.list(request).await {
-                Ok(list) => {
-                    let meta = list.meta.or_else(meta::taken);
-                    return reply(responder, &ListResponse { meta, ..list }, dialect);
-                }
-                Err(error) => Err(error),
-            },
-            AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await,
-            AgentCall::SetOption(request) => match self.set_option(request).await {
-                Ok(options) => return reply(responder, &options, dialect),
-                Err(error) => Err(error),
-            },
-            AgentCall::Extension { method, params } => {
-                match self.agent.extension(method.into(), params, client()).await {
-                    Ok(raw) => return responder.reply(wire::write(&raw, dialect)).await,
-                    Err(error) => Err(error),
-                }
-            }
-            AgentCall::Login(request) => self.login(request.method_id, client()).await,
-            AgentCall::Logout(_) => self.agent.logout(client()).await,
-            AgentCall::Close(request) => self.close(&request.session_id, dialect).await,
-            AgentCall::Delete(request) => self.delete(request.session_id).await,
-            AgentCall::CancelToolCall(request) => {
-                self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))
-            }
-            AgentCall::CancelTerminal(request) => {
-                self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))
-            }
-            // Handled on the reader; `session/cancel` with an id is answered like what it does.
-            AgentCall::Cancel(request) => self.live(&request.session_id).map(|live| live.cancel(request.meta)),
-            AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => Ok(()),
-        };
-        match result {
-            Ok(()) => responder.reply(wire::write(&Done { meta: meta::taken() }, dialect)).await,
+        let done = self.unless_withdrawn(&responder, self.perform(call, &negotiated)).await;
+        match done {
+            Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
             Err(error) => responder.fail(&negotiated.to_wire(&error)).await,
         }
     }
 
+    /// Who stands for another agent lets go what the client does not want any more; others do it to its end.
+    pub(super) async fn unless_withdrawn<T>(
+        &self,
+        responder: &Responder,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        tokio::select! {
+            biased;
+            () = responder.cancel().cancelled(), if self.settings.relays => Err(Error::Cancelled),
+            done = work => done,
+        }
+    }
+
+    /// Does what is asked and gives the answer.
+    async fn perform(&self, call: AgentCall, negotiated: &Arc<Negotiated>) -> Result<Vec<u8>> {
+        let dialect = negotiated.dialect;
+        let client = || self.client(Arc::clone(negotiated));
+        match call {
+            AgentCall::List(request) => {
+                let list = self.list(request).await?;
+                let meta = list.meta.or_else(meta::taken);
+                return Ok(wire::encode(&ListResponse { meta, ..list }, dialect));
+            }
+            AgentCall::SetOption(request) => return Ok(wire::encode(&self.set_option(request).await?, dialect)),
+            AgentCall::Extension { method, params } => {
+                return Ok(wire::encode(&self.agent.extension(method.into(), params, client()).await?, dialect));
+            }
+            AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
+            AgentCall::Login(request) => self.login(request.method_id, client()).await?,
+            AgentCall::Logout(_) => self.agent.logout(client()).await?,
+            AgentCall::Close(request) => self.close(&request.session_id, dialect).await?,
+            AgentCall::Delete(request) => self.delete(request.session_id).await?,
+            AgentCall::CancelToolCall(request) => {
+                self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))?;
+            }
+            AgentCall::CancelTerminal(request) => {
+                self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))?;
+            }
+            // Handled on the reader; `session/cancel` with an id is answered like what it does.
+            AgentCall::Cancel(request) => self.live(&request.session_id)?.cancel(request.meta),
+            AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => {}
+        }
+        Ok(wire::encode(&Done { meta: meta::taken() }, dialect))
+    }
+
     async fn login(&self, method_id: String, client: ClientHandle) -> Result<()> {
-        let known = self.about.auth_methods.iter().find(|method| method.id() == method_id);
+        let known = self.about().auth_methods.iter().find(|method| method.id() == method_id);
         match known {
             Some(AuthMethod::Terminal(_)) => Err(Error::invalid_params("this method is run in a terminal")),
             Some(_) => self.agent.login(method_id, client).await,
@@ -423,7 +479,7 @@ fn refused(refusal: &Refusal) -> Error {
 pub(super) fn live_info(live: &LiveSession) -> SessionInfo {
     let Place { cwd, additional_directories } = live.place().clone();
     SessionInfo {
-        session_id: live.writer.id.clone(),
+        session_id: live.writer.id().clone(),
         cwd,
         additional_directories,
         title: live.writer.lock().title.clone(),

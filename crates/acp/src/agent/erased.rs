@@ -4,7 +4,9 @@ use super::{About, Agent, ClientHandle, Opened, Opening, Resuming, Session, Turn
 use crate::error::Result;
 use std::pin::Pin;
 use std::sync::Arc;
-use tieline_schema::{ConfigOption, ConfigValue, ContentBlock, ListRequest, ListResponse, Raw, SessionId, StopReason};
+use tieline_schema::{
+    ConfigOption, ConfigValue, ContentBlock, InitializeRequest, ListRequest, ListResponse, Raw, SessionId, StopReason,
+};
 
 /// What a handler does. Boxed, so that it is never copied when it moves.
 pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -12,6 +14,7 @@ pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// [`Agent`], whoever it is.
 pub(super) trait AnyAgent: Send + Sync + 'static {
     fn about(&self) -> About;
+    fn hello(&self, hello: InitializeRequest) -> Work<'_, Result<()>>;
     fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>>;
     fn resume(&self, resuming: Resuming) -> Work<'_, Result<Opened<dyn AnySession>>>;
     fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>>;
@@ -21,7 +24,6 @@ pub(super) trait AnyAgent: Send + Sync + 'static {
     fn logout(&self, client: ClientHandle) -> Work<'_, Result<()>>;
     fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>>;
     fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()>;
-    fn new_id(&self) -> SessionId;
 }
 
 /// [`Session`], whoever it is.
@@ -30,6 +32,7 @@ pub(super) trait AnySession: Send + Sync + 'static {
     fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Work<'_, Result<StopReason>>;
     fn set_option(&self, id: String, value: ConfigValue) -> Work<'_, Result<Option<Vec<ConfigOption>>>>;
     fn close(&self) -> Work<'_, ()>;
+    fn leave(&self) -> Work<'_, ()>;
 }
 
 fn erase<S: Session>(opened: Opened<S>) -> Opened<dyn AnySession> {
@@ -40,6 +43,10 @@ fn erase<S: Session>(opened: Opened<S>) -> Opened<dyn AnySession> {
 impl<A: Agent> AnyAgent for A {
     fn about(&self) -> About {
         Agent::about(self)
+    }
+
+    fn hello(&self, hello: InitializeRequest) -> Work<'_, Result<()>> {
+        Box::pin(Agent::hello(self, hello))
     }
 
     fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>> {
@@ -79,10 +86,6 @@ impl<A: Agent> AnyAgent for A {
     fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()> {
         Box::pin(Agent::extension_notification(self, method, params, client))
     }
-
-    fn new_id(&self) -> SessionId {
-        Agent::new_id(self)
-    }
 }
 
 impl<S: Session> AnySession for S {
@@ -100,5 +103,9 @@ impl<S: Session> AnySession for S {
 
     fn close(&self) -> Work<'_, ()> {
         Box::pin(Session::close(self))
+    }
+
+    fn leave(&self) -> Work<'_, ()> {
+        Box::pin(Session::leave(self))
     }
 }

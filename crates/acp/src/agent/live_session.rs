@@ -99,7 +99,7 @@ impl LiveSession {
     pub(crate) fn accept(self: &Arc<Self>, prompt: Prompt) {
         let mut turns = self.turns();
         if turns.closing {
-            return prompt.refuse(&Error::unknown_session(&self.writer.id));
+            return prompt.refuse(&Error::unknown_session(self.writer.id()));
         }
         if turns.current.is_none() {
             turns.current = Some(prompt.cancel.clone());
@@ -149,10 +149,20 @@ impl LiveSession {
 
     /// Takes no more prompts, cancels what runs, and waits until it has ended.
     pub(crate) async fn close(&self) {
+        self.stop().await;
+        self.session.close().await;
+    }
+
+    /// The same, if the client did not close it.
+    pub(crate) async fn leave(&self) {
+        self.stop().await;
+        self.session.leave().await;
+    }
+
+    async fn stop(&self) {
         self.turns().closing = true;
         self.cancel(None);
         self.idle().await;
-        self.session.close().await;
     }
 
     /// Waits until no turn runs and everything about the last one is said.
@@ -193,7 +203,7 @@ impl LiveSession {
         let own = responder.is_none();
         let message_id = new_id("user");
         let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), message_id.clone(), own);
-        let span = tracing::info_span!("turn", session = %writer.id, number);
+        let span = tracing::info_span!("turn", session = %writer.id(), number);
         let mut answer_meta = None;
         if let Some(asked) = responder.take() {
             let taken_in = self.session.accept(&message_id, &content);
@@ -270,7 +280,7 @@ impl LiveSession {
             Some(Ok(result)) => result,
             Some(Err(Panicked)) => (Err(Error::internal("the handler of a prompt panicked")), None),
             None => {
-                tracing::warn!(session = %self.writer.id, "the handler ignored a cancel and was dropped");
+                tracing::warn!(session = %self.writer.id(), "the handler ignored a cancel and was dropped");
                 (Err(Error::Cancelled), None)
             }
         }

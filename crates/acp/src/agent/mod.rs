@@ -10,8 +10,8 @@ mod erased;
 mod function;
 mod live_session;
 mod negotiated;
-mod permission;
-mod server;
+pub(crate) mod permission;
+pub(crate) mod server;
 mod session_handle;
 mod session_writer;
 mod setup;
@@ -35,8 +35,8 @@ use crate::error::{Error, Result};
 use std::future::Future;
 use std::sync::Arc;
 use tieline_schema::{
-    AgentCapabilities, AuthMethod, Command, ConfigOption, ConfigValue, ContentBlock, Implementation, ListRequest,
-    ListResponse, McpServer, Meta, Raw, SessionId, StopReason,
+    AgentCapabilities, AuthMethod, Command, ConfigOption, ConfigValue, ContentBlock, Implementation, InitializeRequest,
+    ListRequest, ListResponse, McpServer, Meta, Raw, SessionId, StopReason,
 };
 
 /// A program that changes code (or does anything else) on behalf of a user.
@@ -50,6 +50,13 @@ pub trait Agent: Send + Sync + 'static {
 
     /// Who the agent is and what it can do.
     fn about(&self) -> About;
+
+    /// The client says hello. [`about`](Self::about) is asked afterwards, and nothing else of the client is read before: an agent that
+    /// has to reach something first, as the client is, does it here. An error is the answer to the hello.
+    fn hello(&self, hello: InitializeRequest) -> impl Future<Output = Result<()>> + Send {
+        let _ = hello;
+        async { Ok(()) }
+    }
 
     /// Opens a session. Updates that are sent through [`Opening::session`] meanwhile reach the client after the answer.
     fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened<Self::Session>>> + Send;
@@ -107,11 +114,6 @@ pub trait Agent: Send + Sync + 'static {
         let _ = (method, params, client);
         async {}
     }
-
-    /// The id of the next new session.
-    fn new_id(&self) -> SessionId {
-        crate::wire::new_id("sess").into()
-    }
 }
 
 /// One agent for several connections: serve clones of the `Arc`.
@@ -120,6 +122,10 @@ impl<T: Agent> Agent for Arc<T> {
 
     fn about(&self) -> About {
         T::about(self)
+    }
+
+    fn hello(&self, hello: InitializeRequest) -> impl Future<Output = Result<()>> + Send {
+        T::hello(self, hello)
     }
 
     fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened<Self::Session>>> + Send {
@@ -162,10 +168,6 @@ impl<T: Agent> Agent for Arc<T> {
     ) -> impl Future<Output = ()> + Send {
         T::extension_notification(self, method, params, client)
     }
-
-    fn new_id(&self) -> SessionId {
-        T::new_id(self)
-    }
 }
 
 /// One conversation.
@@ -195,6 +197,12 @@ pub trait Session: Send + Sync + 'static {
     /// The session is closed; its turn has ended.
     fn close(&self) -> impl Future<Output = ()> + Send {
         async {}
+    }
+
+    /// Nobody uses the session any more, but it was not closed: the client is gone or takes it up anew. The same as
+    /// [`close`](Self::close) for most.
+    fn leave(&self) -> impl Future<Output = ()> + Send {
+        self.close()
     }
 }
 

@@ -104,19 +104,26 @@ pub(crate) async fn ask(turn: &Turn, mut question: Ask) -> Result<Decision> {
         question = question.option("allow", "Allow", PermissionOptionKind::AllowOnce);
         question = question.option("reject", "Reject", PermissionOptionKind::RejectOnce);
     }
-    let shared = &turn.shared;
-    shared.writer.lock().admit(Some(shared.number))?;
-    if turn.is_cancelled() {
-        return Ok(Decision::Cancelled);
-    }
-    let mut request = PermissionRequest {
-        session_id: shared.writer.id.clone(),
+    let request = PermissionRequest {
+        session_id: turn.session_id().clone(),
         title: question.title.unwrap_or_else(|| "Permission required".into()),
         description: question.description,
         subject: question.subject,
         options: question.options.clone(),
         meta: question.meta,
     };
+    Ok(decide(put(turn, request).await?, question.options))
+}
+
+/// Puts a question to the client, in a form that it knows. A turn that is cancelled is an answer, too.
+pub(crate) async fn put(turn: &Turn, mut request: PermissionRequest) -> Result<PermissionResponse> {
+    let shared = &turn.shared;
+    let cancelled = || PermissionResponse { outcome: PermissionOutcome::cancelled(), meta: None };
+    shared.writer.lock().admit(Some(shared.number))?;
+    if turn.is_cancelled() {
+        return Ok(cancelled());
+    }
+    let options = request.options.clone();
     let made_up = match &request.subject {
         Some(PermissionSubject::ToolCall(_)) => false,
         Some(PermissionSubject::Command(command)) => command.tool_call_id.is_none(),
@@ -143,21 +150,21 @@ pub(crate) async fn ask(turn: &Turn, mut question: Ask) -> Result<Decision> {
         answer = client.ask::<PermissionResponse>(ClientCall::Permission(request), None) => answer.map(Some),
     };
     drop(asking);
-    let decision = match answer {
-        Ok(Some(answer)) => decide(answer, question.options),
+    let answer = match answer {
+        Ok(Some(answer)) => answer,
         // Nobody is left to decide.
-        Ok(None) | Err(Error::Closed(_)) => return Ok(Decision::Cancelled),
+        Ok(None) | Err(Error::Closed(_)) => return Ok(cancelled()),
         Err(error) => return Err(error),
     };
     if let Some(call) = own_call {
-        let status = match &decision {
-            Decision::Cancelled => ToolCallStatus::Cancelled,
-            decision if decision.is_allowed() => ToolCallStatus::Completed,
-            Decision::Chosen(_) => ToolCallStatus::Failed,
+        let status = match answer.outcome.chosen(&options) {
+            None => ToolCallStatus::Cancelled,
+            Some(option) if option.kind.allows() => ToolCallStatus::Completed,
+            Some(_) => ToolCallStatus::Failed,
         };
         call.update(ToolCallUpdate::default().status(status)).await?;
     }
-    Ok(decision)
+    Ok(answer)
 }
 
 /// While this lives, the client is told that the turn waits for the user.

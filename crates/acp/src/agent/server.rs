@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     pub(super) deadline: Duration,
     pub(super) waiting_prompts: usize,
     pub(super) sessions_per_page: usize,
+    /// It stands for another agent: what it does not know is an extension, and what is withdrawn is dropped.
+    pub(super) relays: bool,
     tap: Option<Tap>,
 }
 
@@ -62,6 +64,7 @@ impl Default for Settings {
             deadline: Duration::from_secs(30),
             waiting_prompts: 64,
             sessions_per_page: 100,
+            relays: false,
             tap: None,
         }
     }
@@ -139,13 +142,28 @@ impl<A: Agent> Server<A> {
 
     /// Serves over any transport.
     pub async fn serve(self, transport: Transport) -> Result<()> {
-        self.settings.serve(Box::new(self.agent), transport, Box::pin(std::future::pending())).await
+        self.serve_until(transport, std::future::pending()).await
     }
 
     /// Serves over standard input and output. See [`serve_stdio`].
     #[cfg(feature = "stdio")]
     pub async fn serve_stdio(self) -> Result<()> {
-        self.settings.serve(Box::new(self.agent), Transport::stdio().detect_framing(), Box::pin(signal())).await
+        self.serve_until(Transport::stdio().detect_framing(), signal()).await
+    }
+
+    /// Serves until the client goes away or `stop` is done; then in good order.
+    pub(crate) async fn serve_until(
+        self,
+        transport: Transport,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<()> {
+        self.settings.serve(Box::new(self.agent), transport, Box::pin(stop)).await
+    }
+
+    /// It stands for another agent.
+    pub(crate) fn relaying(mut self) -> Self {
+        self.settings.relays = true;
+        self
     }
 }
 
@@ -217,8 +235,9 @@ async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, settings:
     let _ = timeout(written, peer.close()).await;
 }
 
+/// Waits until this process is asked to end.
 #[cfg(all(unix, feature = "signal", feature = "stdio"))]
-async fn signal() {
+pub(crate) async fn signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut term), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
         return std::future::pending().await;
@@ -230,13 +249,13 @@ async fn signal() {
 }
 
 #[cfg(all(not(unix), feature = "signal", feature = "stdio"))]
-async fn signal() {
+pub(crate) async fn signal() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
 #[cfg(all(not(feature = "signal"), feature = "stdio"))]
-async fn signal() {
+pub(crate) async fn signal() {
     std::future::pending::<()>().await;
 }

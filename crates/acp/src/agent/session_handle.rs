@@ -27,7 +27,7 @@ pub struct SessionHandle {
 
 impl std::fmt::Debug for SessionHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("SessionHandle").field(&self.writer.id).finish()
+        f.debug_tuple("SessionHandle").field(self.writer.id()).finish()
     }
 }
 
@@ -44,7 +44,13 @@ impl SessionHandle {
 
     /// The id of the session.
     pub fn id(&self) -> &SessionId {
-        &self.writer.id
+        self.writer.id()
+    }
+
+    /// Gives a new session this id, for agents whose ids come from elsewhere. False if it has one already: it gets its own
+    /// when it is first asked for it.
+    pub fn set_id(&self, id: SessionId) -> bool {
+        self.writer.set_id(id)
     }
 
     /// The dialect the client speaks.
@@ -55,7 +61,7 @@ impl SessionHandle {
     /// The client itself.
     pub fn client(&self) -> ClientHandle {
         let (peer, negotiated) = (self.writer.peer.clone(), Arc::clone(&self.writer.negotiated));
-        ClientHandle::new(peer, negotiated, Some(self.writer.id.clone())).carrying(self.carried.clone())
+        ClientHandle::new(peer, negotiated, Some(self.writer.id().clone())).carrying(self.carried.clone())
     }
 
     /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the

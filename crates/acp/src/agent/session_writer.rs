@@ -20,7 +20,8 @@ use tieline_schema::{
 const GROWING_CONTENT_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct SessionWriter {
-    pub(crate) id: SessionId,
+    /// Made up when it is first asked for, unless the agent has given one.
+    id: OnceLock<SessionId>,
     pub(crate) peer: Peer,
     pub(crate) negotiated: Arc<Negotiated>,
     inner: Mutex<Inner>,
@@ -67,7 +68,8 @@ pub(crate) enum Stoppable {
 }
 
 impl SessionWriter {
-    pub(crate) fn new(id: SessionId, peer: Peer, negotiated: Arc<Negotiated>, remember: bool) -> Arc<Self> {
+    pub(crate) fn new(id: Option<SessionId>, peer: Peer, negotiated: Arc<Negotiated>, remember: bool) -> Arc<Self> {
+        let id = id.map(OnceLock::from).unwrap_or_default();
         let inner = Inner {
             projector: negotiated.projector(),
             flushing: false,
@@ -85,6 +87,14 @@ impl SessionWriter {
         };
         let (inner, recorder, live) = (Mutex::new(inner), OnceLock::new(), OnceLock::new());
         Arc::new_cyclic(|me| Self { id, peer, negotiated, inner, recorder, live, me: me.clone() })
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        self.id.get_or_init(|| wire::new_id("sess").into())
+    }
+
+    pub(super) fn set_id(&self, id: SessionId) -> bool {
+        self.id.set(id).is_ok()
     }
 
     pub(crate) fn dialect(&self) -> Dialect {
@@ -133,7 +143,7 @@ impl SessionWriter {
             return self.put(&mut inner, Update::text(kind, Some(message_id.to_owned()), text), meta);
         }
         inner.projector.end_run();
-        let chunk = TextChunk { session_id: &self.id, kind, message_id: Some(message_id), text };
+        let chunk = TextChunk { session_id: self.id(), kind, message_id: Some(message_id), text };
         Ok(self.peer.notify_now("session/update", wire::write(&chunk, self.dialect()))?)
     }
 
@@ -163,7 +173,7 @@ impl SessionWriter {
     }
 
     fn tell(&self, update: Update, meta: Option<&Meta>) -> Result<()> {
-        let notification = SessionNotification { session_id: self.id.clone(), update, meta: meta.cloned() };
+        let notification = SessionNotification { session_id: self.id().clone(), update, meta: meta.cloned() };
         Ok(self.peer.notify_now("session/update", wire::write(&notification, self.negotiated.dialect))?)
     }
 

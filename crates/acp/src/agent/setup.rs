@@ -78,7 +78,7 @@ impl Inner {
         servers: Option<Vec<McpServer>>,
         dialect: Dialect,
     ) -> Result<Vec<McpServer>> {
-        let can = &self.about.capabilities;
+        let can = &self.about().capabilities;
         if let Some(path) = std::iter::once(cwd).chain(roots.iter().map(String::as_str)).find(|path| !is_absolute(path))
         {
             return Err(Error::invalid_params(format!("`{path}` is not an absolute path")));
@@ -111,7 +111,7 @@ impl Inner {
         negotiated: Arc<Negotiated>,
         responder: Responder,
     ) {
-        match self.opened_by_agent(request, &negotiated).await {
+        match self.unless_withdrawn(&responder, self.opened_by_agent(request, &negotiated)).await {
             Ok(ready) => self.ready(ready, true, responder),
             Err(error) => refuse(error, &negotiated, responder).await,
         }
@@ -133,15 +133,15 @@ impl Inner {
         drop(loading);
     }
 
-    fn writer(&self, id: SessionId, negotiated: &Arc<Negotiated>) -> Arc<SessionWriter> {
-        SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.about.remember)
+    fn writer(&self, id: Option<SessionId>, negotiated: &Arc<Negotiated>) -> Arc<SessionWriter> {
+        SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.about().remember)
     }
 
     async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
         let NewSessionRequest { cwd, additional_directories, mcp_servers, meta } = request;
         let mcp_servers = self.check_setup(&cwd, &additional_directories, mcp_servers, negotiated.dialect)?;
         let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
-        let writer = self.writer(self.agent.new_id(), negotiated);
+        let writer = self.writer(None, negotiated);
         writer.hold();
         let session = SessionHandle::new(Arc::clone(&writer));
         let opened = self.agent.open(Opening { session, cwd, additional_directories, mcp_servers, meta }).await?;
@@ -157,11 +157,11 @@ impl Inner {
             Some(live) => *live.place() = place,
             None => {
                 let live = LiveSession::new(Arc::clone(&writer), opened.session, place, &self.settings);
-                self.state().sessions.insert(writer.id.clone(), live);
+                self.state().sessions.insert(writer.id().clone(), live);
             }
         }
         let setup = SessionSetup {
-            session_id: new.then(|| writer.id.clone()),
+            session_id: new.then(|| writer.id().clone()),
             config_options: writer.visible(opened.options),
             commands: opened.commands.clone(),
             meta: opened.meta.or_else(meta::taken),
@@ -201,7 +201,7 @@ impl Inner {
         if live.as_ref().is_some_and(|live| live.is_running()) {
             return Err(Error::invalid_request("turn_in_progress"));
         }
-        let ready = if self.about.remember {
+        let ready = if self.about().remember {
             let ready = self.remembered(id, live, place, resuming, negotiated).await?;
             // What the agent said while opening belongs behind the replay.
             let said = ready.writer.unhold();
@@ -212,10 +212,10 @@ impl Inner {
             ready
         } else {
             if let Some(live) = live {
-                live.close().await;
+                live.leave().await;
                 live.writer.close();
             }
-            let writer = self.writer(id, negotiated);
+            let writer = self.writer(Some(id), negotiated);
             writer.set_replaying(replay);
             // A long conversation may not be wanted any more before all of it is told.
             let opened = tokio::select! {
@@ -249,7 +249,7 @@ impl Inner {
             return Ok(Ready { writer, opened, place, live: Some(live) });
         }
         let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
-        let writer = self.writer(id.clone(), negotiated);
+        let writer = self.writer(Some(id.clone()), negotiated);
         writer.hold();
         match self.agent.open(resuming(&writer).into()).await {
             Ok(opened) => {

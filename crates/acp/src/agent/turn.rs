@@ -37,7 +37,7 @@ pub(crate) struct Shared {
 impl std::fmt::Debug for Turn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Turn")
-            .field("session", &self.shared.writer.id)
+            .field("session", self.shared.writer.id())
             .field("number", &self.shared.number)
             .finish_non_exhaustive()
     }
@@ -102,7 +102,7 @@ impl Turn {
 
     /// The id of the session.
     pub fn session_id(&self) -> &SessionId {
-        &self.shared.writer.id
+        self.shared.writer.id()
     }
 
     /// The session, for updates that outlive the turn.

@@ -130,6 +130,12 @@ impl<H: Handler> Client<H> {
         Client { handler, request, protocol, framing, limits, budget, longest, deadlines, tap }
     }
 
+    /// Says this hello.
+    pub(crate) fn hello(mut self, hello: InitializeRequest) -> Self {
+        self.request = hello;
+        self
+    }
+
     /// Offers capabilities to the agent.
     pub fn offer(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.request.capabilities);

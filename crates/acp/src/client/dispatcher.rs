@@ -7,7 +7,7 @@ use super::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::meta;
-use crate::wire;
+use crate::wire::{self, encode};
 use std::collections::HashMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Dropped, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
-    ElicitResponse, ElicitScope, Encode, ExitStatus, InitializeResponse, PermissionOutcome, PermissionRequest,
-    PermissionResponse, PermissionSubject, ReadTextFileResponse, SessionId, SessionNotification,
+    ElicitResponse, ElicitScope, ExitStatus, InitializeResponse, PermissionOutcome, PermissionRequest,
+    PermissionResponse, PermissionSubject, Raw, ReadTextFileResponse, SessionId, SessionNotification,
     TerminalOutputResponse, Update, WriteTextFileResponse, cut_long, is_absolute,
 };
 use tokio::sync::watch;
@@ -197,7 +197,10 @@ impl<H: Handler> Service for Dispatcher<H> {
     type Call = ClientCall;
 
     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<ClientCall>, tieline_json::Error> {
-        ClientCall::decode(method, params)
+        match ClientCall::decode(method, params)? {
+            None if H::RELAYS => Ok(Some(ClientCall::Extension { method: method.into(), params: params.keep()? })),
+            call => Ok(call),
+        }
     }
 
     fn request(&self, call: ClientCall, responder: Responder) {
@@ -213,6 +216,7 @@ impl<H: Handler> Service for Dispatcher<H> {
             // A form is a question, too.
             ClientCall::Elicit(request) => self.elicit(request, responder, dialect),
             call => {
+                let call = if H::RELAYS { as_extension(call) } else { call };
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
                 tokio::spawn(
                     async move { serve(&*handler, &state, call, responder, (dialect, lenient)).await }.instrument(span),
@@ -381,6 +385,15 @@ impl<H: Handler> Dispatcher<H> {
     }
 }
 
+/// A request as it is on the wire.
+fn as_extension(call: ClientCall) -> ClientCall {
+    let params = String::from_utf8(encode(&call, Dialect::V1)).ok().and_then(|text| Raw::new(text).ok());
+    match (call.wire_name(Dialect::V1), params) {
+        (Some(method), Some(params)) => ClientCall::Extension { method: method.into(), params },
+        _ => call,
+    }
+}
+
 /// A question to the user is open while this lives, also if its handler panics.
 struct Asking {
     queue: Option<Arc<UpdateQueue>>,
@@ -466,10 +479,4 @@ async fn handle<H: Handler>(
         | ClientCall::Permission(_)
         | ClientCall::Elicit(_) => Err(Error::Wire(crate::WireError::invalid_request())),
     }
-}
-
-fn encode<T: Encode>(value: &T, dialect: Dialect) -> Vec<u8> {
-    let mut out = Vec::new();
-    wire::write(value, dialect)(&mut out);
-    out
 }

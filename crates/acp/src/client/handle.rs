@@ -10,6 +10,7 @@ use crate::wire;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tieline_rpc::{CallError, Peer};
 use tieline_schema::{
@@ -259,6 +260,11 @@ impl AgentHandle {
     pub async fn notify(&self, method: &str, params: &(impl Serialize + ?Sized)) -> Result<()> {
         let params = extension(method, params)?;
         Ok(self.shared.peer.notify(method, wire::write(&params, self.dialect())).await?)
+    }
+
+    /// Whether the agent was told of the files and terminals that are offered, and can ask for them.
+    pub(crate) fn hears_of_tools(&self) -> bool {
+        self.dialect() != Dialect::V2 && self.shared.dispatcher.offered.load(Ordering::SeqCst)
     }
 
     /// The connection itself, for what has no method here (batches, say).

@@ -13,6 +13,10 @@ use tieline_schema::{
 /// Serves an agent's requests. The engine has checked them: only what [`crate::ClientCapabilities`] offers comes here, paths
 /// are absolute, lines count from 1. A future may be dropped when the agent or the user does not want the answer any more.
 pub trait Handler: Send + Sync + 'static {
+    /// It only passes on: methods that are not of the protocol, whatever they are called, and those for files and terminals go to
+    /// [`Self::extension`] and [`Self::extension_notification`], too, once they are checked.
+    const RELAYS: bool = false;
+
     /// Lets the user decide. What the agent said of the tool call before is filled in. When the turn is
     /// cancelled meanwhile, the engine answers for you.
     fn permission(&self, request: PermissionRequest) -> impl Future<Output = PermissionOutcome> + Send {

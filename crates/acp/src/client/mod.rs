@@ -22,7 +22,7 @@ mod open_calls;
 mod session;
 mod turn;
 mod turn_state;
-mod update_queue;
+pub(crate) mod update_queue;
 
 #[cfg(feature = "process")]
 pub use builder::spawn;

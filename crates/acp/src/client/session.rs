@@ -76,6 +76,16 @@ impl Session {
         Self { core: Arc::clone(&self.core), carried: Carried::new(meta) }
     }
 
+    /// The same session, once more.
+    pub(crate) fn share(&self) -> Self {
+        Self { core: Arc::clone(&self.core), carried: Carried::default() }
+    }
+
+    /// Updates that come from now on are not for this one.
+    pub(crate) fn release(&self) {
+        self.core.shared.dispatcher.release(&self.core.id, &self.core.queue);
+    }
+
     /// The `_meta` of the last answer to what was asked through this one, but prompts ([`Turn::meta`]); only of one that
     /// [`Self::with_meta`] gave.
     pub fn answer_meta(&self) -> Option<Meta> {
@@ -218,7 +228,7 @@ impl Session {
     }
 
     /// Closes the session at the agent, which cancels what runs. An agent that does not know it any more has closed it.
-    pub async fn close(self) -> Result<()> {
+    pub async fn close(&self) -> Result<()> {
         let core = &self.core;
         if !core.shared.about.capabilities.close {
             return Err(Error::Unsupported("closing sessions".into()));

@@ -46,6 +46,11 @@ impl Turn {
         self.queue().next_of(&self.state).await
     }
 
+    /// Waits for the end of the turn, while somebody else reads its updates.
+    pub(crate) async fn ended(&self) {
+        self.queue().ended(&self.state).await;
+    }
+
     /// The id of the user's message: in current v2 the one that the agent gave it, once it has told; in version 1 our own.
     pub fn message_id(&self) -> Option<&str> {
         self.state.message_id()

@@ -14,13 +14,15 @@ use tieline_schema::{
     Chunk, Command, ConfigOption, ConfigValue, ContentBlock, Message, MessageKind, Meta, PromptResponse, State,
     StateUpdate, StopReason, ToolCallUpdate, Update, mode_option,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 #[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
 enum Item {
     /// With the `_meta` beside it, and how many bytes it takes.
     Update(Update, Option<Meta>, usize),
     End(Arc<TurnState>, Result<StopReason>),
+    /// Whoever waits here learns that everything before it was taken.
+    Mark(oneshot::Sender<()>),
 }
 
 #[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
@@ -228,6 +230,10 @@ impl UpdateQueue {
                 self.budget.give(bytes);
                 Some(Popped::Update(update))
             }
+            Item::Mark(waits) => {
+                let _ = waits.send(());
+                Some(Popped::End)
+            }
             Item::End(turn, result) => {
                 drop(inner);
                 turn.finish(result);
@@ -236,6 +242,19 @@ impl UpdateQueue {
                 Some(Popped::End)
             }
         }
+    }
+
+    /// Waits until all that is here now was taken, and the reader has come back for more.
+    pub(crate) async fn reached(&self) {
+        let (waits, reached) = oneshot::channel();
+        self.lock().items.push_back(Item::Mark(waits));
+        self.wake.notify_waiters();
+        let _ = reached.await;
+    }
+
+    /// Waits until the end of a turn was taken by whoever reads.
+    pub(crate) async fn ended(&self, turn: &TurnState) {
+        when(&self.wake, || turn.has_ended().then_some(())).await;
     }
 
     /// Nobody reads this turn any more: what it says is thrown away, everything else is kept.

@@ -24,16 +24,21 @@ struct Said {
 struct Acpx {
     place: Place,
     line: Vec<String>,
+    agent: &'static str,
 }
 
 impl Acpx {
     fn new() -> Self {
-        Self { place: Place::default(), line: acpx() }
+        Self::with(AGENT)
+    }
+
+    fn with(agent: &'static str) -> Self {
+        Self { place: Place::default(), line: acpx(), agent }
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.line[0]);
-        command.args(&self.line[1..]).args(["--agent", AGENT, "--timeout", "60"]).args(args);
+        command.args(&self.line[1..]).args(["--agent", self.agent, "--timeout", "60"]).args(args);
         command.env("PATH", path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.place.at_home(command)
     }
@@ -173,4 +178,44 @@ fn a_session_with_a_name() {
     let said = acpx.run(&["sessions", "new", "--name", "lost", "--resume-session", "nobody-knows-it"]);
     assert_eq!(said.code, Some(4), "{said:?}");
     assert!(said.err.contains("Resource not found"), "{said:?}");
+}
+
+#[test]
+fn agents_of_other_versions_behind_a_bridge() {
+    for agent in [
+        "tieline bridge --agent-protocol 2 -- tieline agent --script puppet",
+        "tieline bridge --agent-protocol 2-seed -- tieline agent --script puppet",
+    ] {
+        let acpx = Acpx::with(agent);
+        acpx.good(&["--approve-all", "exec", "write yes.txt made\\n"]);
+        assert_eq!(acpx.place.read("yes.txt").as_deref(), Some("made\n"), "{agent}");
+        let said = acpx.run(&["--deny-all", "exec", "write no.txt made\\n"]);
+        assert_eq!((said.code, acpx.place.read("no.txt")), (Some(5), None), "{agent}: {said:?}");
+
+        let id = acpx.good(&["--format", "quiet", "sessions", "new", "--name", "work"]).trim().to_owned();
+        assert_eq!(acpx.good(&["--format", "quiet", "prompt", "-s", "work", "say größer"]).trim(), "größer");
+        let edit = r#"call edit {"path": "a.txt", "edits": [{"old": "old", "new": "new"}]}"#;
+        let wire = acpx.wire(&["--approve-all", "prompt", "-s", "work", edit]);
+        let diff = |content: &Value| content["type"] == "diff" && content["newText"] == "new text\n";
+        let shown =
+            |message: &Value| message["params"]["update"]["content"].as_array().is_some_and(|all| all.iter().any(diff));
+        assert!(wire.iter().any(shown), "{agent}: {wire:?}");
+        let mut waiting = acpx.command(&["prompt", "-s", "work", "say begun\nwait"]).spawn().unwrap();
+        hears(&mut waiting, "begun");
+        acpx.good(&["cancel", "-s", "work"]);
+        let ended = said_of(waiting);
+        assert!(ended.code == Some(0) && ended.out.contains("[done] cancelled"), "{agent}: {ended:?}");
+        let failed = acpx.run(&["prompt", "-s", "work", "error -32099 broken"]);
+        assert!(failed.code == Some(1) && format!("{failed:?}").contains("broken"), "{agent}: {failed:?}");
+        acpx.close("work");
+        // Another process goes on with it, through another bridge.
+        acpx.good(&["sessions", "new", "--name", "again", "--resume-session", &id]);
+        let undone = acpx.good(&["--approve-all", "prompt", "-s", "again", "/undo"]);
+        assert_eq!(acpx.place.read("a.txt").as_deref(), Some("old text\n"), "{agent}: {undone}");
+        acpx.close("again");
+    }
+}
+
+fn said_of(child: Child) -> Said {
+    said(child.wait_with_output().unwrap())
 }

@@ -31,6 +31,7 @@
 //! # }
 //! ```
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 use tieline_json::{Error, Reader};
@@ -42,6 +43,7 @@ use tokio::task::futures::TaskLocalFuture;
 pub(crate) struct Exchange {
     received: Option<Meta>,
     answer: RefCell<Option<Meta>>,
+    kept: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 tokio::task_local! {
@@ -61,9 +63,20 @@ pub fn answer(meta: Meta) {
     let _ = EXCHANGE.try_with(|exchange| exchange.answer.replace(Some(meta)));
 }
 
+/// Keeps a value until the answer that the handler gives which calls this is on its way: a permit for its memory, say. A client's
+/// handlers of files and terminals can; elsewhere it is dropped with the handler.
+pub fn keep_until_answered(value: impl Any + Send) {
+    let _ = EXCHANGE.try_with(|exchange| exchange.kept.replace(Some(Box::new(value))));
+}
+
+/// What the handler wants to be kept.
+pub(crate) fn kept() -> Option<Box<dyn Any + Send>> {
+    EXCHANGE.try_with(|exchange| exchange.kept.take()).ok().flatten()
+}
+
 /// Runs a handler on what came with this `_meta`.
 pub(crate) fn scope<F: Future>(received: Option<Meta>, handler: F) -> TaskLocalFuture<Exchange, F> {
-    EXCHANGE.scope(Exchange { received, answer: RefCell::default() }, handler)
+    EXCHANGE.scope(Exchange { received, answer: RefCell::default(), kept: RefCell::default() }, handler)
 }
 
 /// What the handler wants to go with the answer.

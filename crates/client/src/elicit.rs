@@ -113,13 +113,15 @@ impl Elicitor {
         Self { asker, pages: Mutex::default() }
     }
 
-    /// Why nobody is asked this, safe to show: what is typed into a form is seen on the screen, and the agent keeps it.
-    pub(crate) fn refusal(&self, request: &ElicitRequest, agent: &str) -> Option<String> {
+    /// Why nobody is asked this, safe to show: what is typed into a form is seen on the screen, and the agent keeps it. Our own agent
+    /// has judged its forms, without the names of servers that it puts before them.
+    pub(crate) fn refusal(&self, request: &ElicitRequest, agent: &str, ours: bool) -> Option<String> {
         let (Some(_), ElicitMode::Form(form)) = (&self.asker, &request.mode) else { return None };
         let why = if request.message.len() + to_json(form, Dialect::V2).len() > MAX_FORM_BYTES {
             "nobody could read all of it".to_owned()
         } else {
-            let words = text::cut_line(&secret::asked_by(&request.message, form)?, MAX_QUOTED_CHARACTERS);
+            let words =
+                text::cut_line(&secret::asked_by(&request.message, form).filter(|_| !ours)?, MAX_QUOTED_CHARACTERS);
             format!(
                 "it asks for a secret (\"{}\"), which would stand on the screen and in the agent's records. Give it to the \
                  agent by its own login, a variable or a file",

@@ -4,6 +4,10 @@ use std::path::{Path, PathBuf};
 use tieline::{Error, Raw, WireError};
 use tieline_host::files::{Expect, Files, Text, Write, Written};
 use tieline_host::roots::{self, Place, Roots};
+use tieline_host::text;
+
+/// So much is told of why something is denied: a path in it may be of any length.
+const MAX_TOLD_CHARACTERS: usize = 2000;
 
 /// Text that is on a screen and not saved yet. What it gives is what the agent reads.
 pub trait Unsaved: Send + Sync + 'static {
@@ -80,6 +84,7 @@ pub(crate) fn lines_of(text: String, line: Option<u32>, limit: Option<u32>) -> S
 
 /// -32003 with the reason `permission_denied`, and in words why.
 pub(crate) fn denied(cause: &str, why: &str) -> Error {
+    let why = text::cut(why, MAX_TOLD_CHARACTERS);
     let data = serde_json::json!({ "reason": "permission_denied", "cause": cause, "detail": why });
     Error::Wire(WireError::new(-32003, "Permission denied").data(Raw::of(&data).unwrap_or_else(|_| data.into())))
 }

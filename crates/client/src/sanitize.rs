@@ -12,6 +12,7 @@
 
 use std::fmt::{self, Write as _};
 use tieline_host::rules::hidden;
+use tieline_host::text::cut;
 use tieline_json::{Seen, Sequences};
 
 /// Running text of several lines, made safe.
@@ -22,9 +23,12 @@ pub fn text(input: &str) -> String {
     out
 }
 
-/// Running text for one line, made safe: line feeds become `⏎`, tabs become spaces.
+/// So long is one line of others at most, in characters: names and ids can be megabytes.
+const MAX_LINE_CHARACTERS: usize = 4000;
+
+/// Running text for one line, made safe: line feeds become `⏎`, tabs become spaces. The end of a very long one is left out.
 pub fn line(input: &str) -> String {
-    let safe = text(input);
+    let safe = text(&cut(input, MAX_LINE_CHARACTERS));
     if safe.contains(['\n', '\t']) { safe.replace('\n', "⏎").replace('\t', " ") } else { safe }
 }
 

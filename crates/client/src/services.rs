@@ -11,6 +11,7 @@ pub use event::{Event, Observer};
 use crate::elicit::Elicitor;
 use crate::files::{self, Outside, Target, Unsaved};
 use crate::permission::{By, Decider, Engine, Facts, Record, Ruling};
+use crate::sanitize;
 use crate::terminal::{self, Line, Terminals};
 use decide::{Case, Decided};
 use grants::{Grants, Seen, Shown};
@@ -29,6 +30,10 @@ use tieline_host::files::{Expect, Files, Hash};
 use tieline_host::roots::{self, Place, Root, Roots};
 use tieline_host::rules::{Action, Location};
 use tieline_host::sandbox::Level;
+use tokio::sync::Semaphore;
+
+/// Answers that the agent has not taken yet bring no more text than this, unless it is one alone, in KiB.
+const MAX_UNREAD_KIB: u32 = 16 << 10;
 
 const READ: &str = "fs/read_text_file";
 const WRITE: &str = "fs/write_text_file";
@@ -48,7 +53,11 @@ struct Inner {
     engine: Engine,
     /// What was allowed with tool calls of the turns that run.
     grants: Grants,
+    /// Room for the texts of answers, in KiB.
+    room: Arc<Semaphore>,
     outside: Outside,
+    /// The agent is our own.
+    ours: bool,
     decider: Arc<dyn Decider>,
     /// Held while a person is asked.
     asking: tokio::sync::Mutex<()>,
@@ -160,7 +169,13 @@ impl Services {
                 READ => "Read",
                 _ => "Run in",
             };
-            let record = Record::new(session, method, &format!("{verb} {path}"), vec![error.to_string()], digest);
+            let record = Record::new(
+                session,
+                method,
+                &format!("{verb} {path}"),
+                vec![sanitize::line(&error.to_string())],
+                digest,
+            );
             let record = Record { ruling: Ruling::Refused, by: By::Roots, ..record };
             self.tell(&Event::Decided(Box::new(record)));
         }
@@ -191,8 +206,8 @@ impl Services {
         let command = line.parsed(&request.env);
         let text = command.text().to_owned();
         let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
-        let facts = Facts::command(command, place.real_path(), sandboxed);
-        let facts = facts.with_denied(&self.inner.engine, files.roots());
+        let facts = Facts::command(command, place.location(), sandboxed);
+        let facts = facts.without_masks(&self.inner.engine, files.roots());
         let case = Self::case(session, METHOD, format!("Run {text}"), digest);
         let decided = self.decide(case, &facts, async || Shown::default()).await;
         let allowed = AllowedTerminal { line, text, folder: place.real_path(), roots };
@@ -219,6 +234,14 @@ impl Services {
             }
         });
         Ok(terminal)
+    }
+
+    /// Waits until a text of so many bytes can be held until it is sent: an agent may ask for much and read nothing.
+    async fn make_room(&self, bytes: u64) {
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, MAX_UNREAD_KIB);
+        if let Ok(permit) = Arc::clone(&self.inner.room).acquire_many_owned(kib).await {
+            tieline::meta::keep_until_answered(permit);
+        }
     }
 
     fn case(session: &SessionId, method: &'static str, title: String, digest: Hash) -> Case {
@@ -255,8 +278,12 @@ fn refused(decided: &Decided) -> Error {
 impl Handler for Services {
     async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
         let files = self.files_of(&request.session_id);
-        let (asked, there) = (request.clone(), files.clone());
-        let facts = blocking(move || Facts::of_request(&asked, there.roots())).await.unwrap_or_default();
+        let (asked, there, this) = (request.clone(), files.clone(), self.clone());
+        let facts = blocking(move || {
+            let facts = Facts::of_request(&asked, there.roots());
+            if this.inner.ours { facts } else { facts.without_masks(&this.inner.engine, there.roots()) }
+        });
+        let facts = facts.await.unwrap_or_default();
         let case = Case {
             digest: digest(&request),
             session: request.session_id,
@@ -288,6 +315,7 @@ impl Handler for Services {
             return Err(refused(&decided));
         }
         let real = target.place.real_path();
+        self.make_room(real.metadata().map_or(0, |file| file.len())).await;
         let unsaved = self.inner.unsaved.as_ref().and_then(|unsaved| unsaved.text(&real));
         let was_unsaved = unsaved.is_some();
         let text = match unsaved {
@@ -343,7 +371,9 @@ impl Handler for Services {
     }
 
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
-        self.inner.terminals.output(&request.session_id, &request.terminal_id)
+        let (session, id) = (&request.session_id, &request.terminal_id);
+        self.make_room(self.inner.terminals.output_bytes(session, id)?).await;
+        self.inner.terminals.output(session, id)
     }
 
     async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {
@@ -364,7 +394,7 @@ impl Handler for Services {
             ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
             ElicitScope::Request(_) => None,
         };
-        let answer = if let Some(text) = self.inner.elicitor.refusal(&request, &agent) {
+        let answer = if let Some(text) = self.inner.elicitor.refusal(&request, &agent, self.inner.ours) {
             self.tell(&Event::Notice { session: session.clone(), text });
             ElicitResponse { action: ElicitAction::Decline, meta: None }
         } else {

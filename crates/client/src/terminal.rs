@@ -160,6 +160,11 @@ impl Terminals {
         open.map(|open| (open.running.view(), open.limit)).ok_or_else(|| Error::not_found(id))
     }
 
+    /// How long what it shows so far may be, in bytes.
+    pub(crate) fn output_bytes(&self, session: &SessionId, id: &str) -> Result<u64> {
+        self.find(session, id).map(|(_, limit)| limit as u64)
+    }
+
     /// What it shows so far.
     pub fn output(&self, session: &SessionId, id: &str) -> Result<TerminalOutputResponse> {
         let (view, limit) = self.find(session, id)?;

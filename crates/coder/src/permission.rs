@@ -13,6 +13,7 @@ use tieline_host::roots::{Place, Roots};
 use tieline_host::rules::{
     Action, Because, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
 };
+use tieline_host::sandbox::Level;
 use tieline_host::store::Event;
 
 /// Reads what the configuration says about permission where a session works.
@@ -22,6 +23,8 @@ pub type Configure = Arc<dyn Fn(&Path) -> std::result::Result<Settings, config::
 pub struct Permissions {
     /// Where commands run.
     cwd: PathBuf,
+    /// No sandbox keeps commands from files that a rule denies.
+    unmasked: bool,
     /// Who knows the rules and the mode that is on.
     pub engine: Engine,
     /// The modes that the session can be in.
@@ -48,6 +51,7 @@ impl Permissions {
         settings: &Settings,
         limits: &Limits,
         cwd: &Path,
+        sandbox: Level,
     ) -> std::result::Result<Self, ToolError> {
         let preset = mode.or(settings.default).unwrap_or_default();
         let engine = Engine::load(preset, settings, limits)?;
@@ -55,7 +59,7 @@ impl Permissions {
         if !modes.contains(&preset) {
             modes.push(preset);
         }
-        Ok(Self { cwd: cwd.to_owned(), engine, modes })
+        Ok(Self { cwd: cwd.to_owned(), unmasked: sandbox == Level::Off, engine, modes })
     }
 
     /// The mode of this id, if the session can be in it.
@@ -103,7 +107,8 @@ impl Permissions {
 
     /// Decides about a call, with the user where need be. `note` is shown with the question.
     pub async fn check(&self, call: &Call, actions: &[Action], note: Option<&str>) -> Result<Verdict> {
-        let verdict = self.engine.judge(Subject::of(actions));
+        let subject = Subject { unmasked: self.unmasked, ..Subject::of(actions) };
+        let verdict = self.engine.judge(subject);
         match verdict.decision {
             Decision::Allow => {
                 // Reading is no news.
@@ -118,7 +123,7 @@ impl Permissions {
             }
             Decision::Ask => {}
         }
-        let rules = Engine::narrowest(Subject::of(actions));
+        let rules = Engine::narrowest(subject);
         let options = options(&rules);
         let ask = match actions {
             // Where there is a question about commands, that is the clearer one.

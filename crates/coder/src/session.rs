@@ -113,7 +113,7 @@ impl Conversation {
         // No session without the rules that may hold it back.
         let unreadable = |why: ToolError| Error::wire(-32603, format!("The rules can't be read: {why}"));
         let stated = stated.map_err(|why| unreadable(why.into()))?;
-        let permissions = Permissions::load(settings.mode, &stated, &settings.limits, cwd.as_ref());
+        let permissions = Permissions::load(settings.mode, &stated, &settings.limits, cwd.as_ref(), settings.sandbox);
         let permissions = permissions.map_err(unreadable)?;
         let (own, models) = settings.restored(&past.options);
         let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;

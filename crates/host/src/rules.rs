@@ -26,6 +26,7 @@ pub use engine::{Engine, Keep, Limits, Settings, Subject};
 pub use hidden::hidden;
 pub use learned::Learned;
 pub use preset::Preset;
+use rule::EXPOSED;
 pub use rule::{BadRule, Rule, Topic};
 pub use shell::CommandLine;
 use shell::Word;
@@ -129,11 +130,13 @@ impl Rules {
             return Verdict { decision: Decision::Allow, because };
         }
         if let Action::Execute { command, .. } = action
-            && let Some(why) = command.complex()
             && default < Decision::Ask
-            && deny.iter().chain(ask).any(|rule| rule.topic() == Topic::Commands)
         {
-            return Verdict { decision: Decision::Ask, because: Because::Unclear(why) };
+            let held = || deny.iter().chain(ask).any(|rule| rule.topic() == Topic::Commands);
+            let why = if command.is_exposed() { Some(EXPOSED) } else { command.complex().filter(|_| held()) };
+            if let Some(why) = why {
+                return Verdict { decision: Decision::Ask, because: Because::Unclear(why) };
+            }
         }
         Verdict { decision: default, because: Because::Default }
     }
@@ -152,10 +155,11 @@ impl Rules {
         if let Some(why) = command.complex() {
             return Some((rule, why.to_owned()));
         }
-        if !rule.reaches(action) {
-            return Some((rule, "it was given for the sandbox, and this runs outside it".to_owned()));
+        if let Some(why) = rule.stops_at(action) {
+            return Some((rule, why.to_owned()));
         }
-        let allows = |words: &[Word]| rules.iter().any(|rule| rule.reaches(action) && rule.allows_command(words));
+        let allows =
+            |words: &[Word]| rules.iter().any(|rule| rule.stops_at(action).is_none() && rule.allows_command(words));
         let other = command.words().iter().find(|words| !allows(words))?;
         let words: Vec<String> = other.iter().map(Word::quoted).collect();
         Some((rule, format!("no rule allows its part `{}`", words.join(" "))))
@@ -173,7 +177,7 @@ fn allowing<'a>(rules: &[&'a Rule], action: &Action) -> Option<Vec<&'a Rule>> {
     }
     let mut found: Vec<&Rule> = Vec::new();
     for words in command.words() {
-        let rule = *rules.iter().find(|rule| rule.reaches(action) && rule.allows_command(words))?;
+        let rule = *rules.iter().find(|rule| rule.stops_at(action).is_none() && rule.allows_command(words))?;
         if !found.contains(&rule) {
             found.push(rule);
         }

@@ -3,6 +3,9 @@
 use std::fmt;
 use tieline_json::{Raw, Reader, write_i64, write_raw, write_str};
 
+/// So much of a text goes into the details of an error.
+const MAX_TOLD_CHARACTERS: usize = 2000;
+
 /// An error as it goes over the wire, and what handlers return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
@@ -57,13 +60,16 @@ impl Error {
         self
     }
 
-    /// Puts one text detail in, as an object with one key.
+    /// Puts one text detail in, as an object with one key. Of a long one only the beginning: it may be what the peer made up.
     #[must_use]
     pub fn with(self, key: &str, text: &str) -> Self {
         let mut out = vec![b'{'];
         write_str(&mut out, key);
         out.push(b':');
-        write_str(&mut out, text);
+        match text.char_indices().nth(MAX_TOLD_CHARACTERS) {
+            Some((at, _)) => write_str(&mut out, &format!("{}…", &text[..at])),
+            None => write_str(&mut out, text),
+        }
         out.push(b'}');
         let data = String::from_utf8(out).ok().and_then(|text| Raw::new(text).ok());
         Self { data, ..self }

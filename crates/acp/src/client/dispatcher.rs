@@ -425,10 +425,11 @@ async fn serve<H: Handler>(
     how: (Dialect, bool),
 ) {
     let withdrawn = responder.cancel().clone();
-    let answer = tokio::select! {
+    let answer = async |call| (handle(handler, state, call, how).await, meta::kept());
+    let (answer, _kept) = tokio::select! {
         biased;
-        () = withdrawn.cancelled() => Err(Error::Cancelled),
-        answer = meta::scope(call.meta().cloned(), handle(handler, state, call, how)) => answer,
+        () = withdrawn.cancelled() => (Err(Error::Cancelled), None),
+        answer = meta::scope(call.meta().cloned(), answer(call)) => answer,
     };
     match answer {
         Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,

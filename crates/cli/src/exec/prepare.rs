@@ -383,6 +383,7 @@ struct Permission {
     preset: Preset,
     settings: Settings,
     limits: Limits,
+    built_in: bool,
 }
 
 impl Permission {
@@ -399,7 +400,7 @@ impl Permission {
         }
         let (preset, said) = preset(arguments, config, built_in);
         let limits = Limits::handed_over().map_err(usage)?.and(&settings.rules, said);
-        Ok(Self { preset, settings, limits })
+        Ok(Self { preset, settings, limits, built_in })
     }
 
     fn engine(&self) -> Result<Engine> {
@@ -451,6 +452,7 @@ fn services(
     let size = super::ask::terminal_size().unwrap_or_default();
     let mut builder = builder
         .engine(engine)
+        .ours(permission.built_in)
         .files(!arguments.no_fs)
         .terminals(!arguments.no_terminal)
         .terminal_settings(terminal::Settings { size, ..terminal::Settings::default() })

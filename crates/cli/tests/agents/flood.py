@@ -6,7 +6,9 @@ what takes the time.
 """
 import base64
 import json
+import os
 import sys
+import time
 
 import agent
 from agent import DIALECT, OUT, SESSION, say, turn
@@ -211,6 +213,23 @@ def notices(prompt):
 def compactions(prompt):
     summary = [{"type": "text", "text": MEGABYTE}]
     lines({"sessionUpdate": "compaction_update", "compactionId": "c" + MARK, "status": "completed", "summary": summary}, MEGABYTES)
+
+
+@turn
+def reads(prompt):
+    """Asks for a long file again and again, and takes the answers much later."""
+    path = os.path.join(agent.state["cwd"], "long.txt")
+    with open(path, "w") as file:
+        file.write(MEGABYTE * 4)
+    count = MEGABYTES // 4
+    for number in range(count):
+        params = {"sessionId": SESSION, "path": path}
+        OUT.write((json.dumps({"jsonrpc": "2.0", "id": f"r{number}", "method": "fs/read_text_file", "params": params}) + "\n").encode())
+    OUT.flush()
+    time.sleep(3)
+    left = {f"r{number}" for number in range(count)}
+    while left:
+        left.discard(json.loads(agent.IN.readline()).get("id"))
 
 
 @turn

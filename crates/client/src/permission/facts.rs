@@ -58,7 +58,7 @@ pub struct Facts {
     partial: bool,
     /// Files of which a diff leaves nothing.
     emptied: Vec<Location>,
-    /// We run its command ourselves, where nothing keeps it from files.
+    /// Nothing keeps its commands from files that a rule denies.
     unmasked: bool,
     /// The whole address that is fetched.
     address: Option<String>,
@@ -87,7 +87,7 @@ impl Facts {
                 Self::one(Action::Move { from: place(from.trim())?, to: place(to.trim())? })
             }
             "run" if rest.is_empty() => return Err(missing()),
-            "run" => Self::one(Action::Execute { command: shell_line(rest), sandboxed: false }),
+            "run" => Self::one(Action::Execute { command: shell_line(rest), sandboxed: false }).unmasked(),
             "fetch" => {
                 let host = Host::of_url(rest).ok_or("say a whole address, such as: fetch https://docs.rs/serde")?;
                 Self::one(Action::Fetch(host))
@@ -105,6 +105,7 @@ impl Facts {
     /// The same, if commands run in a sandbox that keeps them in the workspace.
     #[must_use]
     pub fn in_sandbox(mut self) -> Self {
+        self.unmasked = false;
         for action in &mut self.actions {
             if let Action::Execute { sandboxed, .. } = action {
                 *sandboxed = true;
@@ -127,33 +128,36 @@ impl Facts {
     }
 
     /// A command in a terminal of ours, in a folder of the workspace.
-    pub(crate) fn command(command: CommandLine, folder: PathBuf, sandboxed: bool) -> Self {
-        let mut facts = Self::one(Action::Execute { command, sandboxed });
-        facts.unmasked = true;
-        facts.lines.push(format!("in {}", shown(&folder)));
+    pub(crate) fn command(command: CommandLine, folder: Location, sandboxed: bool) -> Self {
+        let line = format!("in {}", shown(folder.absolute()));
+        let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), sandboxed });
+        facts.lines.push(line);
         facts
     }
 
-    /// With the files that its command names although a rule denies them: the rules are asked about these as well.
-    pub(crate) fn with_denied(mut self, engine: &Engine, roots: &Roots) -> Self {
+    fn unmasked(self) -> Self {
+        Self { unmasked: true, ..self }
+    }
+
+    /// The same where nothing keeps commands from files that a rule denies: the rules are asked about those that they name as well.
+    pub(crate) fn without_masks(mut self, engine: &Engine, roots: &Roots) -> Self {
         for action in &self.actions {
             if let Action::Execute { command, .. } = action {
-                let named = engine.untouchable(command, roots).into_iter().take(MAX_PATHS);
-                self.mentioned.extend(named.map(|(name, _)| locate(&name, roots)));
+                self.mentioned.extend(engine.untouchable(command, roots).into_iter().take(MAX_PATHS));
             }
         }
-        self
+        self.unmasked()
     }
 
     /// What a question of the agent is about.
     pub fn of_request(request: &PermissionRequest, roots: &Roots) -> Self {
         match &request.subject {
             Some(PermissionSubject::Command(command)) => {
-                let mut facts = Self::one(Action::Execute { command: shell_line(&command.command), sandboxed: false });
-                facts.lines.push(format!("in {}", shown(Path::new(&command.cwd))));
+                let folder = locate(&command.cwd, roots);
+                let is_inside = folder.is_inside();
+                let facts = Self::command(shell_line(&command.command), folder, false);
                 // A folder outside the workspace is not for a rule that was made with the workspace in mind.
-                facts.understood = locate(&command.cwd, roots).is_inside();
-                facts
+                Self { understood: is_inside, ..facts }
             }
             Some(PermissionSubject::ToolCall(subject)) => Self::of_call(&subject.tool_call, roots),
             Some(PermissionSubject::Other(_)) | None => Self::default(),
@@ -200,8 +204,14 @@ impl Facts {
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         let changed = facts.actions.len();
-        let commands = COMMAND_KEYS.iter().filter_map(|key| command(&input, key));
-        facts.actions.extend(commands.map(|command| Action::Execute { command, sandboxed: false }));
+        let mut folders: Vec<Location> =
+            FOLDER_KEYS.iter().filter_map(|key| Some(locate(input.get(key)?.as_str()?, roots))).collect();
+        folders.dedup();
+        facts.partial |= folders.len() > 1;
+        for command in COMMAND_KEYS.iter().filter_map(|key| command(&input, key)) {
+            let command = folders.iter().cloned().fold(command, CommandLine::in_folder);
+            facts.actions.push(Action::Execute { command, sandboxed: false });
+        }
         if let Some(address) = input.get("url").and_then(Value::as_str) {
             facts.address = Some(address.to_owned());
             facts.actions.extend(Host::of_url(address).map(Action::Fetch));
@@ -217,6 +227,12 @@ impl Facts {
         }
         facts.actions = once;
         let mut facts = facts.in_words();
+        facts.lines.extend(
+            folders
+                .iter()
+                .filter(|_| changed < facts.actions.len())
+                .map(|folder| format!("in {}", shown(folder.absolute()))),
+        );
         if !odd.is_empty() {
             facts
                 .lines

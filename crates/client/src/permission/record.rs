@@ -200,7 +200,7 @@ impl Record {
         Self {
             session: session.as_str().to_owned(),
             method,
-            title: sanitize::exact_line(title),
+            title: sanitize::line(&sanitize::exact_line(title)),
             call: None,
             facts,
             digest,

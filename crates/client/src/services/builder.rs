@@ -11,6 +11,7 @@ use tieline::ClientCapabilities;
 use tieline_host::files::{Files, Limits};
 use tieline_host::roots::Roots;
 use tieline_host::rules::Config;
+use tokio::sync::Semaphore;
 
 /// Services to be. See [`Services::builder`].
 #[must_use]
@@ -19,6 +20,7 @@ pub struct Builder {
     offers: ClientCapabilities,
     engine: Engine,
     outside: Outside,
+    ours: bool,
     decider: Arc<dyn Decider>,
     asker: Option<Arc<dyn Asker>>,
     observers: Vec<Arc<dyn Observer>>,
@@ -39,6 +41,7 @@ impl Builder {
             },
             engine: Engine::new(Preset::default(), Config::default()),
             outside: Outside::default(),
+            ours: false,
             decider: Arc::new(Headless::default()),
             asker: None,
             observers: Vec::new(),
@@ -89,6 +92,12 @@ impl Builder {
         self
     }
 
+    /// Whether the agent is our own, which hides from its commands what a rule denies, and asks for no secrets in forms.
+    pub fn ours(mut self, on: bool) -> Self {
+        self.ours = on;
+        self
+    }
+
     /// Who decides what the rules leave open; [`Headless`], which refuses, unless said.
     pub fn decider(mut self, decider: Arc<dyn Decider>) -> Self {
         self.decider = decider;
@@ -130,7 +139,9 @@ impl Builder {
                 offers,
                 engine: self.engine,
                 grants: Grants::default(),
+                room: Arc::new(Semaphore::new(super::MAX_UNREAD_KIB as usize)),
                 outside: self.outside,
+                ours: self.ours,
                 decider: self.decider,
                 asking: tokio::sync::Mutex::new(()),
                 elicitor: Elicitor::new(self.asker),

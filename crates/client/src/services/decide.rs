@@ -96,7 +96,11 @@ impl Services {
         }
         if let Some(record) = &mut open.record {
             let asked = matches!(by, By::Decider(_) | By::Preset(_) | By::Unclear(_));
-            record.hint = hint(engine, facts).filter(|_| asked && !chosen.allows);
+            let unclear = || match engine.judge(facts.subject()).because {
+                Because::Unclear(why) => Some(why.to_owned()),
+                _ => None,
+            };
+            record.hint = hint(engine, facts).or_else(unclear).filter(|_| asked && !chosen.allows);
             if by == By::Decider(NOBODY.to_owned()) && !chosen.allows {
                 record.wanted = engine.missing(facts.subject()).iter().map(Rule::to_string).collect();
             }

@@ -262,6 +262,15 @@ fn forms_that_nobody_should_fill_in() {
                 assert!(told.is_none_or(|text| text.contains(why) && !text.contains('\u{1b}')), "{told:?}");
             }
             assert_eq!(screen.forms.lock().unwrap().len(), 1, "only the last one is shown");
+            // Our own agent has judged it, and tells which server asks.
+            let fills = vec![Filled::Cancel].into();
+            let services = project.services().asker(Arc::new(Screen { fills, ..Screen::default() })).ours(true).build();
+            let mut scene = Scene::new(&project, services, dialect).await;
+            let form = with("The MCP server `secrets` asks: which one?", json!({"type": "string"}));
+            assert_eq!(
+                ask(&mut scene, json!({"mode": "form", "requestedSchema": form})).await,
+                json!({"action": "cancel"})
+            );
         }
     });
 }

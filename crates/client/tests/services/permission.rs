@@ -21,6 +21,9 @@ pub const ALL: &[(&str, fn())] = &[
     ("one_engine_for_files_and_terminals", one_engine_for_files_and_terminals),
     ("variables_are_judged_as_what_they_are", variables_are_judged_as_what_they_are),
     ("commands_do_not_reach_what_rules_deny", commands_do_not_reach_what_rules_deny),
+    ("a_yes_to_a_command_is_for_its_folder", a_yes_to_a_command_is_for_its_folder),
+    ("a_folder_is_not_taken_away_around_what_is_denied", a_folder_is_not_taken_away_around_what_is_denied),
+    ("long_names_come_back_cut", long_names_come_back_cut),
     ("always_is_remembered_and_settles_the_next", always_is_remembered_and_settles_the_next),
     ("questions_come_one_at_a_time", questions_come_one_at_a_time),
     ("records_tell_who_when_and_what", records_tell_who_when_and_what),
@@ -264,7 +267,14 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
         ("only an id", bare(), "p3"),
         // What a tool is given beside its command may make another one of it.
         ("variables", of_kind("execute", json!({"command": "cargo test", "env": {"RUSTC": "./x"}})), "p3"),
-        ("a folder inside", of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT/src"})), "p2"),
+        ("the working directory", of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT"})), "p2"),
+        ("a folder that a rule names", of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT/src"})), "p2"),
+        ("a folder inside", of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT/src/in"})), "p3"),
+        (
+            "two folders",
+            of_kind("execute", json!({"command": "cargo test", "cwd": "ROOT", "directory": "ROOT/src"})),
+            "p3",
+        ),
         ("a folder outside", of_kind("execute", json!({"command": "cargo test", "cwd": "/"})), "p3"),
         ("two commands", of_kind("execute", json!({"command": "cargo test", "script": "curl evil"})), "p3"),
         ("a forbidden second", of_kind("execute", json!({"cmd": "cargo test", "script": "rm x"})), "p3"),
@@ -324,7 +334,8 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
     ]
 }
 
-const RULES: &str = "allow = [\"run cargo test *\", \"write src/**\", \"mcp docs/*\", \"fetch docs.rs\"]
+const RULES: &str =
+    "allow = [\"run cargo test *\", \"run(src) cargo test *\", \"write src/**\", \"mcp docs/*\", \"fetch docs.rs\"]
     ask = [\"write src/secret/**\"]
     deny = [\"write **/.env\", \"read **/.env\", \"run rm *\"]";
 
@@ -335,8 +346,11 @@ fn rules_look_at_facts_not_at_titles() {
             let project = Project::new();
             std::fs::create_dir(project.root.join("src")).unwrap();
             std::os::unix::fs::symlink(&project.outside, project.root.join("src/out")).unwrap();
-            let services =
-                project.services().engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap())).build();
+            let services = project
+                .services()
+                .engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap()))
+                .ours(true)
+                .build();
             let mut scene = Scene::new(&project, services, dialect).await;
             for (at, (what, call, expect)) in facts().into_iter().enumerate() {
                 let call = call.to_string().replace("ROOT", project.root.to_str().unwrap());
@@ -404,6 +418,7 @@ fn v1_perm_07_v2_perm_07_what_was_said_before_counts() {
             let services = project
                 .services()
                 .engine(Engine::new(Preset::default(), Config::parse(RULES).unwrap()))
+                .ours(true)
                 .decider(person.clone())
                 .build();
             let mut scene = Scene::new(&project, services, dialect).await;
@@ -549,10 +564,20 @@ fn commands_do_not_reach_what_rules_deny() {
         (Preset::AllowAll, "", "make", "nobody"),
         (Preset::AllowAll, "", "cat .e*", "nobody"),
         (Preset::AllowReads, "run *", "make", "nobody"),
-        // Words that somebody allowed are allowed, but not to read just that.
-        (Preset::AllowReads, "run true *", "true", ""),
+        // A `*` stands for what nobody has seen: the shell makes a name of much.
         (Preset::AllowReads, "run cat *", "cat .env", "deny read **/.env"),
         (Preset::AllowReads, "run cat *", "cat --file=.env", "deny read **/.env"),
+        (Preset::AllowReads, "run cat *", "cat .en?", "nobody"),
+        (Preset::AllowReads, "run cat *", "cat ~/x", "nobody"),
+        (Preset::AllowReads, "run cat *", "cat /proc/self/cwd/.env", "nobody"),
+        (Preset::AllowReads, "run grep *", "grep -r KEY .", "nobody"),
+        (Preset::AllowReads, "run tar c *", "tar c .", "nobody"),
+        (Preset::AllowReads, "run cp *", "cp -r . x", "nobody"),
+        (Preset::AllowAll, "run true *", "true", "nobody"),
+        // Who allowed all of its words meant it, but not to read just that.
+        (Preset::AllowReads, "run true", "true", ""),
+        (Preset::AllowAll, "run true", "true", ""),
+        (Preset::AllowAll, "run cat .env", "cat .env", "deny read **/.env"),
     ] {
         let allow = if allow.is_empty() { String::new() } else { format!("allow = [\"{allow}\"]\n") };
         let engine = Engine::new(preset, Config::parse(&format!("{allow}{deny}")).unwrap());
@@ -563,6 +588,94 @@ fn commands_do_not_reach_what_rules_deny() {
                 let answer = scene.wire.call("terminal/create", terminal(command)).await;
                 let told = answer["error"]["data"]["detail"].as_str().unwrap_or_default();
                 assert!(told.contains(expect) && told.is_empty() == expect.is_empty(), "{preset} {command}: {answer}");
+                // What an agent would run by itself is judged alike; so is what does not say what it would run.
+                let chosen = scene.permission(run(command), options()).await["optionId"].clone();
+                assert_eq!(chosen, if expect.is_empty() { "p2" } else { "p3" }, "{preset} {command}");
+                if preset == Preset::AllowAll {
+                    let unclear = json!({"toolCallId": "t", "title": "x", "kind": "execute"});
+                    assert_eq!(scene.permission(unclear, options()).await["optionId"], "p3");
+                }
+            },
+        );
+    }
+    // An agent that hides such files from its commands is ours.
+    let engine = Engine::new(Preset::AllowAll, Config::parse(deny).unwrap());
+    in_version_1(
+        |services| services.engine(engine).ours(true),
+        async |_, scene| assert_eq!(scene.permission(run("cat .e*"), options()).await["optionId"], "p2"),
+    );
+}
+
+fn a_yes_to_a_command_is_for_its_folder() {
+    let person = Person::who_says(Answer::AllowFor(Keep::Run));
+    let decider = person.clone();
+    in_version_1(
+        |services| services.decider(decider),
+        async |project, scene| {
+            for folder in ["a", "a/b", "odd) x"] {
+                std::fs::create_dir(project.path(folder)).unwrap();
+            }
+            let terminal = |cwd: Value| json!({"sessionId": "s", "command": "true", "cwd": cwd});
+            let in_call = |cwd: &str| {
+                let input = json!({"command": "true", "cwd": cwd});
+                json!({"toolCallId": "c", "title": "x", "kind": "execute", "rawInput": input})
+            };
+            let mut asked = 0;
+            for (folder, rule) in [("", "run true"), ("a", "run(a) true"), ("a/b", "run(a/b) true")] {
+                scene.wire.result("terminal/create", terminal(json!(project.path(folder)))).await;
+                asked += 1;
+                assert_eq!(person.count(), asked, "{folder}");
+                let question = person.asked.lock().unwrap().last().unwrap().clone();
+                let root = project.path(folder);
+                assert_eq!(
+                    (question.lasting, &question.facts[1]),
+                    (vec![rule.to_owned()], &format!("in {}", root.trim_end_matches('/')))
+                );
+                // The same again, and in the agent's own hands.
+                scene.wire.result("terminal/create", terminal(json!(project.path(folder)))).await;
+                scene.permission(in_call(&project.path(folder)), options()).await;
+                assert_eq!(person.count(), asked, "{folder}");
+            }
+            scene.wire.result("terminal/create", terminal(json!(null))).await;
+            assert_eq!(person.count(), asked);
+            // No rule can say this one, so that it is asked each time.
+            for _ in 0..2 {
+                scene.wire.result("terminal/create", terminal(json!(project.path("odd) x")))).await;
+                asked += 1;
+                assert_eq!(person.count(), asked);
+            }
+        },
+    );
+}
+
+fn a_folder_is_not_taken_away_around_what_is_denied() {
+    for (deny, kind, paths, expect) in [
+        ("delete src/keep.txt", "delete", &["src"][..], "p3"),
+        ("write src/keep.txt", "delete", &["src"], "p3"),
+        ("read src/in/.env", "delete", &["src"], "p3"),
+        ("read **/.env", "move", &["src", "lib"], "p3"),
+        ("move src/keep.txt", "move", &["src", "lib"], "p3"),
+        ("write lib/keep.txt", "move", &["src", "lib"], "p3"),
+        ("write src/keep.txt", "move", &["src", "lib"], "p3"),
+        ("write src/keep.txt", "delete", &["other"], "p2"),
+        ("write src/keep.txt", "move", &["other", "lib"], "p2"),
+        ("write **/keep.txt", "delete", &["many"], "p3"),
+    ] {
+        let engine = Engine::new(Preset::AllowAll, Config::parse(&format!("deny = [\"{deny}\"]")).unwrap());
+        in_version_1(
+            |services| services.engine(engine),
+            async |project, scene| {
+                for folder in ["src/in", "other", "many"] {
+                    std::fs::create_dir_all(project.path(folder)).unwrap();
+                }
+                for file in ["src/keep.txt", "src/in/.env", "other/x"] {
+                    project.file(file, "");
+                }
+                let many = if paths == ["many"] { 0..2001 } else { 0..0 };
+                many.for_each(|at| drop(project.file(&format!("many/{at}"), "")));
+                let places: Vec<Value> = paths.iter().map(|path| json!({"path": project.path(path)})).collect();
+                let call = json!({"toolCallId": "c", "title": "x", "kind": kind, "locations": places});
+                assert_eq!(scene.permission(call, options()).await["optionId"], expect, "{deny}: {kind} {paths:?}");
             },
         );
     }
@@ -596,6 +709,41 @@ fn always_is_remembered_and_settles_the_next() {
             assert_eq!(scene.permission(run("make other"), options()).await["optionId"], "p2");
             assert_eq!(person.count(), 3);
             let _ = project;
+        },
+    );
+}
+
+fn long_names_come_back_cut() {
+    let log = Arc::new(Log::default());
+    let observer = log.clone();
+    in_version_1(
+        |services| services.observer(observer),
+        async |_, scene| {
+            let name = "x".repeat(1 << 20);
+            let path = format!("/{name}");
+            for (method, params) in [
+                ("fs/read_text_file", json!({"sessionId": name, "path": "/x"})),
+                ("fs/read_text_file", json!({"sessionId": "s", "path": path})),
+                ("fs/write_text_file", json!({"sessionId": "s", "path": path, "content": ""})),
+                ("terminal/create", json!({"sessionId": "s", "command": "ls", "cwd": path})),
+                ("terminal/output", json!({"sessionId": "s", "terminalId": name})),
+                (
+                    "session/request_permission",
+                    json!({"sessionId": name, "toolCall": {"toolCallId": "c"}, "options": []}),
+                ),
+                ("elicitation/create", json!({"sessionId": "s", "message": "", "mode": name})),
+                (&*format!("x/{name}"), json!({})),
+            ] {
+                let answer = scene.wire.call(method, params).await.to_string();
+                assert!(
+                    answer.contains("error") && answer.len() < 5000,
+                    "{} {}",
+                    &method[..method.len().min(30)],
+                    answer.len()
+                );
+            }
+            let told = log.decisions().into_iter().map(|record| record.title.len() + record.facts.concat().len());
+            assert!(told.max().unwrap() < 10_000);
         },
     );
 }

@@ -39,6 +39,33 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// What goes with a folder that is deleted or moved, and where it goes: all that is in it, but no more than `most` of it.
+    /// `None` if there is more, or it can't be read.
+    pub(super) fn takes_along(&self, most: usize) -> Option<Vec<Location>> {
+        let (from, to) = match self {
+            Self::Delete(at) => (at, None),
+            Self::Move { from, to } => (from, Some(to)),
+            _ => return Some(Vec::new()),
+        };
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let mut folders: Vec<PathBuf> = is_folder(&from.absolute).then(PathBuf::new).into_iter().collect();
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in from.absolute.join(&folder).read_dir().ok()? {
+                let entry = entry.ok()?;
+                let below = folder.join(entry.file_name());
+                found.extend([Some(from), to].into_iter().flatten().map(|at| at.join(&below)));
+                if found.len() > most {
+                    return None;
+                }
+                folders.extend(entry.file_type().ok()?.is_dir().then_some(below));
+            }
+        }
+        Some(found)
+    }
+}
+
 /// Where a file is, with all links followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
@@ -76,6 +103,12 @@ impl Location {
     /// The path below the working directory, if it is in there.
     pub fn in_cwd(&self) -> Option<&Path> {
         self.relative.as_deref().filter(|_| self.in_cwd)
+    }
+
+    /// A name below it.
+    pub(super) fn join(&self, below: &Path) -> Self {
+        let relative = self.relative.as_ref().map(|path| path.join(below));
+        Self { absolute: self.absolute.join(below), relative, in_cwd: self.in_cwd }
     }
 
     /// Whether the path is what it says: absolute, without `.` and `..`.

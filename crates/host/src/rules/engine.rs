@@ -23,6 +23,9 @@ const MAX_WORDS: usize = 1000;
 /// For so long it is remembered which files of a folder are denied by another name: many may be read one after the other.
 const NAMES_HOLD: Duration = Duration::from_secs(5);
 
+/// So many files of a folder that is deleted or moved are looked at; more are asked for.
+const MAX_WITH_FOLDER: usize = 2000;
+
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Settings {
@@ -220,30 +223,23 @@ impl Engine {
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
     pub fn unseen(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
-        self.denied(command, roots, &[Action::Read])
-    }
-
-    /// What a command names of the workspace although a rule forbids to read, change or delete it, and that rule.
-    pub fn untouchable(&self, command: &CommandLine, roots: &Roots) -> Vec<(String, Rule)> {
-        self.denied(command, roots, &[Action::Read, Action::Write, Action::Delete])
-    }
-
-    fn denied(&self, command: &CommandLine, roots: &Roots, deeds: &[fn(Location) -> Action]) -> Vec<(String, Rule)> {
         let mut unseen: Vec<(String, Rule)> = Vec::new();
-        let words = command.words().iter().flatten().take(MAX_WORDS);
-        // `--file=.env` names a file, too.
-        for name in words.flat_map(|word| word.text.split('=')).filter(|name| !name.is_empty()) {
-            let Ok(place) = roots.resolve(name) else { continue };
-            for deed in deeds {
-                let Verdict { decision, because } = self.decide(&deed(place.location()));
-                if let (Decision::Deny, Because::Rules(rules)) = (decision, because)
-                    && unseen.iter().all(|(known, _)| known != name)
-                {
-                    unseen.extend(rules.into_iter().next().map(|rule| (name.to_owned(), rule)));
-                }
+        for (name, place) in named(command, roots) {
+            if let Verdict { decision: Decision::Deny, because: Because::Rules(rules) } =
+                self.decide(&Action::Read(place))
+                && unseen.iter().all(|(known, _)| known != name)
+            {
+                unseen.extend(rules.into_iter().next().map(|rule| (name.to_owned(), rule)));
             }
         }
         unseen
+    }
+
+    /// What a command names of the workspace although a rule forbids to read, change or delete it.
+    pub fn untouchable(&self, command: &CommandLine, roots: &Roots) -> Vec<Location> {
+        let deeds: [fn(Location) -> Action; 3] = [Action::Read, Action::Write, Action::Delete];
+        let is_denied = |place: &Location| deeds.iter().any(|deed| self.rules_deny(&deed(place.clone())));
+        named(command, roots).map(|(_, place)| place).filter(is_denied).collect()
     }
 
     /// What was decided for always, and where that is kept.
@@ -365,26 +361,33 @@ impl Engine {
                 verdict = one;
             }
         };
-        let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
-        let unmasked = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
-        for action in subject.actions {
-            let one = self.decide_now(action, &mut now);
-            // Only who allowed these very words meant it.
-            let meant = matches!(&one.because, Because::Rules(rules) if !rules.iter().any(Rule::is_any_command));
-            let runs = matches!(action, Action::Execute { sandboxed: false, .. });
-            stricter(if unmasked && runs && !meant && one.decision == Decision::Allow {
-                let why = "nothing keeps it from files that a rule denies, because it does not run in our sandbox";
-                Verdict { decision: Decision::Ask, because: Because::Unclear(why) }
-            } else {
-                one
-            });
+        let (actions, exposed) = self.exposed(subject, &now);
+        let mut taken: Vec<Location> = Vec::new();
+        for action in &actions {
+            stricter(self.decide_now(action, &mut now));
+            let with_it =
+                if self.has_file_rules(&now) { action.takes_along(MAX_WITH_FOLDER) } else { Some(Vec::new()) };
+            if with_it.is_none() {
+                let why = "not all that is in the folder could be looked at, and a rule may hold back some of it";
+                stricter(Verdict { decision: Decision::Ask, because: Because::Unclear(why) });
+            }
+            taken.extend(with_it.into_iter().flatten());
         }
-        for path in subject.mentioned {
+        let mentioned = subject.mentioned.iter().map(|path| (path, true));
+        for (path, is_named) in mentioned.chain(taken.iter().map(|path| (path, false))) {
             // Only told in passing: rules can hold it back, but nothing follows from it otherwise.
-            for action in [Action::Read(path.clone()), Action::Write(path.clone()), Action::Delete(path.clone())] {
-                let one = self.ruled(&action, Decision::Allow, &mut now);
-                if one.decision > Decision::Allow {
-                    stricter(one);
+            let moved = Action::Move { from: path.clone(), to: path.clone() };
+            for deed in [Action::Read(path.clone()), Action::Write(path.clone()), Action::Delete(path.clone()), moved] {
+                let ruled = if is_named {
+                    self.ruled(&deed, Decision::Allow, &mut now)
+                } else {
+                    // What is in a folder keeps its other names.
+                    self.rules.decide_or(&deed, Decision::Allow)
+                };
+                for one in [ruled, now.learned.decide_or(&deed, Decision::Allow)] {
+                    if one.decision > Decision::Allow {
+                        stricter(one);
+                    }
                 }
             }
         }
@@ -392,18 +395,20 @@ impl Engine {
         let learned = now.learned.clone();
         let always = |action: &Action| learned.decide_or(action, Decision::Ask);
         if verdict.decision == Decision::Ask
-            && !subject.actions.is_empty()
-            && subject.actions.iter().all(|action| {
+            && !actions.is_empty()
+            && actions.iter().all(|action| {
                 let free = self.decide_now(action, &mut now).decision == Decision::Allow;
                 free && always(action).decision == Decision::Allow
             })
         {
-            verdict = always(&subject.actions[0]);
+            verdict = always(&actions[0]);
         }
         if let Some(topic) = subject.unclear {
             let (otherwise, preset) = self.strictest(now.preset, Preset::otherwise);
             // What can't be told may be just what a rule forbids.
-            let held = self.rules.config().deny.iter().find(|rule| topic.is_none_or(|topic| topic == rule.topic()));
+            let about =
+                |rule: &&Rule| topic.is_none_or(|topic| topic == rule.topic() || exposed && topic == Topic::Commands);
+            let held = self.rules.config().deny.iter().find(about);
             let (least, because) = match held {
                 Some(_) if otherwise < Decision::Ask => {
                     (Decision::Ask, Because::Unclear("it does not say what exactly it would do"))
@@ -420,6 +425,25 @@ impl Engine {
             verdict = Verdict { decision: Decision::Deny, because: Because::Preset(preset) };
         }
         verdict
+    }
+
+    /// Whether a rule holds back something about files.
+    fn has_file_rules(&self, now: &Now) -> bool {
+        let held = |config: &Config| config.deny.iter().chain(&config.ask).any(|rule| rule.topic() == Topic::Files);
+        held(self.rules.config()) || held(now.learned.config())
+    }
+
+    /// What happens, with its commands marked if nothing keeps them from files that a rule denies, and whether that is so.
+    fn exposed(&self, subject: Subject<'_>, now: &Now) -> (Vec<Action>, bool) {
+        let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+        let exposed = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
+        let mark = |action: &Action| match action.clone() {
+            Action::Execute { command, sandboxed } if exposed => {
+                Action::Execute { command: command.exposed(), sandboxed }
+            }
+            action => action,
+        };
+        (subject.actions.iter().map(mark).collect(), exposed)
     }
 
     /// The rules that say what is about to happen and as little else as possible; none if no rules can.
@@ -490,6 +514,16 @@ impl Engine {
 
     /// Why a rule that seems to allow a command does not: that rule, and the reason.
     pub fn wonder(&self, subject: Subject<'_>) -> Option<(&Rule, String)> {
-        subject.actions.iter().find_map(|action| self.rules.seems_allowed(action))
+        let (actions, _) = self.exposed(subject, &self.now());
+        actions.iter().find_map(|action| self.rules.seems_allowed(action))
     }
+}
+
+/// The words of a command that may be names of files, and where these are.
+fn named<'c>(command: &'c CommandLine, roots: &Roots) -> impl Iterator<Item = (&'c str, Location)> {
+    let words = command.words().iter().flatten().take(MAX_WORDS);
+    // `--file=.env` names a file, too.
+    let names = words.flat_map(|word| word.text.split('=')).filter(|name| !name.is_empty());
+    let folder = command.folder().map_or(Path::new(""), Location::absolute);
+    names.filter_map(move |name| Some((name, roots.resolve(folder.join(name)).ok()?.location())))
 }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! read PATH        write PATH        delete PATH        move PATH        move FROM => TO
-//! run WORDS        run WORDS *       run-exactly LINE     run@sandbox WORDS     run-exactly@sandbox LINE
+//! run WORDS        run WORDS *       run-exactly LINE     run@sandbox WORDS     run-exactly@sandbox LINE     run(FOLDER) WORDS
 //! fetch HOST       mcp SERVER/TOOL
 //! ```
 //!
 //! A `PATH` is a glob: relative ones are below the working directory, those with a leading `/` are whole paths. `run WORDS`
 //! is one command with just these words, `run WORDS *` with any words after them. With `@sandbox` such a rule allows only what runs
-//! in a sandbox that keeps it in the workspace and from what runs by itself later; to hold back, it counts everywhere. `HOST` is `name`, `*.name`, `*`, with
+//! in a sandbox that keeps it in the workspace and from what runs by itself later. It allows what runs in the session's working directory, with
+//! `(FOLDER)` what runs in folders of that pattern instead. To hold back, both count everywhere. `HOST` is `name`, `*.name`, `*`, with
 //! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
 
 use super::{
@@ -22,6 +23,9 @@ use super::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{fmt, str::FromStr, sync::Arc};
 
+/// Why a `*` is not enough to allow a command.
+pub(super) const EXPOSED: &str = "nothing keeps it from files that a rule denies, because it does not run in our sandbox; only a rule for all of its words allows it";
+
 /// A rule, without saying whether it allows or forbids.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -29,6 +33,8 @@ pub struct Rule {
     pattern: Pattern,
     /// It allows a command only in the sandbox.
     sandboxed: bool,
+    /// Where it allows a command, if not in the working directory.
+    folder: Option<PathGlob>,
     /// Where it was written.
     origin: Option<Arc<str>>,
 }
@@ -79,7 +85,15 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Self, BadRule> {
         let bad = |why: &str| BadRule { rule: text.to_owned(), why: why.to_owned() };
-        let (verb, rest) = text.split_once(' ').ok_or_else(|| bad("a verb and a pattern are needed"))?;
+        let elsewhere = text.split_once('(').filter(|(verb, _)| verb.starts_with("run") && !verb.contains(' '));
+        let in_folder = elsewhere.and_then(|(verb, rest)| Some((verb, rest.split_once(") ")?)));
+        let (verb, folder, rest) = match in_folder {
+            Some((verb, (folder, rest))) => (verb, Some(folder), rest),
+            None => text
+                .split_once(' ')
+                .map(|(verb, rest)| (verb, None, rest))
+                .ok_or_else(|| bad("a verb and a pattern are needed"))?,
+        };
         if rest.trim() != rest || rest.is_empty() {
             return Err(bad("the pattern is empty, or begins or ends with a space"));
         }
@@ -112,7 +126,8 @@ impl FromStr for Rule {
                 ));
             }
         };
-        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), origin: None })
+        let folder = folder.map(glob).transpose()?;
+        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), folder, origin: None })
     }
 }
 
@@ -180,11 +195,6 @@ impl Rule {
         }
     }
 
-    /// Whether it is about every command.
-    pub(super) fn is_any_command(&self) -> bool {
-        matches!(&self.pattern, Pattern::Run { words, more: true } if words.is_empty())
-    }
-
     /// The rule that allows this action again and as little else as possible. `None` if no rule can say it.
     pub fn narrowest(action: &Action) -> Option<Self> {
         let text = match action {
@@ -193,14 +203,20 @@ impl Rule {
             Action::Delete(path) => format!("delete {}", PathGlob::exactly(path)?),
             Action::Move { from, to } => format!("move {} => {}", PathGlob::exactly(from)?, PathGlob::exactly(to)?),
             // What was asked about with the sandbox around it is not allowed without.
-            Action::Execute { command, sandboxed } => match (command.words(), if *sandboxed { "@sandbox" } else { "" })
-            {
-                ([words], at) if command.complex().is_none() => {
-                    let words: Vec<String> = words.iter().map(Word::quoted).collect();
-                    format!("run{at} {}", words.join(" "))
+            Action::Execute { command, sandboxed } => {
+                let at = if *sandboxed { "@sandbox" } else { "" };
+                let how = match command.folder() {
+                    Some(folder) => format!("{at}({})", PathGlob::exactly(folder)?),
+                    None => at.to_owned(),
+                };
+                match command.words() {
+                    [words] if command.complex().is_none() => {
+                        let words: Vec<String> = words.iter().map(Word::quoted).collect();
+                        format!("run{how} {}", words.join(" "))
+                    }
+                    _ => format!("run-exactly{how} {}", command.text()),
                 }
-                (_, at) => format!("run-exactly{at} {}", command.text()),
-            },
+            }
             Action::Fetch(host) => {
                 let scheme = if host.secure { "https" } else { "http" };
                 let port = if host.port == host.default_port() { String::new() } else { format!(":{}", host.port) };
@@ -221,7 +237,7 @@ impl Rule {
     /// Whether it matches the whole action as a rule that allows; for a line of several commands see
     /// [`Rule::allows_command`].
     pub(super) fn allows(&self, action: &Action) -> bool {
-        if !self.reaches(action) {
+        if self.stops_at(action).is_some() {
             return false;
         }
         match (&self.pattern, action) {
@@ -237,9 +253,26 @@ impl Rule {
         }
     }
 
-    /// Whether an action is not freer than what this rule was given for.
-    pub(super) fn reaches(&self, action: &Action) -> bool {
-        !self.sandboxed || !matches!(action, Action::Execute { sandboxed: false, .. })
+    /// Why it can't allow this command, whatever its words are: it was given for less.
+    pub(super) fn stops_at(&self, action: &Action) -> Option<&'static str> {
+        let Action::Execute { command, sandboxed } = action else { return None };
+        let (any_words, more) = match &self.pattern {
+            Pattern::Run { words, more } => (words.is_empty(), *more),
+            _ => (false, false),
+        };
+        let is_there = match (&self.folder, command.folder()) {
+            (None, folder) => folder.is_none() || any_words,
+            (Some(glob), Some(folder)) => glob.allows(folder),
+            (Some(_), None) => false,
+        };
+        if self.sandboxed && !sandboxed {
+            Some("it was given for the sandbox, and this runs outside it")
+        } else if more && command.is_exposed() {
+            Some(EXPOSED)
+        } else {
+            (!is_there)
+                .then_some("it counts in another folder than the one that this runs in; `run(FOLDER) WORDS` names one")
+        }
     }
 
     /// Whether it allows one simple command.

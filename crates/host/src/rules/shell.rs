@@ -4,6 +4,7 @@
 //! write no file. Everything else makes the line *complex*. A complex line is still taken apart as far as it goes, because
 //! rules that forbid want to see it; rules that allow don't.
 
+use super::action::Location;
 use super::hidden::hidden;
 use super::runners::runs_another;
 
@@ -14,6 +15,8 @@ pub struct CommandLine {
     commands: Vec<Vec<Word>>,
     unread: Option<&'static str>,
     complex: Option<&'static str>,
+    folder: Option<Location>,
+    exposed: bool,
 }
 
 /// A word of a command.
@@ -65,10 +68,7 @@ impl CommandLine {
     pub fn parse(text: &str) -> Self {
         let mut parser = Parser { rest: text, ..Parser::default() };
         parser.run();
-        let (unread, complex) = (parser.complex, None);
-        let mut line = Self { text: text.trim().to_owned(), commands: parser.commands, unread, complex };
-        line.judge();
-        line
+        Self::judged(text.trim().to_owned(), parser.commands, parser.complex)
     }
 
     /// A program and its arguments, run without a shell.
@@ -77,9 +77,29 @@ impl CommandLine {
         let text: Vec<String> = words.iter().map(Word::quoted).collect();
         let odd = words.iter().any(|word| word.text.chars().any(hidden));
         let unread = odd.then_some("it has a character that can't be seen");
-        let mut line = Self { text: text.join(" "), commands: vec![words], unread, complex: None };
-        line.judge();
-        line
+        Self::judged(text.join(" "), vec![words], unread)
+    }
+
+    /// The same line, run in this folder. Unless that is the session's working directory, a rule has to name it.
+    #[must_use]
+    pub fn in_folder(self, folder: Location) -> Self {
+        let is_cwd = folder.in_cwd().is_some_and(|below| below.as_os_str().is_empty());
+        Self { folder: (!is_cwd).then_some(folder), ..self }
+    }
+
+    /// Where it runs, if that is not the session's working directory.
+    pub fn folder(&self) -> Option<&Location> {
+        self.folder.as_ref()
+    }
+
+    /// The same line where nothing keeps it from files that a rule denies: only a rule for all of its words allows it.
+    pub(super) fn exposed(self) -> Self {
+        Self { exposed: true, ..self }
+    }
+
+    /// Whether nothing keeps it from files that a rule denies.
+    pub(super) fn is_exposed(&self) -> bool {
+        self.exposed
     }
 
     /// The same line where variables are set for all of it, such as `A='1' B='2'`: they can make another command of one.
@@ -116,9 +136,9 @@ impl CommandLine {
     }
 
     /// What only shows when the words are known.
-    fn judge(&mut self) {
-        let mut why = self.commands.is_empty().then_some("it is empty");
-        for first in self.commands.iter().filter_map(|words| words.first()) {
+    fn judged(text: String, commands: Vec<Vec<Word>>, unread: Option<&'static str>) -> Self {
+        let mut why = commands.is_empty().then_some("it is empty");
+        for first in commands.iter().filter_map(|words| words.first()) {
             if first.is_assignment() {
                 why = Some("it sets a variable");
             } else if RESERVED.split(' ').any(|word| word == first.raw) {
@@ -127,13 +147,14 @@ impl CommandLine {
                 why = Some("its program is not a plain name");
             }
         }
-        for words in &self.commands {
+        for words in &commands {
             if words.iter().any(|word| word.expands && word.text.starts_with(['*', '?', '['])) {
                 why = Some("it has a pattern that may become an option");
             }
         }
-        self.unread = self.unread.or(why);
-        self.complex = self.unread.or_else(|| self.commands.iter().find_map(|words| runs_another(words, 0)));
+        let unread = unread.or(why);
+        let complex = unread.or_else(|| commands.iter().find_map(|words| runs_another(words, 0)));
+        Self { text, commands, unread, complex, folder: None, exposed: false }
     }
 }
 

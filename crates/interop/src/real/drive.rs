@@ -84,6 +84,8 @@ pub struct Turn<'a> {
     pub folder: &'a Path,
     /// The version of the protocol.
     pub protocol: &'a str,
+    /// The agent stands behind a bridge, which asks it for this version.
+    pub bridge: Option<&'a str>,
     /// What is said.
     pub prompt: &'a str,
     /// Who decides.
@@ -102,6 +104,10 @@ impl Turn<'_> {
         words.insert(0, self.installed.folder.join("node_modules").join(self.agent.start.0).into());
         if !self.agent.native {
             words.insert(0, self.installed.node.join("node").into());
+        }
+        if let Some(protocol) = self.bridge {
+            let bridge = ["bridge", "--agent-protocol", protocol, "--"].map(OsString::from);
+            words.splice(0..0, [beside_us("tieline")?.into()].into_iter().chain(bridge));
         }
         let mut command = Command::new(beside_us("tieline")?);
         command.args(["exec", "--timeout", RUN, "--start-timeout", "4m", "--protocol", self.protocol, "--cwd"]);

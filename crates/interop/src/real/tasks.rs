@@ -29,6 +29,13 @@ struct Stage<'a> {
     home: TempDir,
 }
 
+/// The version that the client speaks, and the one that a bridge asks the agent for, if one stands between.
+type Way<'a> = (&'a str, Option<&'a str>);
+
+fn told((protocol, bridge): Way<'_>) -> String {
+    bridge.map_or_else(|| format!("protocol {protocol}"), |agent| format!("protocol {protocol} before {agent}"))
+}
+
 /// A small project.
 fn project() -> Result<TempDir, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
@@ -54,13 +61,14 @@ impl<'a> Stage<'a> {
     }
 
     /// Says the prompt, with `DIR` as the folder's path.
-    async fn play(&self, folder: &Path, protocol: &str, prompt: &str, user: User) -> Result<Outcome, String> {
+    async fn play(&self, folder: &Path, way: Way<'_>, prompt: &str, user: User) -> Result<Outcome, String> {
         let folder = folder.canonicalize().map_err(|e| e.to_string())?;
         let prompt = prompt.replace("DIR", &folder.to_string_lossy());
         let url = self.server.url();
         let place = Place { home: self.home.path(), url: &url };
-        let (agent, installed) = (self.agent, self.installed);
-        let outcome = Turn { agent, installed, place, folder: &folder, protocol, prompt: &prompt, user }.run().await?;
+        let (agent, installed, (protocol, bridge)) = (self.agent, self.installed, way);
+        let turn = Turn { agent, installed, place, folder: &folder, protocol, bridge, prompt: &prompt, user };
+        let outcome = turn.run().await?;
         check("there is not exactly one closing object", outcome.ends == 1, &outcome)?;
         let told = outcome.end["exit_code"].as_i64();
         check("the exit code is not the one told", outcome.code.map(i64::from) == told, &outcome)?;
@@ -69,11 +77,20 @@ impl<'a> Stage<'a> {
 
     async fn all(&self) -> Result<Vec<String>, String> {
         let mut lines = Vec::new();
-        for protocol in self.agent.protocols {
-            lines.push(self.work(protocol).await.map_err(|e| format!("work, protocol {protocol}: {e}"))?);
+        let mut ways: Vec<Way<'_>> = self.agent.protocols.iter().map(|protocol| (*protocol, None)).collect();
+        let mut ends: Vec<Way<'_>> = vec![("1", None)];
+        // Older clients before an agent of current v2.
+        if self.agent.protocols.contains(&"2") {
+            ways.extend([("1", Some("2")), ("2-seed", Some("2"))]);
+            ends.extend([("1", Some("2")), ("2-seed", Some("2"))]);
         }
-        lines.push(self.refused().await.map_err(|e| format!("refused: {e}"))?);
-        lines.push(self.interrupted().await.map_err(|e| format!("interrupted: {e}"))?);
+        for way in ways {
+            lines.push(self.work(way).await.map_err(|e| format!("work, {}: {e}", told(way)))?);
+        }
+        for way in ends {
+            lines.push(self.refused(way).await.map_err(|e| format!("refused, {}: {e}", told(way)))?);
+            lines.push(self.interrupted(way).await.map_err(|e| format!("interrupted, {}: {e}", told(way)))?);
+        }
         Ok(lines)
     }
 
@@ -82,7 +99,7 @@ impl<'a> Stage<'a> {
         self.server.requests().iter().filter(|request| request.format != Format::Other).count()
     }
 
-    async fn work(&self, protocol: &str) -> Result<String, String> {
+    async fn work(&self, way: Way<'_>) -> Result<String, String> {
         let folder = project()?;
         let before = self.asked();
         let prompt = "Please do what the model says.\n\
@@ -92,11 +109,11 @@ impl<'a> Stage<'a> {
                       model: edit DIR/old.txt before => after\n\
                       model: run echo ran > DIR/ran.txt && expr 6000 + 42\n\
                       model: say Finished: {result}";
-        let outcome = self.play(folder.path(), protocol, prompt, User::Allows).await?;
+        let outcome = self.play(folder.path(), way, prompt, User::Allows).await?;
         let folder = folder.path();
         check("the turn does not end well", outcome.code == Some(0), &outcome)?;
         check("the turn does not end with end_turn", outcome.end["stop_reason"] == "end_turn", &outcome)?;
-        check("another protocol was spoken", outcome.end["agent"]["protocol"] == protocol, &outcome)?;
+        check("another protocol was spoken", outcome.end["agent"]["protocol"] == way.0, &outcome)?;
         check(
             "made.txt is not as it should be",
             read(folder, "made.txt").trim_end() == "made by a real agent",
@@ -112,7 +129,8 @@ impl<'a> Stage<'a> {
         let changed = outcome.end["changed_files"].as_array().map_or(0, Vec::len);
         check("the changed files are not told", changed >= 2, &outcome)?;
         Ok(format!(
-            "protocol {protocol}: file made, file edited, command run; {} permissions, {} tool calls, {} model requests, {:?}",
+            "{}: file made, file edited, command run; {} permissions, {} tool calls, {} model requests, {:?}",
+            told(way),
             outcome.asked.len(),
             outcome.calls.len(),
             self.asked() - before,
@@ -120,22 +138,22 @@ impl<'a> Stage<'a> {
         ))
     }
 
-    async fn refused(&self) -> Result<String, String> {
+    async fn refused(&self, way: Way<'_>) -> Result<String, String> {
         let folder = project()?;
         let prompt = "Please do what the model says.\nmodel: run touch DIR/refused.txt\nmodel: say That was refused.";
-        let outcome = self.play(folder.path(), "1", prompt, User::IsAway).await?;
+        let outcome = self.play(folder.path(), way, prompt, User::IsAway).await?;
         check("the command ran though it was refused", !folder.path().join("refused.txt").exists(), &outcome)?;
         check("it is not told that all was refused", outcome.code == Some(5), &outcome)?;
-        Ok(format!("a refused command did not run; stop reason {}", outcome.end["stop_reason"]))
+        Ok(format!("{}: a refused command did not run; stop reason {}", told(way), outcome.end["stop_reason"]))
     }
 
-    async fn interrupted(&self) -> Result<String, String> {
+    async fn interrupted(&self, way: Way<'_>) -> Result<String, String> {
         let folder = project()?;
         let prompt =
             "Please do what the model says.\nmodel: say I begin, and then there is a long silence.\nmodel: stall 2";
-        let outcome = self.play(folder.path(), "1", prompt, User::Interrupts).await?;
+        let outcome = self.play(folder.path(), way, prompt, User::Interrupts).await?;
         check("the exit code is not 130", outcome.code == Some(130), &outcome)?;
         check("the turn does not end with cancelled", outcome.end["stop_reason"] == "cancelled", &outcome)?;
-        Ok("interrupted in the middle of a stream".into())
+        Ok(format!("{}: interrupted in the middle of a stream", told(way)))
     }
 }

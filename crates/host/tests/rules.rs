@@ -711,6 +711,10 @@ fn what_git_would_run_is_asked() {
     for path in ["x/readme", "x/src/config", "y/config", "y/refs/a", "HEAD.md", "Head/index.js"] {
         check(path, Allow);
     }
+    // Git takes a link that leads nowhere for a `HEAD` as well.
+    fs::create_dir(root.join("z")).unwrap();
+    std::os::unix::fs::symlink("refs/heads/main", root.join("z/HEAD")).unwrap();
+    check("z/config", Ask);
     // What settings name, in a repository around it.
     let settings = "[core]\n fsmonitor = tools/watch\n sshCommand = ssh -F tools/ssh\n pager = \"less | tools/page\"\n hooksPath = h\n\
         [filter \"a\"]\n clean = sh tools/clean %f\n[diff]\n external = ./tools/diff\n[gpg]\n program = tools/../tools/gpg\n\

@@ -46,7 +46,9 @@ pub(crate) fn runs(path: &Path) -> bool {
     };
     let global = globals();
     for (inner, folder) in path.ancestors().zip(path.ancestors().skip(1)) {
-        if PARTS.iter().any(|part| is(inner, part)) && folder.join("HEAD").is_file() {
+        if PARTS.iter().any(|part| is(inner, part))
+            && fs::symlink_metadata(folder.join("HEAD")).is_ok_and(|head| !head.is_dir())
+        {
             return true;
         }
         let git = folder.join(".git");

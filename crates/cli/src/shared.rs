@@ -107,7 +107,13 @@ pub fn bad_choice(error: config::Error) -> Failed {
 
 /// Something the journal could not do.
 pub fn bad_journal(error: journal::Error) -> Failed {
-    (if error.is_no_session() { NO_SESSION } else { WRONG }, error.to_string())
+    let code = if error.is_no_session() { NO_SESSION } else { WRONG };
+    match (&error, Journal::default_path()) {
+        (journal::Error::Store(tieline_host::store::Error::Damaged(_)), Ok(file)) => {
+            (code, format!("{}: {error}", file.display()))
+        }
+        _ => (code, error.to_string()),
+    }
 }
 
 /// The journal of the user.

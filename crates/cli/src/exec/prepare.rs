@@ -7,6 +7,7 @@ use super::input::Given;
 use super::lines::rows;
 use super::printer::Printer;
 use super::style::Style;
+use clap::Args as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_client::agents::{self, AgentSpec, BUILT_IN};
@@ -113,6 +114,7 @@ pub async fn prepare(
     let plan = Plan {
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
         framing: arguments.framing.unwrap_or(agent.framing),
+        ours: ours(arguments, &agent, &cwd),
         agent,
         env: arguments.env.iter().cloned().chain([permission.hand_over()]).collect(),
         on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
@@ -123,7 +125,6 @@ pub async fn prepare(
         }),
         cwd,
         roots,
-        ours: ours(arguments),
         mcp,
         prompt,
         mode: arguments.mode.clone(),
@@ -370,12 +371,21 @@ fn try_to_write(path: &Path) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// What this run writes into files itself: the trace, and standard output and error where they are files.
-fn ours(arguments: &Arguments) -> Vec<PathBuf> {
+/// What this run writes into files itself: the trace, standard output and error where they are files, and the file of a
+/// `tieline record` in front of the agent.
+fn ours(arguments: &Arguments, agent: &AgentSpec, cwd: &Path) -> Vec<PathBuf> {
     let streams = ["/proc/self/fd/1", "/proc/self/fd/2"].map(PathBuf::from).into_iter();
     let streams = streams.filter_map(|stream| stream.canonicalize().ok().filter(|path| path.is_file()));
     let files = arguments.trace.iter().chain(&arguments.save_last);
-    streams.chain(files.filter_map(|path| std::path::absolute(path).ok())).collect()
+    let recording = || match &agent.command[..] {
+        [program, record @ ..] if Path::new(program).ends_with("tieline") && record.first()? == "record" => {
+            let known = crate::record::Arguments::augment_args(clap::Command::new("record"));
+            let output = known.try_get_matches_from(record).ok()?.remove_one::<PathBuf>("output")?;
+            Some(agent.cwd.as_deref().unwrap_or(cwd).join(output))
+        }
+        _ => None,
+    };
+    streams.chain(files.filter_map(|path| std::path::absolute(path).ok())).chain(recording()).collect()
 }
 
 /// What counts in this run: the configuration, what was handed over to us, and the flags.

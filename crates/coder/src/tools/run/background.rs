@@ -58,7 +58,7 @@ pub async fn start(
         before.insert(id, watch);
         before.retain(|id, _| commands.background.get(*id).is_some());
     }
-    let text = format!("Started in the background with id {id}: `{}`.", cut(&line, 120));
+    let text = format!("Started in the background with id {id}: `{}`. It is ended with the session.", cut(&line, 120));
     let mut output = Output::text(text.clone()).raw(json!({ "id": id }));
     let screen = Screen::open(call, &line, ctx.workspace.cwd()).await?;
     if let (Screen(Some(terminal)), Some(command)) = (&screen, commands.background.get(id)) {

@@ -27,7 +27,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 use style::Style;
 use tieline_client::config::{Flags, Sources};
-use tieline_client::run::{self, Ending, Event, Failure, Gone, Notes, Outcome, Phase, Progress, Stop, Watch};
+use tieline_client::live::{Ending, Event, Failure, Gone, Notes, Phase};
+use tieline_client::run::{self, Outcome, Progress, Stop, Watch};
 use tokio::sync::mpsc;
 
 /// How long the last words may take when we were told to stop.
@@ -51,7 +52,7 @@ enum Out {
 }
 
 impl Watch for Out {
-    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+    async fn see(&self, event: Event) -> Result<(), Gone> {
         match self {
             Self::Text(text) => text.see(event).await,
             Self::Stream(stream) => stream.see(event).await,

@@ -9,7 +9,7 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tieline_client::run::Judge;
+use tieline_client::live::Judge;
 use tieline_client::sanitize;
 use tieline_schema::{Dialect, Protocol, Settled, from_json, settle};
 use tieline_trace::{Frame, Frames, Kind, Page, Row, Side, Story, bytes, time};

@@ -88,12 +88,17 @@ pub enum Answer {
 
 /// Decides what the rules leave open. A question that is not wanted any more is dropped with its future.
 pub trait Decider: Send + Sync + 'static {
-    /// Answers a question. Only one is open at a time.
+    /// Answers a question.
     fn decide<'a>(&'a self, question: &'a Question) -> Future<'a, Answer>;
 
     /// Who decides, for the record: `terminal`, say.
     fn name(&self) -> &'static str {
         "person"
+    }
+
+    /// So many questions may be open at once, forms and pages among them.
+    fn at_once(&self) -> usize {
+        1
     }
 }
 

@@ -59,8 +59,8 @@ struct Inner {
     /// The agent is our own.
     ours: bool,
     decider: Arc<dyn Decider>,
-    /// Held while a person is asked.
-    asking: tokio::sync::Mutex<()>,
+    /// Held while a person is asked: as many as may be at once.
+    asking: tokio::sync::Semaphore,
     elicitor: Elicitor,
     observers: Vec<Arc<dyn Observer>>,
     unsaved: Option<Arc<dyn Unsaved>>,
@@ -101,7 +101,7 @@ impl Services {
 
     /// True while a person is asked something.
     pub fn is_asking(&self) -> bool {
-        self.inner.asking.try_lock().is_err()
+        self.inner.asking.available_permits() < self.inner.decider.at_once()
     }
 
     /// Says who the agent is, for forms and pages.
@@ -398,8 +398,8 @@ impl Handler for Services {
             self.tell(&Event::Notice { session: session.clone(), text });
             ElicitResponse { action: ElicitAction::Decline, meta: None }
         } else {
-            // A person sees one question at a time, of whatever kind.
-            let _turn = self.inner.asking.lock().await;
+            // A person at a terminal sees one question at a time, of whatever kind.
+            let _turn = self.inner.asking.acquire().await;
             self.inner.elicitor.answer(&request, &agent).await
         };
         let action = match answer.action {

@@ -42,7 +42,8 @@ async fn ask(how: &str, entry: &Entry) -> tieline::Result<Taken> {
     let script = AGENT.replace("HOW", how);
     let client = Client::default().protocol(Protocol::Only(Dialect::V1));
     let agent = client.spawn(["python3", "-c", &script]).await.unwrap();
-    let taken = take_up(&agent, entry, entry.directories.clone(), Vec::new()).await;
+    let taken =
+        take_up(&agent, entry.agent_session.as_deref(), &entry.cwd, entry.directories.clone(), Vec::new()).await;
     agent.close().await;
     taken
 }

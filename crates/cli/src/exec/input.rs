@@ -9,7 +9,7 @@ use std::fs::{read_dir, read_link, read_to_string};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tieline_client::run::{self, Part};
+use tieline_client::live::{self, Part};
 use tieline_schema::McpServer;
 
 /// The longest prompt, in bytes.
@@ -155,7 +155,8 @@ fn parent_of(process: u32) -> Option<u32> {
 /// MCP servers from a file as other tools have it.
 fn servers(path: &Path) -> Result<Vec<McpServer>> {
     let wrong = |why: &dyn std::fmt::Display| usage(format!("--mcp-config {}: {why}", path.display()));
-    let text =
-        run::read(path, MAX_MCP_BYTES).map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"the file is too long"))?;
+    let text = live::read(path, MAX_MCP_BYTES)
+        .map_err(|error| wrong(&error))?
+        .ok_or_else(|| wrong(&"the file is too long"))?;
     super::mcp::servers(&String::from_utf8_lossy(&text)).map_err(|why| wrong(&why))
 }

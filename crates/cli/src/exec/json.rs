@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use tieline::json::whole_pairs;
 use tieline_client::journal::HowAsked;
+use tieline_client::live::{Event, Gone, News, When};
 use tieline_client::permission::Ruling;
-use tieline_client::run::{Event, Gone, News, Outcome, Progress, Watch, When};
+use tieline_client::run::{Outcome, Progress, Watch};
 use tieline_client::{sanitize, services};
 use tieline_host::store::Time;
 use tieline_schema::{ContentBlock, Cost, Dialect, MessageKind, Plan, ToolCallContent, ToolCallItem, Update, to_json};
@@ -68,9 +69,8 @@ impl Stream {
 }
 
 impl Watch for Stream {
-    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+    async fn see(&self, event: Event) -> Result<(), Gone> {
         match event {
-            Event::Started(_) | Event::GoesOn(_) => {}
             Event::Agent(agent) => {
                 self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
             }
@@ -87,7 +87,7 @@ impl Watch for Stream {
                     News::Nothing => return Ok(()),
                 };
                 // A huge message is not held a second time.
-                let (mut rest, mut fresh) = (text, fresh);
+                let (mut rest, mut fresh) = (&*text, fresh);
                 while !rest.is_empty() {
                     let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
                     let mut body = json!({"text": piece, "new_message": std::mem::take(&mut fresh)});
@@ -97,9 +97,10 @@ impl Watch for Stream {
                     self.printer.room().await?;
                 }
             }
-            Event::Update { update, tool, when } => self.update(update, tool, when),
-            Event::Note(note) => self.note(note),
+            Event::Update { update, tool, when } => self.update(&update, tool.as_deref(), when),
+            Event::Note(note) => self.note(&note),
             Event::Warning(warning) => self.event("warning", json!({"message": warning})),
+            _ => {}
         }
         self.printer.room().await
     }

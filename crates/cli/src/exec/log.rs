@@ -1,7 +1,7 @@
 //! What the libraries warn of becomes a warning of the run.
 
 use std::fmt::{Debug, Write};
-use tieline_client::run::Notes;
+use tieline_client::live::Notes;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;

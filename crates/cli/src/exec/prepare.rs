@@ -14,9 +14,10 @@ use tieline_client::agents::{self, AgentSpec, BUILT_IN};
 use tieline_client::answer::Schema;
 use tieline_client::config::Config;
 use tieline_client::journal::{Entry, Journal, Recording};
+use tieline_client::live::{Budget, Ending, Failure, Frames, Notes, OnLine, OnLost, Opening, Parts, Phase, Setup};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{Engine, Facts, Headless, OnAsk, Preset};
-use tieline_client::run::{Budget, Ending, Failure, Frames, Notes, OnLost, Parts, Phase, Plan};
+use tieline_client::run::Plan;
 use tieline_client::services::Services;
 use tieline_client::{sanitize, terminal};
 use tieline_coder::model::choose;
@@ -111,30 +112,31 @@ pub async fn prepare(
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
     let lines = printer.clone();
-    let plan = Plan {
+    let setup = Setup {
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
         framing: arguments.framing.unwrap_or(agent.framing),
         ours: ours(arguments, &agent, &cwd),
         agent,
+        cwd: cwd.clone(),
         env: arguments.env.iter().cloned().chain([permission.hand_over()]).collect(),
-        on_stderr: arguments.verbose.then(|| -> tieline_client::run::OnLine {
+        on_stderr: arguments.verbose.then(|| -> OnLine {
             Arc::new(move |line| {
                 let line = rows("· agent: ", &sanitize::line(line), columns());
                 lines.line_if_room(line.trim_end_matches('\n'), style.same_screen);
             })
         }),
-        cwd,
-        roots,
-        mcp,
-        prompt,
-        mode: arguments.mode.clone(),
-        model: arguments.model.clone(),
-        options: arguments.option.clone(),
         login: arguments.login.clone(),
         offer,
         start_limit: arguments.start_timeout,
-        limit: arguments.timeout,
-        idle_limit: arguments.idle_timeout,
+        terminal_login: person.is_some(),
+    };
+    let opening = Opening {
+        cwd,
+        roots,
+        mcp,
+        mode: arguments.mode.clone(),
+        model: arguments.model.clone(),
+        options: arguments.option.clone(),
         budget: Budget { cost: arguments.max_cost, tokens: arguments.max_tokens, tool_calls: arguments.max_tool_calls },
         journal,
         recording,
@@ -144,12 +146,12 @@ pub async fn prepare(
             "handover" => OnLost::HandOver,
             _ => OnLost::Fail,
         },
-        schema,
         by_command,
         key,
-        terminal_login: person.is_some(),
-        forget: false,
+        ..Opening::default()
     };
+    let (limit, idle_limit) = (arguments.timeout, arguments.idle_timeout);
+    let plan = Plan { setup, opening, prompt, limit, idle_limit, schema };
     let chooser = person.map(|person| person as Arc<dyn Chooser>);
     Ok(Prepared { plan, parts: Parts { services, notes: notes.clone(), frames: Arc::new(trace), chooser } })
 }

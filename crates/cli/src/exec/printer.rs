@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use tieline_client::run::Gone;
+use tieline_client::live::Gone;
 use tieline_rpc::sync::{Lock, when};
 use tokio::sync::Notify;
 

@@ -12,7 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::time::Duration;
 use tieline_client::journal::HowAsked;
-use tieline_client::run::{Ending, Event, Failure, Gone, News, Outcome, Phase, Progress, SessionFacts, Watch, When};
+use tieline_client::live::{Ending, Event, Failure, Gone, News, Phase, SessionFacts, When};
+use tieline_client::run::{Outcome, Progress, Watch};
 use tieline_client::sanitize::{self, Sanitizer};
 use tieline_client::services::Services;
 use tieline_host::roots::shown;
@@ -88,7 +89,7 @@ impl Text {
     }
 
     /// Shows a thought line by line.
-    fn thinks(&self, news: &News<'_>) {
+    fn thinks(&self, news: &News) {
         let (text, fresh) = match news {
             News::More(text) => (text, false),
             News::Fresh(text) | News::Instead(text) => (text, true),
@@ -163,8 +164,8 @@ impl Text {
         }
     }
 
-    async fn said(&self, news: News<'_>) -> Result<(), Gone> {
-        let mut rest = match news {
+    async fn said(&self, news: News) -> Result<(), Gone> {
+        let text = match news {
             News::More(text) => text,
             News::Fresh(text) => {
                 if self.any.get() {
@@ -179,6 +180,7 @@ impl Text {
             }
             News::Nothing => return Ok(()),
         };
+        let mut rest = &*text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
             let safe = self.said.borrow_mut().push(piece);
@@ -286,7 +288,7 @@ impl Text {
 }
 
 impl Watch for Text {
-    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+    async fn see(&self, event: Event) -> Result<(), Gone> {
         self.look();
         self.follow();
         if !matches!(event, Event::Said { kind: MessageKind::Thought, .. }) {
@@ -308,13 +310,13 @@ impl Watch for Text {
             Event::Said { kind: MessageKind::Thought, news, .. } if self.shows(Show::Thoughts) => self.thinks(&news),
             // The others hear of it as a warning.
             Event::Session(SessionFacts { anew: Some(anew), .. }) if self.quiet => {
-                self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(anew)));
+                self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(&anew)));
             }
-            Event::GoesOn(chosen) if !self.quiet => self.dim(&format!("goes on: {}", sanitize::line(chosen))),
-            Event::Started(_) | Event::Session(_) | Event::GoesOn(_) | Event::Said { .. } => {}
-            Event::Update { update, tool, when } => self.update(update, tool, when),
-            Event::Note(note) => self.note(note),
-            Event::Warning(warning) => self.dim(&format!("note: {}", sanitize::line(warning))),
+            Event::GoesOn(chosen) if !self.quiet => self.dim(&format!("goes on: {}", sanitize::line(&chosen))),
+            Event::Update { update, tool, when } => self.update(&update, tool.as_deref(), when),
+            Event::Note(note) => self.note(&note),
+            Event::Warning(warning) => self.dim(&format!("note: {}", sanitize::line(&warning))),
+            _ => {}
         }
         self.printer.room().await
     }

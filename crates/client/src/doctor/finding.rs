@@ -1,6 +1,6 @@
 //! What a check found: one finding for each step, and the exit code that comes of them.
 
-use crate::run::Phase;
+use crate::live::Phase;
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 

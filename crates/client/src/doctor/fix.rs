@@ -2,7 +2,7 @@
 
 use crate::agents::{AgentSpec, KNOWN, join_line};
 use crate::config::is_agent_name;
-use crate::run::{Ending, Failure, Phase};
+use crate::live::{Ending, Failure, Phase};
 use crate::{login, sanitize};
 use tieline::schema::AuthMethod;
 

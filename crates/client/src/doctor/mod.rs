@@ -7,10 +7,11 @@ mod node;
 pub use finding::{Diagnosis, Finding, Status};
 
 use crate::agents::{AgentSpec, find_program};
-use crate::run::{
-    self, Ending, Event, Failure, Frames, Gone, LOG_IN_FIRST, NO_MESSAGE, News, Notes, Outcome, Part, Parts, Phase,
-    Plan, Progress, Watch, When,
+use crate::live::{
+    Ending, Event, Failure, Frames, Gone, LOG_IN_FIRST, NO_MESSAGE, News, Notes, Opening, Part, Parts, Phase, Setup,
+    When,
 };
+use crate::run::{self, Outcome, Plan, Progress, Watch};
 use crate::sanitize;
 use crate::services::Services;
 use finding::{STEPS, name};
@@ -114,16 +115,19 @@ async fn watched<T: FnMut(&Finding)>(agent: &AgentSpec, options: &Options, check
         }
     };
     let plan = Plan {
-        cwd: folder.to_owned(),
+        setup: Setup {
+            cwd: folder.to_owned(),
+            protocol: options.protocol.unwrap_or_else(|| agent.protocol_or_default()),
+            framing: agent.framing,
+            start_limit: options.patience,
+            agent: agent.clone(),
+            ..Setup::default()
+        },
+        opening: Opening { cwd: folder.to_owned(), forget: true, ..Opening::default() },
         prompt: options.ask.then(|| Part::Text(QUESTION.to_owned())).into_iter().collect(),
-        protocol: options.protocol.unwrap_or_else(|| agent.protocol_or_default()),
-        framing: agent.framing,
-        start_limit: options.patience,
         limit: Some(options.patience + options.turn),
         idle_limit: Some(options.turn),
-        forget: true,
-        agent: agent.clone(),
-        ..Plan::default()
+        schema: None,
     };
     let notes = Notes::default();
     let frames = Arc::new(Frames::new(notes.clone()));
@@ -273,7 +277,7 @@ impl<T: FnMut(&Finding)> Check<T> {
 }
 
 impl<T: FnMut(&Finding)> Watch for Check<T> {
-    async fn see(&self, event: Event<'_>) -> Result<(), Gone> {
+    async fn see(&self, event: Event) -> Result<(), Gone> {
         match event {
             Event::Started(pid) => self.good(Phase::Start, format!("process {pid}")),
             Event::Agent(about) => {
@@ -291,7 +295,7 @@ impl<T: FnMut(&Finding)> Watch for Check<T> {
                 let mut seen = self.0.borrow_mut();
                 seen.first.get_or_insert_with(Instant::now);
                 if let News::More(text) | News::Fresh(text) | News::Instead(text) = news {
-                    seen.said.push_str(text);
+                    seen.said.push_str(&text);
                     let end = seen.said.floor_char_boundary(MAX_SAID_BYTES);
                     seen.said.truncate(end);
                 }

@@ -1,6 +1,5 @@
 //! How a session is taken up again at its agent: resumed or loaded, or its context is lost and that is said.
 
-use super::Entry;
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{AgentCapabilities, McpServer, Replay, ResumeRequest};
 use tieline::{Error, Result, WireError};
@@ -34,25 +33,26 @@ pub fn way(can: &AgentCapabilities) -> Vec<Way> {
         .collect()
 }
 
-/// Takes up a session. What a load tells again is dropped: it is in the journal already.
+/// Takes up a session by the agent's id. What a load tells again is dropped: it is in the journal already.
 ///
 /// An error is about the connection or the login; the context may still be there then.
 ///
 /// `directories` are those besides the working directory, which stays as it was.
 pub async fn take_up(
     agent: &AgentHandle,
-    entry: &Entry,
+    id: Option<&str>,
+    cwd: &str,
     directories: Vec<String>,
     servers: Vec<McpServer>,
 ) -> Result<Taken> {
-    let Some(id) = &entry.agent_session else {
+    let Some(id) = id else {
         return Ok(Taken::Lost("the agent never gave this session an id".into()));
     };
     let mut why = "the agent can neither resume nor load sessions".to_owned();
     for way in way(agent.capabilities()) {
         let request = ResumeRequest {
-            session_id: id.as_str().into(),
-            cwd: entry.cwd.clone(),
+            session_id: id.into(),
+            cwd: cwd.to_owned(),
             additional_directories: directories.clone(),
             mcp_servers: Some(servers.clone()),
             replay: if way == Way::Load { Replay::Start } else { Replay::None },

@@ -1,6 +1,8 @@
-//! What is known of a live session: its tool calls, within one budget of memory whatever the agent sends, and what it costs.
-//! Fed once; the record and the watch over the files borrow it.
+//! The transcript of a live session: what was said, its tool calls and plans, what it costs; within one budget of memory whatever
+//! the agent sends. Fed once; screens, the outcome of a run and the watch over the files borrow it.
 
+use super::{Event, News, Said, When};
+use crate::journal::Story;
 use crate::undo::real;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -10,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tieline::json::Reader;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    Dialect, Raw, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Transcript, Update, Usage, to_json,
+    Chunk, ContentBlock, Dialect, Message, MessageKind, Patch, Plan, Raw, ToolCallContent, ToolCallItem,
+    ToolCallStatus, ToolKind, Transcript, Update, Usage, to_json,
 };
 use tieline_host::text::cut;
 
@@ -26,14 +29,37 @@ const MAX_FILES: usize = 10_000;
 /// So much is remembered of the title of a call that named a file, in characters.
 const MAX_TITLE_CHARS: usize = 300;
 
-/// What a session's tool calls are known of. Clones are the same.
+/// So many plans are remembered.
+const MAX_PLANS: usize = 16;
+/// A longer plan is not, in bytes.
+const MAX_PLAN_BYTES: usize = 64 << 10;
+/// So many items are remembered in their order; the others are in the journal.
+const MAX_ITEMS: usize = 100_000;
+/// A call with a longer id is not among them.
+const MAX_ID_BYTES: usize = 128;
+
+/// The transcript of a session. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Conversation(Arc<Mutex<Known>>);
 
+/// What stands in a conversation, in its order. What it holds is asked for one by one: nobody copies the whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// A message: who speaks, and its number among those; see [`Conversation::text`].
+    Message(MessageKind, usize),
+    /// A tool call: its id; see [`Conversation::call`].
+    Call(Arc<str>),
+}
+
 #[derive(Debug)]
 struct Known {
-    /// Only how full the context is, and what was spent.
+    /// Only plans, how full the context is, and what was spent.
     session: Transcript,
+    /// The words of the user, of the agent, and its thoughts.
+    said: [Said; 3],
+    items: Vec<Item>,
+    /// The last word about a call before the turn that runs.
+    before: u64,
     dialect: Dialect,
     calls: HashMap<Arc<str>, Call>,
     /// The same by the time of the last word about them.
@@ -70,9 +96,86 @@ impl Conversation {
         self.0.locked()
     }
 
-    /// The dialect is known now; a conversation begins.
+    /// The dialect is known now.
     pub fn speaks(&self, dialect: Dialect) {
-        *self.known() = Known::new(dialect);
+        self.known().dialect = dialect;
+    }
+
+    /// A turn begins: what files its calls name and what is said from now on is its own.
+    pub fn begin_turn(&self) {
+        let mut known = self.known();
+        known.said.iter_mut().for_each(Said::begin_turn);
+        known.files.clear();
+        (known.before, known.commands, known.lost_work) = (known.now, false, false);
+    }
+
+    /// Fills it with what the journal knows of the session.
+    pub fn recall(&self, story: &Story) {
+        for update in story.transcript.to_updates() {
+            self.take(update, When::Late);
+        }
+    }
+
+    /// Takes an update in, and gives the events that tell of it.
+    pub fn take(&self, update: Update, when: When) -> Vec<Event> {
+        let told = |kind, news| Event::Said { kind, news, when };
+        match update {
+            Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
+                if when != When::Before =>
+            {
+                vec![told(kind, self.known().say(kind, message_id.as_deref(), text.text, false))]
+            }
+            Update::Message(Message { kind, ref message_id, ref content, .. }) if when != When::Before => {
+                let blocks = match content {
+                    Patch::Keep => return Vec::new(),
+                    Patch::Clear => &[],
+                    Patch::Set(blocks) => &blocks[..],
+                };
+                let text = blocks.iter().filter_map(ContentBlock::as_text).collect();
+                let mut events = vec![told(kind, self.known().say(kind, Some(message_id), text, true))];
+                // The rest can be shown only as a placeholder.
+                if kind != MessageKind::User && !blocks.iter().all(|block| matches!(block, ContentBlock::Text(_))) {
+                    events.push(Event::Update { update: Box::new(update), tool: None, when });
+                }
+                events
+            }
+            // What the user sent is known.
+            Update::Chunk(Chunk { kind: MessageKind::User, .. }) if when != When::Before => Vec::new(),
+            Update::Chunk(_) | Update::Message(_) => {
+                if when == When::Before {
+                    self.take(update.clone(), When::Late);
+                }
+                vec![Event::Update { update: Box::new(update), tool: None, when }]
+            }
+            update => {
+                let tool = self.apply(&update);
+                vec![Event::Update { update: Box::new(update), tool, when }]
+            }
+        }
+    }
+
+    /// The items from a place on, at most so many; and how many there are.
+    pub fn items(&self, from: usize, most: usize) -> (Vec<Item>, usize) {
+        let known = self.known();
+        (known.items.iter().skip(from).take(most).cloned().collect(), known.items.len())
+    }
+
+    /// Gives the text of a message in pieces.
+    pub fn text(&self, kind: MessageKind, number: usize, mut give: impl FnMut(&str)) -> std::io::Result<()> {
+        self.known().said[kind as usize].message(number, |piece| {
+            give(piece);
+            Ok(())
+        })
+    }
+
+    /// What the agent said; from now on it is empty here.
+    pub(crate) fn take_said(&self) -> Said {
+        std::mem::take(&mut self.known().said[MessageKind::Agent as usize])
+    }
+
+    /// The plans.
+    pub fn plans(&self) -> Vec<Plan> {
+        self.known().session.plans().to_vec()
     }
 
     /// Takes an update in. Gives the call that it changed, as it is then.
@@ -114,17 +217,17 @@ impl Conversation {
         (!at_work).then_some(calls)
     }
 
-    /// True if a call was a command, or may have been.
+    /// True if a call of this turn was a command, or may have been.
     pub fn has_commands(&self) -> bool {
         self.known().commands
     }
 
-    /// Each file that a call names, with the key of the call, and its title if it changes files. In no order.
+    /// Each file that a call of this turn names, with the key of the call, and its title if it changes files. In no order.
     pub fn files(&self) -> Vec<(PathBuf, u64, Option<Arc<str>>)> {
         let known = self.known();
         let mut files: Vec<_> =
             known.files.iter().map(|((path, key), title)| (path.clone(), *key, title.clone())).collect();
-        for call in known.calls.values() {
+        for call in known.calls.values().filter(|call| call.age > known.before) {
             files.extend(known.named(&call.item));
         }
         files
@@ -135,6 +238,9 @@ impl Known {
     fn new(dialect: Dialect) -> Self {
         Self {
             session: Transcript::new(dialect),
+            said: Default::default(),
+            items: Vec::new(),
+            before: 0,
             dialect,
             calls: HashMap::new(),
             ages: BTreeMap::new(),
@@ -147,12 +253,43 @@ impl Known {
         }
     }
 
+    fn add(&mut self, item: Item) {
+        if self.items.len() < MAX_ITEMS {
+            self.items.push(item);
+        }
+    }
+
+    /// Adds to a message, or sets the whole of it.
+    fn say(&mut self, kind: MessageKind, id: Option<&str>, text: String, whole: bool) -> News {
+        let said = &mut self.said[kind as usize];
+        let count = said.count();
+        let news = match id.filter(|_| whole) {
+            Some(id) => said.set(id, text),
+            None => said.append(id, text),
+        };
+        if said.count() > count {
+            self.add(Item::Message(kind, count));
+        }
+        news
+    }
+
     fn apply(&mut self, update: &Update) -> Option<Arc<ToolCallItem>> {
+        if matches!(update, Update::ToolCall(_) | Update::ToolCallContent(_) | Update::Plan(_)) {
+            self.said.iter_mut().for_each(Said::interrupt);
+        }
         let id = match update {
             Update::ToolCall(update) => &update.tool_call_id,
             Update::ToolCallContent(chunk) => &chunk.tool_call_id,
             Update::Usage(_) => {
                 self.session.apply(update);
+                return None;
+            }
+            Update::Plan(plan) => {
+                let plans = self.session.plans();
+                let fits = plans.len() < MAX_PLANS || plans.iter().any(|known| known.id() == plan.plan.id());
+                if fits && to_json(update, Dialect::V2).len() <= MAX_PLAN_BYTES {
+                    self.session.apply(update);
+                }
                 return None;
             }
             _ => return None,
@@ -164,8 +301,11 @@ impl Known {
                 (name, call)
             }
             None => {
-                let item = Arc::new(ToolCallItem::new(id.clone()));
-                (Arc::from(&**id), Call { item, age: 0, bytes: CALL_BYTES + 2 * id.len(), counted: 0 })
+                let (item, name) = (Arc::new(ToolCallItem::new(id.clone())), Arc::from(&**id));
+                if id.len() <= MAX_ID_BYTES {
+                    self.add(Item::Call(Arc::clone(&name)));
+                }
+                (name, Call { item, age: 0, bytes: CALL_BYTES + 2 * id.len(), counted: 0 })
             }
         };
         call.bytes += weight(update);

@@ -1,14 +1,10 @@
-//! What a run has gathered so far: words, tool calls, changes, answers.
+//! What a run has gathered so far: who it is with, what became of tool calls, files that changed.
 
-use super::notes::Note;
-use super::{AgentFacts, Changed, Ending, Event, Said, SessionFacts, When};
 use crate::journal::HowAsked;
-use crate::live::refused_by;
+use crate::live::{AgentFacts, Changed, Ending, Event, News, SessionFacts, When, refused_by};
 use crate::services;
 use std::collections::BTreeSet;
-use tieline::schema::{
-    ContentBlock, MessageKind, Patch, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update,
-};
+use tieline::schema::{MessageKind, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update};
 
 /// So many changed files are listed.
 const MAX_CHANGED_FILES: usize = 1000;
@@ -18,13 +14,9 @@ const MAX_CHANGED_FILES: usize = 1000;
 pub(super) struct Record {
     pub(super) agent: AgentFacts,
     pub(super) session: SessionFacts,
-    pub(super) said: Said,
-    thought: Said,
-    /// The text of a message of several parts.
-    joined: String,
     changed: BTreeSet<String>,
-    /// Nothing came that a person could see.
-    silent: bool,
+    /// Something came that a person could see.
+    seen: bool,
     pub(super) deeds: Deeds,
 }
 
@@ -60,109 +52,52 @@ impl Record {
         Self {
             agent: AgentFacts { label: label.to_owned(), ..AgentFacts::default() },
             session: SessionFacts { cwd, ..SessionFacts::default() },
-            said: Said::default(),
-            thought: Said::default(),
-            joined: String::new(),
             changed: BTreeSet::new(),
-            silent: true,
+            seen: false,
             deeds: Deeds::default(),
         }
     }
 
-    /// Takes in an update, with the tool call that it is about, and gives the events that it makes.
-    pub(super) fn take<'e>(
-        &'e mut self,
-        update: &'e Update,
-        tool: Option<&'e ToolCallItem>,
-        when: When,
-        events: &mut Vec<Event<'e>>,
-    ) {
-        if let Some(call) = tool.filter(|call| when != When::Before && call.status.is_final()) {
-            self.deeds.add(call);
-        }
-        self.silent &= match update {
-            Update::Chunk(chunk) => chunk.kind != MessageKind::Agent || chunk.content.as_text() == Some(""),
-            Update::Message(message) => message.kind != MessageKind::Agent,
-            Update::ToolCall(_) | Update::Plan(_) | Update::Notice(_) => when == When::Before,
-            _ => true,
-        };
-        match update {
-            Update::Chunk(chunk) if when != When::Before => {
-                let said = match chunk.kind {
-                    MessageKind::Agent => &mut self.said,
-                    MessageKind::Thought => &mut self.thought,
-                    // What the user said is known.
-                    MessageKind::User => return,
+    /// Takes in an event.
+    pub(super) fn take(&mut self, event: &Event) {
+        match event {
+            Event::Agent(about) => self.agent = about.clone(),
+            Event::Session(about) => self.session = about.clone(),
+            Event::Said { kind: MessageKind::Agent, news, .. } => self.seen |= *news != News::Nothing,
+            Event::Note(services::Event::Wrote { path, .. }) => self.changes([path.display().to_string()]),
+            Event::Update { update, tool, when } => {
+                self.seen |= match &**update {
+                    Update::Chunk(chunk) => chunk.kind == MessageKind::Agent && chunk.content.as_text() != Some(""),
+                    Update::Message(message) => message.kind == MessageKind::Agent,
+                    Update::ToolCall(_) | Update::Plan(_) | Update::Notice(_) => *when != When::Before,
+                    _ => false,
                 };
-                match (&chunk.content, placeholder(&chunk.content)) {
-                    (ContentBlock::Text(text), _) => {
-                        let news = said.append(chunk.message_id.as_deref(), &text.text);
-                        events.push(Event::Said { kind: chunk.kind, news, when });
-                    }
-                    (_, true) => events.push(Event::Update { update, tool: None, when }),
-                    _ => {}
+                if let Some(call) = tool.as_ref().filter(|call| *when != When::Before && call.status.is_final()) {
+                    self.deeds.add(call);
                 }
-            }
-            Update::Message(message) if when != When::Before && message.kind != MessageKind::User => {
-                let blocks = match &message.content {
-                    Patch::Keep => return,
-                    Patch::Clear => &[],
-                    Patch::Set(blocks) => &blocks[..],
-                };
-                let said = if message.kind == MessageKind::Agent { &mut self.said } else { &mut self.thought };
-                let text = if let [ContentBlock::Text(text)] = blocks {
-                    &text.text
-                } else {
-                    self.joined = blocks.iter().filter_map(ContentBlock::as_text).collect();
-                    &self.joined
-                };
-                let news = said.set(&message.message_id, text);
-                events.push(Event::Said { kind: message.kind, news, when });
-                if blocks.iter().any(placeholder) {
-                    events.push(Event::Update { update, tool: None, when });
-                }
-            }
-            Update::Chunk(_) | Update::Message(_) => events.push(Event::Update { update, tool: None, when }),
-            update => {
-                if matches!(update, Update::ToolCall(_) | Update::ToolCallContent(_) | Update::Plan(_)) {
-                    self.said.interrupt();
-                    self.thought.interrupt();
-                }
-                if let Some(call) = tool
-                    && call.status == ToolCallStatus::Completed
-                {
+                if let Some(call) = tool.as_ref().filter(|call| call.status == ToolCallStatus::Completed) {
                     for content in &call.content {
                         if let ToolCallContent::Diff(diff) = content {
-                            let room = MAX_CHANGED_FILES.saturating_sub(self.changed.len());
-                            self.changed.extend(diff.paths().take(room).map(str::to_owned));
+                            self.changes(diff.paths().map(str::to_owned));
                         }
                     }
                 }
-                events.push(Event::Update { update, tool, when });
             }
+            _ => {}
         }
     }
 
-    /// Takes in what was done for the agent.
-    pub(super) fn note(&mut self, note: &Note) {
-        if let Note::Done(services::Event::Wrote { path, .. }) = note
-            && self.changed.len() < MAX_CHANGED_FILES
-        {
-            self.changed.insert(path.display().to_string());
-        }
+    fn changes(&mut self, paths: impl IntoIterator<Item = String>) {
+        let room = MAX_CHANGED_FILES.saturating_sub(self.changed.len());
+        self.changed.extend(paths.into_iter().take(room));
     }
 
     /// True if the agent did nothing that a person could see.
     pub(super) fn is_silent(&self) -> bool {
-        self.silent && self.changed.is_empty()
+        !self.seen && self.changed.is_empty()
     }
 
     pub(super) fn changed(&self) -> Vec<Changed> {
         self.changed.iter().map(|path| Changed { path: path.clone(), asked: HowAsked::Asked }).collect()
     }
-}
-
-/// True for content that can be shown only as a placeholder.
-fn placeholder(block: &ContentBlock) -> bool {
-    !matches!(block, ContentBlock::Text(_))
 }

@@ -143,8 +143,8 @@ impl Services {
         if let Some(title) = &case.before {
             return (Answer::Allow, By::Before(title.clone()), Vec::new());
         }
-        // One question at a time, in the order they came. What was answered meanwhile may settle this one too.
-        let _turn = self.inner.asking.lock().await;
+        // One question at a time, or as many as who decides can have, in the order they came. What was answered meanwhile may settle this one too.
+        let _turn = self.inner.asking.acquire().await;
         if let Some((answer, by)) = settled(engine, case, facts) {
             return (answer, by, Vec::new());
         }
@@ -168,7 +168,7 @@ impl Services {
         let decider = &self.inner.decider;
         if decider.name() != NOBODY {
             for observer in &self.inner.observers {
-                observer.asking().await;
+                observer.asking(&case.session).await;
             }
         }
         (decider.decide(&question).await, By::Decider(decider.name().to_owned()), shown.seen)

@@ -75,13 +75,28 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Which session it is about, if it belongs to one.
+    pub fn session(&self) -> Option<SessionId> {
+        match self {
+            Self::Decided(record) => Some(record.session.as_str().into()),
+            Self::Read { session, .. }
+            | Self::Wrote { session, .. }
+            | Self::TerminalStarted { session, .. }
+            | Self::TerminalEnded { session, .. } => Some(session.clone()),
+            Self::Elicited { session, .. } | Self::Notice { session, .. } => session.clone(),
+        }
+    }
+}
+
 /// Hears of what the services do. It must be quick.
 pub trait Observer: Send + Sync + 'static {
     /// Something was done.
     fn event(&self, event: &Event);
 
     /// A person is about to be asked. May wait until all is shown that came before the question.
-    fn asking(&self) -> crate::Future<'_, ()> {
+    fn asking<'a>(&'a self, session: &'a SessionId) -> crate::Future<'a, ()> {
+        let _ = session;
         Box::pin(std::future::ready(()))
     }
 }

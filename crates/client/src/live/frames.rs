@@ -61,7 +61,7 @@ impl Frames {
     }
 
     /// How the agent broke the protocol: the first times, and how often in all.
-    pub(super) fn violations(&self) -> (Vec<String>, u64) {
+    pub(crate) fn violations(&self) -> (Vec<String>, u64) {
         let Some(strict) = &self.strict else { return (Vec::new(), 0) };
         let judge = strict.locked();
         (judge.told.clone(), judge.count)

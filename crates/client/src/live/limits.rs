@@ -1,4 +1,4 @@
-//! The limits of a run: what the turn may cost, and for how long the agent may be silent.
+//! The limits of a turn: what it may cost, and for how long the agent may be silent.
 
 use serde::Serialize;
 use serde_json::Number;
@@ -36,7 +36,7 @@ pub struct Reached {
 
 impl Reached {
     /// A time that passed.
-    pub(super) fn time(name: &'static str, limit: Duration) -> Self {
+    pub(crate) fn time(name: &'static str, limit: Duration) -> Self {
         let seconds = if limit.subsec_nanos() == 0 {
             limit.as_secs().into()
         } else {
@@ -67,6 +67,8 @@ pub(super) struct Meter {
     budget: Budget,
     /// What the session had cost before the turn.
     before: f64,
+    /// What it had cost when that was told last.
+    total: f64,
     cost: Option<f64>,
     tokens: bool,
     calls: HashSet<String>,
@@ -87,6 +89,12 @@ impl Meter {
         self.before = amount;
     }
 
+    /// The next turn has the whole budget again.
+    pub(super) fn next_turn(&mut self) {
+        let before = if self.cost.is_some() { self.total } else { self.before };
+        *self = Self { budget: self.budget, before, ..Self::default() };
+    }
+
     /// Hears what is told of the time before the turn.
     pub(super) fn before(&mut self, update: &Update) {
         if let Update::Usage(usage) = update
@@ -104,7 +112,7 @@ impl Meter {
                 if let Some(cost) = usage.cost.set() {
                     // The session's cost is told as a whole; an agent that was started again may have begun anew.
                     let spent = if cost.amount < self.before { cost.amount } else { cost.amount - self.before };
-                    self.cost = Some(spent);
+                    (self.cost, self.total) = (Some(spent), cost.amount);
                     if let Some(limit) = self.budget.cost.filter(|limit| spent > *limit) {
                         let (limit, used) = (money(limit), money(spent));
                         return Some(Reached { name: "max-cost", limit, used, unit: cost.currency.clone() });
@@ -143,7 +151,7 @@ impl Meter {
 
 /// When the agent last gave a sign. Clones are the same.
 #[derive(Debug, Clone)]
-pub(super) struct IdleTimer(Arc<Mutex<Signed>>);
+pub(crate) struct IdleTimer(Arc<Mutex<Signed>>);
 
 #[derive(Debug)]
 struct Signed {
@@ -175,7 +183,7 @@ impl IdleTimer {
     }
 
     /// Waits until it has been silent for this long.
-    pub(super) async fn silent(&self, limit: Duration) {
+    pub(crate) async fn silent(&self, limit: Duration) {
         loop {
             let now = Instant::now();
             let until = {

@@ -1,4 +1,4 @@
-//! What the agent said in a turn: messages that grow or are replaced, kept without holding them all in memory.
+//! What one side said: messages that grow or are replaced, kept without holding them all in memory.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use tempfile::SpooledTempFile;
 
 /// How much is read at once.
 const PIECE: usize = 64 * 1024;
-/// More messages than this are told as part of the last one.
+/// More messages of one turn than this are told as part of the last one.
 const MESSAGES: usize = 10_000;
 /// So many times a message may be left and taken up again; from then on all is told as part of the last one.
 const MAX_PARTS: usize = 500_000;
@@ -25,6 +25,8 @@ pub struct Said {
     /// How many bytes that is.
     size: u64,
     messages: Vec<Saying>,
+    /// The first of the turn that runs, or ran last.
+    first: usize,
     /// Where each message is, by its id, which may be long.
     places: HashMap<u64, usize>,
     keys: RandomState,
@@ -40,7 +42,7 @@ impl Default for Said {
     fn default() -> Self {
         let store = RefCell::new(SpooledTempFile::new(MEMORY));
         let (messages, places, keys) = (Vec::new(), HashMap::new(), RandomState::new());
-        Self { store, size: 0, messages, places, keys, parts: 0, run: false, lost: false }
+        Self { store, size: 0, messages, first: 0, places, keys, parts: 0, run: false, lost: false }
     }
 }
 
@@ -50,47 +52,68 @@ struct Saying {
 }
 
 /// What is new for somebody who prints the text as it comes.
-#[derive(Debug, PartialEq, Eq)]
-pub enum News<'t> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
     /// Goes on where the message ended.
-    More(&'t str),
+    More(String),
     /// Begins another message.
-    Fresh(&'t str),
+    Fresh(String),
     /// The message is another one now; what was printed does not hold.
-    Instead(&'t str),
+    Instead(String),
     /// Nothing.
     Nothing,
 }
 
 impl Said {
     /// Appends to a message.
-    pub fn append<'t>(&mut self, id: Option<&str>, text: &'t str) -> News<'t> {
+    pub fn append(&mut self, id: Option<&str>, text: String) -> News {
         if text.is_empty() {
             return News::Nothing;
         }
         let (at, fresh) = self.place(id);
-        self.add(at, text);
+        self.add(at, &text);
         self.run = true;
         if fresh { News::Fresh(text) } else { News::More(text) }
     }
 
     /// Sets the whole text of a message.
-    pub fn set<'t>(&mut self, id: &str, text: &'t str) -> News<'t> {
+    pub fn set(&mut self, id: &str, mut text: String) -> News {
         let (at, fresh) = self.place(Some(id));
         self.run = false;
         let had = self.length(at);
         if fresh || had == 0 {
-            self.add(at, text);
+            self.add(at, &text);
             return if text.is_empty() { News::Nothing } else { News::Fresh(text) };
         }
-        if had <= text.len() as u64 && self.begins(at, text) {
-            let more = &text[had as usize..];
-            self.add(at, more);
+        if had <= text.len() as u64 && self.begins(at, &text) {
+            let more = text.split_off(had as usize);
+            self.add(at, &more);
             return if more.is_empty() { News::Nothing } else { News::More(more) };
         }
         self.messages[at].parts.clear();
-        self.add(at, text);
+        self.add(at, &text);
         News::Instead(text)
+    }
+
+    /// A turn begins: what was said before is no part of its answer, and an id from then is another message now.
+    pub(super) fn begin_turn(&mut self) {
+        (self.first, self.run) = (self.messages.len(), false);
+        self.places.clear();
+    }
+
+    /// How many messages there are.
+    pub(super) fn count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Gives a message in pieces, by its number.
+    pub(super) fn message(&self, number: usize, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
+        self.messages.get(number).map_or(Ok(()), |message| self.one(message, &mut give))
+    }
+
+    /// The messages of the turn that say something.
+    fn of_turn(&self) -> impl DoubleEndedIterator<Item = &Saying> {
+        self.messages[self.first..].iter().filter(|message| !message.parts.is_empty())
     }
 
     /// Something else came: the next chunk without an id is another message.
@@ -98,20 +121,15 @@ impl Said {
         self.run = false;
     }
 
-    /// True if nothing was said.
-    pub fn is_empty(&self) -> bool {
-        self.messages.iter().all(|message| message.parts.is_empty())
-    }
-
     /// True if some of it could not be kept (no room on the disk).
     pub fn is_cut(&self) -> bool {
         self.lost
     }
 
-    /// Gives all messages in pieces, an empty line between two. A piece is whole characters.
+    /// Gives all messages of the turn in pieces, an empty line between two. A piece is whole characters.
     pub fn all(&self, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
         let mut first = true;
-        for message in self.messages.iter().filter(|message| !message.parts.is_empty()) {
+        for message in self.of_turn() {
             if !std::mem::take(&mut first) {
                 give("\n\n")?;
             }
@@ -120,9 +138,9 @@ impl Said {
         Ok(())
     }
 
-    /// Gives the last message in pieces.
+    /// Gives the last message of the turn in pieces.
     pub fn last(&self, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
-        match self.messages.iter().rev().find(|message| !message.parts.is_empty()) {
+        match self.of_turn().next_back() {
             Some(message) => self.one(message, &mut give),
             None => Ok(()),
         }
@@ -158,7 +176,7 @@ impl Said {
             Some(key) => self.places.get(&key).copied(),
             None => last.filter(|_| self.run),
         };
-        if let Some(at) = last.filter(|_| self.messages.len() >= MESSAGES || self.parts >= MAX_PARTS) {
+        if let Some(at) = last.filter(|_| self.messages.len() - self.first >= MESSAGES || self.parts >= MAX_PARTS) {
             return (known.filter(|_| self.parts < MAX_PARTS).unwrap_or(at), false);
         }
         if let Some(at) = known {
@@ -225,15 +243,15 @@ mod tests {
     #[test]
     fn messages_grow_and_are_replaced() {
         let mut said = Said::default();
-        assert_eq!(said.append(None, "one "), News::Fresh("one "));
-        assert_eq!(said.append(None, ""), News::Nothing);
-        assert_eq!(said.append(None, "two"), News::More("two"));
+        assert_eq!(said.append(None, "one ".into()), News::Fresh("one ".into()));
+        assert_eq!(said.append(None, "".into()), News::Nothing);
+        assert_eq!(said.append(None, "two".into()), News::More("two".into()));
         said.interrupt();
-        assert_eq!(said.append(None, "three"), News::Fresh("three"));
-        assert_eq!(said.append(Some("a"), "x"), News::Fresh("x"));
-        assert_eq!(said.set("a", "xy"), News::More("y"));
-        assert_eq!(said.set("a", "xy"), News::Nothing);
-        assert_eq!(said.set("a", "z"), News::Instead("z"));
+        assert_eq!(said.append(None, "three".into()), News::Fresh("three".into()));
+        assert_eq!(said.append(Some("a"), "x".into()), News::Fresh("x".into()));
+        assert_eq!(said.set("a", "xy".into()), News::More("y".into()));
+        assert_eq!(said.set("a", "xy".into()), News::Nothing);
+        assert_eq!(said.set("a", "z".into()), News::Instead("z".into()));
         assert_eq!(all(&said), "one two\n\nthree\n\nz");
         let mut last = String::new();
         said.last(|piece| {
@@ -249,8 +267,8 @@ mod tests {
         let mut said = Said::default();
         let piece = "é😀a".repeat(30_001);
         for _ in 0..40 {
-            said.append(Some("m"), &piece);
-            said.append(Some("n"), "-");
+            said.append(Some("m"), piece.clone());
+            said.append(Some("n"), "-".into());
         }
         assert_eq!(all(&said), format!("{}\n\n{}", piece.repeat(40), "-".repeat(40)));
         assert!(!said.is_cut() && said.size > MEMORY as u64 && said.store.borrow().is_rolled());

@@ -1,45 +1,53 @@
 //! Between the agent and the services: what was decided is written down before the agent is told, and the watch over the
 //! files of the turn hears what is allowed and written.
 
-use super::journal_writer::JournalWriter;
+use super::Frames;
 use super::limits::IdleTimer;
-use super::{Frames, Notes};
+use super::session::Seat;
 use crate::services::Services;
 use crate::undo::Watch;
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use tieline::Result;
 use tieline::client::Handler;
 use tieline::rpc::Dropped;
+use tieline::rpc::sync::Lock;
 use tieline::schema::{
     CreateTerminalRequest, ElicitRequest, ElicitResponse, ElicitScope, ExitStatus, PermissionOutcome,
-    PermissionRequest, ReadTextFileRequest, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
+    PermissionRequest, ReadTextFileRequest, SessionId, TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
 };
-use tokio::sync::Mutex;
+
+/// The sessions of an agent that are open here, by its ids.
+pub(super) type Seats = Arc<Mutex<HashMap<SessionId, Weak<Seat>>>>;
 
 /// Services whose doings are heard of.
 pub(super) struct Hooked {
     pub(super) services: Services,
-    pub(super) writer: Arc<Mutex<JournalWriter>>,
-    pub(super) notes: Notes,
     pub(super) idle: IdleTimer,
     pub(super) frames: Arc<Frames>,
+    pub(super) seats: Seats,
     /// How many terminals were begun.
     pub(super) started: AtomicU64,
 }
 
 impl Hooked {
+    fn only(&self) -> Option<SessionId> {
+        let seats = self.seats.locked();
+        seats.keys().next().filter(|_| seats.len() == 1).cloned()
+    }
+
     /// Writes down what was decided. Gives the watch over the turn that runs, if there is one.
-    async fn write_down(&self) -> Option<Arc<Watch>> {
-        let mut writer = self.writer.lock().await;
-        writer.decisions(&self.notes).await;
+    async fn write_down(&self, session: &SessionId) -> Option<Arc<Watch>> {
+        let seat = self.seats.locked().get(session).and_then(Weak::upgrade)?;
+        let mut writer = seat.writer.lock().await;
+        writer.decisions(session).await;
         writer.watch.clone()
     }
 
     /// Before the agent hears that a command is over, what it changed is noted: what changes from now on is something else.
     async fn command_ended(&self, request: &TerminalRequest) {
-        let watch = self.writer.lock().await.watch.clone();
-        if let Some(watch) = watch {
+        if let Some(watch) = self.write_down(&request.session_id).await {
             watch.ended(&request.terminal_id).await;
         }
     }
@@ -47,13 +55,13 @@ impl Hooked {
 
 impl Handler for Hooked {
     async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
-        let _waits = self.idle.waits();
-        let (watch, question) = (self.write_down().await, self.services.permission(request.clone()));
+        let (_waits, session) = (self.idle.waits(), &request.session_id);
+        let (watch, question) = (self.write_down(session).await, self.services.permission(request.clone()));
         let outcome = match &watch {
             Some(watch) => watch.asking(&request.tool_call().tool_call_id, question).await,
             None => question.await,
         };
-        self.write_down().await;
+        self.write_down(session).await;
         let allowed = outcome.chosen(&request.options).is_some_and(|option| option.kind.allows());
         if let Some(watch) = watch.filter(|_| allowed) {
             watch.allowed(&request).await;
@@ -62,26 +70,26 @@ impl Handler for Hooked {
     }
 
     async fn read_text_file(&self, request: ReadTextFileRequest) -> Result<String> {
-        let _waits = self.idle.waits();
+        let (_waits, session) = (self.idle.waits(), request.session_id.clone());
         let read = self.services.read_text_file(request).await;
-        self.write_down().await;
+        self.write_down(&session).await;
         read
     }
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
-        let _waits = self.idle.waits();
-        if let Some(watch) = self.write_down().await {
+        let (_waits, session) = (self.idle.waits(), request.session_id.clone());
+        if let Some(watch) = self.write_down(&session).await {
             watch.writing(request.path.as_ref()).await;
         }
         let written = self.services.write_text_file(request).await;
-        self.write_down().await;
+        self.write_down(&session).await;
         written
     }
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {
         let _waits = self.idle.waits();
         let allowed = self.services.allow_terminal(&request).await;
-        let watch = self.write_down().await;
+        let watch = self.write_down(&request.session_id).await;
         let allowed = allowed?;
         let Some(watch) = watch else { return self.services.start_terminal(&request, allowed).await };
         // It has no name yet, and may have changed something before it has one.
@@ -132,11 +140,16 @@ impl Handler for Hooked {
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let _waits = self.idle.waits();
-        let call = match &request.scope {
-            ElicitScope::Session { tool_call_id, .. } => tool_call_id.clone().unwrap_or_default(),
-            ElicitScope::Request(_) => String::new(),
+        let (session, call) = match &request.scope {
+            ElicitScope::Session { session_id, tool_call_id, .. } => (Some(session_id.clone()), tool_call_id.clone()),
+            // Whose it is can be told if there is only one.
+            ElicitScope::Request(_) => (self.only(), None),
         };
-        let (watch, question) = (self.write_down().await, self.services.elicit(request));
+        let watch = match &session {
+            Some(session) => self.write_down(session).await,
+            None => None,
+        };
+        let (call, question) = (call.unwrap_or_default(), self.services.elicit(request));
         match watch {
             Some(watch) => watch.asking(&call, question).await,
             None => question.await,

@@ -1,14 +1,15 @@
-//! The run as it is written into the journal, and what its turn did to files. A journal that fails is told of once and does
-//! not stop the run.
+//! A session as it is written into the journal, and what its turns did to files. A journal that fails is told of once and does
+//! not stop the session.
 
-use super::{Changed, Ending, Failure, Notes};
+use super::{Changed, Conversation, Ending, Failure, Notes};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
-use crate::live::Conversation;
 use crate::permission::{By, NOBODY, Record};
-use crate::undo::{Scanning, Undo, Watch};
+use crate::undo::{self, Scanning, Undo, Watch};
 use std::path::PathBuf;
 use std::sync::Arc;
-use tieline::schema::{Chunk, ContentBlock, Message, MessageKind, Patch, StopReason, ToolCallStatus, Update};
+use tieline::schema::{
+    Chunk, ContentBlock, Message, MessageKind, Patch, SessionId, StopReason, ToolCallStatus, Update,
+};
 
 /// A longer piece of text is written in parts, so that it is not held several times.
 const MAX_PIECE_BYTES: usize = 64 * 1024;
@@ -24,12 +25,28 @@ async fn pieces(recording: &Recording, kind: MessageKind, id: Option<&str>, text
     Ok(())
 }
 
-/// Writes a run down, or does not.
+/// What is looked at before and after each turn.
+pub(super) struct Looked {
+    pub(super) journal: Option<Journal>,
+    /// The working directory of the session first.
+    pub(super) folders: Vec<PathBuf>,
+    /// What is written there for the user: not the agent's doing.
+    pub(super) ours: Vec<PathBuf>,
+}
+
+impl Looked {
+    fn scan(&self) -> Scanning {
+        undo::scan(self.journal.as_ref(), self.folders.iter().cloned(), &self.ours, undo::Limits::default())
+    }
+}
+
+/// Writes a session down, or does not.
 pub(super) struct JournalWriter {
     recording: Option<Recording>,
     notes: Notes,
     /// A turn is open.
     turn: bool,
+    looked: Looked,
     /// A look at the files that is under way.
     scanning: Option<Scanning>,
     /// The watch over the files of the turn that runs.
@@ -41,19 +58,22 @@ pub(super) struct JournalWriter {
 }
 
 impl JournalWriter {
+    /// `at_once`: a prompt follows, so the files are looked at beside the start of the agent.
     pub(super) fn new(
         recording: Option<Recording>,
         notes: Notes,
-        scanning: Scanning,
+        looked: Looked,
+        at_once: bool,
         conversation: Conversation,
-        cwd: PathBuf,
         built_in: bool,
     ) -> Self {
-        Self { recording, notes, turn: false, scanning: Some(scanning), watch: None, conversation, cwd, built_in }
+        let scanning = at_once.then(|| looked.scan());
+        let cwd = looked.folders.first().cloned().unwrap_or_default();
+        Self { recording, notes, turn: false, looked, scanning, watch: None, conversation, cwd, built_in }
     }
 
     /// Begins a session of ours, or goes on with the one we have.
-    pub(super) async fn begin(&mut self, journal: Option<&Journal>, begin: Begin, handed_over: bool) {
+    pub(super) async fn begin(&mut self, begin: Begin, handed_over: bool) {
         if let Some(recording) = &mut self.recording {
             if recording.entry().agent_session != begin.agent_session
                 && let Some(id) = begin.agent_session
@@ -63,7 +83,7 @@ impl JournalWriter {
             }
             return;
         }
-        let Some(journal) = journal else { return };
+        let Some(journal) = &self.looked.journal else { return };
         let opened = journal.begin(begin).await;
         self.recording = self.check(opened);
     }
@@ -85,7 +105,7 @@ impl JournalWriter {
             turn = self.check(begun);
         }
         self.turn = turn.is_some();
-        let Some(scanning) = self.scanning.take() else { return };
+        let scanning = self.scanning.take().unwrap_or_else(|| self.looked.scan());
         let watched = async {
             let kept = self
                 .recording
@@ -147,9 +167,9 @@ impl JournalWriter {
         self.check(done);
     }
 
-    /// Writes down what was decided meanwhile.
-    pub(super) async fn decisions(&mut self, notes: &Notes) {
-        while let Some(record) = notes.decision() {
+    /// Writes down what was decided meanwhile in the session.
+    pub(super) async fn decisions(&mut self, session: &SessionId) {
+        while let Some(record) = self.notes.decision(session) {
             self.decision(&record).await;
         }
     }
@@ -217,9 +237,9 @@ impl JournalWriter {
         }
     }
 
-    /// Ends the turn and lets the session go.
+    /// Ends the turn.
     pub(super) async fn end(&mut self, ending: Ending, stop: Option<&StopReason>, failure: Option<&Failure>) {
-        let Some(recording) = self.recording.take() else { return };
+        let Some(recording) = self.recording.as_ref().filter(|_| std::mem::take(&mut self.turn)) else { return };
         let stopped = matches!(ending, Ending::Interrupted | Ending::Terminated | Ending::OutputClosed);
         let told = match (stop, failure) {
             (Some(stop), None) => stop.into(),
@@ -228,12 +248,16 @@ impl JournalWriter {
             }
             _ => journal::Outcome::Interrupted { by: ending.name().to_owned() },
         };
-        if self.turn {
-            let ended = recording.end(&told).await;
-            self.check(ended);
+        let ended = recording.end(&told).await;
+        self.check(ended);
+    }
+
+    /// Lets the session go.
+    pub(super) async fn close(&mut self) {
+        if let Some(recording) = self.recording.take() {
+            let closed = recording.close().await;
+            self.check(closed);
         }
-        let closed = recording.close().await;
-        self.check(closed);
     }
 
     /// The session is written down no further if that failed.

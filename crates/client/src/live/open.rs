@@ -1,7 +1,7 @@
-//! The session of a run: opened, after a login if need be, and set up as the user wants it.
+//! A session opened at the agent, or taken up there again, and set up as the user wants it.
 
-use super::{Ending, Failure, OnLost, Phase, Plan};
-use crate::journal::{Entry, Taken, take_up};
+use super::{Ending, Failure, OnLost, Opening, Phase};
+use crate::journal::{Taken, take_up};
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, ConfigValue, NewSessionRequest};
 
@@ -14,46 +14,57 @@ pub(super) struct Opened {
     pub(super) lost: Option<String>,
 }
 
-/// Opens the session, or takes up the one that the journal knows. The inner error is for the user, the outer one from the
-/// agent.
+/// Opens the session, or takes up the one that was there before, by the agent's id. The inner error is for the user, the outer
+/// one from the agent.
 pub(super) async fn open(
-    plan: &Plan,
+    opening: &Opening,
     agent: &AgentHandle,
-    entry: Option<&Entry>,
+    known: Option<&Known>,
 ) -> tieline::Result<Result<Opened, Box<Failure>>> {
-    let new = async |lost| fresh(plan, agent).await.map(|session| Ok(Opened { session, resumed: false, lost }));
-    let Some(entry) = entry else { return new(None).await };
-    match take_up(agent, entry, roots(plan, agent), plan.mcp.clone()).await? {
-        Taken::Up(session, _) => Ok(Ok(Opened { session, resumed: true, lost: None })),
-        Taken::Held(why) => {
-            let why = format!("another process has the session {} open at the agent: {why}", entry.id);
-            let failure = Failure::new(Ending::Failed, Phase::Session, why);
-            Ok(Err(failure.hint("end the other one first, or wait for it; nothing is lost")))
-        }
-        Taken::Lost(why) if plan.on_lost != OnLost::Fail => new(Some(why)).await,
-        Taken::Lost(why) => {
-            let why = format!("the agent does not have the session {} any more: {why}", entry.id);
-            let failure = Failure::new(Ending::ContextLost, Phase::Session, why);
-            Ok(Err(
-                failure.hint("go on with a record of what was said (--on-lost handover), or without (--on-lost new)")
-            ))
+    let mut lost = None;
+    if let Some(Known { id, agent_id, cwd }) = known {
+        let (roots, servers) = (roots(opening, agent), opening.mcp.clone());
+        match take_up(agent, agent_id.as_deref(), cwd, roots, servers).await? {
+            Taken::Up(session, _) => return Ok(Ok(Opened { session, resumed: true, lost: None })),
+            Taken::Held(why) => {
+                let why = format!("another process has the session {id} open at the agent: {why}");
+                let failure = Failure::new(Ending::Failed, Phase::Session, why);
+                return Ok(Err(failure.hint("end the other one first, or wait for it; nothing is lost")));
+            }
+            Taken::Lost(why) if opening.on_lost == OnLost::Fail => {
+                let why = format!("the agent does not have the session {id} any more: {why}");
+                let failure = Failure::new(Ending::ContextLost, Phase::Session, why);
+                let hint = "go on with a record of what was said (--on-lost handover), or without (--on-lost new)";
+                return Ok(Err(failure.hint(hint)));
+            }
+            Taken::Lost(why) => lost = Some(why),
         }
     }
+    Ok(Ok(Opened { session: fresh(opening, agent).await?, resumed: false, lost }))
 }
 
-async fn fresh(plan: &Plan, agent: &AgentHandle) -> tieline::Result<Session> {
+/// A session that was there before.
+pub(super) struct Known {
+    /// Our name of it.
+    pub(super) id: String,
+    /// The agent's.
+    pub(super) agent_id: Option<String>,
+    pub(super) cwd: String,
+}
+
+async fn fresh(opening: &Opening, agent: &AgentHandle) -> tieline::Result<Session> {
     let request = NewSessionRequest {
-        cwd: plan.cwd.to_string_lossy().into_owned(),
-        additional_directories: roots(plan, agent),
-        mcp_servers: Some(plan.mcp.clone()),
+        cwd: opening.cwd.to_string_lossy().into_owned(),
+        additional_directories: roots(opening, agent),
+        mcp_servers: Some(opening.mcp.clone()),
         ..NewSessionRequest::default()
     };
     agent.open_with(request).await
 }
 
 /// The folders besides the working directory, for an agent that takes some.
-fn roots(plan: &Plan, agent: &AgentHandle) -> Vec<String> {
-    let roots = plan.roots.iter().filter(|_| agent.capabilities().additional_directories);
+fn roots(opening: &Opening, agent: &AgentHandle) -> Vec<String> {
+    let roots = opening.roots.iter().filter(|_| agent.capabilities().additional_directories);
     roots.map(|root| root.to_string_lossy().into_owned()).collect()
 }
 
@@ -75,17 +86,17 @@ pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<
 }
 
 /// Switches mode and model and sets options.
-pub(super) async fn set_up(plan: &Plan, session: &Session) -> Result<(), Box<Failure>> {
+pub(super) async fn set_up(opening: &Opening, session: &Session) -> Result<(), Box<Failure>> {
     let of = |category| move |option: &ConfigOption| option.category.as_ref() == Some(&category);
-    if let Some(mode) = &plan.mode {
+    if let Some(mode) = &opening.mode {
         let option = session.options().into_iter().find(of(ConfigCategory::Mode));
         set(session, option, "mode", mode).await?;
     }
-    if let Some(model) = &plan.model {
+    if let Some(model) = &opening.model {
         let option = session.options().into_iter().find(of(ConfigCategory::Model));
         set(session, option, "model", model).await?;
     }
-    for (id, value) in &plan.options {
+    for (id, value) in &opening.options {
         let options = session.options();
         let Some(at) = options.iter().position(|option| option.config_id == *id) else {
             let known: Vec<&str> = options.iter().map(|option| option.config_id.as_str()).collect();

@@ -1,0 +1,344 @@
+//! One agent process that can be started again: found, started, greeted, ended; sessions are opened on it.
+
+use super::hooks::{Hooked, Seats};
+use super::limits::IdleTimer;
+use super::open::login_needed;
+use super::session::Seat;
+use super::{AgentFacts, Ending, Event, Events, Failure, Frames, Notes, Opening, Part, Phase, Reached, Session};
+use crate::agents::{AgentSpec, find_program};
+use crate::login::{self, Launch, Login, Next, is_needed, words};
+use crate::services::Services;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tieline::client::{AgentHandle, Client};
+use tieline::process::{ChildProcess, Guard, ShutdownTimeouts, Status};
+use tieline::rpc::framing::Framing;
+use tieline::rpc::sync::Lock;
+use tieline::rpc::{Direction, Transport};
+use tieline::schema::{ClientCapabilities, Protocol};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// How long an agent gets to end by itself, and to end when asked.
+const LADDER: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(3), term: Duration::from_secs(2) };
+/// A longer update is cut, in bytes: it is held several times while it is written down and shown.
+const MAX_UPDATE_BYTES: usize = 8 << 20;
+/// An agent's process mostly ends a moment after its output does.
+const EXIT_GRACE: Duration = Duration::from_millis(500);
+
+pub(super) type Result<T> = std::result::Result<T, Box<Failure>>;
+
+/// Takes a line of an agent's standard error.
+pub type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Which agent, and how it is started and greeted.
+#[derive(Default)]
+pub struct Setup {
+    /// The agent.
+    pub agent: AgentSpec,
+    /// Where it is started, unless it says so itself; an absolute path.
+    pub cwd: PathBuf,
+    /// Variables for the agent, on top of its own.
+    pub env: Vec<(String, String)>,
+    /// Gets each line of the agent's standard error.
+    pub on_stderr: Option<OnLine>,
+    /// The way to log in, if that is needed.
+    pub login: Option<String>,
+    /// Which protocol to ask for.
+    pub protocol: Protocol,
+    /// How messages are framed.
+    pub framing: Framing,
+    /// What the agent may ask of us.
+    pub offer: ClientCapabilities,
+    /// How long everything may take up to a prompt.
+    pub start_limit: Duration,
+    /// True if the agent's program may be started on the user's terminal, for a login.
+    pub terminal_login: bool,
+}
+
+/// Who helps.
+pub struct Parts {
+    /// Answer the agent's requests.
+    pub services: Services,
+    /// Hears what was decided and done for the agent, and what is odd.
+    pub notes: Notes,
+    /// Sees the frames.
+    pub frames: Arc<Frames>,
+    /// Lets a person choose how to log in.
+    pub chooser: Option<Arc<dyn login::Chooser>>,
+}
+
+/// One agent. It is started when its first session is opened, and again when a session wants it back after its end. Clones are
+/// the same; when the last one and the last session are dropped, its process is killed with everything that it started.
+#[derive(Clone)]
+pub struct Link(Arc<Inner>);
+
+struct Inner {
+    setup: Setup,
+    parts: Parts,
+    idle: IdleTimer,
+    seats: Seats,
+    /// Held while it is started.
+    starting: tokio::sync::Mutex<()>,
+    up: Mutex<Up>,
+}
+
+/// What there is of a process.
+#[derive(Default)]
+struct Up {
+    child: Option<Arc<ChildProcess>>,
+    agent: Option<(AgentHandle, AgentFacts)>,
+    launch: Option<Launch>,
+}
+
+impl Link {
+    /// An agent that is not started yet.
+    pub fn new(setup: Setup, parts: Parts) -> Self {
+        let (idle, seats, starting, up) = Default::default();
+        Self(Arc::new(Inner { setup, parts, idle, seats, starting, up }))
+    }
+
+    /// Opens a session, or takes one up again, and says something at once if `prompt` is not empty. Must be called in a tokio
+    /// runtime: the session lives in a task of its own until it is closed or nobody reads its events.
+    pub fn open(&self, opening: Opening, prompt: Vec<Part>) -> (Session, Events) {
+        Session::start(self.clone(), opening, prompt)
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.0.setup
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0.parts
+    }
+
+    pub(crate) fn idle(&self) -> &IdleTimer {
+        &self.0.idle
+    }
+
+    pub(super) fn seats(&self) -> &Seats {
+        &self.0.seats
+    }
+
+    pub(super) fn child(&self) -> Option<Arc<ChildProcess>> {
+        self.0.up.locked().child.clone()
+    }
+
+    /// The agent, if it is there.
+    pub fn agent(&self) -> Option<AgentHandle> {
+        self.0.up.locked().agent.as_ref().map(|(agent, _)| agent.clone())
+    }
+
+    /// The last lines of the agent's standard error.
+    pub fn last_words(&self) -> Vec<String> {
+        self.child().map(|child| child.last_lines()).unwrap_or_default()
+    }
+
+    /// Kills the agent's process and what it started.
+    pub fn kill(&self) {
+        if let Some(child) = self.child() {
+            child.kill();
+        }
+    }
+
+    /// Ends the agent in good order, or kills it after this time. Says how its process ended.
+    pub async fn end(&self, grace: Duration) -> Option<Status> {
+        let (child, agent) = (self.child()?, self.agent());
+        let close = async {
+            if let Some(agent) = &agent {
+                agent.peer().close().await;
+            }
+        };
+        let gone = async { tokio::join!(close, child.shutdown()).1 };
+        tokio::pin!(gone);
+        let reason = match timeout(grace, &mut gone).await {
+            Ok(reason) => reason,
+            Err(_) => {
+                child.kill();
+                gone.await
+            }
+        };
+        Some(reason.status)
+    }
+
+    /// The agent as it runs, or from nothing to one that has answered. Its session is told of the steps.
+    pub(super) async fn reach(&self, seat: &Seat, deadline: Instant) -> Result<AgentHandle> {
+        let Inner { setup, parts, .. } = &*self.0;
+        let _one = self.0.starting.lock().await;
+        let running = self.0.up.locked().agent.clone();
+        if let Some((agent, about)) = running.filter(|(agent, _)| !agent.peer().is_closed()) {
+            seat.tell(Event::Agent(about)).await?;
+            return Ok(agent);
+        }
+        seat.enter(Phase::Find).await?;
+        let program = find(&setup.agent)?;
+        seat.enter(Phase::Start).await?;
+        let launch = self.launch(program).await?;
+        let (transport, child) = self.start(&launch).await?;
+        let pid = child.id();
+        // What is left of an earlier one is killed.
+        *self.0.up.locked() =
+            Up { child: Some(Arc::new(child)), agent: None, launch: setup.terminal_login.then_some(launch) };
+        seat.tell(Event::Started(pid)).await?;
+        seat.enter(Phase::Initialize).await?;
+        let agent = match timeout_at(deadline, self.greet(transport)).await {
+            Ok(Ok(agent)) => agent,
+            Ok(Err(error)) => return Err(self.failed(seat.phase(), error).await),
+            Err(_) => return Err(self.too_slow(seat.phase())),
+        };
+        let about = AgentFacts {
+            label: setup.agent.name.clone(),
+            name: agent.info().map(|info| info.title.clone().unwrap_or_else(|| info.name.clone())),
+            version: agent.info().map(|info| info.version.clone()),
+            protocol: Some(agent.dialect().to_string()),
+            logins: agent.auth_methods().len(),
+        };
+        parts.frames.speaks(agent.dialect());
+        self.0.up.locked().agent = Some((agent.clone(), about.clone()));
+        seat.tell(Event::Agent(about)).await?;
+        Ok(agent)
+    }
+
+    /// How the program is started.
+    async fn launch(&self, program: PathBuf) -> Result<Launch> {
+        let setup = self.setup();
+        let launch = setup.agent.launch(&setup.cwd).await;
+        let mut launch = launch.map_err(|error| Failure::new(Ending::Config, Phase::Start, error.to_string()))?;
+        launch.program = program.into();
+        launch.env.extend(setup.env.iter().map(|(name, value)| (name.into(), value.into())));
+        Ok(launch)
+    }
+
+    async fn start(&self, launch: &Launch) -> Result<(Transport, ChildProcess)> {
+        let mut spec = launch.spec().guard(Guard::IfPossible).shutdown(LADDER);
+        if let Some(on_stderr) = self.setup().on_stderr.clone() {
+            spec = spec.on_stderr(move |line| on_stderr(line));
+        }
+        let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|error| {
+            Failure::new(Ending::NotStarted, Phase::Start, error.to_string())
+                .hint("run the command by hand to see what it says")
+        })?;
+        Ok((Transport::new(pipes.output, pipes.input), child))
+    }
+
+    /// Says hello.
+    async fn greet(&self, transport: Transport) -> tieline::Result<AgentHandle> {
+        let Inner { setup, parts, idle, seats, .. } = &*self.0;
+        let (heard, frames) = (idle.clone(), Arc::clone(&parts.frames));
+        let hooked = Hooked {
+            services: parts.services.clone(),
+            idle: idle.clone(),
+            frames: Arc::clone(&frames),
+            seats: Arc::clone(seats),
+            started: AtomicU64::new(0),
+        };
+        Client::new("tieline", env!("CARGO_PKG_VERSION"))
+            .handler(hooked)
+            .offer(|capabilities| *capabilities = setup.offer.clone())
+            .protocol(setup.protocol)
+            .framing(setup.framing)
+            .longest_update(MAX_UPDATE_BYTES)
+            // There are deadlines of our own.
+            .hello_deadline(setup.start_limit)
+            .set_up_deadline(setup.start_limit)
+            .tap(move |direction, frame| {
+                if direction == Direction::In {
+                    heard.seen();
+                }
+                frames.see(direction, frame);
+            })
+            .connect(transport)
+            .await
+    }
+
+    /// Logs in, if the user said how or can be asked.
+    pub(super) async fn log_in(&self, seat: &Seat, agent: &AgentHandle, error: &tieline::Error) -> Result<Next> {
+        let launch = self.0.up.locked().launch.clone();
+        let (method, chooser) = (self.setup().login.as_deref(), self.parts().chooser.as_deref());
+        if method.is_none() && chooser.is_none() {
+            return Err(login_needed(agent, seat.phase(), &words(error)));
+        }
+        seat.enter(Phase::Login).await?;
+        let next = Login { method, chooser, launch: launch.as_ref() }.run(agent).await.map_err(|failed| {
+            let mut failure = login_needed(agent, Phase::Login, &words(error));
+            // The methods are told on their own.
+            failure.message = failed.to_string().lines().take(1).collect();
+            failure
+        })?;
+        if next == Next::Reconnect {
+            agent.close().await;
+            if let Some(child) = self.child() {
+                child.shutdown().await;
+            }
+            self.0.up.locked().agent = None;
+        }
+        Ok(next)
+    }
+
+    pub(super) fn too_slow(&self, phase: Phase) -> Box<Failure> {
+        let reached = Reached::time("start-timeout", self.setup().start_limit);
+        let limit = &reached.limit;
+        let why = format!("{} took longer than {limit} s", phase.waits_for());
+        let mut failure = Failure::new(Ending::TimedOut, phase, why);
+        failure.stderr = self.last_words();
+        failure.limit = Some(reached);
+        failure.hint("give it more time with --start-timeout, or look closer with `tieline doctor`")
+    }
+
+    /// What an error means, told with the end of the agent's process if that has ended.
+    pub(super) async fn failed(&self, phase: Phase, error: tieline::Error) -> Box<Failure> {
+        if let (true, Some(agent)) = (is_needed(&error), self.agent()) {
+            return login_needed(&agent, phase, &words(&error));
+        }
+        let mut failure = Failure::new(Ending::Failed, phase, error.to_string());
+        failure.rpc_code = error.code();
+        match (&error, self.child()) {
+            (tieline::Error::Closed(_), Some(child)) => {
+                if let Ok(reason) = timeout(EXIT_GRACE, child.exit()).await {
+                    failure.message = format!("the agent {}", reason.status);
+                    failure.exit = Some(reason.status.to_string());
+                    failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
+                    failure.hint = Some(hint(phase, reason.status).to_owned());
+                }
+            }
+            (tieline::Error::Version(_), _) => {
+                failure.hint = Some("ask for another version with --protocol".to_owned());
+            }
+            _ => {}
+        }
+        failure.stderr = self.last_words();
+        failure
+    }
+}
+
+/// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
+fn find(agent: &AgentSpec) -> Result<PathBuf> {
+    let program = agent.command.first().map(String::as_str).unwrap_or_default();
+    let Some(found) = find_program(OsStr::new(program), agent.cwd.as_deref()) else {
+        let path = agent.cwd.as_deref().unwrap_or(Path::new("")).join(program);
+        let why = if !program.contains(std::path::is_separator) {
+            "not found on PATH"
+        } else if path.is_dir() {
+            "it is a folder"
+        } else if path.exists() {
+            "it is not executable"
+        } else {
+            "there is no such file"
+        };
+        let failure = Failure::new(Ending::NotStarted, Phase::Find, format!("can't start `{program}`: {why}"));
+        return Err(failure.hint("check the spelling; `tieline agents list` shows the agents that are known here"));
+    };
+    std::path::absolute(&found).map_err(|error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string()))
+}
+
+/// What to do about an agent that ended.
+fn hint(phase: Phase, status: Status) -> &'static str {
+    match (phase, status) {
+        (Phase::Initialize, Status::Code(0)) => "is this program an ACP agent? Some need an argument such as --acp",
+        (Phase::Initialize, _) => "run the command by hand to see what it wants",
+        (_, Status::Signal(9)) => "it was killed; perhaps memory ran out",
+        _ => "start it again with the same command; what was said so far is in the journal",
+    }
+}

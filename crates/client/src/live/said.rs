@@ -244,7 +244,7 @@ mod tests {
     fn messages_grow_and_are_replaced() {
         let mut said = Said::default();
         assert_eq!(said.append(None, "one ".into()), News::Fresh("one ".into()));
-        assert_eq!(said.append(None, "".into()), News::Nothing);
+        assert_eq!(said.append(None, String::new()), News::Nothing);
         assert_eq!(said.append(None, "two".into()), News::More("two".into()));
         said.interrupt();
         assert_eq!(said.append(None, "three".into()), News::Fresh("three".into()));

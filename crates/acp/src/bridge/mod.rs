@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Both sides are connections of this library, so each speaks its own dialect, and what one has no words for is said as near as
-//! possible (see [`schema::Projector`](crate::schema::Projector)). Extensions and methods that nobody knows go through as they are,
+//! possible (see [`schema::Projector`]). Extensions and methods that nobody knows go through as they are,
 //! and so do session ids. What is lost is told once.
 
 mod conversation;

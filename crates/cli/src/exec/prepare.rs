@@ -112,10 +112,10 @@ pub async fn prepare(
     let mut offer = ClientCapabilities::default();
     services.offer(&mut offer);
     let lines = printer.clone();
+    let ours = ours(arguments, &agent, &cwd);
     let setup = Setup {
         protocol: arguments.protocol.unwrap_or_else(|| agent.protocol_or_default()),
         framing: arguments.framing.unwrap_or(agent.framing),
-        ours: ours(arguments, &agent, &cwd),
         agent,
         cwd: cwd.clone(),
         env: arguments.env.iter().cloned().chain([permission.hand_over()]).collect(),
@@ -133,6 +133,7 @@ pub async fn prepare(
     let opening = Opening {
         cwd,
         roots,
+        ours,
         mcp,
         mode: arguments.mode.clone(),
         model: arguments.model.clone(),

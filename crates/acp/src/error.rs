@@ -116,11 +116,8 @@ impl Error {
     /// -32000 in these words, with some of the ways to log in that [`About::auth_methods`](crate::agent::About::auth_methods)
     /// lists: those with these ids. The engine tells the client what they are.
     pub fn login_needed(words: impl Into<String>, method_ids: &[String]) -> Self {
-        let error = WireError::new(ErrorCode::AUTH_REQUIRED.0, words);
-        let error = match Raw::of(method_ids) {
-            Ok(ids) => error.data(ids),
-            Err(_) => error,
-        };
+        let data = Raw::of(method_ids).ok();
+        let error = WireError { data, ..WireError::new(ErrorCode::AUTH_REQUIRED.0, words) };
         Self::AuthRequired { error, methods: Vec::new() }
     }
 

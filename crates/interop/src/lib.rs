@@ -256,6 +256,18 @@ pub fn our_client(protocol: &str, framing: Framing) -> Vec<String> {
     command(&bin("interop-ours-client"), &[&[protocol], framing].concat())
 }
 
+/// The command line of our own proxy, for a conductor.
+pub fn our_proxy() -> String {
+    bin("interop-ours-proxy").to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// The official conductor, if `scripts/test` could install it.
+pub fn conductor() -> Option<String> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin");
+    let program = tools.join("agent-client-protocol-conductor");
+    program.is_file().then(|| program.to_str().expect("a path in UTF-8").to_owned())
+}
+
 /// A program's path and its version argument as a command line.
 pub fn argv(program: &Path, version: u16) -> Vec<String> {
     command(program, &[&version.to_string()])

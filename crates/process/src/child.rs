@@ -179,7 +179,7 @@ impl ChildProcess {
     /// Kills it at once, with everything it started.
     pub fn kill(&self) {
         if !self.shared.state.borrow().over {
-            tree::lock(&self.shared.tree).kill();
+            locked(&self.shared.tree).kill();
         }
     }
 }
@@ -206,11 +206,11 @@ impl Shared {
         let status = tree::wait(&self.tree).map_or(Status::Unknown, Status::from);
         self.state.send_modify(|state| state.status = Some(guarded.unwrap_or(status)));
         let start = Instant::now();
-        while tree::lock(&self.tree).lives() && start.elapsed() < self.shutdown.term + STUCK_AFTER {
+        while locked(&self.tree).lives() && start.elapsed() < self.shutdown.term + STUCK_AFTER {
             if start.elapsed() < self.shutdown.term {
-                tree::lock(&self.tree).ask_to_end();
+                locked(&self.tree).ask_to_end();
             } else {
-                tree::lock(&self.tree).kill();
+                locked(&self.tree).kill();
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -236,7 +236,7 @@ impl Shared {
             if self.state.borrow().over {
                 return true;
             }
-            step(&mut tree::lock(&self.tree));
+            step(&mut locked(&self.tree));
             let next = deadline.min(tokio::time::Instant::now() + pause);
             pause = LOOK_INTERVALS.1.min(pause * 2);
             tokio::select! {
@@ -260,7 +260,7 @@ pub struct ChildInput {
 impl Drop for ChildInput {
     fn drop(&mut self) {
         if self.shared.state.borrow().status.is_none() {
-            tree::lock(&self.shared.tree).remember();
+            locked(&self.shared.tree).remember();
         }
     }
 }

@@ -77,7 +77,7 @@ impl Ring {
 }
 
 /// How many bytes at the end are the start of a character.
-fn unfinished(bytes: &[u8]) -> usize {
+pub(crate) fn unfinished(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let tail = &bytes[bytes.len() - back..];
         if tail[0] & 0xc0 != 0x80 {

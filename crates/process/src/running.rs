@@ -8,7 +8,7 @@ use crate::{Status, locked};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
@@ -192,7 +192,7 @@ impl View {
 
     /// The output from a position on, as far as it is there and kept. `output(0)` is all of it.
     pub fn output(&self, from: u64) -> Output {
-        self.shared.ring().read(from)
+        locked(&self.shared.ring).read(from)
     }
 
     /// Waits for more output than there was up to a position. `None` when there is no more to come.
@@ -227,12 +227,6 @@ impl View {
     /// Asks it and everything it started to end, and kills what does not within the time of grace.
     pub fn stop(&self) {
         self.shared.stop.send_replace(true);
-    }
-}
-
-impl Shared {
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        locked(&self.ring)
     }
 }
 
@@ -304,7 +298,7 @@ impl Attendant {
             let _ = gone.await;
         }
         drop(self.temp);
-        shared.ring().close();
+        locked(&shared.ring).close();
         let (end, leftovers, full) = exit.unwrap_or((Status::Unknown, 0, false));
         let stopped = stopped.or(full.then_some(Stopped::Full));
         let leftovers = if stopped.is_some() { 0 } else { leftovers };
@@ -328,7 +322,7 @@ impl Shared {
     fn take(&self, read: io::Result<usize>, buffer: &[u8]) -> bool {
         let Ok(length @ 1..) = read else { return false };
         let total = {
-            let mut ring = self.ring();
+            let mut ring = locked(&self.ring);
             ring.push(&buffer[..length]);
             ring.total()
         };

@@ -1,7 +1,7 @@
 //! A child's standard error: always drained, its end kept, its lines forwarded to whoever wants them.
 
 use crate::locked;
-use crate::output::Ring;
+use crate::output::{Ring, unfinished};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -11,11 +11,6 @@ pub(crate) const MAX_KEPT_BYTES: usize = 64 * 1024;
 
 /// Takes lines of standard error, without their line ends.
 pub(crate) type OnLine = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// True for any byte of a character but the first.
-fn is_inner(byte: u8) -> bool {
-    byte & 0b1100_0000 == 0b1000_0000
-}
 
 /// Reads until the end, whatever happens to those who look on.
 pub(crate) async fn drain(mut input: impl AsyncRead + Unpin, tail: &Mutex<Ring>, on_line: Option<OnLine>) {
@@ -59,8 +54,7 @@ impl Lines {
                 self.end_line();
             } else if self.line.len() > MAX_KEPT_BYTES {
                 // The last character may not be whole yet; it goes with the next piece.
-                let inner = self.line.iter().rev().take(3).take_while(|byte| is_inner(**byte)).count();
-                let rest = self.line.split_off(self.line.len() - inner - 1);
+                let rest = self.line.split_off(self.line.len() - unfinished(&self.line));
                 self.end_line();
                 self.line = rest;
             }

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, te
 use std::collections::HashMap;
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// A tree in which nobody new was found for so long, and that is not at rest, is killed as it is: one that sits in the
@@ -199,19 +199,15 @@ impl Tree {
 
 /// Waits until the root has ended, and reaps it.
 pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
-    let root = lock(tree).root;
+    let root = locked(tree).root;
     // It is not reaped yet, so its number still means it and its group.
     while matches!(waitid(WaitId::Pid(root), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT), Err(Errno::INTR)) {}
-    let mut tree = lock(tree);
+    let mut tree = locked(tree);
     tree.remember();
     match tree.child.take() {
         Some(mut child) => child.wait(),
         None => Err(io::ErrorKind::NotFound.into()),
     }
-}
-
-pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    locked(tree)
 }
 
 /// Sends a signal to exactly this process, never to a later one with the same number.

@@ -5,7 +5,7 @@
 use crate::locked;
 use std::io;
 use std::process::{Child, ExitStatus};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::Mutex;
 use std::time::Duration;
 
 pub(crate) struct Tree {
@@ -41,7 +41,7 @@ impl Tree {
 pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
     loop {
         {
-            let mut tree = lock(tree);
+            let mut tree = locked(tree);
             if let Some(status) = tree.child.try_wait()? {
                 tree.ended = true;
                 return Ok(status);
@@ -49,8 +49,4 @@ pub(crate) fn wait(tree: &Mutex<Tree>) -> io::Result<ExitStatus> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-pub(crate) fn lock(tree: &Mutex<Tree>) -> MutexGuard<'_, Tree> {
-    locked(tree)
 }

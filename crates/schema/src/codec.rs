@@ -273,33 +273,26 @@ impl Encode for str {
     }
 }
 
-impl<T: Encode + ?Sized> Encode for &T {
-    fn encode(&self, out: &mut Writer<'_>) {
-        (**self).encode(out);
-    }
+/// What points to a value is written like it.
+macro_rules! pointers {
+    ($($pointer:ty),*) => {$(
+        impl<T: Encode + ?Sized> Encode for $pointer {
+            fn encode(&self, out: &mut Writer<'_>) {
+                (**self).encode(out);
+            }
 
-    fn is_absent(&self) -> bool {
-        (**self).is_absent()
-    }
+            fn is_absent(&self) -> bool {
+                (**self).is_absent()
+            }
 
-    fn encode_item(&self, out: &mut Writer<'_>) {
-        (**self).encode_item(out);
-    }
+            fn encode_item(&self, out: &mut Writer<'_>) {
+                (**self).encode_item(out);
+            }
+        }
+    )*};
 }
 
-impl<T: Encode + ?Sized> Encode for Box<T> {
-    fn encode(&self, out: &mut Writer<'_>) {
-        (**self).encode(out);
-    }
-
-    fn is_absent(&self) -> bool {
-        (**self).is_absent()
-    }
-
-    fn encode_item(&self, out: &mut Writer<'_>) {
-        (**self).encode_item(out);
-    }
-}
+pointers!(&T, Box<T>);
 
 impl<T: Decode> Decode for Box<T> {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {

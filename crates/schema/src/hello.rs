@@ -27,11 +27,6 @@ impl Implementation {
     pub fn display(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
-
-    /// Stands where a dialect wants a name and we have none.
-    pub fn unknown() -> Self {
-        Self::new("unknown", "unknown")
-    }
 }
 
 /// Which keys a hello or its answer had. The dialect is told by these.
@@ -284,8 +279,6 @@ impl Encode for InitializeResponse {
 }
 
 fn encode_required_info(out: &mut Writer<'_>, info: Option<&Implementation>) {
-    match info {
-        Some(info) => out.field("\"info\":", info),
-        None => out.field("\"info\":", &Implementation::unknown()),
-    }
+    // The dialect wants a name.
+    out.field("\"info\":", info.unwrap_or(&Implementation::new("unknown", "unknown")));
 }

@@ -231,8 +231,7 @@ impl AgentHandle {
         match self.auth_methods().iter().find(|method| method.id() == method_id) {
             Some(AuthMethod::Terminal(_)) => Err(Error::Invalid("this method is run in a terminal".into())),
             Some(_) => {
-                let request = LoginRequest { method_id: method_id.into(), meta: None };
-                let call = AgentCall::Login(request);
+                let call = AgentCall::Login(LoginRequest { method_id: method_id.into(), meta: None });
                 // A person may have to act, so there is no deadline.
                 self.shared.ask_reading(call, None, &self.carried, Done::decode).await.map(drop)
             }

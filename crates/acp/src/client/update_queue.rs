@@ -199,14 +199,9 @@ impl UpdateQueue {
 
     /// The next update, in or outside a turn; `None` once the session is closed and everything is read.
     pub(crate) async fn next(&self) -> Option<Update> {
-        when(&self.wake, || {
-            loop {
-                match self.pop() {
-                    Some(Popped::Update(update)) => return Some(Some(update)),
-                    Some(Popped::End) => {}
-                    None => return self.lock().closed.is_some().then_some(None),
-                }
-            }
+        when(&self.wake, || match self.try_next() {
+            None => self.lock().closed.is_some().then_some(None),
+            update => Some(update),
         })
         .await
     }
@@ -366,9 +361,7 @@ impl UpdateQueue {
         let inner = self.lock();
         if !inner.asks.is_empty() {
             State::RequiresAction
-        } else if inner.turns.is_empty() {
-            inner.state.clone()
-        } else if inner.state.is_idle() {
+        } else if inner.state.is_idle() && !inner.turns.is_empty() {
             State::Running
         } else {
             inner.state.clone()

@@ -36,23 +36,14 @@ enum Place {
 
 /// The sockets of others, to be hidden. To be asked before the network namespace is left, which has the list.
 pub(super) fn sockets(sandbox: &Sandbox) -> Vec<PathBuf> {
-    let mut sockets = listening();
+    // As the kernel lists them.
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let named = table.lines().skip(1).filter_map(|line| Path::new(&line[line.find(" /")? + 1..]).canonicalize().ok());
+    let mut sockets: BTreeSet<PathBuf> = named.collect();
     sockets.retain(|path| {
         !sandbox.show.contains(path) && !sandbox.writable.iter().any(|place| path.starts_with(&place.path))
     });
-    sockets
-}
-
-/// Sockets that somebody listens on, as the kernel lists them.
-fn listening() -> Vec<PathBuf> {
-    let mut all = BTreeSet::new();
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    for line in table.lines().skip(1) {
-        if let Some(at) = line.find(" /") {
-            all.extend(Path::new(&line[at + 1..]).canonicalize().ok());
-        }
-    }
-    all.into_iter().collect()
+    sockets.into_iter().collect()
 }
 
 /// How to take what is mounted somewhere, with all below it.
@@ -87,8 +78,8 @@ pub(super) fn build(sandbox: &Sandbox, sockets: &[PathBuf]) -> io::Result<()> {
     for path in sandbox.hide.iter().chain(sockets).filter(|path| !walls.around(path)) {
         places.push((path.clone(), Place::Nothing));
     }
-    for (path, real) in walls.open()? {
-        places.push((path, Place::Walled(real)));
+    for path in &walls.folders {
+        places.push((path.clone(), Place::Walled(open_path(path)?)));
     }
     for place in &sandbox.readable {
         places.push((place.path.clone(), Place::Tree(tree(confine::held(place)?, &place.path)?)));
@@ -162,11 +153,6 @@ impl<'a> Walls<'a> {
     /// Whether a name is kept out by its folder.
     fn around(&self, path: &Path) -> bool {
         path.parent().is_some_and(|folder| self.folders.contains(folder))
-    }
-
-    /// Handles on the folders as they are now.
-    fn open(&self) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
-        self.folders.iter().map(|path| Ok((path.clone(), open_path(path)?))).collect()
     }
 }
 

@@ -5,7 +5,6 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
-use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -38,14 +37,11 @@ pub(super) fn map(process: u32) -> io::Result<()> {
 fn map_all(place: &Path) -> io::Result<()> {
     for name in ["gid_map", "uid_map"] {
         let ours = fs::read_to_string(Path::new("/proc/self").join(name))?;
-        let mut same = String::new();
-        for line in ours.lines() {
-            let mut numbers = line.split_ascii_whitespace();
-            if let (Some(first), Some(_), Some(count)) = (numbers.next(), numbers.next(), numbers.next()) {
-                let _ = writeln!(same, "{first} {first} {count}");
-            }
-        }
-        fs::write(place.join(name), same)?;
+        let same = ours.lines().filter_map(|line| match line.split_ascii_whitespace().collect::<Vec<_>>()[..] {
+            [first, _, count] => Some(format!("{first} {first} {count}\n")),
+            _ => None,
+        });
+        fs::write(place.join(name), same.collect::<String>())?;
     }
     Ok(())
 }

@@ -344,6 +344,7 @@ async fn who_was_asked_is_told_apart() {
 // An agent with its own tools gets one command allowed, and does other things before it, beside it and after it.
 #[tokio::test]
 async fn one_allowed_command_covers_what_changes_while_it_runs_and_nothing_else() {
+    use HowAsked::{Command, Never};
     let world = World::new().await;
     for name in ["before", "twice", "late", "gone", "built", "gone early"] {
         world.put(name, "old\n");
@@ -369,7 +370,6 @@ async fn one_allowed_command_covers_what_changes_while_it_runs_and_nothing_else(
     let report = watch.after().await.unwrap();
     let found: Vec<(String, HowAsked)> =
         world.names(&report).into_iter().map(|(name, _, asked, _)| (name, asked)).collect();
-    use HowAsked::{Command, Never};
     let want = [
         ("before", Never),
         ("built", Command),

@@ -302,7 +302,7 @@ impl Agent for Front {
         let Some(reached) = self.0.reached.get() else { return About::default() };
         let hello = reached.agent.about();
         About {
-            info: hello.info.clone().unwrap_or_else(Implementation::unknown),
+            info: hello.info.clone().unwrap_or_else(|| Implementation::new("unknown", "unknown")),
             capabilities: hello.capabilities.clone(),
             auth_methods: reached.logins(),
             meta: hello.meta.clone(),

@@ -37,9 +37,11 @@ impl Rows {
         Self { begin, columns, left: None, blanks: 0, word: String::new() }
     }
 
-    /// The cursor is at the beginning of a line.
+    /// Somebody else has brought the cursor to the beginning of a line. Blanks of a row that nothing stands in yet are still to come.
     pub fn fresh(&mut self) {
-        *self = Self::new(self.begin, self.columns);
+        if self.left.is_some() {
+            *self = Self::new(self.begin, self.columns);
+        }
     }
 
     /// What stands there can't be taken away again.
@@ -58,7 +60,7 @@ impl Rows {
         for c in text.chars() {
             match c {
                 '\n' => {
-                    self.fresh();
+                    *self = Self::new(self.begin, columns);
                     out.push('\n');
                 }
                 ' ' => self.blank(&mut out),

@@ -1,10 +1,13 @@
 //! `TIELINE_LOG`: what the libraries tell, on standard error or in the file that `TIELINE_LOG_FILE` names.
 
 use std::fs::{File, OpenOptions, Permissions};
+use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr as _;
+use tieline_host::unlogged::masked;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -42,10 +45,32 @@ fn wanted() -> Result<Option<Listener>, String> {
         Some(path) => {
             let path = Path::new(&path);
             let file = open(path).map_err(|error| format!("{WHERE}: {}: {error}", path.display()))?;
-            lines.with_writer(file).with_filter(targets).boxed()
+            lines.with_writer(Masked(file)).with_filter(targets).boxed()
         }
-        None => lines.with_writer(std::io::stderr).with_filter(targets).boxed(),
+        None => lines.with_writer(Masked(std::io::stderr)).with_filter(targets).boxed(),
     }))
+}
+
+/// Writes lines without what must not be in them. A line comes whole, in one write.
+struct Masked<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Masked<W> {
+    type Writer = Masked<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Masked(self.0.make_writer())
+    }
+}
+
+impl<W: Write> Write for Masked<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.write_all(masked(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A level, or levels for parts: `debug`, `warn,tieline_rpc=trace`. A word that is no level would be taken for a part, and

@@ -1,4 +1,4 @@
-//! Thirty secrets are planted wherever people keep them, and must be found nowhere but with the provider they belong to.
+//! Thirty-five secrets are planted wherever people keep them, and must be found nowhere but with the provider they belong to.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,11 +13,12 @@ use common::{Client, Place};
 use serde_json::{Value, json};
 use server::Models;
 use skipped::skipped;
-use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use tieline_model_server::{Answer, Call, Script};
 
 /// Variables that hold one.
@@ -49,10 +50,10 @@ fn secret(number: usize) -> String {
     format!("hush{number:02}x{}", "abcdefgh")
 }
 
-/// All of them: 21 in variables, 3 typed keys, a key file, 3 headers, 2 addresses with a password; and 4 of MCP servers and
+/// All of them: 21 in variables, 3 typed keys, a key file, 3 headers, 2 addresses with a password; and 5 of MCP servers and
 /// agents, which belong to these alone.
 fn secrets() -> Vec<String> {
-    (0..34).map(secret).collect()
+    (0..35).map(secret).collect()
 }
 
 /// A program that writes down what it was given, but for what is its own, and says things that are no message.
@@ -68,13 +69,80 @@ fn nosy(place: &Place) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// MCP servers with secrets of their own. None of them works.
-fn servers(place: &Place) -> Value {
+/// MCP servers with secrets of their own: one writes down what it sees and ends, one says back all it was told as an error,
+/// one works.
+fn servers(place: &Place, near: &Near) -> Value {
+    let bearer = |number| json!([{"name": "Authorization", "value": format!("Bearer {}", secret(number))}]);
     json!([
         {"name": "nosy", "command": nosy(place), "args": [], "env": [{"name": "OWN", "value": secret(30)}]},
-        {"type": "http", "name": "far", "url": "http://127.0.0.1:1/mcp",
-         "headers": [{"name": "Authorization", "value": format!("Bearer {}", secret(31))}]},
+        {"type": "http", "name": "far", "url": echo(), "headers": bearer(31)},
+        {"type": "http", "name": "near", "url": near.url, "headers": bearer(34)},
     ])
+}
+
+/// An MCP server over HTTP that answers, and remembers what it was sent.
+struct Near {
+    url: String,
+    heard: Arc<Mutex<String>>,
+}
+
+impl Near {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let heard = Arc::new(Mutex::new(String::new()));
+        let log = heard.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let log = log.clone();
+                std::thread::spawn(move || serve(&stream.unwrap(), &log));
+            }
+        });
+        Self { url, heard }
+    }
+
+    /// It got its own header and nobody else's.
+    fn check(&self) {
+        let heard = self.heard.lock().unwrap();
+        assert!(heard.contains(&secret(34)) && heard.contains("tools/list"), "{heard}");
+        assert!(!(0..34).map(secret).any(|other| heard.contains(&other)), "{heard}");
+    }
+}
+
+/// One request of a connection, answered as the streamable HTTP transport has it.
+fn serve(stream: &TcpStream, log: &Mutex<String>) {
+    let mut reader = BufReader::new(stream);
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let from = head.len();
+        if reader.read_line(&mut head).unwrap_or(0) == 0 {
+            return;
+        }
+        if let Some(value) = head[from..].to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    log.lock().unwrap().extend([head.as_str(), &String::from_utf8_lossy(&body)]);
+    let request: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let result = match request["method"].as_str() {
+        Some("initialize") => {
+            json!({"protocolVersion": request["params"]["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "near", "version": "1"}})
+        }
+        Some("tools/list") => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}),
+        _ => json!({}),
+    };
+    let (status, text) = match (head.starts_with("POST"), request.get("id")) {
+        (true, Some(id)) => ("200 OK", json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()),
+        (true, None) => ("202 Accepted", String::new()),
+        (false, _) => ("405 Method Not Allowed", String::new()),
+    };
+    let kind = if text.is_empty() { "" } else { "content-type: application/json\r\n" };
+    let answer =
+        format!("HTTP/1.1 {status}\r\n{kind}content-length: {}\r\nconnection: close\r\n\r\n{text}", text.len());
+    let _ = (&*stream).write_all(answer.as_bytes());
 }
 
 /// Plants those that live in files.
@@ -113,14 +181,14 @@ fn variables() -> Vec<(&'static str, String)> {
     VARIABLES.iter().enumerate().map(value).collect()
 }
 
-fn start(place: &Place, arguments: &[&str]) -> Client {
+fn start(place: &Place, near: &Near, arguments: &[&str]) -> Client {
     let variables = variables();
     let mut variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let log = place.folder.path().join("log");
     variables.extend([("TIELINE_LOG", "trace"), ("TIELINE_LOG_FILE", log.to_str().unwrap())]);
     let can = json!({"session": {"notices": {}}});
     let mut client = Client::start_with(place, "1", arguments, &variables, can);
-    let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": servers(place)}));
+    let new = client.call("session/new", json!({"cwd": place.project(), "mcpServers": servers(place, near)}));
     client.session = new["sessionId"].as_str().unwrap().into();
     client
 }
@@ -169,12 +237,12 @@ fn look(place: &Place, said: &[(&str, &str)]) {
 #[test]
 fn secrets_stay_out_of_children_stores_and_messages() {
     let look = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ; cat \"$FOLDER\"/key \"$FOLDER\"/state/tieline/* \"$FOLDER\"/config/tieline/*";
-    let place = Place::new();
+    let (place, near) = (Place::new(), Near::start());
     let look = look.replace("$FOLDER", place.folder.path().to_str().unwrap());
     let answers = vec![Answer::call(Call::run(look)), Answer::text("Seen: {result}")];
     let models = Models::start(Script::new(answers).directives(false));
     plant(&place, &models.url("mine"));
-    let mut client = start(&place, &["--model", "mine/x", "--mode", "auto"]);
+    let mut client = start(&place, &near, &["--model", "mine/x", "--mode", "auto"]);
     assert_eq!(client.prompt("Look around."), "end_turn");
     let said = client.said();
     let ran = place.project().join("env.txt").exists();
@@ -190,6 +258,7 @@ fn secrets_stay_out_of_children_stores_and_messages() {
     for stranger in (1..25).chain([27, 29]).map(secret) {
         assert!(!asked.contains(&stranger), "{stranger} went to a provider that it does not belong to");
     }
+    near.check();
     check(&place, &client, &said);
 }
 
@@ -197,7 +266,7 @@ fn secrets_stay_out_of_children_stores_and_messages() {
 fn exec_writes_no_secret_down() {
     // In the first version the client runs the agent's commands.
     for (format, protocol) in [("text", "1"), ("json", "2"), ("stream-json", "2-seed"), ("acp", "1")] {
-        let place = Place::new();
+        let (place, near) = (Place::new(), Near::start());
         let folder = |name: &str| place.folder.path().join(name);
         let look_around = "env | tee env.txt; tr '\\0' '\\n' < /proc/self/environ";
         let answers = vec![Answer::call(Call::run(look_around)), Answer::text("Seen: {result}")];
@@ -207,12 +276,16 @@ fn exec_writes_no_secret_down() {
         let own = format!(
             "[agents.own]\ncommand = ['{}', 'agent', '--model', 'mine/x', '--mode', 'auto']\nenv = {{ OWN_KEY = '{}' }}\n\
              [mcp.nosy]\ncommand = ['{}']\nenv = {{ OWN = '{}' }}\n\
-             [mcp.far]\nurl = 'http://127.0.0.1:1/mcp'\nheaders = {{ Authorization = 'Bearer {}' }}\n",
+             [mcp.far]\nurl = '{}'\nheaders = {{ Authorization = 'Bearer {}' }}\n\
+             [mcp.near]\nurl = '{}'\nheaders = {{ Authorization = 'Bearer {}' }}\n",
             env!("CARGO_BIN_EXE_tieline"),
             secret(32),
             nosy(&place),
             secret(30),
-            secret(31)
+            echo(),
+            secret(31),
+            near.url,
+            secret(34)
         );
         let config = folder("config/tieline/config.toml");
         let known = std::fs::read_to_string(&config).unwrap();
@@ -252,6 +325,7 @@ fn exec_writes_no_secret_down() {
         assert!(models.everything().contains(&secret(0)), "the provider got its key");
         let trace = std::fs::read_to_string(folder("trace.jsonl")).unwrap();
         assert!(trace.contains("mcpServers") && trace.contains("(hidden)"), "{trace}");
+        near.check();
         look(&place, &[("the output", &out), ("the standard error", &err)]);
     }
 }
@@ -281,9 +355,9 @@ fn echo() -> String {
 
 #[test]
 fn errors_and_notices_repeat_no_secret() {
-    let place = Place::new();
+    let (place, near) = (Place::new(), Near::start());
     plant(&place, &echo());
-    let mut client = start(&place, &["--model", "mine/x"]);
+    let mut client = start(&place, &near, &["--model", "mine/x"]);
     let end = client.prompt("Hello?");
     assert!(end.contains("400") && end.contains("***"), "{end}");
     let notice = |start: &str| {

@@ -18,5 +18,6 @@ pub mod snapshot;
 #[cfg(unix)]
 pub mod store;
 pub mod text;
+pub mod unlogged;
 #[cfg(unix)]
 pub mod whole;

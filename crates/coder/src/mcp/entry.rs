@@ -57,17 +57,22 @@ impl Entry {
         }
     }
 
-    /// A text in which none of its secrets can be read: a server may print what it was given.
-    pub fn without_secrets(&self, text: &str) -> String {
+    /// The values that belong to it alone, the longest first.
+    pub fn secrets(&self) -> Vec<&str> {
         let values: Vec<&str> = match &self.server {
             McpServer::Stdio(server) => server.env.iter().map(|one| one.value.as_str()).collect(),
             McpServer::Http(server) | McpServer::Sse(server) => server.headers.iter().flat_map(parts).collect(),
             McpServer::Other(_) => Vec::new(),
         };
         let mut values: Vec<&str> = values.into_iter().filter(|value| value.len() >= MIN_SECRET_BYTES).collect();
-        // The longest first, so that no part of one is left.
         values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values.into_iter().fold(text.to_owned(), |text, value| text.replace(value, "(hidden)"))
+        values
+    }
+
+    /// A text in which none of its secrets can be read: a server may print what it was given.
+    pub fn without_secrets(&self, text: &str) -> String {
+        // The longest come first, so that no part of one is left.
+        self.secrets().into_iter().fold(text.to_owned(), |text, value| text.replace(value, "(hidden)"))
     }
 }
 

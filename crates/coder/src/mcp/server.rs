@@ -21,6 +21,7 @@ use std::time::Duration;
 use tieline::agent::SessionHandle;
 use tieline::{McpServer, Severity};
 use tieline_host::text::counted;
+use tieline_host::unlogged;
 use tieline_process::ChildProcess;
 use tieline_rpc::sync::Lock;
 use tokio::sync::{Notify, watch};
@@ -241,6 +242,8 @@ impl Server {
     /// Connects and lists the tools.
     async fn connect(&self) -> Result<Connection, Trouble> {
         let link = Arc::new(Link::default());
+        // The library logs what a server says, and it may say back what it was sent.
+        unlogged::keep_out(self.entry.secrets());
         let Around { http, limits, .. } = &self.around;
         let limit = limits.start;
         let late = || format!("it did not answer within {} s", limit.as_secs());

@@ -170,8 +170,9 @@ fn test(config: &Config, sources: &Sources, what: &str, preset: Option<Preset>) 
             }
         }
     }
-    if let (Some((rule, why)), Some(last)) = (engine.wonder(facts.subject()), tested.last_mut()) {
-        last.reasons.push(format!("the rule `allow {rule}` does not count here: {why}"));
+    // Of what happens outside of the sandbox, which is told first.
+    if let (Some((rule, why)), Some(first)) = (engine.wonder(facts.subject()), tested.first_mut()) {
+        first.reasons.push(format!("the rule `allow {rule}` does not count here: {why}"));
     }
     Ok(tested)
 }

@@ -53,10 +53,12 @@ impl Given {
     }
 }
 
-/// What to say: all words are one prompt, and `-` stands for what comes through the pipe.
+/// What to say: all words are one prompt, and `-` at their end stands for what comes through the pipe.
 fn parts(words: &[String], files: &[PathBuf], images: &[PathBuf], tell: &dyn Fn(&str)) -> Result<Vec<Part>> {
-    let wants_input = words.iter().any(|word| word == "-");
-    let said = words.iter().map(String::as_str).filter(|word| *word != "-").collect::<Vec<_>>().join(" ");
+    let (said, wants_input) = match words {
+        [said @ .., last] if last == "-" => (said.join(" "), true),
+        all => (all.join(" "), false),
+    };
     let mut parts = Vec::new();
     if said.trim().is_empty() {
         if !wants_input && words.is_empty() && std::io::stdin().is_terminal() {

@@ -182,7 +182,7 @@ fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, arguments: &Arguments) -
     if found.is_empty() {
         nothing(entry, "left a change in", file);
     }
-    let value = |(path, diff): &(PathBuf, Option<String>)| json!({"session": &*entry.id, "path": path, "diff": diff});
+    let value = |(path, diff): &(PathBuf, Option<String>)| json!({"session": &*entry.id, "path": path.to_string_lossy(), "diff": diff});
     arguments.format.print(&found.iter().map(value).collect::<Vec<_>>(), |_| {
         if arguments.names {
             return names(found.iter().map(|(path, _)| &**path), entry);

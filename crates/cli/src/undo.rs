@@ -191,7 +191,7 @@ fn list(undo: &Undo, story: &Story, file: Option<&Path>, format: ListFormat) -> 
     let value = |(turn, file): &(String, RememberedFile)| {
         let RememberedFile { path, kind, unkept, .. } = file;
         let (asked, kept) = (asked(turn, file), unkept.is_none());
-        json!({"session": &*entry.id, "turn": turn, "path": path, "how": kind, "asked": asked, "kept": kept,
+        json!({"session": &*entry.id, "turn": turn, "path": path.to_string_lossy(), "how": kind, "asked": asked, "kept": kept,
             "unkept": unkept, "undo": is_undo(turn)})
     };
     format.print(&turns.iter().map(value).collect::<Vec<_>>(), |_| {

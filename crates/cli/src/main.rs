@@ -82,6 +82,8 @@ enum Command {
 fn main() -> ExitCode {
     // We may have been started to guard a child process or to hold a command in its sandbox.
     tieline_process::init();
+    // What a shell or a script left open is for nobody whom we start: no wall of a sandbox stands before an open file.
+    close_fds::set_fds_cloexec(3, &[]);
     let arguments = match Arguments::try_parse().map_err(helpful) {
         Ok(arguments) => arguments,
         // Programs that read our output get an object also for this.

@@ -40,6 +40,10 @@ const TEXT_KEYS: &str = "background call_id callId code_edit content contents de
     newText new_str new_string new_text old oldString oldText old_str old_string old_text output_mode parsed_cmd patch pattern \
     process_id prompt proposed_execpolicy_amendment query reason regex replace risk search summary text title turn_id type";
 
+/// Those of them that are written, or that are replaced by what is written.
+const NEW_TEXT_KEYS: &str = "code_edit content contents diff edits file_text insert_text newString newText new_str new_string new_text \
+    oldString oldText old_str old_string old_text patch replace";
+
 /// Keys under which known agents give a patch, which has names in it.
 const PATCH_KEYS: [&str; 2] = ["diff", "patch"];
 /// Words in the names of switches that take a guard away.
@@ -168,8 +172,10 @@ impl Facts {
     pub fn of_call(call: &ToolCallUpdate, roots: &Roots) -> Self {
         let input: Value = call.raw_input.set().and_then(|raw| raw.parse().ok()).unwrap_or_default();
         let mut facts = Self::default();
-        let mut paths = Vec::new();
+        let (mut paths, mut vague) = (Vec::new(), false);
         let mut add = |path: &str| {
+            let path = path.strip_prefix("file://").unwrap_or(path);
+            vague |= is_vague(path, roots);
             let location = locate(path, roots);
             if !paths.contains(&location) {
                 paths.push(location);
@@ -198,9 +204,13 @@ impl Facts {
         let there =
             |name: &str| name.contains('/') || name.starts_with(['.', '~']) || locate(name, roots).absolute().exists();
         named.into_iter().take(MAX_PATHS).filter(|name| there(name)).for_each(&mut add);
-        let is_odd = |(key, value): &(&str, &Value)| !files || is_switch(key, value);
-        let odd: Vec<&str> = rest.iter().filter(|one| is_odd(one)).map(|(key, _)| *key).collect();
-        facts.partial = many || !odd.is_empty();
+        let is_odd = |(key, value): &(&str, &Value)| !files || is_switch(key, value) || has_command(value);
+        let mut odd: Vec<&str> = rest.iter().filter(|one| is_odd(one)).map(|(key, _)| *key).collect();
+        // Whoever reads is given no text to write.
+        if matches!(call.kind.set(), Some(ToolKind::Read | ToolKind::Search)) {
+            odd.extend(NEW_TEXT_KEYS.split(' ').filter(|key| input.get(key).is_some_and(|value| !is_silent(value))));
+        }
+        facts.partial = many || vague || !odd.is_empty();
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         let changed = facts.actions.len();
@@ -248,6 +258,7 @@ impl Facts {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         }) {
+            self.partial |= diff.paths().take(MAX_PATHS).any(|path| is_vague(path, roots));
             // What a patch changes counts, also if it is not in the list of changes.
             let listed: Vec<Location> = diff.paths().take(MAX_PATHS).map(|path| locate(path, roots)).collect();
             let text = diff.patch.as_ref().map(|patch| &*patch.text).unwrap_or_default();
@@ -381,6 +392,25 @@ fn locate(path: &str, roots: &Roots) -> Location {
         full = cwd.given_path().join(full);
     }
     Location::outside(real(&full))
+}
+
+/// Whether a name may mean another file to the agent than to us: a home, a variable, an address, a pattern. What is there by just
+/// this name is meant.
+fn is_vague(path: &str, roots: &Roots) -> bool {
+    let variable =
+        path.split('$').skip(1).any(|rest| rest.starts_with(|c: char| "({".contains(c) || c.is_ascii_uppercase()));
+    let choice = path.split('{').skip(1).any(|rest| rest.contains(','));
+    let odd = variable || choice || path.starts_with(['~', '@', '\'', '"', '`']) || path.starts_with("file:");
+    (odd || path.contains(['*', '?']) || path.contains("://")) && !locate(path, roots).absolute().exists()
+}
+
+/// Whether a command is somewhere in it.
+fn has_command(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(key, value)| COMMAND_KEYS.contains(&&**key) || has_command(value)),
+        Value::Array(items) => items.iter().any(has_command),
+        _ => false,
+    }
 }
 
 /// The path with the links followed of what is there of it.

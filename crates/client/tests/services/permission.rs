@@ -232,6 +232,32 @@ fn v2_perm_08_09_commands_and_unknown_subjects() {
 }
 
 /// What is asked, and what comes of it under [`RULES`]; `ROOT` stands for the project.
+/// What means another file to the agent than to us, or more than reading.
+fn vague() -> Vec<(&'static str, Value, &'static str)> {
+    vec![
+        ("a home", json!({"kind": "read", "locations": [{"path": "~/.netrc"}]}), "p3"),
+        ("a home in a key", json!({"kind": "read", "rawInput": {"file_path": "~root/.netrc"}}), "p3"),
+        ("a variable", json!({"kind": "edit", "locations": [{"path": "src/$HOME/x"}]}), "p3"),
+        ("an address", json!({"kind": "read", "locations": [{"path": "file:///etc/passwd"}]}), "p3"),
+        ("another form of it", json!({"kind": "read", "locations": [{"path": "file:/etc/passwd"}]}), "p3"),
+        ("a pattern", json!({"kind": "read", "locations": [{"path": "ROOT/src/*"}]}), "p3"),
+        ("a choice", json!({"kind": "edit", "locations": [{"path": "ROOT/src/{a,b}"}]}), "p3"),
+        ("a name with brackets", json!({"kind": "edit", "locations": [{"path": "ROOT/src/[id].ts"}]}), "p2"),
+        ("a name with a dollar", json!({"kind": "edit", "locations": [{"path": "ROOT/src/$types.ts"}]}), "p2"),
+        ("reading that writes", json!({"kind": "read", "rawInput": {"file_path": "ROOT/a.txt", "content": "x"}}), "p3"),
+        (
+            "reading that replaces",
+            json!({"kind": "read", "rawInput": {"file_path": "ROOT/a.txt", "old_string": "a", "new_string": "b"}}),
+            "p3",
+        ),
+        (
+            "a command deep in it",
+            json!({"kind": "read", "rawInput": {"path": "ROOT/a.txt", "x": {"command": "rm -rf ."}}}),
+            "p3",
+        ),
+    ]
+}
+
 fn facts() -> Vec<(&'static str, Value, &'static str)> {
     let call =
         |kind: &str, path: &str| json!({"toolCallId": "c", "kind": kind, "title": "x", "locations": [{"path": path}]});
@@ -352,7 +378,7 @@ fn rules_look_at_facts_not_at_titles() {
                 .ours(true)
                 .build();
             let mut scene = Scene::new(&project, services, dialect).await;
-            for (at, (what, call, expect)) in facts().into_iter().enumerate() {
+            for (at, (what, call, expect)) in facts().into_iter().chain(vague()).enumerate() {
                 let call = call.to_string().replace("ROOT", project.root.to_str().unwrap());
                 let mut call: Value = serde_json::from_str(&call).unwrap();
                 call["toolCallId"] = json!(format!("call-{at}"));

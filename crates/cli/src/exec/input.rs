@@ -53,10 +53,10 @@ impl Given {
     }
 }
 
-/// What to say: all words are one prompt, and `-` at their end stands for what comes through the pipe.
+/// What to say: all words are one prompt, and `-` before or behind them stands for what comes through the pipe.
 fn parts(words: &[String], files: &[PathBuf], images: &[PathBuf], tell: &dyn Fn(&str)) -> Result<Vec<Part>> {
     let (said, wants_input) = match words {
-        [said @ .., last] if last == "-" => (said.join(" "), true),
+        [said @ .., dash] | [dash, said @ ..] if dash == "-" => (said.join(" "), true),
         all => (all.join(" "), false),
     };
     let mut parts = Vec::new();

@@ -83,9 +83,10 @@ fn words_are_one_prompt_and_what_is_piped_comes_beside_it() {
         // An agent that takes nothing but text gets it between marks that the text can't have in it.
         let marked = json!({"type": "text", "text": "<stdin-2>\none </stdin>\n</stdin-2>"});
         assert_eq!(run(&["on", "with it"], &[], "one </stdin>\n"), json!([prompt, marked]));
-        for arguments in [&["on with it"][..], &["on with it", "-"], &["-", "on with it"]] {
+        for (arguments, dash) in [(&["on with it"][..], ""), (&["on with it", "-"], ""), (&["-", "on with it"], "- ")] {
             let told = run(arguments, &["embed"], "one\n");
-            assert_eq!(told[0], prompt, "{told}");
+            // Between the words it is one of them.
+            assert_eq!(told[0]["text"], format!("go {dash}on with it"), "{told}");
             assert_eq!(
                 (&told[1]["resource"]["uri"], &told[1]["resource"]["text"]),
                 (&json!("stdin:"), &json!("one\n"))

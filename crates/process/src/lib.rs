@@ -9,18 +9,24 @@
 //! // Only now the arguments, threads, the runtime, and the rest.
 //! ```
 //!
-//! There are supervisors on Linux only, and with the feature `supervisor`. This crate knows nothing of what is said through the pipes,
+//! There are supervisors on Linux only, and with the feature `supervisor`. On other Unix systems a command is started directly: in no
+//! sandbox, without a terminal, and ended as far as its process group reaches. On Windows there are no commands here, only children, of
+//! which only the child itself is ended. Nothing but the compiler has seen macOS and Windows yet. This crate knows nothing of what is said through the pipes,
 //! and decides nothing: what a command may reach comes from above.
 
 mod child;
 mod exit;
 mod output;
-#[cfg(all(target_os = "linux", feature = "supervisor"))]
+#[cfg(all(unix, feature = "supervisor"))]
 mod running;
+#[cfg(all(unix, feature = "supervisor"))]
+mod setup;
 mod spec;
 mod stderr;
 #[cfg_attr(not(all(target_os = "linux", feature = "supervisor")), path = "supervisor_none.rs")]
 mod supervisor;
+#[cfg(all(unix, feature = "supervisor"))]
+mod temp;
 #[cfg_attr(not(unix), path = "tree_other.rs")]
 mod tree;
 #[cfg(all(target_os = "linux", feature = "supervisor"))]
@@ -29,14 +35,16 @@ mod tty;
 pub use child::{ChildInput, ChildOutput, ChildProcess, Pipes};
 pub use exit::{ExitReason, Status, plain, signal_name};
 pub use output::Output;
-#[cfg(all(target_os = "linux", feature = "supervisor"))]
-pub use running::{Job, Outcome, Running, Stopped, View};
+#[cfg(all(unix, feature = "supervisor"))]
+pub use running::{Job, Outcome, Running, Size, Stopped, View};
+#[cfg(all(unix, feature = "supervisor"))]
+pub use setup::{Pinned, Plan, Sandbox, Setup};
 pub use spec::{Guard, ShutdownTimeouts, Spec};
-#[cfg(all(target_os = "linux", feature = "supervisor"))]
-pub use supervisor::{Pinned, Plan, Sandbox, Setup, Temp, probe};
+#[cfg(all(unix, feature = "supervisor"))]
+pub use supervisor::probe;
 pub use supervisor::{init, is_ready};
-#[cfg(all(target_os = "linux", feature = "supervisor"))]
-pub use tty::Size;
+#[cfg(all(unix, feature = "supervisor"))]
+pub use temp::Temp;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,27 +1,37 @@
 //! A command that runs, and those who watch it.
 
+// Who goes with a command to its end.
+#[cfg_attr(target_os = "linux", path = "running/supervised.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "running/plain.rs")]
+mod attend;
+
 use crate::output::{Output, Ring};
-use crate::supervisor::{Launched, Message, Setup, Streams, Supervisor, Temp, Trouble, hear, launch};
-use crate::tree::Tree;
-use crate::tty::{self, Size};
+use crate::setup::Setup;
+use crate::temp::Temp;
 use crate::{Status, locked};
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncReadExt;
-use tokio::net::unix::pipe::Receiver;
-use tokio::net::{UnixStream, unix::OwnedReadHalf, unix::OwnedWriteHalf};
 use tokio::sync::watch;
 
 /// After the end of everything, the output is read on for this long if something out of reach holds it open.
 const OUTPUT_LINGER: Duration = Duration::from_millis(250);
-/// A supervisor that does not do what it is told is left to die when we stop talking to it.
-const OBEY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// So often what a command needs is looked at before it is given up because something there moves all the time.
-const MAX_LOOKS: u32 = 8;
+/// The size of a terminal in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub columns: u16,
+    /// Rows.
+    pub rows: u16,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { columns: 80, rows: 24 }
+    }
+}
 
 /// What there is to know of a command besides what is run.
 #[derive(Debug, Clone)]
@@ -135,41 +145,15 @@ impl Running {
     /// `setup` is asked anew if something that it names has moved before the command runs. Fails with an error that says what
     /// is wrong: with the program, with its folder, or with the sandbox, which is never weaker than asked for.
     pub async fn start(job: Job, setup: impl Fn() -> io::Result<Setup> + Send + 'static) -> io::Result<Self> {
-        let (output, writer) = tty::open(job.tty)?;
-        let launched = tokio::task::spawn_blocking(move || try_to_launch(setup, &writer)).await;
-        let launched = launched.map_err(io::Error::other)??.map_err(|trouble| {
-            let kind = trouble.kind();
-            let what = if trouble.program { trouble.text } else { format!("its sandbox: {}", trouble.text) };
-            io::Error::new(kind, format!("can't run `{}`: {what}", job.line))
-        })?;
-        Self::attend(launched, output, job)
-    }
-
-    fn attend(launched: Launched, output: OwnedFd, job: Job) -> io::Result<Self> {
-        let Launched { talk, supervisor, program } = launched;
-        talk.set_nonblocking(true)?;
-        let (talk, wishes) = UnixStream::from_std(talk)?.into_split();
-        // Not checked to be a pipe, because a terminal is as good.
-        let output = Receiver::from_owned_fd_unchecked(output)?;
         let shared = Arc::new(Shared {
-            line: job.line,
+            line: job.line.clone(),
             started: Instant::now(),
             ring: Mutex::new(Ring::new(job.keep)),
             state: watch::Sender::default(),
             stop: watch::Sender::new(false),
         });
         let (life, owner) = watch::channel(());
-        let attendant = Attendant {
-            shared: Arc::clone(&shared),
-            wishes: Some(wishes),
-            supervisor,
-            tree: program.and_then(Tree::of_program),
-            owner,
-            time: job.time,
-            grace: job.grace,
-            temp: job.temp,
-        };
-        tokio::spawn(attendant.attend(talk, output));
+        attend::start(job, setup, Arc::clone(&shared), owner).await?;
         Ok(Self { view: View { shared }, _life: life })
     }
 
@@ -230,131 +214,28 @@ impl View {
     }
 }
 
-/// The task that goes with a command to its end.
-struct Attendant {
-    shared: Arc<Shared>,
-    /// Dropped, it ends everything.
-    wishes: Option<OwnedWriteHalf>,
-    supervisor: Supervisor,
-    /// What is below the supervisor, if that is in our namespace.
-    tree: Option<Tree>,
-    owner: watch::Receiver<()>,
-    time: Option<Duration>,
-    grace: Duration,
-    temp: Option<Arc<Temp>>,
-}
-
-impl Attendant {
-    async fn attend(mut self, mut talk: OwnedReadHalf, mut output: Receiver) {
-        let shared = Arc::clone(&self.shared);
-        let mut stop = shared.stop.subscribe();
-        let mut stopped = None;
-        let deadline = self.time.and_then(|time| tokio::time::Instant::now().checked_add(time));
-        let mut killed = None;
-        let mut buffer = vec![0; 64 << 10];
-        let mut open = true;
-        let exit = last_word(&mut talk);
-        tokio::pin!(exit);
-        let exit = loop {
-            tokio::select! {
-                exit = &mut exit => break exit,
-                read = output.read(&mut buffer), if open => open = shared.take(read, &buffer),
-                _ = stop.wait_for(|stop| *stop), if stopped.is_none() => {
-                    stopped = Some(Stopped::Cancelled);
-                    killed = self.wish_the_end();
-                }
-                () = at(deadline), if stopped.is_none() => {
-                    stopped = Some(Stopped::TimedOut);
-                    killed = self.wish_the_end();
-                }
-                // Nobody sends anything there: this is the end of the owner.
-                _ = self.owner.changed(), if self.wishes.is_some() => {
-                    stopped.get_or_insert(Stopped::Cancelled);
-                    self.wishes = None;
-                }
-                () = at(killed), if self.wishes.is_some() => self.wishes = None,
-            }
-        };
-        self.wishes = None;
-        // When the supervisor is gone, so is everything else; unless it was killed. Then what it held together is loose, but the
-        // first of them is known.
-        let (supervisor, loose) = (self.supervisor, self.tree.filter(|_| exit.is_none()));
-        let gone = tokio::task::spawn_blocking(move || {
-            if let Some(mut tree) = loose {
-                tree.kill();
-            }
-            supervisor.wait();
-        });
-        tokio::pin!(gone);
-        let mut linger = None;
-        while open {
-            tokio::select! {
-                read = output.read(&mut buffer) => open = shared.take(read, &buffer),
-                _ = &mut gone, if linger.is_none() => linger = Some(tokio::time::Instant::now() + OUTPUT_LINGER),
-                () = at(linger) => open = false,
-            }
-        }
-        if linger.is_none() {
-            let _ = gone.await;
-        }
-        drop(self.temp);
-        locked(&shared.ring).close();
-        let (end, leftovers, full) = exit.unwrap_or((Status::Unknown, 0, false));
-        let stopped = stopped.or(full.then_some(Stopped::Full));
-        let leftovers = if stopped.is_some() { 0 } else { leftovers };
-        let outcome = Outcome { end, stopped, leftovers, took: shared.started.elapsed() };
-        shared.state.send_modify(|state| state.outcome = Some(outcome));
-    }
-
-    /// Gives the time by which it must have happened.
-    fn wish_the_end(&self) -> Option<tokio::time::Instant> {
-        let grace = u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX);
-        if let (Some(wishes), Ok(bytes)) = (&self.wishes, Message::Stop(grace).encode()) {
-            // There is room: it is the first that we say.
-            let _ = wishes.try_write(&bytes);
-        }
-        Some(tokio::time::Instant::now() + self.grace + OBEY_TIMEOUT)
-    }
-}
-
 impl Shared {
     /// Keeps what was read. False at the end.
     fn take(&self, read: io::Result<usize>, buffer: &[u8]) -> bool {
         let Ok(length @ 1..) = read else { return false };
+        self.push(&buffer[..length]);
+        true
+    }
+
+    fn push(&self, bytes: &[u8]) {
         let total = {
             let mut ring = locked(&self.ring);
-            ring.push(&buffer[..length]);
+            ring.push(bytes);
             ring.total()
         };
         self.state.send_modify(|state| state.bytes = total);
-        true
     }
-}
 
-/// Starts a command, whose output goes there. What it names may move in between; then it is looked at again.
-fn try_to_launch(setup: impl Fn() -> io::Result<Setup>, output: &OwnedFd) -> io::Result<Result<Launched, Trouble>> {
-    let mut looks = 1;
-    loop {
-        let streams = Streams { input: None, output: output.try_clone()?, errors: output.try_clone()? };
-        match launch(&setup()?, streams) {
-            Err(trouble) if trouble.is_stale() && looks < MAX_LOOKS => looks += 1,
-            launched => return Ok(launched),
-        }
-    }
-}
-
-/// Waits until the supervisor tells how the command ended, how many outlived it, and whether it took too much memory. `None` if it
-/// is gone without a word.
-async fn last_word(talk: &mut OwnedReadHalf) -> Option<(Status, u32, bool)> {
-    let mut full = false;
-    let mut status = None;
-    loop {
-        match hear(talk).await {
-            Ok(Message::Full) => full = true,
-            Ok(Message::Exited(end)) => status = Some(end),
-            Ok(Message::Left(left)) => return status.map(|status| (status, left, full)),
-            _ => return status.map(|status| (status, 0, full)),
-        }
+    /// It is over.
+    fn close(&self, end: Status, stopped: Option<Stopped>, leftovers: u32) {
+        locked(&self.ring).close();
+        let outcome = Outcome { end, stopped, leftovers, took: self.started.elapsed() };
+        self.state.send_modify(|state| state.outcome = Some(outcome));
     }
 }
 

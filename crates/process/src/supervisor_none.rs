@@ -32,3 +32,9 @@ impl Link {
 pub(crate) async fn guard(_: &Spec) -> io::Result<Option<Started>> {
     Ok(None)
 }
+
+/// Goes all the way with a plan, where there are supervisors: not here.
+#[cfg(all(unix, feature = "supervisor"))]
+pub fn probe(_: &crate::Setup) -> Result<u32, String> {
+    Err("only Linux has it".into())
+}

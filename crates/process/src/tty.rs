@@ -1,25 +1,11 @@
 //! Where a command's output comes from: a pipe, or a terminal of its own.
 
+use crate::Size;
 use rustix::io::ioctl_fionbio;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use std::io;
 use std::os::fd::OwnedFd;
-
-/// The size of a terminal in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// Columns.
-    pub columns: u16,
-    /// Rows.
-    pub rows: u16,
-}
-
-impl Default for Size {
-    fn default() -> Self {
-        Self { columns: 80, rows: 24 }
-    }
-}
 
 /// Our end, ready to be read without blocking, and the command's. A terminal that nobody has open any more answers with an
 /// error, which is its end.

@@ -1,6 +1,6 @@
 //! The last steps before a command: Landlock, capabilities, limits.
 
-use super::wire::{Pinned, Sandbox, Setup};
+use crate::setup::{Pinned, Sandbox, Setup};
 use landlock::{
     ABI, Access, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,

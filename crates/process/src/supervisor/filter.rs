@@ -1,6 +1,6 @@
 //! The seccomp filter: which kinds of sockets a command can have, and which system calls are none of its business.
 
-use super::wire::Sandbox;
+use crate::setup::Sandbox;
 use rustix::net::{AddressFamily, SocketType, socket};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,

@@ -1,8 +1,9 @@
 //! The owner's end: starts a supervisor and goes with it until the program runs.
 
-use super::wire::{Message, Setup, Trouble, receive, send, send_with};
+use super::wire::{Message, Trouble, receive, send, send_with};
 use super::{is_ready, namespaces, stage};
 use crate::child::Started;
+use crate::setup::Setup;
 use crate::{Guard, Spec, Status};
 use std::io;
 use std::net::Shutdown;

@@ -19,16 +19,14 @@ mod filter;
 mod link;
 mod mounts;
 mod namespaces;
-mod temp;
 mod watch;
 mod wire;
 
 pub use link::probe;
 pub(crate) use link::{Launched, Link, Streams, Supervisor, guard, launch};
-pub use temp::Temp;
 pub(crate) use wire::{Message, Trouble, hear};
-pub use wire::{Pinned, Plan, Sandbox, Setup};
 
+use crate::setup::Setup;
 use crate::spec::explain;
 use rustix::process::{Pid, Signal, ioctl_tiocsctty, set_parent_process_death_signal, setpgid, setsid};
 use rustix::thread::set_no_new_privs;

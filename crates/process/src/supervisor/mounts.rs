@@ -1,7 +1,7 @@
 //! The file system as a command sees it: read-only but for its own places, and without what is hidden.
 
 use super::confine;
-use super::wire::Sandbox;
+use crate::setup::Sandbox;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -9,10 +9,12 @@ use rustix::mount::{
     open_tree,
 };
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// What stands at a path.
@@ -36,14 +38,36 @@ enum Place {
 
 /// The sockets of others, to be hidden. To be asked before the network namespace is left, which has the list.
 pub(super) fn sockets(sandbox: &Sandbox) -> Vec<PathBuf> {
-    // As the kernel lists them.
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let named = table.lines().skip(1).filter_map(|line| Path::new(&line[line.find(" /")? + 1..]).canonicalize().ok());
-    let mut sockets: BTreeSet<PathBuf> = named.collect();
-    sockets.retain(|path| {
-        !sandbox.show.contains(path) && !sandbox.writable.iter().any(|place| path.starts_with(&place.path))
-    });
-    sockets.into_iter().collect()
+    // As the kernel lists them: by the names that they were bound to, from where the process was then.
+    let table = fs::read("/proc/net/unix").unwrap_or_default();
+    let names = table.split(|byte| *byte == b'\n').skip(1).filter_map(socket_name);
+    let (absolute, relative): (BTreeSet<&Path>, BTreeSet<&Path>) = names.partition(|name| name.is_absolute());
+    let mut folders: BTreeSet<PathBuf> =
+        absolute.iter().filter_map(|name| name.parent()?.canonicalize().ok()).collect();
+    if !relative.is_empty() {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let places: BTreeSet<PathBuf> =
+            processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok()).collect();
+        let all = places.iter().flat_map(|place| relative.iter().map(|name| place.join(name)));
+        let there = all.filter(|name| fs::metadata(name).is_ok_and(|facts| facts.file_type().is_socket()));
+        folders.extend(there.filter_map(|name| name.parent()?.canonicalize().ok()));
+    }
+    let own = |folder: &&PathBuf| sandbox.writable.iter().any(|place| folder.starts_with(&place.path));
+    let folders = folders.iter().filter(|folder| sandbox.sees(folder) && !own(folder));
+    // Whatever they are called by now.
+    let entries = folders.flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    let mut sockets: Vec<PathBuf> = sockets.map(|entry| entry.path()).collect();
+    sockets.retain(|path| !sandbox.show.contains(path));
+    sockets
+}
+
+/// What follows the address of a socket, five numbers of fixed width, and the one of its inode. Not one without a file.
+fn socket_name(line: &[u8]) -> Option<&Path> {
+    let numbers = line.iter().position(|byte| *byte == b':')? + " 00000000 00000000 00000000 0000 00 ".len();
+    let inode = line.get(numbers + 1..)?.trim_ascii_start();
+    let name = inode.get(inode.iter().position(|byte| *byte == b' ')? + 1..)?;
+    (!name.starts_with(b"@")).then(|| Path::new(OsStr::from_bytes(name)))
 }
 
 /// How to take what is mounted somewhere, with all below it.
@@ -229,7 +253,7 @@ impl New<'_> {
         for entry in Dir::new(openat(real, c".", flags, Mode::empty())?)? {
             let entry = entry?;
             let name = entry.file_name();
-            let here = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+            let here = path.join(OsStr::from_bytes(name.to_bytes()));
             if matches!(name.to_bytes(), b"." | b"..") || self.walls.hidden.contains(&*here) {
                 continue;
             }
@@ -239,7 +263,7 @@ impl New<'_> {
             }
             if entry.file_type() == FileType::Symlink {
                 if let Ok(to) = readlinkat(real, name, Vec::new()) {
-                    std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(to.to_bytes()), &here)?;
+                    std::os::unix::fs::symlink(OsStr::from_bytes(to.to_bytes()), &here)?;
                 }
                 continue;
             }
@@ -405,5 +429,18 @@ mod tests {
         check("/plain", "/plain");
         check("/a\\040b\\134c", "/a b\\c");
         check("/end\\04", "/end\\04");
+    }
+
+    #[test]
+    fn names_of_sockets_are_read_from_the_table() {
+        let check = |rest: &str, expect: Option<&str>| {
+            let line = format!("0000000072627dfe: 00000003 00000000 00000000 0001 03 {rest}");
+            assert_eq!(super::socket_name(line.as_bytes()).and_then(|name| name.to_str()), expect, "{rest}");
+        };
+        check("60245", None);
+        check("60245 /run/a b", Some("/run/a b"));
+        check("   12 ./x", Some("./x"));
+        check("123456789  x", Some(" x"));
+        check("60245 @abstract", None);
     }
 }

@@ -1,6 +1,6 @@
 //! New namespaces for a launcher, and the ids of users in them.
 
-use super::wire::Sandbox;
+use crate::setup::Sandbox;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, sendto, socket_with};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, UnshareFlags, capabilities, configure_capability_in_ambient_set, set_capabilities,

@@ -1,8 +1,9 @@
 //! The process above a program: it tells the owner how the program ended, and ends whatever is below.
 
-use super::wire::{Message, Setup, hear, receive, send, send_with};
+use super::wire::{Message, hear, receive, send, send_with};
 use super::{let_go, stage};
 use crate::Status;
+use crate::setup::Setup;
 use crate::tree::Tree;
 use rustix::io::Errno;
 use rustix::process::{

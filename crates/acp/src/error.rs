@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_rpc::{CallError, Closed};
-use tieline_schema::{AuthMethod, ErrorCode, Raw, data_field};
+use tieline_schema::{AuthMethod, Dialect, ErrorCode, Raw, data_field};
 
 /// The error object of JSON-RPC, as the peer sees it.
 pub use tieline_rpc::Error as WireError;
@@ -31,6 +31,15 @@ pub enum Error {
     },
     /// The other side does not offer this, so it was not asked.
     Unsupported(String),
+    /// The version of the protocol that was agreed on has no words for this, so it was not asked.
+    NotInDialect {
+        /// What was wanted.
+        what: &'static str,
+        /// What is spoken.
+        dialect: Dialect,
+        /// What to do about it: in words for whoever writes the program.
+        way_out: &'static str,
+    },
     /// What was asked for makes no sense, so it was not sent.
     Invalid(String),
     /// The connection ended.
@@ -183,6 +192,9 @@ impl fmt::Display for Error {
         match self {
             Self::Wire(error) | Self::AuthRequired { error, .. } => error.fmt(f),
             Self::Unsupported(what) => write!(f, "the other side does not offer {what}"),
+            Self::NotInDialect { what, dialect, way_out } => {
+                write!(f, "version {dialect} of the protocol has no words for {what}: {way_out}")
+            }
             Self::Invalid(why) | Self::Closed(why) | Self::Unreadable(why) | Self::Version(why) | Self::Start(why) => {
                 f.write_str(why)
             }

@@ -110,6 +110,7 @@ pub mod meta;
 mod options;
 pub mod proxy;
 mod wire;
+mod work;
 
 pub use error::{Error, Result, WireError};
 pub use tieline_json as json;
@@ -120,7 +121,7 @@ pub use tieline_rpc::{Cancel, Transport};
 pub use tieline_schema as schema;
 pub use tieline_schema::{
     AgentCapabilities, AuthMethod, ClientCapabilities, Command, ConfigOption, ConfigValue, ContentBlock, Cost, Dialect,
-    Diff, Implementation, Location, McpServer, MessageKind, Meta, Patch, PermissionOption, PermissionOptionKind,
+    Diff, Implementation, Item, Location, McpServer, MessageKind, Meta, Patch, PermissionOption, PermissionOptionKind,
     PermissionOutcome, PermissionRequest, PlanEntry, PlanPriority, PlanStatus, Protocol, Raw, SessionId, Severity,
     StopReason, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update,
 };

@@ -1,7 +1,7 @@
 //! Notifications for user code: heard one at a time, in the order they came. While too many are unheard, the reader waits.
 
+use crate::work::Work;
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tieline_rpc::sync::{Lock, when};
@@ -12,8 +12,6 @@ const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// What a small notification counts at least, so that many empty ones are bounded too.
 const MIN_MESSAGE_BYTES: usize = 256;
 
-type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 pub(crate) struct Mailbox {
     queue: Mutex<Queue>,
     heard: Notify,
@@ -23,7 +21,7 @@ pub(crate) struct Mailbox {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(usize, Work)>,
+    waiting: VecDeque<(usize, Work<'static, ()>)>,
     bytes: usize,
     /// A task works on it.
     busy: bool,
@@ -72,7 +70,7 @@ impl Mailbox {
     }
 
     /// Something to wait for before more is read, if too much is unheard.
-    pub(crate) fn pause(self: &Arc<Self>) -> Option<Work> {
+    pub(crate) fn pause(self: &Arc<Self>) -> Option<Work<'static, ()>> {
         if self.queue().bytes < MAX_WAITING_BYTES {
             return None;
         }

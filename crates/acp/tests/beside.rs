@@ -11,7 +11,7 @@ use tieline::schema::{Background, Terminal};
 use tieline::{ContentBlock, Dialect, Result, StopReason};
 
 fn item(id: &str) -> Background {
-    Background::Terminal(Terminal { terminal_id: id.into(), meta: None })
+    Background::Terminal(Terminal { terminal_id: id.into(), ..Default::default() })
 }
 
 async fn act(turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {

@@ -511,3 +511,20 @@ async fn files_and_terminals_of_the_client_serve_an_agent_of_the_same_version() 
         }
     }
 }
+
+/// The client hangs up with a turn under way and reads nothing of it: there is nobody to wait for, however patient a bridge is with agents.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_does_not_keep_the_bridge() {
+    for (theirs, speaks) in [(Dialect::V1, Dialect::V1), (Dialect::V2, Dialect::V1), (Dialect::V1, Dialect::V2)] {
+        let mut ends = open(theirs, speaks).await;
+        ends.client.prompt("s", "Go").await;
+        ends.prompted(speaks).await;
+        // More than the wire to the client and our buffer take.
+        for _ in 0..40 {
+            ends.update(chunk(&"word ".repeat(2000))).await;
+        }
+        ends.client.shut().await;
+        let over = tokio::time::timeout(SOON, &mut ends.served).await;
+        assert!(over.is_ok(), "{theirs} before {speaks}: the bridge is still there");
+    }
+}

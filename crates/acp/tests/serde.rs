@@ -51,7 +51,7 @@ fn row() -> Row {
             option_id: "yes".into(),
             name: "Yes".into(),
             kind: PermissionOptionKind::AllowAlways,
-            meta: None,
+            ..Default::default()
         },
     }
 }
@@ -94,7 +94,7 @@ fn every_kind_of_type_is_as_on_the_wire() {
     same(AuthMethod::Agent(AgentAuth { method_id: "k".into(), name: "K".into(), ..AgentAuth::default() }));
     same(PermissionOutcome::selected("yes"));
     same(NewSessionRequest { cwd: "/".into(), mcp_servers: Some(Vec::new()), ..NewSessionRequest::default() });
-    same(PromptRequest { session_id: "s".into(), prompt: vec!["x".into()], meta: None });
+    same(PromptRequest { session_id: "s".into(), prompt: vec!["x".into()], ..Default::default() });
     same(ListRequest::default());
     same(
         serde_json::from_value::<McpServer>(json!({"type": "http", "name": "n", "url": "http://x", "headers": []}))
@@ -112,7 +112,7 @@ fn every_kind_of_type_is_as_on_the_wire() {
 #[test]
 fn a_message_keeps_who_speaks() {
     for kind in [MessageKind::User, MessageKind::Agent, MessageKind::Thought] {
-        let chunk = Chunk { kind, content: "x".into(), message_id: Some("m".into()), meta: None };
+        let chunk = Chunk { kind, content: "x".into(), message_id: Some("m".into()), ..Default::default() };
         assert_eq!(serde_json::from_str::<Chunk>(&serde_json::to_string(&chunk).unwrap()).unwrap(), chunk);
         let content = Patch::Set(Items(vec!["x".into()]));
         let message = Message { kind, message_id: "m".into(), content, ..Message::default() };

@@ -8,7 +8,7 @@ use common::{Wire, agent_wire, hello, in_every_dialect, said, updates};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use tieline::agent::{About, Agent, Opened, Opening, Resuming, Session, Turn};
+use tieline::agent::{About, Agent, Memory, Opened, Opening, Resuming, Session, Turn};
 use tieline::schema::{AgentAuth, ConfigCategory, SelectOption, SelectOptions};
 use tieline::{
     AuthMethod, Command, ConfigOption, ConfigValue, ContentBlock, Dialect, Error, Result, Severity, StopReason, Update,
@@ -552,6 +552,87 @@ async fn an_open_session_that_is_loaded_again_stays_whole() {
             "Fresh",
             "the title comes back"
         );
+    })
+    .await;
+}
+
+/// An agent whose memory is its own: what was said over one connection is there on the next, and can be read out.
+struct Lasting(Memory);
+
+impl Agent for Lasting {
+    type Session = Conversation;
+
+    fn about(&self) -> About {
+        About::new("lasting", "1").remember_in(&self.0)
+    }
+
+    async fn open(&self, _: Opening) -> Result<Opened<Conversation>> {
+        Ok(Opened::new(Conversation).options(options()))
+    }
+}
+
+#[tokio::test]
+async fn what_is_remembered_spans_connections_and_can_be_read_out() {
+    in_every_dialect(|dialect| async move {
+        let memory = Memory::default();
+        let agent = Arc::new(Lasting(memory.clone()));
+        let (near, far) = tieline::Transport::memory();
+        let serving = tokio::spawn(tieline::agent::serve(Arc::clone(&agent), far));
+        let client = || tieline::client::Client::default().protocol(tieline::Protocol::Only(dialect));
+        let first = client().connect(near).await.unwrap();
+        let session = first.open("/w").await.unwrap();
+        session.prompt("one").await.unwrap().text().await.unwrap();
+        session.set_option("mode", "code").await.unwrap();
+        let id = session.id().clone();
+        let said = |memory: &Memory| {
+            let transcript = memory.transcript(&id).unwrap();
+            let words = transcript.items().iter().filter_map(|item| match item {
+                tieline::schema::Item::Message(message) => Some(message.text()),
+                _ => None,
+            });
+            (words.collect::<Vec<_>>(), transcript.mode().map(str::to_owned))
+        };
+        let expect = (vec!["one".to_owned(), "hm".into(), "echo one".into()], Some("code".to_owned()));
+        assert_eq!(said(&memory), expect, "{dialect}: while it is open");
+        assert_eq!(memory.sessions()[0].cwd, "/w");
+        assert!(!memory.forget(&id), "{dialect}: it is open");
+
+        // Open here, so not given to anybody else, nor deleted by them.
+        let (near, far) = tieline::Transport::memory();
+        let other = tokio::spawn(tieline::agent::serve(Arc::clone(&agent), far));
+        let second = client().connect(near).await.unwrap();
+        let listed = second.list(tieline::schema::ListRequest::default()).await.unwrap().sessions;
+        assert_eq!(listed.iter().map(|info| &info.session_id).collect::<Vec<_>>(), [&id], "{dialect}");
+        let refused = second.load(id.clone(), "/w").await.unwrap_err();
+        assert!(refused.data().is_some_and(|data| data.get().contains("open_elsewhere")), "{dialect}: {refused:?}");
+        assert_eq!(second.delete(id.clone()).await.unwrap_err().code(), Some(-32600), "{dialect}");
+
+        // The first client goes without closing anything.
+        first.close().await;
+        serving.await.unwrap().unwrap();
+        assert_eq!(said(&memory), expect, "{dialect}: after its connection");
+        let again = second.load(id.clone(), "/w").await.unwrap();
+        let replayed = std::iter::from_fn(|| again.try_next()).count();
+        assert!(replayed >= 3, "{dialect}: {replayed}");
+        assert_eq!(again.prompt("two").await.unwrap().text().await.unwrap().0, "echo two");
+        second.close().await;
+        other.await.unwrap().unwrap();
+
+        // Stored and put into another memory.
+        let stored: Vec<Update> = memory.transcript(&id).unwrap().to_updates();
+        let mut transcript = tieline::Transcript::new(Dialect::V2);
+        for update in &stored {
+            transcript.apply(update);
+        }
+        let fresh = Memory::default();
+        assert!(fresh.keep(memory.sessions().remove(0), transcript));
+        assert_eq!(said(&fresh).0.len(), 6, "{dialect}");
+        assert!(memory.forget(&id) && memory.sessions().is_empty());
+        let (near, far) = tieline::Transport::memory();
+        tokio::spawn(tieline::agent::serve(Lasting(fresh), far));
+        let third = client().connect(near).await.unwrap();
+        let session = third.load(id.clone(), "/w").await.unwrap();
+        assert_eq!(session.options().iter().find(|option| option.is_mode()).unwrap().value(), Some("code".into()));
     })
     .await;
 }

@@ -345,6 +345,8 @@ async fn everything_that_is_told_can_be_recorded() {
                 drop(turn.tool("Left open").id("open-1").start().await?);
                 turn.end_calls(ToolCallStatus::Cancelled).await?;
                 assert!(turn.usage(1, 2, None).await.is_err());
+                // What the turn leaves open is ended by the engine.
+                drop(turn.tool("Left open").id("open-2").start().await?);
                 Ok(StopReason::EndTurn)
             }
         });
@@ -353,8 +355,15 @@ async fn everything_that_is_told_can_be_recorded() {
         let (_, seen) = wire.turn(dialect, &session, "go").await;
         assert_eq!(said(&seen), "yespassing");
         assert!(updates(&seen, "usage_update").is_empty(), "{seen:?}");
-        let expect =
-            ["Thought hm", "Agent yes", "title Some(\"Title\")", "open-1 Some(Pending)", "open-1 Some(Cancelled)"];
+        let expect = [
+            "Thought hm",
+            "Agent yes",
+            "title Some(\"Title\")",
+            "open-1 Some(Pending)",
+            "open-1 Some(Cancelled)",
+            "open-2 Some(Pending)",
+            "open-2 Some(Failed)",
+        ];
         assert_eq!(*notes.0.lock().unwrap(), expect, "{dialect}");
     })
     .await;
@@ -683,7 +692,7 @@ async fn unknown_variants_and_content_survive_in_version_2() {
     let agent = from_fn("raw", |turn: Turn, _| async move {
         let block = tieline::schema::from_json::<ContentBlock>(r#"{"type":"_chart","data":[1.50,2]}"#).unwrap();
         turn.say(block.clone()).await?;
-        let chunk = ToolCallContentChunk { tool_call_id: "t".into(), content: block.into(), meta: None };
+        let chunk = ToolCallContentChunk { tool_call_id: "t".into(), content: block.into(), ..Default::default() };
         turn.update(ToolCallUpdate::new("t").title("T").kind(ToolKind::from("_dance"))).await?;
         turn.update(chunk).await?;
         let items = Items(vec![]);

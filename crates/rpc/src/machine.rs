@@ -1,7 +1,7 @@
 //! The bookkeeping of a connection: our pending calls, the peer's open requests, batches, cancellation. No I/O.
 
 use crate::{Cancel, Id};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Where the answer to a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,11 +38,11 @@ struct Batch {
 #[derive(Debug)]
 pub struct Machine<W> {
     last_call: u64,
-    pending: HashMap<u64, W>,
+    pending: BTreeMap<u64, W>,
     last_serial: u64,
-    open: HashMap<u64, (Id, Cancel)>,
+    open: BTreeMap<u64, (Id, Cancel)>,
     max_open: usize,
-    batches: HashMap<u64, Batch>,
+    batches: BTreeMap<u64, Batch>,
 }
 
 impl<W> Machine<W> {
@@ -50,11 +50,11 @@ impl<W> Machine<W> {
     pub fn new(max_open: usize) -> Self {
         Self {
             last_call: 0,
-            pending: HashMap::new(),
+            pending: BTreeMap::new(),
             last_serial: 0,
-            open: HashMap::new(),
+            open: BTreeMap::new(),
             max_open,
-            batches: HashMap::new(),
+            batches: BTreeMap::new(),
         }
     }
 
@@ -80,7 +80,7 @@ impl<W> Machine<W> {
 
     /// Takes all waiters, because no answer will come any more.
     pub fn abandon(&mut self) -> Vec<W> {
-        self.pending.drain().map(|(_, waiter)| waiter).collect()
+        std::mem::take(&mut self.pending).into_values().collect()
     }
 
     /// Registers a request of the peer. `None` if too many are open: then answer at once and forget.

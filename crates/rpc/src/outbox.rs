@@ -5,6 +5,7 @@ use crate::messages::Output;
 use crate::sync::{Lock, when};
 use crate::transport::{Direction, Tap};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Senders wait while this much is queued. One pipe takes as much in one write.
@@ -49,6 +50,8 @@ struct Queue {
     framing: Framing,
     taps: Vec<Tap>,
     state: State,
+    /// How many bursts the peer has taken.
+    bursts: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +65,7 @@ enum State {
 
 impl Outbox {
     pub(crate) fn new(framing: Framing, taps: Vec<Tap>) -> Self {
-        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open };
+        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, bursts: 0 };
         Self {
             queue: Mutex::new(queue),
             filled: Notify::new(),
@@ -124,9 +127,25 @@ impl Outbox {
         }
     }
 
-    /// Holds the reader while the peer makes us answer without taking the answers.
+    /// Holds the reader while the peer makes us answer without taking the answers. Before that, where senders have to wait, it lets the
+    /// writer go first: what can be written at once keeps no handler waiting.
     pub(crate) async fn hold_reader(&self) {
-        self.below(MAX_BYTES, &self.drained).await;
+        if self.lock().bytes.len() >= WAIT_ABOVE_BYTES {
+            tokio::task::yield_now().await;
+            self.below(MAX_BYTES, &self.drained).await;
+        }
+    }
+
+    /// Waits until senders have waited this long for a peer that takes nothing.
+    pub(crate) async fn stalled(&self, limit: Duration) {
+        loop {
+            let before = self.lock().bursts;
+            tokio::time::sleep(limit).await;
+            let queue = self.lock();
+            if queue.bursts == before && queue.bytes.len() >= WAIT_ABOVE_BYTES {
+                return;
+            }
+        }
     }
 
     async fn below(&self, mark: usize, emptied: &Notify) {
@@ -177,6 +196,7 @@ impl Outbox {
                 break;
             }
             burst.clear();
+            self.lock().bursts += 1;
             // One huge message must not hold its memory for ever.
             if burst.capacity() > 16 * WAIT_ABOVE_BYTES {
                 burst = Vec::new();

@@ -40,6 +40,11 @@ impl Peer {
         self.shared.outbox.room().await;
     }
 
+    /// Waits until the peer has taken nothing for this long, though senders wait for it.
+    pub async fn stalled(&self, limit: Duration) {
+        self.shared.outbox.stalled(limit).await;
+    }
+
     /// Sends a notification at once, whatever is queued already. For the few that must not wait.
     pub fn notify_now(&self, method: &str, params: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
         self.shared.outbox.push(|out| write_call(out, None, method, params))

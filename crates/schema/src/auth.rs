@@ -43,7 +43,9 @@ impl Decode for LoginEnv {
             Kind::Null => json.null().map(|()| Self::default()),
             Kind::Object => {
                 let map = BTreeMap::<String, String>::decode(json)?;
-                Ok(Self(map.into_iter().map(|(name, value)| EnvVariable { name, value, meta: None }).collect()))
+                Ok(Self(
+                    map.into_iter().map(|(name, value)| EnvVariable { name, value, ..Default::default() }).collect(),
+                ))
             }
             _ => Vec::decode(json).map(Self),
         }

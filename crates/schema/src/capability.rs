@@ -111,17 +111,17 @@ macro_rules! capabilities {
 capabilities! {
     /// What a client can do.
     ClientCapabilities renamed by |key| key; |path: &str, _| path.to_owned() => {
-        /// It reads files for the agent (`fs/read_text_file`).
+        /// It reads files for the agent (`fs/read_text_file`). Not in current version 2.
         fs_read = plain "fs.readTextFile" @ Dialects::V1;
-        /// It writes files for the agent (`fs/write_text_file`).
+        /// It writes files for the agent (`fs/write_text_file`). Not in current version 2.
         fs_write = plain "fs.writeTextFile" @ Dialects::V1;
-        /// It runs commands for the agent (`terminal/*`).
+        /// It runs commands for the agent (`terminal/*`). Not in current version 2.
         terminal = plain "terminal" @ Dialects::V1;
-        /// It can run the agent's own login in a terminal.
+        /// It can run the agent's own login in a terminal. Not in seed-era version 2.
         terminal_auth = plain "auth.terminal" @ Dialects::NOT_SEED;
-        /// It shows forms.
+        /// It shows forms. Not in seed-era version 2.
         elicit_form = "elicitation.form" @ Dialects::NOT_SEED;
-        /// It opens web pages for the agent.
+        /// It opens web pages for the agent. Not in seed-era version 2.
         elicit_url = "elicitation.url" @ Dialects::NOT_SEED;
         /// It shows boolean options (taken for granted in current version 2).
         boolean_options = "session.configOptions.boolean" @ Dialects::V1;
@@ -187,6 +187,19 @@ fn to_dialect(path: &str, dialect: Dialect) -> String {
 }
 
 impl ClientCapabilities {
+    /// It serves files or terminals, which current version 2 has no words for.
+    pub fn has_tools(&self) -> bool {
+        self.fs_read || self.fs_write || self.terminal
+    }
+
+    /// Takes files and terminals off, and gives those that were offered.
+    #[must_use]
+    pub fn take_tools(&mut self) -> Self {
+        let Self { fs_read, fs_write, terminal, .. } = *self;
+        (self.fs_read, self.fs_write, self.terminal) = (false, false, false);
+        Self { fs_read, fs_write, terminal, ..Self::default() }
+    }
+
     #[allow(clippy::unused_self, reason = "the other side needs it")]
     fn drop_unsaid(&self, _: &mut [(String, Leaf<'_>)], _: Dialect) {}
 }

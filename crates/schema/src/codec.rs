@@ -499,3 +499,8 @@ impl Encode for Marker {
         *self == Marker::No
     }
 }
+
+/// Stands for the fields that a record may get in a later version. It is there to make `..` necessary, and is nothing.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct More(());

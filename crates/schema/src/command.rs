@@ -30,7 +30,7 @@ impl Command {
     /// The same command, taking any text behind its name.
     #[must_use]
     pub fn with_input(mut self, hint: impl Into<String>) -> Self {
-        self.input = Some(CommandInput::Text(TextInput { hint: hint.into(), meta: None }));
+        self.input = Some(CommandInput::Text(TextInput { hint: hint.into(), ..Default::default() }));
         self
     }
 }

@@ -206,7 +206,7 @@ impl Diff {
         let texts = self.texts.as_ref()?;
         let gone = matches!(&self.changes[..], [Change::File(file)] if file.operation == Operation::Delete);
         let text = patch::write(&texts.path, texts.old.as_deref(), (!gone).then_some(&texts.new))?;
-        Some(DiffPatch { format: PatchFormat::Git, text, meta: None })
+        Some(DiffPatch { format: PatchFormat::Git, text, ..Default::default() })
     }
 
     pub(crate) fn encode_texts(&self, texts: &DiffTexts, out: &mut Writer<'_>) {

@@ -70,7 +70,7 @@ impl Calls {
     }
 
     pub(crate) fn chunk(&mut self, chunk: ToolCallContentChunk, emit: &mut dyn FnMut(Update)) {
-        let ToolCallContentChunk { tool_call_id, content, mut meta } = chunk;
+        let ToolCallContentChunk { tool_call_id, content, mut meta, .. } = chunk;
         let first = self.seen.insert(tool_call_id.clone());
         if first {
             self.live.insert(tool_call_id.clone(), Vec::new());
@@ -87,7 +87,15 @@ impl Calls {
             return;
         }
         for content in self.lower(content.clone()) {
-            emit(ToolCallContentChunk { tool_call_id: tool_call_id.clone(), content, meta: meta.take() }.into());
+            emit(
+                ToolCallContentChunk {
+                    tool_call_id: tool_call_id.clone(),
+                    content,
+                    meta: meta.take(),
+                    ..Default::default()
+                }
+                .into(),
+            );
         }
         if let Some(list) = self.live.get_mut(&tool_call_id) {
             list.push(content);

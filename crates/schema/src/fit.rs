@@ -38,11 +38,20 @@ pub fn pieces(text: &str) -> impl Iterator<Item = &str> {
 /// Tells an update in a form that is at most `most` bytes long.
 pub(crate) fn fit(update: Update, most: usize, emit: &mut dyn FnMut(Update)) {
     match update {
-        Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), mut meta })
+        Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), mut meta, .. })
             if text.text.len() > PIECE =>
         {
             for piece in pieces(&text.text) {
-                emit(Chunk { kind, message_id: message_id.clone(), content: piece.into(), meta: meta.take() }.into());
+                emit(
+                    Chunk {
+                        kind,
+                        message_id: message_id.clone(),
+                        content: piece.into(),
+                        meta: meta.take(),
+                        ..Default::default()
+                    }
+                    .into(),
+                );
             }
         }
         Update::Chunk(mut chunk) => {
@@ -64,7 +73,7 @@ pub fn cut_long(update: Update, most: usize) -> Option<Update> {
         Update::Chunk(Chunk { kind, message_id, mut content, .. }) => {
             cut_block(&mut content, most);
             let short = message_id.as_deref().is_none_or(is_short);
-            short.then_some(Update::Chunk(Chunk { kind, message_id, content, meta: None }))
+            short.then_some(Update::Chunk(Chunk { message_id, content, kind, ..Default::default() }))
         }
         Update::Message(mut message) => {
             message.meta = Patch::Keep;

@@ -81,6 +81,7 @@ impl MessageItem {
             message_id: self.id.clone(),
             content: Patch::Set(Items(self.content.clone())),
             meta: set(self.meta.as_ref()),
+            ..Default::default()
         }
     }
 }
@@ -162,6 +163,7 @@ impl ToolCallItem {
             capabilities: set(self.capabilities.as_ref()),
             meta: set(self.meta.as_ref()),
             announce: false,
+            ..Default::default()
         }
     }
 }
@@ -200,6 +202,7 @@ impl CompactionItem {
             summary: set_list(&self.summary),
             error: set(self.error.as_ref()),
             meta: set(self.meta.as_ref()),
+            ..Default::default()
         }
     }
 }
@@ -272,7 +275,7 @@ impl TerminalItem {
     }
 
     pub(crate) fn to_update(&self) -> TerminalUpdate {
-        let output = TerminalOutput { data: to_base64(self.output()), meta: None };
+        let output = TerminalOutput { data: to_base64(self.output()), ..Default::default() };
         TerminalUpdate {
             terminal_id: self.id.clone(),
             command: set(self.command.as_ref()),
@@ -282,6 +285,7 @@ impl TerminalItem {
             size: set(self.size.as_ref()),
             capabilities: set(self.capabilities.as_ref()),
             meta: set(self.meta.as_ref()),
+            ..Default::default()
         }
     }
 }

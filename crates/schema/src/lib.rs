@@ -2,6 +2,16 @@
 //!
 //! There is a module for each topic; all names are also here. The model has the shape of the newest v2. Reading takes the union of all dialects; writing is exact for one.
 //!
+//! Records get new fields as the protocol grows, in any version of this crate. So a literal ends with `..T::default()`, and a pattern with `..`:
+//!
+//! ```
+//! use tieline_schema::{PlanEntry, PlanStatus};
+//!
+//! let entry = PlanEntry { content: "Look".into(), status: PlanStatus::InProgress, ..PlanEntry::default() };
+//! let PlanEntry { content, .. } = entry;
+//! assert_eq!(content, "Look");
+//! ```
+//!
 //! ```
 //! use tieline_schema::{ContentBlock, Dialect, from_json, to_json};
 //!

@@ -17,6 +17,8 @@
 /// `"new" / "old"` is one field with two names: the first in current v2, the second in v1 and seed-era v2; both are read.
 /// A trailing set (`, Dialects::V2`) says where the field is written; it is read everywhere.
 /// Every record also has `_meta`: with `meta: Option<Meta>`, or with the three states after the word `upsert`.
+/// Every record may grow: it has a hidden field, so that others write `..T::default()` in literals and `..` in patterns, which
+/// `#[non_exhaustive]` would take from them.
 /// `local { .. }` behind the fields adds fields that are not on the wire; they are read as their default.
 macro_rules! record {
     ($(#[$doc:meta])* upsert $name:ident { $($fields:tt)* } $(local { $($local:tt)* })?) => {
@@ -29,12 +31,25 @@ macro_rules! record {
         $( $(#[$fdoc:meta])* $field:ident : $ty:ty => $key:literal $(/ $old:literal)?, $mode:ident $(, $where:expr)? ; )*
     ) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Default)]
+        #[derive(Clone, PartialEq, Default)]
         pub struct $name {
             $( $(#[$fdoc])* pub $field: $ty, )*
             /// Extensions (`_meta`).
             pub meta: $meta,
             $( $(#[$ldoc])* pub $local: $lty, )*
+            /// Not to be named: there may be more fields in the next version.
+            #[doc(hidden)]
+            pub more: $crate::More,
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $( .field(stringify!($field), &self.$field) )*
+                    .field("meta", &self.meta)
+                    $( .field(stringify!($local), &self.$local) )*
+                    .finish()
+            }
         }
 
         impl $crate::Decode for $name {
@@ -67,7 +82,7 @@ macro_rules! record {
                         _ => json.pass(&key)?,
                     }
                 }
-                Ok(Self { $( $field: $crate::macros::record!(@take $mode $field $key), )* meta, $($local: Default::default(),)* })
+                Ok(Self { $( $field: $crate::macros::record!(@take $mode $field $key), )* meta, $($local: Default::default(),)* more: $crate::More::default() })
             }
         }
 

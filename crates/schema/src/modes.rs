@@ -52,9 +52,10 @@ impl SessionModes {
             name: value.name.clone(),
             description: value.description.clone(),
             meta: value.meta.clone(),
+            ..Default::default()
         };
         let available_modes = select.options.iter().map(mode).collect();
-        Some(Self { current_mode_id: select.current_value.clone(), available_modes, meta: None })
+        Some(Self { current_mode_id: select.current_value.clone(), available_modes, ..Default::default() })
     }
 
     /// An option that offers these modes.
@@ -64,6 +65,7 @@ impl SessionModes {
             name: mode.name.clone(),
             description: mode.description.clone(),
             meta: mode.meta.clone(),
+            ..Default::default()
         };
         let values = SelectOptions::Flat(self.available_modes.iter().map(value).collect());
         let mut option = ConfigOption::select(MODE_OPTION_ID, "Mode", self.current_mode_id.clone(), values);

@@ -169,7 +169,7 @@ impl Decode for PermissionRequest {
             description = description.or(question.description);
             meta = meta.and_then(without_question);
         }
-        let from_call = |tool_call| PermissionSubject::ToolCall(ToolCallSubject { tool_call, meta: None });
+        let from_call = |tool_call| PermissionSubject::ToolCall(ToolCallSubject { tool_call, ..Default::default() });
         Ok(Self {
             session_id: session_id.ok_or_else(|| Error::missing("sessionId"))?,
             title: title.ok_or_else(|| Error::missing("title"))?,
@@ -248,7 +248,8 @@ impl PermissionRequest {
         let old = self.meta.as_ref().map_or("{}", |meta| meta.0.get().trim());
         let inner = old.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or_default().trim();
         let comma = if inner.is_empty() { "" } else { "," };
-        let question = Question { title: self.title.clone(), description: self.description.clone(), meta: None };
+        let question =
+            Question { title: self.title.clone(), description: self.description.clone(), ..Default::default() };
         let text = format!("{{{inner}{comma}\"{META_KEY}\":{}}}", to_json(&question, dialect));
         Raw::new(text).ok().map(Meta)
     }
@@ -289,7 +290,7 @@ record! {
 impl PermissionOutcome {
     /// The user chose this option.
     pub fn selected(option_id: impl Into<String>) -> Self {
-        Self::Selected(SelectedOutcome { option_id: option_id.into(), meta: None })
+        Self::Selected(SelectedOutcome { option_id: option_id.into(), ..Default::default() })
     }
 
     /// The question was withdrawn.

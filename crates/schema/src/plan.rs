@@ -25,7 +25,7 @@ pub enum Plan {
 impl Plan {
     /// The only plan of an agent that has just one.
     pub fn main(entries: Vec<PlanEntry>) -> Self {
-        Self::Items(PlanItems { plan_id: MAIN_PLAN.into(), entries, meta: None })
+        Self::Items(PlanItems { plan_id: MAIN_PLAN.into(), entries, ..Default::default() })
     }
 
     /// Which plan it is.
@@ -82,7 +82,7 @@ record! {
 impl PlanEntry {
     /// A step of medium priority.
     pub fn new(content: impl Into<String>, status: PlanStatus) -> Self {
-        Self { content: content.into(), priority: PlanPriority::Medium, status, meta: None }
+        Self { content: content.into(), priority: PlanPriority::Medium, status, ..Default::default() }
     }
 }
 
@@ -122,7 +122,7 @@ record! {
 
 impl From<Plan> for PlanUpdate {
     fn from(plan: Plan) -> Self {
-        Self { plan, meta: None }
+        Self { plan, ..Default::default() }
     }
 }
 
@@ -138,7 +138,7 @@ impl PlanUpdate {
             }
         }
         let entries = entries.ok_or_else(|| Error::missing("entries"))?;
-        Ok(Self { plan: Plan::main(entries), meta })
+        Ok(Self { plan: Plan::main(entries), meta, ..Default::default() })
     }
 
     /// Writes the update `plan` of version 1.

@@ -93,9 +93,9 @@ impl Projector {
         self
     }
 
-    /// Whether history is replayed now. A version 1 client hears of user messages only then; live it knows them.
-    pub fn set_replaying(&mut self, replaying: bool) {
-        self.replaying = replaying;
+    /// Whether history is replayed now. A version 1 client hears of user messages only then; live it knows them. Gives what was.
+    pub fn set_replaying(&mut self, replaying: bool) -> bool {
+        std::mem::replace(&mut self.replaying, replaying)
     }
 
     /// Takes note of options that an answer carried, so that changes of the mode can be told.
@@ -249,7 +249,7 @@ impl Projector {
             emit(mode.into());
         }
         if changed {
-            self.tell_options(ConfigOptionsUpdate { options: self.options.clone(), meta: None }, emit);
+            self.tell_options(ConfigOptionsUpdate { options: self.options.clone(), ..Default::default() }, emit);
         }
     }
 
@@ -260,7 +260,7 @@ impl Projector {
             && let Some(mode_id) = mode.clone()
             && mode != self.mode
         {
-            emit(ModeUpdate { mode_id, meta: None }.into());
+            emit(ModeUpdate { mode_id, ..Default::default() }.into());
         }
         self.mode = mode.or(self.mode.take());
         self.tell_options(update, emit);
@@ -275,20 +275,20 @@ impl Projector {
 
     /// Seed-era v2 has no cancelled steps. Version 1 has one plan: several are joined, each under a heading.
     fn plan(&mut self, update: PlanUpdate, emit: &mut dyn FnMut(Update)) {
-        let PlanUpdate { plan, meta } = update;
+        let PlanUpdate { plan, meta, .. } = update;
         let known = self.plans.iter().position(|plan_items| plan_items.plan_id == plan.id());
         match plan {
             Plan::Items(mut items) => {
                 items.entries.iter_mut().for_each(mark_cancelled);
                 if self.dialect != Dialect::V1 {
-                    return emit(PlanUpdate { plan: items.into(), meta }.into());
+                    return emit(PlanUpdate { plan: items.into(), meta, ..Default::default() }.into());
                 }
                 match known {
                     Some(at) => self.plans[at] = items,
                     None => self.plans.push(items),
                 }
             }
-            plan if self.dialect != Dialect::V1 => return emit(PlanUpdate { plan, meta }.into()),
+            plan if self.dialect != Dialect::V1 => return emit(PlanUpdate { plan, meta, ..Default::default() }.into()),
             // No form for it, but it takes the place of what was there.
             Plan::Other { .. } => match known {
                 Some(at) => drop(self.plans.remove(at)),
@@ -303,7 +303,7 @@ impl Projector {
             }
             entries.extend_from_slice(&plan.entries);
         }
-        emit(PlanUpdate { plan: Plan::main(entries), meta }.into());
+        emit(PlanUpdate { plan: Plan::main(entries), meta, ..Default::default() }.into());
     }
 }
 

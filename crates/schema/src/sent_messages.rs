@@ -129,7 +129,7 @@ impl SentMessages {
         for content in blocks {
             print.note(&bytes(&content));
             let message_id = Some(print.alias.as_ref().unwrap_or(&message.message_id).clone());
-            emit(Chunk { message_id, content, meta: meta.take(), kind: message.kind }.into());
+            emit(Chunk { message_id, content, meta: meta.take(), kind: message.kind, ..Default::default() }.into());
         }
     }
 }

@@ -51,7 +51,7 @@ record! {
 
 impl From<SessionId> for SessionRequest {
     fn from(session_id: SessionId) -> Self {
-        Self { session_id, meta: None }
+        Self { session_id, ..Default::default() }
     }
 }
 

@@ -187,7 +187,7 @@ impl Default for ToolCallContent {
 
 impl<T: Into<ContentBlock>> From<T> for ToolCallContent {
     fn from(block: T) -> Self {
-        Self::Content(Content { content: block.into(), meta: None })
+        Self::Content(Content { content: block.into(), ..Default::default() })
     }
 }
 
@@ -266,7 +266,7 @@ record! {
 impl Location {
     /// A place in a file; line 0 means the whole file.
     pub fn new(path: impl Into<String>, line: u32) -> Self {
-        Self { path: path.into(), line: NonZeroU32::new(line), meta: None }
+        Self { path: path.into(), line: NonZeroU32::new(line), ..Default::default() }
     }
 }
 

@@ -329,15 +329,16 @@ impl Transcript {
         let Info { title, updated_at, meta } = &self.shown.info;
         if self.shown.info != Info::default() {
             let (title, updated_at) = (set(title.as_ref()), set(updated_at.as_ref()));
-            updates.push(SessionInfoUpdate { title, updated_at, meta: set(meta.as_ref()) }.into());
+            updates
+                .push(SessionInfoUpdate { title, updated_at, meta: set(meta.as_ref()), ..Default::default() }.into());
         }
         if !self.shown.commands.is_empty() {
-            updates.push(CommandsUpdate { commands: self.shown.commands.clone(), meta: None }.into());
+            updates.push(CommandsUpdate { commands: self.shown.commands.clone(), ..Default::default() }.into());
         }
         if !self.shown.options.is_empty() {
-            updates.push(ConfigOptionsUpdate { options: self.shown.options.clone(), meta: None }.into());
+            updates.push(ConfigOptionsUpdate { options: self.shown.options.clone(), ..Default::default() }.into());
         }
-        updates.extend(self.shown.mode.clone().map(|mode_id| ModeUpdate { mode_id, meta: None }.into()));
+        updates.extend(self.shown.mode.clone().map(|mode_id| ModeUpdate { mode_id, ..Default::default() }.into()));
         updates.extend(self.shown.terminals.iter().map(|terminal| terminal.to_update().into()));
         updates.extend(self.shown.items.iter().map(|item| match item {
             Item::Message(message) => message.to_update().into(),
@@ -348,7 +349,7 @@ impl Transcript {
         updates.extend(self.shown.plans.iter().map(|plan| Update::Plan(plan.clone().into())));
         updates.extend(self.shown.usage.as_ref().map(|usage| {
             let cost = usage.cost.clone().map_or(Patch::Keep, Patch::Set);
-            UsageUpdate { used: usage.used, size: usage.size, cost, meta: None }.into()
+            UsageUpdate { used: usage.used, size: usage.size, cost, ..Default::default() }.into()
         }));
         updates.extend(self.shown.state.clone().map(Update::State));
         updates

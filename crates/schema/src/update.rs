@@ -65,7 +65,7 @@ record! {
 impl Update {
     /// One chunk of text.
     pub fn text(kind: MessageKind, message_id: Option<String>, text: impl Into<String>) -> Self {
-        Self::Chunk(Chunk { kind, message_id, content: text.into().into(), meta: None })
+        Self::Chunk(Chunk { kind, message_id, content: text.into().into(), ..Default::default() })
     }
 
     /// The dialects that have a form for this update. Writing it for another gives the form of current v2.
@@ -189,7 +189,7 @@ fn mode(json: &mut Reader<'_>, mut fields: Sequence) -> Result<Update, Error> {
         json.forgive(Error::missing("currentModeId"));
     }
     let mode_id = mode_id.or(alias).ok_or_else(|| Error::missing("currentModeId"))?;
-    Ok(Update::Mode(ModeUpdate { mode_id, meta }))
+    Ok(Update::Mode(ModeUpdate { mode_id, meta, ..Default::default() }))
 }
 
 impl Encode for Update {

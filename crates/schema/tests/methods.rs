@@ -214,8 +214,9 @@ fn meta() -> impl Strategy<Value = Option<Meta>> {
 
 fn env() -> impl Strategy<Value = Vec<EnvVariable>> {
     // Names are unique: version 1 keeps them in an object.
-    btree_map(text(), text(), 0..3)
-        .prop_map(|map| map.into_iter().map(|(name, value)| EnvVariable { name, value, meta: None }).collect())
+    btree_map(text(), text(), 0..3).prop_map(|map| {
+        map.into_iter().map(|(name, value)| EnvVariable { name, value, ..Default::default() }).collect()
+    })
 }
 
 fn client_capabilities() -> impl Strategy<Value = ClientCapabilities> {
@@ -242,12 +243,13 @@ fn server() -> impl Strategy<Value = McpServer> {
     let http = (text(), text(), vec((text(), text()), 0..2), meta()).prop_map(|(name, url, headers, meta)| McpHttp {
         name,
         url,
-        headers: headers.into_iter().map(|(name, value)| HttpHeader { name, value, meta: None }).collect(),
+        headers: headers.into_iter().map(|(name, value)| HttpHeader { name, value, ..Default::default() }).collect(),
         meta,
+        ..Default::default()
     });
     prop_oneof![
         (text(), text(), vec(text(), 0..3), env(), meta()).prop_map(|(name, command, args, env, meta)| {
-            McpServer::Stdio(McpStdio { name, command, args, env, meta })
+            McpServer::Stdio(McpStdio { name, command, args, env, meta, ..Default::default() })
         }),
         http.prop_map(McpServer::Http),
     ]
@@ -257,9 +259,17 @@ fn auth_method() -> impl Strategy<Value = AuthMethod> {
     (any::<bool>(), text(), text(), of(text()), vec(text(), 0..3), env(), meta()).prop_map(
         |(terminal, method_id, name, description, args, env, meta)| {
             if terminal {
-                AuthMethod::Terminal(TerminalAuth { method_id, name, description, args, env: LoginEnv(env), meta })
+                AuthMethod::Terminal(TerminalAuth {
+                    method_id,
+                    name,
+                    description,
+                    args,
+                    env: LoginEnv(env),
+                    meta,
+                    ..Default::default()
+                })
             } else {
-                AuthMethod::Agent(AgentAuth { method_id, name, description, meta })
+                AuthMethod::Agent(AgentAuth { method_id, name, description, meta, ..Default::default() })
             }
         },
     )
@@ -274,6 +284,7 @@ fn call() -> impl Strategy<Value = AgentCall> {
             mcp_servers,
             replay: if start { Replay::Start } else { Replay::None },
             meta,
+            ..Default::default()
         },
     );
     let new = (text(), vec(text(), 0..2), of(vec(server(), 0..2)), meta()).prop_map(
@@ -282,6 +293,7 @@ fn call() -> impl Strategy<Value = AgentCall> {
             additional_directories,
             mcp_servers,
             meta,
+            ..Default::default()
         },
     );
     let option =
@@ -296,16 +308,25 @@ fn call() -> impl Strategy<Value = AgentCall> {
         session_id: session.into(),
         prompt: texts.into_iter().map(ContentBlock::from).collect(),
         meta,
+        ..Default::default()
     });
-    let session = (text(), meta()).prop_map(|(session, meta)| SessionRequest { session_id: session.into(), meta });
+    let session = (text(), meta()).prop_map(|(session, meta)| SessionRequest {
+        session_id: session.into(),
+        meta,
+        ..Default::default()
+    });
     prop_oneof![
         resume.prop_map(AgentCall::Resume),
         new.prop_map(AgentCall::NewSession),
         option.prop_map(AgentCall::SetOption),
         prompt.prop_map(AgentCall::Prompt),
         session.prop_map(AgentCall::Close),
-        (of(text()), of(text())).prop_map(|(cwd, cursor)| AgentCall::List(ListRequest { cwd, cursor, meta: None })),
-        text().prop_map(|method_id| AgentCall::Login(LoginRequest { method_id, meta: None })),
+        (of(text()), of(text())).prop_map(|(cwd, cursor)| AgentCall::List(ListRequest {
+            cwd,
+            cursor,
+            ..Default::default()
+        })),
+        text().prop_map(|method_id| AgentCall::Login(LoginRequest { method_id, ..Default::default() })),
     ]
 }
 

@@ -146,10 +146,11 @@ fn v1_plan_03_and_v2_plan_01_to_03_plans() {
 
 #[test]
 fn v2_termd_02_03_04_06_terminals() {
-    let chunk =
-        |data: &str| Update::from(TerminalOutputChunk { terminal_id: "t".into(), data: data.into(), meta: None });
+    let chunk = |data: &str| {
+        Update::from(TerminalOutputChunk { terminal_id: "t".into(), data: data.into(), ..Default::default() })
+    };
     let snapshot = |data: &str| {
-        let output = Patch::Set(TerminalOutput { data: data.into(), meta: None });
+        let output = Patch::Set(TerminalOutput { data: data.into(), ..Default::default() });
         Update::from(TerminalUpdate { terminal_id: "t".into(), output, ..TerminalUpdate::default() })
     };
     // Each chunk is base64 of its own; a character may be cut between two.

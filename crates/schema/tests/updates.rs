@@ -374,7 +374,7 @@ fn a_text_chunk_is_written_like_its_notification() {
             let whole = SessionNotification {
                 session_id: "s\n".into(),
                 update: Update::text(kind, id.map(str::to_owned), "a\u{7}\"ä"),
-                meta: None,
+                ..Default::default()
             };
             assert_eq!(to_json(&chunk, V1), to_json(&whole, V1));
             assert_eq!(from_json::<SessionNotification>(&to_json(&chunk, V2)).unwrap(), whole);

@@ -12,8 +12,9 @@ use std::time::Duration;
 use tieline_rpc::{CallError, Cancel, Peer};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalRequest, CreateTerminalResponse, Decode, Dialect, ElicitMode,
-    ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Meta, Raw, ReadTextFileRequest,
-    ReadTextFileResponse, SessionId, WriteTextFileRequest, WriteTextFileResponse, is_absolute,
+    ElicitRequest, ElicitResponse, ElicitScope, ElicitationComplete, Implementation, Meta, PermissionRequest,
+    PermissionResponse, Raw, ReadTextFileRequest, ReadTextFileResponse, SessionId, WriteTextFileRequest,
+    WriteTextFileResponse, is_absolute,
 };
 
 /// A handle on the client.
@@ -70,7 +71,7 @@ impl ClientHandle {
         self.negotiated.info.as_ref()
     }
 
-    /// What the client offers.
+    /// What the client offers, as far as the dialect has words for it: in current v2 neither files nor terminals.
     pub fn capabilities(&self) -> &ClientCapabilities {
         &self.negotiated.capabilities
     }
@@ -86,29 +87,33 @@ impl ClientHandle {
     }
 
     /// Reads a text file as the user sees it, unsaved changes included. `line` counts from 1.
+    ///
+    /// V1 and seed-era v2, where offered. Current v2 has no files: [`Error::NotInDialect`]; see [`super::About::prefer_client_tools`].
     pub async fn read_text_file(&self, path: &str, line: Option<u32>, limit: Option<u32>) -> Result<String> {
-        offered(self.capabilities().fs_read, "reading files")?;
+        self.tool(|can| can.fs_read, "reading files")?;
         absolute(path)?;
         if line == Some(0) {
             return Err(Error::Invalid("lines count from 1".into()));
         }
-        let request = ReadTextFileRequest { session_id: self.session()?, path: path.into(), line, limit, meta: None };
+        let request =
+            ReadTextFileRequest { session_id: self.session()?, path: path.into(), line, limit, ..Default::default() };
         let answer: ReadTextFileResponse = self.ask(ClientCall::ReadTextFile(request), self.deadline()).await?;
         Ok(answer.content)
     }
 
-    /// Writes a text file; creates it if needed.
+    /// Writes a text file; creates it if needed. In the same dialects as [`Self::read_text_file`].
     pub async fn write_text_file(&self, path: &str, content: impl Into<String>) -> Result<()> {
-        offered(self.capabilities().fs_write, "writing files")?;
+        self.tool(|can| can.fs_write, "writing files")?;
         absolute(path)?;
         let content = content.into();
-        let request = WriteTextFileRequest { session_id: self.session()?, path: path.into(), content, meta: None };
+        let request =
+            WriteTextFileRequest { session_id: self.session()?, path: path.into(), content, ..Default::default() };
         self.ask::<WriteTextFileResponse>(ClientCall::WriteTextFile(request), self.deadline()).await.map(drop)
     }
 
-    /// Starts a command in a terminal of the client. The session is filled in.
+    /// Starts a command in a terminal of the client. The session is filled in. In the same dialects as [`Self::read_text_file`].
     pub async fn terminal(&self, request: CreateTerminalRequest) -> Result<Terminal> {
-        offered(self.capabilities().terminal, "terminals")?;
+        self.tool(|can| can.terminal, "terminals")?;
         if let Some(cwd) = &request.cwd {
             absolute(cwd)?;
         }
@@ -124,7 +129,17 @@ impl ClientHandle {
         task.await.unwrap_or_else(|panic| Err(Error::internal(panic)))
     }
 
-    /// Asks the user to fill in a form or to visit a page. The session is filled in unless the request names a scope.
+    /// Asks the user for permission outside a turn of this client, for agents that several clients share; in a turn there is
+    /// [`super::Turn::ask`]. The session is filled in. The older dialects are asked about a tool call; one is made up if the subject is
+    /// something else. Who stops waiting withdraws the question.
+    pub async fn request_permission(&self, request: PermissionRequest) -> Result<PermissionResponse> {
+        let request = PermissionRequest { session_id: self.session()?, ..request };
+        self.ask(ClientCall::Permission(request), None).await
+    }
+
+    /// Asks the user to fill in a form or to visit a page. The session is filled in.
+    ///
+    /// V1 and current v2, where offered; never in seed-era v2.
     pub async fn elicit(&self, message: impl Into<String>, mode: ElicitMode) -> Result<ElicitResponse> {
         let can = match &mode {
             ElicitMode::Form(_) => self.capabilities().elicit_form,
@@ -137,7 +152,7 @@ impl ClientHandle {
         self.ask(ClientCall::Elicit(request), None).await
     }
 
-    /// Tells the client that a page it opened has done its work.
+    /// Tells the client that a page it opened has done its work. Seed-era v2 has no pages: there it does nothing.
     pub async fn elicitation_complete(&self, elicitation_id: impl Into<String>) -> Result<()> {
         let mut call = ClientCall::ElicitationComplete(ElicitationComplete {
             elicitation_id: elicitation_id.into(),
@@ -177,7 +192,8 @@ impl ClientHandle {
         let dialect = self.dialect();
         self.carried.fill(call.meta_mut());
         let Some(method) = call.wire_name(dialect) else {
-            return Err(Error::Unsupported(format!("this in version {dialect} of the protocol")));
+            let way_out = "ask only where `dialect` says that it can be said";
+            return Err(Error::NotInDialect { what: "what was asked", dialect, way_out });
         };
         let work = async {
             let read = self.carried.reading(|json| T::decode(json));
@@ -193,6 +209,20 @@ impl ClientHandle {
             None => work.await,
         };
         answer.map_err(|error| Error::of_call(error, method, limit.unwrap_or_default()))
+    }
+
+    /// Refuses to ask for a file or a terminal that is not offered, or that can't be asked for.
+    fn tool(&self, can: impl Fn(&ClientCapabilities) -> bool, what: &'static str) -> Result<()> {
+        let dialect = self.dialect();
+        if dialect == Dialect::V2 {
+            let way_out = if can(&self.negotiated.not_in_dialect) {
+                "the client serves them in version 1, which `About::prefer_client_tools` or `Server::protocol` chooses"
+            } else {
+                "the client has to offer them in version 1; until then use the disk and processes of your own"
+            };
+            return Err(Error::NotInDialect { what, dialect, way_out });
+        }
+        offered(can(self.capabilities()), what)
     }
 
     fn session(&self) -> Result<SessionId> {

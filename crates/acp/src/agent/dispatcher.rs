@@ -2,8 +2,9 @@
 
 use super::About;
 use super::client::ClientHandle;
-use super::erased::{AnyAgent, Work};
+use super::erased::AnyAgent;
 use super::live_session::{LiveSession, Place, Prompt};
+use super::memory::Memory;
 use super::negotiated::Negotiated;
 use super::server::Settings;
 use super::session_writer::{Stoppable, reply};
@@ -13,6 +14,7 @@ use crate::mailbox::Mailbox;
 use crate::meta;
 use crate::options::{fitted, set_value};
 use crate::wire;
+use crate::work::{self, Work};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -20,9 +22,9 @@ use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{IdRule, Peer, Responder, Service};
 use tieline_schema::{
-    AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData, HelloKeys,
-    InitializeRequest, InitializeResponse, ListResponse, ModeUpdate, Refusal, Replay, SessionId, SessionInfo,
-    SetOptionRequest, SetOptionResponse, Transcript, choose, mode_option,
+    AgentCall, AuthMethod, ClientCapabilities, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData,
+    HelloKeys, InitializeRequest, InitializeResponse, ListResponse, ModeUpdate, Protocol, Refusal, Replay, SessionId,
+    SessionInfo, SetOptionRequest, SetOptionResponse, choose, mode_option,
 };
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -48,21 +50,12 @@ pub(super) struct Known {
     pub(super) sessions: HashMap<SessionId, Arc<LiveSession>>,
     /// Sessions that are being taken up.
     pub(super) loading: Vec<Loading>,
-    /// Closed sessions that the engine remembers.
-    pub(super) closed: HashMap<SessionId, Remembered>,
-}
-
-pub(super) struct Remembered {
-    pub(super) info: SessionInfo,
-    pub(super) options: Vec<ConfigOption>,
-    pub(super) history: Box<Transcript>,
 }
 
 impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
         let (about, settings, greeting) = (OnceLock::new(), settings.clone(), watch::Sender::new(false));
-        let (sessions, closed) = (HashMap::new(), HashMap::new());
-        let state = Known { negotiated: None, settled: false, sessions, loading: Vec::new(), closed };
+        let state = Known { negotiated: None, settled: false, sessions: HashMap::new(), loading: Vec::new() };
         let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline));
         let state = Mutex::new(state);
         Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, state }))
@@ -86,6 +79,7 @@ impl Dispatcher {
     pub(crate) async fn close_all(&self) {
         for live in self.0.live_sessions() {
             live.leave().await;
+            self.0.let_go(&live);
         }
     }
 }
@@ -139,11 +133,11 @@ impl Service for Dispatcher {
                 let span = tracing::debug_span!("call", method = "resume");
                 let received = request.meta.clone();
                 let resume = Arc::clone(&self.0).resume(request, negotiated, responder, loading);
-                tokio::spawn(meta::scope(received, resume).instrument(span));
+                work::start(Box::pin(meta::scope(received, resume).instrument(span)));
             }
             Ok((call, negotiated)) => {
                 let span = tracing::debug_span!("call", method = call.wire_name(negotiated.dialect));
-                tokio::spawn(Arc::clone(&self.0).work(call, negotiated, responder).instrument(span));
+                work::start(Arc::clone(&self.0).work(call, negotiated, responder, span));
             }
         }
     }
@@ -154,7 +148,7 @@ impl Service for Dispatcher {
         match call {
             AgentCall::Cancel(request) => {
                 if let Ok(live) = self.0.live(&request.session_id) {
-                    live.cancel(request.meta);
+                    live.client_cancels(request.meta);
                 }
             }
             AgentCall::Extension { method, params } => {
@@ -223,6 +217,19 @@ impl Inner {
         self.state().sessions.get(id).cloned().ok_or_else(|| Error::unknown_session(id))
     }
 
+    /// Where the engine remembers sessions, if it does.
+    pub(super) fn memory(&self) -> Option<&Memory> {
+        self.about().memory.as_ref()
+    }
+
+    /// A session is over on this connection.
+    pub(super) fn let_go(&self, live: &LiveSession) {
+        if let Some(memory) = self.memory() {
+            memory.closed(&live.writer);
+        }
+        live.writer.close();
+    }
+
     /// Answers a hello. Gives the client if it was understood.
     async fn greet(&self, request: InitializeRequest, responder: Responder) -> Option<ClientHandle> {
         let answer = match self.agent.hello(request.clone()).await {
@@ -251,12 +258,18 @@ impl Inner {
                 return Err(Error::invalid_request("already_initialized"));
             }
         }
-        let chosen = choose(&request, self.settings.protocol).map_err(|refusal| refused(&refusal))?;
+        let mut chosen = choose(&request, self.settings.protocol).map_err(|refusal| refused(&refusal))?;
+        let for_tools = self.settings.protocol == Protocol::Auto && self.about().prefer_client_tools;
+        if for_tools && chosen.dialect == Dialect::V2 && request.capabilities.has_tools() {
+            let v1 = Protocol::Only(Dialect::V1);
+            chosen = choose(&request, v1).map_err(|refusal| refused(&refusal))?;
+        }
         let dialect = chosen.dialect;
         let mut capabilities = request.capabilities;
+        let mut not_in_dialect = ClientCapabilities::default();
         if dialect == Dialect::V2 {
             // A client that speaks several versions offers these too, but current v2 has no words to ask for them.
-            (capabilities.fs_read, capabilities.fs_write, capabilities.terminal) = (false, false, false);
+            not_in_dialect = capabilities.take_tools();
         }
         let mut auth_methods = self.about().auth_methods.clone();
         // The seed-era draft has no such methods, whatever the client says.
@@ -273,7 +286,8 @@ impl Inner {
         };
         self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
         let deadline = self.settings.deadline;
-        let negotiated = Arc::new(Negotiated { dialect, capabilities, info: request.info, auth_methods, deadline });
+        let negotiated =
+            Arc::new(Negotiated { dialect, capabilities, not_in_dialect, info: request.info, auth_methods, deadline });
         state.negotiated = Some(Arc::clone(&negotiated));
         Ok((answer, negotiated))
     }
@@ -334,12 +348,22 @@ impl Inner {
 
     /// Everything that may take its time, to be run in a task of its own. Boxed one by one: opening a session is small, and
     /// should not have the size of the largest of them.
-    fn work(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) -> Work<'static, ()> {
+    fn work(
+        self: Arc<Self>,
+        call: AgentCall,
+        negotiated: Arc<Negotiated>,
+        responder: Responder,
+        span: tracing::Span,
+    ) -> Work<'static, ()> {
         match call {
             AgentCall::NewSession(request) => {
-                Box::pin(meta::scope(request.meta.clone(), self.open(request, negotiated, responder)))
+                let received = request.meta.clone();
+                Box::pin(meta::scope(received, self.open(request, negotiated, responder)).instrument(span))
             }
-            call => Box::pin(meta::scope(call.meta().cloned(), self.answer(call, negotiated, responder))),
+            call => {
+                let received = call.meta().cloned();
+                Box::pin(meta::scope(received, self.answer(call, negotiated, responder)).instrument(span))
+            }
         }
     }
 
@@ -390,7 +414,7 @@ impl Inner {
                 self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))?;
             }
             // Handled on the reader; `session/cancel` with an id is answered like what it does.
-            AgentCall::Cancel(request) => self.live(&request.session_id)?.cancel(request.meta),
+            AgentCall::Cancel(request) => self.live(&request.session_id)?.client_cancels(request.meta),
             AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => {}
         }
         Ok(wire::encode(&Done { meta: meta::taken() }, dialect))
@@ -408,11 +432,9 @@ impl Inner {
     async fn set_mode(&self, id: &SessionId, mode_id: String) -> Result<()> {
         let live = self.live(id)?;
         let _one_at_a_time = live.changing.lock().await;
-        let options = live.writer.options();
-        let Some(mode) = mode_option(&options) else { return Err(Error::method_not_found("session/set_mode")) };
-        let config_id = mode.config_id.clone();
-        let (after, changed) = self.change(&live, options, config_id, ConfigValue::Id(mode_id)).await?;
-        if changed {
+        let config_id = live.writer.look_at_options(|options| mode_option(options).map(|mode| mode.config_id.clone()));
+        let Some(config_id) = config_id else { return Err(Error::method_not_found("session/set_mode")) };
+        if let Some(after) = self.change(&live, config_id, ConfigValue::Id(mode_id)).await? {
             // Modes and options are two views of one thing: the other view is told.
             live.writer.options_changed(after).await?;
         }
@@ -422,42 +444,36 @@ impl Inner {
     async fn set_option(&self, request: SetOptionRequest) -> Result<SetOptionResponse> {
         let live = self.live(&request.session_id)?;
         let _one_at_a_time = live.changing.lock().await;
-        let before = live.writer.options();
         let mode = |list: &[ConfigOption]| mode_option(list).and_then(ConfigOption::value);
-        let mode_before = mode(&before);
-        let (after, _) = self.change(&live, before, request.config_id, request.value).await?;
+        let mode_before = live.writer.look_at_options(mode);
+        let after = self.change(&live, request.config_id, request.value).await?;
+        let after = after.unwrap_or_else(|| live.writer.options());
         let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
         if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (live.writer.dialect(), mode_after) {
-            live.writer.send(None, ModeUpdate { mode_id, meta: None }.into(), None).await?;
+            live.writer.send(None, ModeUpdate { mode_id, ..Default::default() }.into(), None).await?;
         }
-        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: meta::taken() })
+        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: meta::taken(), ..Default::default() })
     }
 
-    /// Changes one option: checked here, done by the session. Gives all options and whether any of them changed.
-    async fn change(
-        &self,
-        live: &LiveSession,
-        mut options: Vec<ConfigOption>,
-        id: String,
-        value: ConfigValue,
-    ) -> Result<(Vec<ConfigOption>, bool)> {
-        let value = fitted(&options, &id, value);
-        let now = |options: &[ConfigOption]| {
-            options.iter().find(|option| option.config_id == id).and_then(ConfigOption::value)
-        };
-        let before = now(&options);
-        if !set_value(&mut options, &id, &value) {
+    /// Changes one option: checked here, done by the session. Gives all options if any of them changed.
+    async fn change(&self, live: &LiveSession, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {
+        let checked = live.writer.look_at_options(|options| {
+            let value = fitted(options, &id, value);
+            let now = options.iter().find(|option| option.config_id == id).and_then(ConfigOption::value);
+            if now.as_ref() == Some(&value) {
+                return Some((value, None));
+            }
+            let mut options = options.to_vec();
+            set_value(&mut options, &id, &value).then_some((value, Some(options)))
+        });
+        let Some((value, moved)) = checked else {
             return Err(Error::invalid_params(format!("no option `{id}` with this value")));
-        }
-        let moved = before.as_ref() != Some(&value);
-        let (options, changed) = match live.session.set_option(id, value).await? {
-            Some(options) => (options, true),
-            None => (options, moved),
         };
-        if changed {
+        let changed = live.session.set_option(id, value).await?.or(moved);
+        if let Some(options) = &changed {
             live.writer.set_options(options.clone());
         }
-        Ok((options, changed))
+        Ok(changed)
     }
 
     fn stop(&self, id: &SessionId, item: &Stoppable) -> Result<()> {

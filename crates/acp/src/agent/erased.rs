@@ -2,14 +2,11 @@
 
 use super::{About, Agent, ClientHandle, Opened, Opening, Resuming, Session, Turn};
 use crate::error::Result;
-use std::pin::Pin;
+use crate::work::Work;
 use std::sync::Arc;
 use tieline_schema::{
     ConfigOption, ConfigValue, ContentBlock, InitializeRequest, ListRequest, ListResponse, Raw, SessionId, StopReason,
 };
-
-/// What a handler does. Boxed, so that it is never copied when it moves.
-pub(super) type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Agent`], whoever it is.
 pub(super) trait AnyAgent: Send + Sync + 'static {
@@ -31,6 +28,7 @@ pub(super) trait AnySession: Send + Sync + 'static {
     fn accept<'a>(&'a self, message_id: &'a str, prompt: &'a [ContentBlock]) -> Work<'a, Result<()>>;
     fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Work<'_, Result<StopReason>>;
     fn set_option(&self, id: String, value: ConfigValue) -> Work<'_, Result<Option<Vec<ConfigOption>>>>;
+    fn cancel_others(&self) -> Work<'_, ()>;
     fn close(&self) -> Work<'_, ()>;
     fn leave(&self) -> Work<'_, ()>;
 }
@@ -99,6 +97,10 @@ impl<S: Session> AnySession for S {
 
     fn set_option(&self, id: String, value: ConfigValue) -> Work<'_, Result<Option<Vec<ConfigOption>>>> {
         Box::pin(Session::set_option(self, id, value))
+    }
+
+    fn cancel_others(&self) -> Work<'_, ()> {
+        Box::pin(Session::cancel_others(self))
     }
 
     fn close(&self) -> Work<'_, ()> {

@@ -47,7 +47,8 @@ impl<F> FnAgent<F> {
         self
     }
 
-    /// Lets the engine keep the sessions in memory. See [`About::remember`].
+    /// Lets the engine keep the sessions in memory, over all connections to which this agent is served (as an `Arc`). See
+    /// [`About::remember_in`].
     #[must_use]
     pub fn remember(mut self) -> Self {
         self.about = self.about.remember();

@@ -1,17 +1,16 @@
 //! One open session in the engine: its turns, one at a time, and how they begin, are cancelled and end.
 
-use super::erased::{AnySession, Work};
+use super::erased::AnySession;
 use super::server::Settings;
 use super::session_writer::{SessionWriter, reply};
 use super::turn::Turn;
 use crate::error::{Error, Result};
 use crate::meta;
 use crate::wire::new_id;
+use crate::work::{self, Caught, Panicked, Work};
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tieline_rpc::sync::{Lock, when};
 use tieline_rpc::{Cancel, Responder};
@@ -97,33 +96,44 @@ impl LiveSession {
 
     /// Takes a prompt, on the reader: a cancel that comes right behind it finds its turn.
     pub(crate) fn accept(self: &Arc<Self>, prompt: Prompt) {
+        if let Some(prompt) = self.enter(prompt) {
+            work::start(Box::pin(Arc::clone(self).work(prompt)));
+        }
+    }
+
+    /// Gives the prompt back if it is its turn now; otherwise it waits, or is refused.
+    fn enter(&self, prompt: Prompt) -> Option<Prompt> {
         let mut turns = self.turns();
         if turns.closing {
-            return prompt.refuse(&Error::unknown_session(self.writer.id()));
-        }
-        if turns.current.is_none() {
+            prompt.refuse(&Error::unknown_session(self.writer.id()));
+        } else if turns.current.is_none() {
             turns.current = Some(prompt.cancel.clone());
             turns.workers += 1;
-            drop(turns);
-            let live = Arc::clone(self);
-            tokio::spawn(async move { live.work(prompt).await });
+            return Some(prompt);
         } else if self.writer.dialect() == Dialect::V2 && turns.queue.len() < self.max_waiting {
             turns.queue.push_back(prompt);
         } else {
             prompt.refuse(&Error::invalid_request("turn_in_progress"));
         }
+        None
     }
 
     /// Work that the agent itself wants to do, now or after what runs.
     pub(crate) fn start(self: &Arc<Self>, content: Vec<ContentBlock>) -> Result<()> {
         if self.writer.dialect() != Dialect::V2 {
-            return Err(Error::Unsupported("work that nobody asked for".into()));
+            let (what, dialect) = ("work that nobody asked for", self.writer.dialect());
+            let way_out = "do it in the next turn, or let the user ask for it";
+            return Err(Error::NotInDialect { what, dialect, way_out });
         }
         let waiting = self.turns().queue.len();
         if waiting >= self.max_waiting {
             return Err(Error::Invalid("too much work waits already".into()));
         }
-        self.accept(Prompt { content, responder: None, cancel: Cancel::default(), meta: None });
+        let prompt = Prompt { content, responder: None, cancel: Cancel::default(), meta: None };
+        if let Some(prompt) = self.enter(prompt) {
+            // Not at once: whoever asks for it is at work himself.
+            tokio::spawn(Arc::clone(self).work(prompt));
+        }
         Ok(())
     }
 
@@ -137,6 +147,15 @@ impl LiveSession {
         for prompt in std::mem::take(&mut turns.queue) {
             prompt.refuse(&Error::Cancelled);
         }
+    }
+
+    /// The client cancels.
+    pub(crate) fn client_cancels(self: &Arc<Self>, meta: Option<Meta>) {
+        if self.is_running() {
+            return self.cancel(meta);
+        }
+        let live = Arc::clone(self);
+        tokio::spawn(async move { live.session.cancel_others().await });
     }
 
     pub(crate) fn cancel_meta(&self) -> Option<Meta> {
@@ -170,6 +189,11 @@ impl LiveSession {
         when(&self.idle, || (self.turns().workers == 0).then_some(())).await;
     }
 
+    /// Waits until a turn is over and its end is said.
+    pub(crate) async fn turn_over(&self, number: u64) {
+        when(&self.idle, || (!self.writer.is_turn(number)).then_some(())).await;
+    }
+
     /// Works on a prompt, and then on those that came meanwhile.
     async fn work(self: Arc<Self>, first: Prompt) {
         let mut next = Some(first);
@@ -178,6 +202,7 @@ impl LiveSession {
             static LAST: AtomicU64 = AtomicU64::new(0);
             let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             next = self.turn(number, prompt).await;
+            self.idle.notify_waiters();
         }
         self.turns().workers -= 1;
         self.idle.notify_waiters();
@@ -236,6 +261,12 @@ impl LiveSession {
         );
         let work = self.session.prompt(turn, content);
         let (result, end_meta) = self.supervise(&cancel, span, meta, work).await;
+        if writer.recorder.get().is_some() {
+            let recorded = writer.record_left_calls(cancel.is_cancelled());
+            if tokio::time::timeout(self.grace, recorded).await.is_err() {
+                tracing::warn!(session = %writer.id(), "the recorder took too long and was dropped");
+            }
+        }
         writer.peer.room().await;
         let cancelled = cancel.is_cancelled();
         let result = if cancelled { Ok(StopReason::Cancelled) } else { result };
@@ -243,7 +274,7 @@ impl LiveSession {
             Ok(reason) => State::idle(reason.clone()),
             Err(error) => {
                 let wire = writer.negotiated.to_wire(error);
-                let error = Failure { code: wire.code, message: wire.message, data: wire.data, meta: None };
+                let error = Failure { code: wire.code, message: wire.message, data: wire.data, ..Default::default() };
                 State::Idle { stop_reason: Some(StopReason::Error), error: Some(error) }
             }
         };
@@ -283,26 +314,6 @@ impl LiveSession {
                 tracing::warn!(session = %self.writer.id(), "the handler ignored a cancel and was dropped");
                 (Err(Error::Cancelled), None)
             }
-        }
-    }
-}
-
-/// A future that panicked; the panic itself was reported by the panic hook.
-struct Panicked;
-
-/// Turns a panic of a future into an error. Cheaper than a task of its own, and it ends when it is dropped.
-struct Caught<'a, F>(Pin<&'a mut F>);
-
-impl<F: Future> Future for Caught<'_, F> {
-    type Output = std::result::Result<F::Output, Panicked>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // What panicked is dropped and never looked at again.
-        let inner = self.0.as_mut();
-        match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| inner.poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-            Err(_) => Poll::Ready(Err(Panicked)),
         }
     }
 }

@@ -9,6 +9,7 @@ mod dispatcher;
 mod erased;
 mod function;
 mod live_session;
+mod memory;
 mod negotiated;
 pub(crate) mod permission;
 pub(crate) mod server;
@@ -22,6 +23,7 @@ mod turn;
 pub use client::ClientHandle;
 pub(crate) use client::extension;
 pub use function::{FnAgent, from_fn};
+pub use memory::Memory;
 pub use permission::{Ask, Decision};
 #[cfg(feature = "stdio")]
 pub use server::serve_stdio;
@@ -194,6 +196,12 @@ pub trait Session: Send + Sync + 'static {
         async { Ok(None) }
     }
 
+    /// The client cancels, and no turn of its own runs. Nothing for most; where several clients share a session, one of them may stop
+    /// what another began.
+    fn cancel_others(&self) -> impl Future<Output = ()> + Send {
+        async {}
+    }
+
     /// The session is closed; its turn has ended.
     fn close(&self) -> impl Future<Output = ()> + Send {
         async {}
@@ -218,8 +226,11 @@ pub struct About {
     pub auth_methods: Vec<AuthMethod>,
     /// Extensions (`_meta`) of the answer to the hello.
     pub meta: Option<Meta>,
-    /// The engine keeps what was said in memory, and with it lists, loads, resumes, closes and deletes sessions by itself.
-    pub remember: bool,
+    /// The engine keeps what was said here, and with it lists, loads, resumes, closes and deletes sessions by itself.
+    pub memory: Option<Memory>,
+    /// Where the client offers files or terminals, speak the version of the protocol that has words for them: version 1. Without
+    /// this the newest version that both speak is chosen, and current v2 has no such words.
+    pub prefer_client_tools: bool,
 }
 
 impl About {
@@ -229,12 +240,41 @@ impl About {
         Self { info: Implementation::new(name, version), capabilities, ..Self::default() }
     }
 
-    /// Lets the engine keep the sessions in memory. See [`About::remember`].
+    /// Lets the engine keep the sessions in memory, as long as the connection lasts: [`Agent::about`] is asked anew for the next one. To
+    /// have sessions span connections, or to read and store what is kept, see [`About::remember_in`].
     #[must_use]
-    pub fn remember(mut self) -> Self {
-        self.remember = true;
+    pub fn remember(self) -> Self {
+        self.remember_in(&Memory::default())
+    }
+
+    /// Lets the engine keep the sessions in a memory of yours, which outlives the connection and can be read.
+    ///
+    /// ```
+    /// use tieline::agent::{About, Memory};
+    ///
+    /// struct MyAgent {
+    ///     memory: Memory,
+    /// }
+    ///
+    /// impl MyAgent {
+    ///     fn about(&self) -> About {
+    ///         About::new("my-agent", "1.0").remember_in(&self.memory)
+    ///     }
+    /// }
+    /// # let _ = MyAgent { memory: Memory::default() }.about();
+    /// ```
+    #[must_use]
+    pub fn remember_in(mut self, memory: &Memory) -> Self {
+        self.memory = Some(memory.clone());
         let offered = &mut self.capabilities;
         (offered.load, offered.list, offered.resume, offered.close, offered.delete) = (true, true, true, true, true);
+        self
+    }
+
+    /// Lets files and terminals of the client decide on the version of the protocol. See [`About::prefer_client_tools`].
+    #[must_use]
+    pub fn prefer_client_tools(mut self) -> Self {
+        self.prefer_client_tools = true;
         self
     }
 }

@@ -11,6 +11,8 @@ use tieline_schema::{
 pub(crate) struct Negotiated {
     pub(crate) dialect: Dialect,
     pub(crate) capabilities: ClientCapabilities,
+    /// What the client offers in other dialects: files and terminals, if this one has no words for them.
+    pub(crate) not_in_dialect: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
     /// The ways to log in that the client was told.
     pub(crate) auth_methods: Vec<AuthMethod>,

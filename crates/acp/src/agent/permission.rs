@@ -33,7 +33,7 @@ impl Ask {
     /// May this tool call run? The client applies the update before it shows the question.
     pub fn about(call: ToolCallUpdate) -> Self {
         let title = call.title.set().cloned();
-        let subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call: call, meta: None }));
+        let subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call: call, ..Default::default() }));
         Self { title, description: None, subject, options: Vec::new(), meta: None }
     }
 
@@ -70,7 +70,7 @@ impl Ask {
 
     /// Adds a choice.
     pub fn option(mut self, id: &str, name: &str, kind: PermissionOptionKind) -> Self {
-        self.options.push(PermissionOption { option_id: id.into(), name: name.into(), kind, meta: None });
+        self.options.push(PermissionOption { option_id: id.into(), name: name.into(), kind, ..Default::default() });
         self
     }
 }
@@ -118,7 +118,7 @@ pub(crate) async fn ask(turn: &Turn, mut question: Ask) -> Result<Decision> {
 /// Puts a question to the client, in a form that it knows. A turn that is cancelled is an answer, too.
 pub(crate) async fn put(turn: &Turn, mut request: PermissionRequest) -> Result<PermissionResponse> {
     let shared = &turn.shared;
-    let cancelled = || PermissionResponse { outcome: PermissionOutcome::cancelled(), meta: None };
+    let cancelled = || PermissionResponse { outcome: PermissionOutcome::cancelled(), ..Default::default() };
     shared.writer.lock().admit(Some(shared.number))?;
     if turn.is_cancelled() {
         return Ok(cancelled());
@@ -134,7 +134,7 @@ pub(crate) async fn put(turn: &Turn, mut request: PermissionRequest) -> Result<P
     if made_up && turn.dialect() != Dialect::V2 {
         let tool_call = ToolCallUpdate { tool_call_id: new_id("call"), ..request.tool_call() };
         own_call = Some(ToolCallBuilder::of(turn.clone(), tool_call.clone()).start().await?);
-        request.subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call, meta: None }));
+        request.subject = Some(PermissionSubject::ToolCall(ToolCallSubject { tool_call, ..Default::default() }));
     }
     if let (Some(PermissionSubject::ToolCall(subject)), Some(longest)) =
         (&mut request.subject, shared.writer.negotiated.longest())

@@ -2,8 +2,9 @@
 
 use super::Agent;
 use super::dispatcher::Dispatcher;
-use super::erased::{AnyAgent, Work};
+use super::erased::AnyAgent;
 use crate::error::{Error, Result};
+use crate::work::Work;
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_rpc::{Connection, Direction, End, Limits, Peer, Tap, Transport};
@@ -152,7 +153,7 @@ impl<A: Agent> Server<A> {
     }
 
     /// Serves until the client goes away or `stop` is done; then in good order.
-    pub(crate) async fn serve_until(
+    pub async fn serve_until(
         self,
         transport: Transport,
         stop: impl Future<Output = ()> + Send + 'static,
@@ -229,7 +230,14 @@ async fn finish(peer: &Peer, dispatcher: &Dispatcher, drain: Duration, settings:
     if timeout(drain, quiet()).await.is_err() {
         dispatcher.cancel_all();
         peer.withdraw_all();
-        let _ = timeout(settings.cancel_grace + written, quiet()).await;
+        let heard = async {
+            tokio::select! {
+                () = quiet() => {}
+                // A client that does not read won't hear how it ends.
+                () = peer.stalled(settings.close_grace) => {}
+            }
+        };
+        let _ = timeout(settings.cancel_grace + written, heard).await;
     }
     let _ = timeout(settings.close_grace, dispatcher.close_all()).await;
     let _ = timeout(written, peer.close()).await;

@@ -65,8 +65,8 @@ impl SessionHandle {
     }
 
     /// Has all that is told from now on recorded, by turns, too; the first recorder stays. What the engine tells of itself (the
-    /// prompt, states, answers) is not, nor is what goes out by [`super::Turn::update_unrecorded`]. A turn that ends by itself has
-    /// its open calls recorded by [`super::Turn::end_calls`].
+    /// prompt, states, answers) is not, nor is what goes out by [`super::Turn::update_unrecorded`]. The ends of tool calls that a turn
+    /// leaves open are. The prompt is taken in by [`super::Session::accept`], options by [`super::Session::set_option`].
     pub fn record_to(&self, recorder: Arc<dyn Recorder>) {
         let _ = self.writer.recorder.set(recorder);
     }
@@ -79,9 +79,15 @@ impl SessionHandle {
         }
     }
 
+    /// Tells what the user of another client said, for agents that several clients share. By [`Self::update`] a client of version 1
+    /// hears of no user's words: it knows its own.
+    pub async fn said_by_other(&self, update: impl Into<Update>) -> Result<()> {
+        self.writer.send_of_other(update.into()).await
+    }
+
     /// Replaces the list of commands.
     pub async fn commands(&self, commands: Vec<Command>) -> Result<()> {
-        self.update(CommandsUpdate { commands, meta: None }).await
+        self.update(CommandsUpdate { commands, ..Default::default() }).await
     }
 
     /// The options as they are now.

@@ -1,6 +1,7 @@
 //! The write end of a session: every update goes through here, in order, in the client's dialect.
 
 use super::live_session::LiveSession;
+use super::memory::{History, new_history};
 use super::negotiated::Negotiated;
 use super::session_handle::Recorder;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
     Background, Command, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind, Meta,
     PIECE, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate, TextChunk,
-    ToolCallStatus, ToolCallUpdate, Transcript, Update,
+    ToolCallStatus, ToolCallUpdate, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -39,7 +40,7 @@ pub(crate) struct Inner {
     /// Updates that wait until the client knows the session.
     held: Option<Vec<Held>>,
     /// What was said, if the engine remembers it.
-    history: Option<Box<Transcript>>,
+    history: Option<History>,
     /// The turn that may add updates.
     turn: Option<u64>,
     /// What the session is doing, as it was told last; without why it stopped.
@@ -74,7 +75,7 @@ impl SessionWriter {
             projector: negotiated.projector(),
             flushing: false,
             held: None,
-            history: remember.then(|| Box::new(Transcript::new(Dialect::V2))),
+            history: remember.then(new_history),
             turn: None,
             state: State::default(),
             background: None,
@@ -103,6 +104,11 @@ impl SessionWriter {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.locked()
+    }
+
+    /// True while this turn runs.
+    pub(crate) fn is_turn(&self, number: u64) -> bool {
+        self.lock().turn == Some(number)
     }
 
     /// Has an update recorded, then sends it when there is room; `turn` if it belongs to one.
@@ -173,7 +179,8 @@ impl SessionWriter {
     }
 
     fn tell(&self, update: Update, meta: Option<&Meta>) -> Result<()> {
-        let notification = SessionNotification { session_id: self.id().clone(), update, meta: meta.cloned() };
+        let notification =
+            SessionNotification { session_id: self.id().clone(), update, meta: meta.cloned(), ..Default::default() };
         Ok(self.peer.notify_now("session/update", wire::write(&notification, self.negotiated.dialect))?)
     }
 
@@ -182,6 +189,17 @@ impl SessionWriter {
         if !inner.closed {
             inner.projector.flush(&mut |update| drop(self.tell(update, None)));
         }
+    }
+
+    /// Sends what the user of another client said.
+    pub(crate) async fn send_of_other(&self, update: Update) -> Result<()> {
+        self.peer.room().await;
+        let mut inner = self.lock();
+        inner.admit(None)?;
+        let before = inner.projector.set_replaying(true);
+        let sent = self.put(&mut inner, update, None);
+        inner.projector.set_replaying(before);
+        sent
     }
 
     /// Whether what is sent now is an earlier conversation.
@@ -265,7 +283,7 @@ impl SessionWriter {
         answer: Option<impl FnOnce()>,
     ) {
         let mut inner = self.lock();
-        let status = if cancelled { ToolCallStatus::Cancelled } else { ToolCallStatus::Failed };
+        let status = status_of_left(cancelled);
         for call in std::mem::take(&mut inner.open_calls) {
             let _ = self.put(&mut inner, ToolCallUpdate::new(call).status(status.clone()).into(), None);
         }
@@ -299,16 +317,23 @@ impl SessionWriter {
     }
 
     /// The session is over: nothing more is sent.
-    pub(crate) fn close(&self) -> Option<Box<Transcript>> {
-        let mut inner = self.lock();
-        inner.closed = true;
-        inner.history.take()
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// What was said, if the engine remembers it.
+    pub(super) fn history(&self) -> Option<History> {
+        self.lock().history.clone()
     }
 
     /// Goes on from an earlier conversation.
-    pub(crate) fn restore(&self, history: Box<Transcript>) {
+    pub(super) fn restore(&self, history: History) {
         let mut inner = self.lock();
-        inner.title.clone_from(&history.info().title);
+        inner.title.clone_from(&history.locked().info().title);
         inner.history = Some(history);
     }
 
@@ -321,7 +346,7 @@ impl SessionWriter {
 
     /// Everything that was said, as updates.
     pub(crate) fn replay(&self) -> Vec<Update> {
-        self.lock().history.as_ref().map(|history| history.to_updates()).unwrap_or_default()
+        self.history().map(|history| history.locked().to_updates()).unwrap_or_default()
     }
 
     /// Sends what was said already, without saying it again.
@@ -345,7 +370,11 @@ impl SessionWriter {
     }
 
     pub(crate) fn options(&self) -> Vec<ConfigOption> {
-        self.lock().projector.options().to_vec()
+        self.look_at_options(<[_]>::to_vec)
+    }
+
+    pub(crate) fn look_at_options<T>(&self, look: impl FnOnce(&[ConfigOption]) -> T) -> T {
+        look(self.lock().projector.options())
     }
 
     /// Takes note of what the answer to opening a session tells the client.
@@ -370,7 +399,7 @@ impl SessionWriter {
     /// Tells the client about options that changed. For version 1 the projector tells the mode too.
     pub(crate) async fn options_changed(&self, options: Vec<ConfigOption>) -> Result<()> {
         self.lock().projector.expect_options(options.clone());
-        self.send(None, ConfigOptionsUpdate { options, meta: None }.into(), None).await
+        self.send(None, ConfigOptionsUpdate { options, ..Default::default() }.into(), None).await
     }
 
     /// Ends the tool calls that have no final status yet. Each is recorded, also if the client is gone.
@@ -382,6 +411,19 @@ impl SessionWriter {
             result = result.and(self.send(Some(turn), update.into(), None).await);
         }
         result
+    }
+
+    /// Has the ends of the tool calls recorded that the turn leaves open; [`Self::end`] tells them. It can't be undone any more, so what
+    /// fails is logged.
+    pub(super) async fn record_left_calls(&self, cancelled: bool) {
+        let Some(recorder) = self.recorder.get() else { return };
+        let left = self.lock().open_calls.clone();
+        for call in left {
+            let update = ToolCallUpdate::new(call).status(status_of_left(cancelled)).into();
+            if let Err(error) = recorder.record(&update).await {
+                tracing::warn!(session = %self.id(), %error, "the end of a tool call was not recorded");
+            }
+        }
     }
 
     pub(crate) fn track_call(&self, id: &str) {
@@ -416,8 +458,8 @@ impl Inner {
     }
 
     fn note(&mut self, update: &Update) {
-        if let Some(history) = &mut self.history {
-            history.apply(update);
+        if let Some(history) = &self.history {
+            history.locked().apply(update);
         }
         match update {
             Update::SessionInfo(SessionInfoUpdate { title: Patch::Set(title), .. }) => self.title = Some(title.clone()),
@@ -426,6 +468,11 @@ impl Inner {
             _ => {}
         }
     }
+}
+
+/// What becomes of the tool calls that a turn leaves open.
+fn status_of_left(cancelled: bool) -> ToolCallStatus {
+    if cancelled { ToolCallStatus::Cancelled } else { ToolCallStatus::Failed }
 }
 
 /// Answers a request at once.

@@ -1,8 +1,9 @@
 //! How sessions come and go: opened, taken up again, listed, closed, deleted.
 
-use super::dispatcher::{Inner, Remembered, live_info};
+use super::dispatcher::{Inner, live_info};
 use super::erased::AnySession;
 use super::live_session::{LiveSession, Place};
+use super::memory::Memory;
 use super::negotiated::Negotiated;
 use super::session_handle::SessionHandle;
 use super::session_writer::{SessionWriter, reply};
@@ -134,11 +135,11 @@ impl Inner {
     }
 
     fn writer(&self, id: Option<SessionId>, negotiated: &Arc<Negotiated>) -> Arc<SessionWriter> {
-        SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.about().remember)
+        SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.memory().is_some())
     }
 
     async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
-        let NewSessionRequest { cwd, additional_directories, mcp_servers, meta } = request;
+        let NewSessionRequest { cwd, additional_directories, mcp_servers, meta, .. } = request;
         let mcp_servers = self.check_setup(&cwd, &additional_directories, mcp_servers, negotiated.dialect)?;
         let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
         let writer = self.writer(None, negotiated);
@@ -153,6 +154,9 @@ impl Inner {
         let Ready { writer, opened, place, live } = ready;
         let dialect = writer.dialect();
         writer.set_up(opened.options.clone(), opened.commands.clone());
+        if let Some(memory) = self.memory() {
+            memory.opened(&writer, place.clone());
+        }
         match live {
             Some(live) => *live.place() = place,
             None => {
@@ -176,13 +180,13 @@ impl Inner {
             }
         });
         if dialect != Dialect::V2 && !opened.commands.is_empty() {
-            let update = CommandsUpdate { commands: opened.commands, meta: None }.into();
+            let update = CommandsUpdate { commands: opened.commands, ..Default::default() }.into();
             let _ = writer.put(&mut writer.lock(), update, None);
         }
     }
 
     async fn resumed(&self, request: ResumeRequest, negotiated: &Arc<Negotiated>, cancel: &Cancel) -> Result<Ready> {
-        let ResumeRequest { session_id: id, cwd, additional_directories, mcp_servers, replay, meta } = request;
+        let ResumeRequest { session_id: id, cwd, additional_directories, mcp_servers, replay, meta, .. } = request;
         let (replay, servers) = match replay {
             // `session/resume` never required the list of servers.
             Replay::None => (false, mcp_servers.or(Some(Vec::new()))),
@@ -201,8 +205,8 @@ impl Inner {
         if live.as_ref().is_some_and(|live| live.is_running()) {
             return Err(Error::invalid_request("turn_in_progress"));
         }
-        let ready = if self.about().remember {
-            let ready = self.remembered(id, live, place, resuming, negotiated).await?;
+        let ready = if let Some(memory) = self.memory() {
+            let ready = self.remembered(memory, id, live, place, resuming, negotiated).await?;
             // What the agent said while opening belongs behind the replay.
             let said = ready.writer.unhold();
             if replay {
@@ -223,7 +227,7 @@ impl Inner {
                 () = cancel.cancelled() => Err(Error::Cancelled),
                 opened = self.agent.resume(resuming(&writer)) => opened,
             };
-            let opened = opened.inspect_err(|_| drop(writer.close()))?;
+            let opened = opened.inspect_err(|_| writer.close())?;
             writer.set_replaying(false);
             Ready { writer, opened, place, live: None }
         };
@@ -235,6 +239,7 @@ impl Inner {
     /// Takes up a session that the engine itself remembers.
     async fn remembered(
         &self,
+        memory: &Memory,
         id: SessionId,
         live: Option<Arc<LiveSession>>,
         place: Place,
@@ -248,20 +253,15 @@ impl Inner {
             let opened = Opened { session: Arc::clone(&live.session), options, commands, meta: None };
             return Ok(Ready { writer, opened, place, live: Some(live) });
         }
-        let remembered = self.state().closed.remove(&id).ok_or_else(|| Error::unknown_session(&id))?;
         let writer = self.writer(Some(id.clone()), negotiated);
+        let remembered = memory.take_up(&id, &writer)?;
         writer.hold();
-        match self.agent.open(resuming(&writer).into()).await {
-            Ok(opened) => {
-                writer.restore(remembered.history);
-                let opened = Opened { options: remembered.options, ..opened };
-                Ok(Ready { writer, opened, place, live: None })
-            }
-            Err(error) => {
-                self.state().closed.insert(id, remembered);
-                Err(error)
-            }
+        let mut opened = self.agent.open(resuming(&writer).into()).await.inspect_err(|_| writer.close())?;
+        writer.restore(remembered.history);
+        if !remembered.options.is_empty() {
+            opened.options = remembered.options;
         }
+        Ok(Ready { writer, opened, place, live: None })
     }
 
     pub(super) async fn list(&self, request: ListRequest) -> Result<ListResponse> {
@@ -272,17 +272,17 @@ impl Inner {
             None => 0,
             Some(cursor) => cursor.parse().map_err(|_| Error::invalid_params("unknown cursor"))?,
         };
-        let state = self.state();
-        let live = state.sessions.values().map(|live| live_info(live));
-        let mut sessions: Vec<SessionInfo> =
-            live.chain(state.closed.values().map(|closed| closed.info.clone())).collect();
+        let mut sessions: Vec<SessionInfo> = match self.memory() {
+            Some(memory) => memory.sessions(),
+            None => self.live_sessions().iter().map(|live| live_info(live)).collect(),
+        };
         sessions.retain(|info| request.cwd.as_ref().is_none_or(|cwd| *cwd == info.cwd));
         sessions.sort_unstable_by(|a, b| a.session_id.cmp(&b.session_id));
         let page = self.settings.sessions_per_page;
         let end = start.checked_add(page).ok_or_else(|| Error::invalid_params("unknown cursor"))?;
         let next_cursor = (sessions.len() > end).then(|| end.to_string());
         let sessions = sessions.into_iter().skip(start).take(page).collect();
-        Ok(ListResponse { sessions, next_cursor, meta: None })
+        Ok(ListResponse { sessions, next_cursor, ..Default::default() })
     }
 
     pub(super) async fn close(&self, id: &SessionId, dialect: Dialect) -> Result<()> {
@@ -293,14 +293,8 @@ impl Inner {
             live => live?,
         };
         live.close().await;
-        let info = live_info(&live);
-        let options = live.writer.options();
-        let history = live.writer.close();
-        let mut state = self.state();
-        state.sessions.remove(id);
-        if let Some(history) = history {
-            state.closed.insert(id.clone(), Remembered { info, options, history });
-        }
+        self.state().sessions.remove(id);
+        self.let_go(&live);
         Ok(())
     }
 
@@ -311,7 +305,12 @@ impl Inner {
             live.writer.close();
             self.state().sessions.remove(&id);
         }
-        self.state().closed.remove(&id);
+        if let Some(memory) = self.memory() {
+            if memory.is_open(&id) {
+                return Err(Error::invalid_request("open_elsewhere"));
+            }
+            memory.forget(&id);
+        }
         self.agent.delete(id).await
     }
 }

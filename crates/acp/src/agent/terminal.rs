@@ -43,11 +43,11 @@ impl Terminal {
 
     /// Content for a tool call that shows this terminal. Add it before the terminal is released.
     pub fn as_content(&self) -> ToolCallContent {
-        ToolCallContent::Terminal(tieline_schema::Terminal { terminal_id: self.id.clone(), meta: None })
+        ToolCallContent::Terminal(tieline_schema::Terminal { terminal_id: self.id.clone(), ..Default::default() })
     }
 
     fn request(&self) -> TerminalRequest {
-        TerminalRequest { session_id: self.session_id.clone(), terminal_id: self.id.clone(), meta: None }
+        TerminalRequest { session_id: self.session_id.clone(), terminal_id: self.id.clone(), ..Default::default() }
     }
 
     /// What was shown so far.

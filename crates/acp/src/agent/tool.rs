@@ -73,7 +73,7 @@ impl ToolCallBuilder {
     /// The client may stop this call alone (where its dialect can). Watch [`ToolCall::stopped`].
     pub fn stoppable(mut self) -> Self {
         self.stoppable = true;
-        self.call.capabilities = Patch::Set(ToolCallCapabilities { cancel: Marker::Yes, meta: None });
+        self.call.capabilities = Patch::Set(ToolCallCapabilities { cancel: Marker::Yes, ..Default::default() });
         self
     }
 
@@ -129,7 +129,8 @@ impl ToolCall {
 
     /// Adds a piece of output.
     pub async fn append(&self, content: impl Into<ToolCallContent>) -> Result<()> {
-        let chunk = ToolCallContentChunk { tool_call_id: self.id.clone(), content: content.into(), meta: None };
+        let chunk =
+            ToolCallContentChunk { tool_call_id: self.id.clone(), content: content.into(), ..Default::default() };
         self.turn.update(chunk).await
     }
 

@@ -153,7 +153,7 @@ impl Turn {
             }
             Say::Block(content) => {
                 let message_id = Some(id.as_ref().to_owned());
-                Box::pin(self.update(Chunk { kind, message_id, content: *content, meta: None })).await
+                Box::pin(self.update(Chunk { kind, message_id, content: *content, ..Default::default() })).await
             }
         }
     }
@@ -199,7 +199,7 @@ impl Turn {
 
     /// Reports how full the context is.
     pub async fn usage(&self, used: u64, size: u64, cost: Option<Cost>) -> Result<()> {
-        self.update(UsageUpdate { used, size, cost: cost.map_or(Patch::Keep, Patch::Set), meta: None }).await
+        self.update(UsageUpdate { used, size, cost: cost.map_or(Patch::Keep, Patch::Set), ..Default::default() }).await
     }
 
     /// Lets the client stop a display terminal on its own, until the turn ends: say so in the terminal's capabilities, and
@@ -223,8 +223,8 @@ impl Turn {
         writer.send_unrecorded(Some(self.shared.number), update.into(), meta).await
     }
 
-    /// Gives all tool calls of the turn that have no final status this one. The engine does so when the turn ends; who has the
-    /// session recorded does it before, so that this is recorded too.
+    /// Gives all tool calls of the turn that have no final status this one. The engine does so when the turn ends, with
+    /// `failed`, or `cancelled` if it was; both are recorded.
     pub async fn end_calls(&self, status: ToolCallStatus) -> Result<()> {
         self.shared.writer.end_calls(self.shared.number, status).await
     }
@@ -232,6 +232,15 @@ impl Turn {
     /// True once the client does not want the turn any more.
     pub fn is_cancelled(&self) -> bool {
         self.shared.cancel.is_cancelled()
+    }
+
+    /// Waits until the turn is over for the client, too: what is told from then on comes behind its end. Not for the turn's own
+    /// handler, which would wait for itself.
+    pub async fn over(&self) {
+        let live = self.shared.writer.live.get().and_then(std::sync::Weak::upgrade);
+        if let Some(live) = live {
+            live.turn_over(self.shared.number).await;
+        }
     }
 
     /// Waits until the client does not want the turn any more.

@@ -306,7 +306,8 @@ impl Agent for Front {
             capabilities: hello.capabilities.clone(),
             auth_methods: reached.logins(),
             meta: hello.meta.clone(),
-            remember: false,
+            memory: None,
+            prefer_client_tools: false,
         }
     }
 
@@ -333,7 +334,13 @@ impl Agent for Front {
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
         let Opening { session, cwd, additional_directories, mcp_servers, meta } = opening;
-        let request = NewSessionRequest { cwd, additional_directories, mcp_servers: Some(mcp_servers), meta };
+        let request = NewSessionRequest {
+            cwd,
+            additional_directories,
+            mcp_servers: Some(mcp_servers),
+            meta,
+            ..Default::default()
+        };
         let theirs = self.0.reached()?.agent.open_with(request).await.map_err(told)?;
         session.set_id(theirs.id().clone());
         let line = Line::new(Arc::clone(&self.0), session, Arc::clone(&theirs.core.queue))?;
@@ -351,7 +358,8 @@ impl Agent for Front {
         line.swallow(!replay && !in_silence);
         let replay = if in_silence { Replay::None } else { Replay::Start };
         let mcp_servers = Some(mcp_servers);
-        let request = ResumeRequest { session_id, cwd, additional_directories, mcp_servers, replay, meta };
+        let request =
+            ResumeRequest { session_id, cwd, additional_directories, mcp_servers, replay, meta, ..Default::default() };
         // It is read while it is told, however long it is.
         let reading = line.read();
         let theirs = agent.resume_with(request).await.map_err(told)?;
@@ -423,7 +431,7 @@ fn told(error: Error) -> Error {
             let ids: Vec<String> = methods.iter().map(|method| method.id().to_owned()).collect();
             Error::login_needed(error.message, &ids)
         }
-        error @ Error::Unsupported(_) => Error::invalid_params(error.to_string()),
+        error @ (Error::Unsupported(_) | Error::NotInDialect { .. }) => Error::invalid_params(error.to_string()),
         // What happened to the agent is no secret of ours.
         error @ (Error::Start(_)
         | Error::Closed(_)

@@ -24,6 +24,9 @@ use tokio::sync::watch;
 /// Unread updates of all sessions together may take this many bytes before the agent is made to wait.
 const DEFAULT_BUDGET_BYTES: usize = 8 * 1024 * 1024;
 
+/// Who tells of offers that the agent can't use. A target of its own, because a program may know and not mind.
+const OFFER: &str = "tieline::offer";
+
 /// Starts an agent and says hello to it, as a client that offers nothing. The command and its arguments; no shell.
 #[cfg(feature = "process")]
 pub async fn spawn(command: impl IntoIterator<Item = impl Into<OsString>>) -> Result<AgentHandle> {
@@ -137,6 +140,10 @@ impl<H: Handler> Client<H> {
     }
 
     /// Offers capabilities to the agent.
+    ///
+    /// Files and terminals (`fs_read`, `fs_write`, `terminal`) exist in version 1 and in seed-era v2. Where the agent chooses current v2 they
+    /// are not asked for, and a warning (target `tieline::offer`) says so; [`Self::protocol`] with `Protocol::Only(Dialect::V1)` keeps
+    /// them, at the price of what only version 2 has.
     pub fn offer(mut self, change: impl FnOnce(&mut ClientCapabilities)) -> Self {
         change(&mut self.request.capabilities);
         self
@@ -265,6 +272,10 @@ impl<H: Handler> Client<H> {
         };
         match hello.say(&peer).await {
             Ok((about, dialect)) => {
+                if dialect == Dialect::V2 && self.request.capabilities.has_tools() {
+                    // Version 2 has no words for them.
+                    tracing::warn!(target: OFFER, "files or terminals are offered to no avail: use Protocol::Only(Dialect::V1)");
+                }
                 let deadlines = self.deadlines;
                 let shared = Arc::new(Shared { peer, about, dialect, dispatcher, deadlines, keeper });
                 let _ = ready.send(Some(Arc::downgrade(&shared)));

@@ -8,9 +8,8 @@ use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::meta;
 use crate::wire::{self, encode};
+use crate::work::{self, Work};
 use std::collections::HashMap;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use tieline_json::Reader;
@@ -164,7 +163,7 @@ impl DispatcherState {
 
     /// Takes an update that came as so many bytes. Says what was passed over of it.
     fn update(&self, notification: SessionNotification, bytes: usize) -> Result<(), Dropped<'static>> {
-        let SessionNotification { session_id, update, meta } = notification;
+        let SessionNotification { session_id, update, meta, .. } = notification;
         let long = bytes > self.longest;
         let update = if long { cut_long(update, self.longest) } else { Some(update) };
         let update = update.ok_or(Dropped::Over("an update that is too long"))?;
@@ -218,9 +217,9 @@ impl<H: Handler> Service for Dispatcher<H> {
             call => {
                 let call = if H::RELAYS { as_extension(call) } else { call };
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
-                tokio::spawn(
+                work::start(Box::pin(
                     async move { serve(&*handler, &state, call, responder, (dialect, lenient)).await }.instrument(span),
-                );
+                ));
             }
         }
     }
@@ -260,7 +259,7 @@ impl<H: Handler> Service for Dispatcher<H> {
         }
     }
 
-    fn pause(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+    fn pause(&self) -> Option<Work<'static, ()>> {
         if !self.state.budget.is_spent() {
             return self.mailbox.pause();
         }
@@ -338,11 +337,15 @@ impl<H: Handler> Dispatcher<H> {
         let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
-        tokio::spawn(async move {
+        work::start(Box::pin(async move {
             let asked = meta::scope(request.meta.clone(), async {
-                PermissionResponse { outcome: handler.permission(request).await, meta: meta::taken() }
+                PermissionResponse {
+                    outcome: handler.permission(request).await,
+                    meta: meta::taken(),
+                    ..Default::default()
+                }
             });
-            let nobody = || PermissionResponse { outcome: PermissionOutcome::cancelled(), meta: None };
+            let nobody = || PermissionResponse { outcome: PermissionOutcome::cancelled(), ..Default::default() };
             let answer = tokio::select! {
                 biased;
                 () = ask.cancel.cancelled() => nobody(),
@@ -351,7 +354,7 @@ impl<H: Handler> Dispatcher<H> {
             };
             drop(ask);
             responder.reply(wire::write(&answer, dialect)).await;
-        });
+        }));
     }
 }
 
@@ -365,7 +368,7 @@ impl<H: Handler> Dispatcher<H> {
         let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
-        tokio::spawn(async move {
+        work::start(Box::pin(async move {
             let asked = meta::scope(request.meta.clone(), async {
                 let answer = handler.elicit(request).await;
                 answer.map(|answer| ElicitResponse { meta: answer.meta.or_else(meta::taken), ..answer })
@@ -381,7 +384,7 @@ impl<H: Handler> Dispatcher<H> {
                 Ok(answer) => responder.reply(wire::write(&answer, dialect)).await,
                 Err(error) => responder.fail(&error.to_wire()).await,
             }
-        });
+        }));
     }
 }
 
@@ -450,7 +453,7 @@ async fn handle<H: Handler>(
                 Err(error) if lenient && error.to_wire().code == RESOURCE_NOT_FOUND => String::new(),
                 read => read?,
             };
-            Ok(encode(&ReadTextFileResponse { content, meta: meta::taken() }, dialect))
+            Ok(encode(&ReadTextFileResponse { content, meta: meta::taken(), ..Default::default() }, dialect))
         }
         ClientCall::WriteTextFile(request) => {
             handler.write_text_file(request).await?;
@@ -458,7 +461,7 @@ async fn handle<H: Handler>(
         }
         ClientCall::CreateTerminal(request) => {
             let terminal_id = handler.create_terminal(request).await?;
-            Ok(encode(&CreateTerminalResponse { terminal_id, meta: meta::taken() }, dialect))
+            Ok(encode(&CreateTerminalResponse { terminal_id, meta: meta::taken(), ..Default::default() }, dialect))
         }
         ClientCall::TerminalOutput(request) => {
             let shown = handler.terminal_output(request).await?;

@@ -231,7 +231,7 @@ impl AgentHandle {
         match self.auth_methods().iter().find(|method| method.id() == method_id) {
             Some(AuthMethod::Terminal(_)) => Err(Error::Invalid("this method is run in a terminal".into())),
             Some(_) => {
-                let call = AgentCall::Login(LoginRequest { method_id: method_id.into(), meta: None });
+                let call = AgentCall::Login(LoginRequest { method_id: method_id.into(), ..Default::default() });
                 // A person may have to act, so there is no deadline.
                 self.shared.ask_reading(call, None, &self.carried, Done::decode).await.map(drop)
             }
@@ -314,7 +314,8 @@ impl Shared {
 
     fn method<'c>(&self, call: &'c AgentCall) -> Result<&'c str> {
         let dialect = self.dialect;
-        call.wire_name(dialect).ok_or_else(|| Error::Unsupported(format!("this in version {dialect} of the protocol")))
+        let way_out = "ask only where `AgentHandle::dialect` says that it can be said";
+        call.wire_name(dialect).ok_or(Error::NotInDialect { what: "what was asked", dialect, way_out })
     }
 
     /// If the agent's process has ended, that is the better story.

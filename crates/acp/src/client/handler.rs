@@ -10,7 +10,11 @@ use tieline_schema::{
     WriteTextFileRequest,
 };
 
-/// Serves an agent's requests. The engine has checked them: only what [`crate::ClientCapabilities`] offers comes here, paths
+/// Serves an agent's requests. Not every dialect has words for all of them: permission is asked for everywhere, files and terminals in
+/// [`V1`](crate::Dialect::V1) and [`V2Seed`](crate::Dialect::V2Seed), forms and pages in `V1` and [`V2`](crate::Dialect::V2), extensions everywhere;
+/// [the guide](crate::guide::dialects) has the table.
+///
+///  The engine has checked them: only what [`crate::ClientCapabilities`] offers comes here, paths
 /// are absolute, lines count from 1. A future may be dropped when the agent or the user does not want the answer any more.
 pub trait Handler: Send + Sync + 'static {
     /// It only passes on: methods that are not of the protocol, whatever they are called, and those for files and terminals go to
@@ -23,17 +27,17 @@ pub trait Handler: Send + Sync + 'static {
         async move { refuse(&request.options) }
     }
 
-    /// Reads a text file, as the user sees it.
+    /// Reads a text file, as the user sees it. Never asked for in current v2; see [`Client::offer`](super::Client::offer).
     fn read_text_file(&self, request: ReadTextFileRequest) -> impl Future<Output = Result<String>> + Send {
         async move { Err(Error::not_found(&request.path)) }
     }
 
-    /// Writes a text file; creates it if needed.
+    /// Writes a text file; creates it if needed. Never asked for in current v2.
     fn write_text_file(&self, request: WriteTextFileRequest) -> impl Future<Output = Result<()>> + Send {
         async move { Err(Error::not_found(&request.path)) }
     }
 
-    /// Starts a command and returns the id of its terminal at once.
+    /// Starts a command and returns the id of its terminal at once. Never asked for in current v2.
     fn create_terminal(&self, request: CreateTerminalRequest) -> impl Future<Output = Result<String>> + Send {
         let _ = request;
         async { Err(Error::method_not_found("terminal/create")) }
@@ -59,13 +63,14 @@ pub trait Handler: Send + Sync + 'static {
         async move { Err(Error::not_found(&request.terminal_id)) }
     }
 
-    /// Asks the user to fill in a form or to visit a page.
+    /// Asks the user to fill in a form or to visit a page. Never asked for in seed-era v2.
     fn elicit(&self, request: ElicitRequest) -> impl Future<Output = Result<ElicitResponse>> + Send {
         let _ = request;
         async { Ok(ElicitResponse::default()) }
     }
 
-    /// A page that was opened has done its work. Unknown ids are to be ignored.
+    /// A page that was opened has done its work. Never told in seed-era v2. Unknown ids are to be
+    /// ignored.
     fn elicitation_complete(&self, elicitation_id: String) -> impl Future<Output = ()> + Send {
         let _ = elicitation_id;
         async {}

@@ -125,6 +125,7 @@ impl Session {
             session_id: core.id.clone(),
             prompt,
             meta: self.carried.sent().cloned(),
+            ..Default::default()
         });
         let queue = Arc::clone(&core.queue);
         let then = move |answer: std::result::Result<&str, _>| {
@@ -183,7 +184,8 @@ impl Session {
         }
         let is_mode = mode_option(&options).is_some_and(|option| option.config_id == id);
         if let (true, true, ConfigValue::Id(mode_id)) = (is_mode, core.modes_only, &value) {
-            let request = SetModeRequest { session_id: core.id.clone(), mode_id: mode_id.clone(), meta: None };
+            let request =
+                SetModeRequest { session_id: core.id.clone(), mode_id: mode_id.clone(), ..Default::default() };
             core.shared.ask::<Done>(AgentCall::SetMode(request), &self.carried).await?;
         } else {
             let request = SetOptionRequest { session_id: core.id.clone(), config_id: id.into(), value, meta: None };
@@ -216,14 +218,14 @@ impl Session {
     /// Stops one tool call that says it can be stopped (current v2).
     pub async fn cancel_tool_call(&self, tool_call_id: impl Into<String>) -> Result<()> {
         let (session_id, tool_call_id) = (self.core.id.clone(), tool_call_id.into());
-        let request = CancelToolCallRequest { session_id, tool_call_id, meta: None };
+        let request = CancelToolCallRequest { session_id, tool_call_id, ..Default::default() };
         self.core.shared.ask::<Done>(AgentCall::CancelToolCall(request), &self.carried).await.map(drop)
     }
 
     /// Stops one terminal that says it can be stopped (current v2).
     pub async fn cancel_terminal(&self, terminal_id: impl Into<String>) -> Result<()> {
         let (session_id, terminal_id) = (self.core.id.clone(), terminal_id.into());
-        let request = TerminalRequest { session_id, terminal_id, meta: None };
+        let request = TerminalRequest { session_id, terminal_id, ..Default::default() };
         self.core.shared.ask::<Done>(AgentCall::CancelTerminal(request), &self.carried).await.map(drop)
     }
 

@@ -457,10 +457,11 @@ impl Inner {
     /// Adds a chunk of text to the unread one before it. Keeps a slow reader's backlog small.
     fn merge(&mut self, update: &Update, budget: &Budget) -> bool {
         let Some(Item::Update(Update::Chunk(last), None, weight)) = self.items.back_mut() else { return false };
-        let Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), meta: None }) = update else {
+        let Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), meta: None, .. }) = update
+        else {
             return false;
         };
-        let (Chunk { kind: of, message_id: id, content: ContentBlock::Text(last), meta: None }, None) =
+        let (Chunk { kind: of, message_id: id, content: ContentBlock::Text(last), meta: None, .. }, None) =
             (last, &text.annotations)
         else {
             return false;

@@ -22,6 +22,7 @@ pub mod tools_and_permission {}
 #[doc = include_str!("sessions.md")]
 pub mod sessions_and_storage {}
 #[doc = include_str!("dialects.md")]
+#[doc = include_str!("methods.md")]
 pub mod dialects {}
 #[doc = include_str!("transports.md")]
 pub mod transports {}

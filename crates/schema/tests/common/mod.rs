@@ -74,7 +74,7 @@ pub fn tool_content() -> BoxedStrategy<ToolCallContent> {
     prop_oneof![
         3 => block().prop_map(ToolCallContent::from),
         1 => diff().prop_map(ToolCallContent::Diff),
-        1 => id().prop_map(|terminal_id| ToolCallContent::Terminal(Terminal { terminal_id, meta: None })),
+        1 => id().prop_map(|terminal_id| ToolCallContent::Terminal(Terminal { terminal_id, ..Default::default() })),
         1 => parsed(r#"{"type":"_table","rows":[[1]]}"#),
     ]
     .boxed()
@@ -90,6 +90,7 @@ pub fn chunk() -> impl Strategy<Value = Chunk> {
         message_id,
         content,
         meta,
+        ..Default::default()
     })
 }
 
@@ -99,6 +100,7 @@ pub fn message() -> impl Strategy<Value = Message> {
         message_id,
         content,
         meta,
+        ..Default::default()
     })
 }
 
@@ -112,7 +114,7 @@ pub fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
     let place = (text(), 0..3u32).prop_map(|(path, line)| Location::new(path, line));
     let can = prop_oneof![
         Just(ToolCallCapabilities::default()),
-        Just(ToolCallCapabilities { cancel: Marker::Yes, meta: None }),
+        Just(ToolCallCapabilities { cancel: Marker::Yes, ..Default::default() }),
         parsed(r#"{"cancel":{"_meta":{"a":1}}}"#),
     ];
     let texts = (id(), patch(text()), patch(text()));
@@ -133,6 +135,7 @@ pub fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
             capabilities,
             meta,
             announce: false,
+            ..Default::default()
         }
     })
 }
@@ -142,6 +145,7 @@ pub fn tool_chunk() -> impl Strategy<Value = ToolCallContentChunk> {
         tool_call_id,
         content,
         meta,
+        ..Default::default()
     })
 }
 
@@ -150,13 +154,12 @@ pub fn plan() -> BoxedStrategy<PlanUpdate> {
         content,
         priority: ["high", "medium", "low", "_p"][priority].into(),
         status: ["pending", "in_progress", "completed", "cancelled", "_s"][status].into(),
-        meta: None,
+        ..Default::default()
     });
     prop_oneof![
         4 => (id(), vec(entry, 0..3), meta(), meta()).prop_map(|(plan_id, entries, inner, meta)| PlanUpdate {
-            plan: PlanItems { plan_id, entries, meta: inner }.into(),
-            meta,
-        }),
+            plan: PlanItems { plan_id, entries, meta: inner, ..Default::default() }.into(),
+            meta, ..Default::default() }),
         1 => parsed(r#"{"plan":{"type":"_tree","planId":"x","root":{}}}"#),
     ]
     .boxed()
@@ -186,11 +189,14 @@ pub fn base64() -> impl Strategy<Value = String> {
 }
 
 pub fn terminal() -> impl Strategy<Value = TerminalUpdate> {
-    let output = base64().prop_map(|data| TerminalOutput { data, meta: None });
-    let exit =
-        (of(any::<i64>()), of(text())).prop_map(|(exit_code, signal)| ExitStatus { exit_code, signal, meta: None });
-    let size = (1..9u16, 1..9u16).prop_map(|(cols, rows)| TerminalSize { cols, rows, meta: None });
-    let can = Just(TerminalCapabilities { cancel: Marker::Yes, meta: None });
+    let output = base64().prop_map(|data| TerminalOutput { data, ..Default::default() });
+    let exit = (of(any::<i64>()), of(text())).prop_map(|(exit_code, signal)| ExitStatus {
+        exit_code,
+        signal,
+        ..Default::default()
+    });
+    let size = (1..9u16, 1..9u16).prop_map(|(cols, rows)| TerminalSize { cols, rows, ..Default::default() });
+    let can = Just(TerminalCapabilities { cancel: Marker::Yes, ..Default::default() });
     (id(), patch(text()), patch(text()), patch(output), patch(exit), patch(size), patch(can), patch(meta_raw()))
         .prop_map(|(terminal_id, command, cwd, output, exit_status, size, capabilities, meta)| TerminalUpdate {
             terminal_id,
@@ -201,6 +207,7 @@ pub fn terminal() -> impl Strategy<Value = TerminalUpdate> {
             size,
             capabilities,
             meta,
+            ..Default::default()
         })
 }
 
@@ -219,15 +226,16 @@ pub fn state() -> BoxedStrategy<StateUpdate> {
 
 /// Any update, as an agent of current v2 (or of version 1, for `Mode` and chunks without id) might report it.
 pub fn update() -> BoxedStrategy<Update> {
-    let cost = (0..9u32, text()).prop_map(|(n, currency)| Cost { amount: f64::from(n) / 4.0, currency, meta: None });
+    let cost =
+        (0..9u32, text()).prop_map(|(n, currency)| Cost { amount: f64::from(n) / 4.0, currency, ..Default::default() });
     let usage = (any::<u64>(), any::<u64>(), patch(cost)).prop_map(|(used, size, cost)| UsageUpdate {
         used,
         size,
         cost,
-        meta: None,
+        ..Default::default()
     });
     let info = (patch(text()), patch(text()), patch(meta_raw()))
-        .prop_map(|(title, updated_at, meta)| SessionInfoUpdate { title, updated_at, meta });
+        .prop_map(|(title, updated_at, meta)| SessionInfoUpdate { title, updated_at, meta, ..Default::default() });
     let statuses = prop::sample::select(vec!["in_progress", "completed", "failed", "cancelled", "_odd"]);
     let compaction = (id(), statuses, items(block()), patch(text()), patch(meta_raw())).prop_map(
         |(compaction_id, status, summary, error, meta)| CompactionUpdate {
@@ -236,12 +244,13 @@ pub fn update() -> BoxedStrategy<Update> {
             summary,
             error,
             meta,
+            ..Default::default()
         },
     );
     let summary = (id(), block()).prop_map(|(compaction_id, content)| CompactionSummaryChunk {
         compaction_id,
         content,
-        meta: None,
+        ..Default::default()
     });
     prop_oneof![
         4 => chunk().prop_map(Update::from),
@@ -249,14 +258,14 @@ pub fn update() -> BoxedStrategy<Update> {
         4 => tool_call().prop_map(Update::from),
         2 => tool_chunk().prop_map(Update::from),
         1 => plan().prop_map(Update::from),
-        1 => vec(command(), 0..3).prop_map(|commands| CommandsUpdate { commands, meta: None }.into()),
-        1 => vec(config_option(), 0..3).prop_map(|options| ConfigOptionsUpdate { options, meta: None }.into()),
-        1 => id().prop_map(|mode_id| ModeUpdate { mode_id, meta: None }.into()),
+        1 => vec(command(), 0..3).prop_map(|commands| CommandsUpdate { commands, ..Default::default() }.into()),
+        1 => vec(config_option(), 0..3).prop_map(|options| ConfigOptionsUpdate { options, ..Default::default() }.into()),
+        1 => id().prop_map(|mode_id| ModeUpdate { mode_id, ..Default::default() }.into()),
         1 => info.prop_map(Update::from),
         1 => usage.prop_map(Update::from),
         1 => state().prop_map(Update::from),
         2 => terminal().prop_map(Update::from),
-        2 => (id(), base64()).prop_map(|(terminal_id, data)| TerminalOutputChunk { terminal_id, data, meta: None }.into()),
+        2 => (id(), base64()).prop_map(|(terminal_id, data)| TerminalOutputChunk { terminal_id, data, ..Default::default() }.into()),
         1 => (text(), of(text())).prop_map(|(title, description)| Notice { title, description, ..Notice::default() }.into()),
         1 => compaction.prop_map(Update::from),
         1 => summary.prop_map(Update::from),

@@ -51,6 +51,8 @@ pub struct Files {
     limits: Limits,
     recorder: Option<Arc<Recorder>>,
     swept: Arc<temp::Swept>,
+    /// What is done is made durable later, all at once.
+    bulk: bool,
 }
 
 /// The bytes of a file and the version they are.
@@ -109,7 +111,7 @@ pub struct Listing {
 impl Files {
     /// The files below these roots, with the usual limits.
     pub fn new(roots: Roots) -> Self {
-        Self { roots, limits: Limits::default(), recorder: None, swept: Arc::default() }
+        Self { roots, limits: Limits::default(), recorder: None, swept: Arc::default(), bulk: false }
     }
 
     /// The same with other limits.
@@ -124,6 +126,11 @@ impl Files {
     pub fn with_journal(mut self, recorder: Arc<Recorder>) -> Self {
         self.recorder = Some(recorder);
         self
+    }
+
+    /// The same, but what is done is durable only after [`Files::sync_all`].
+    pub(crate) fn in_bulk(&self, bulk: bool) -> Self {
+        Self { bulk, ..self.clone() }
     }
 
     /// The same, below other roots.

@@ -8,9 +8,9 @@ pub mod later;
 #[cfg(unix)]
 pub mod roots;
 pub mod rules;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub mod run;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub mod sandbox;
 pub mod secret;
 #[cfg(unix)]

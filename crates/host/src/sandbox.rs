@@ -16,6 +16,7 @@
 //! Two ways lead there. With namespaces, the command sees a file system of its own. Without them, Landlock guards the
 //! real one and seccomp the sockets. What is there of Landlock and seccomp is always used on top. [`probe`] tells.
 
+pub(crate) mod around;
 mod available;
 pub(crate) mod git;
 mod guard;

@@ -7,11 +7,13 @@
 mod base;
 mod hunks;
 mod index;
+mod open;
 mod undo;
 mod walk;
 
 pub use base::{Base, Difference, Left, Look};
 pub use hunks::Hunk;
+pub use open::{Open, cut_off};
 pub use undo::{Contents, Refused, Undone, Why};
 pub use walk::{Facts, Limits};
 
@@ -33,6 +35,9 @@ use tieline_rpc::sync::Lock;
 /// How many files are remembered in all; beyond that the oldest turns are forgotten.
 const MAX_ENTRIES: usize = 20_000;
 
+/// Of more files at once not each one is made durable, but the file system, once.
+const MAX_SYNCED_FILES: usize = 20;
+
 /// The snapshots of one session. Several processes may have them open: the agent that works, and the client that watches it.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -53,6 +58,8 @@ pub struct Recorder {
     watched: bool,
     /// How the folders were before each command, as long as it runs.
     commands: Mutex<Vec<Vec<Base>>>,
+    /// Held from the first command on, so that everybody sees that somebody is at work.
+    at_work: Mutex<Option<File>>,
 }
 
 /// A change of one file, wherever it is now and whether or not its path still leads there.
@@ -141,6 +148,9 @@ pub enum Unkept {
     /// It was not looked at before the turn.
     #[error("it was not looked at before the turn")]
     Unseen,
+    /// It was there before the turn, elsewhere.
+    #[error("the turn did not make it, but moved it here from where nobody looks")]
+    Moved,
     /// It is no file, no folder and no link.
     #[error("it was a FIFO, a socket or a device, or a folder that is not looked into")]
     Special,
@@ -176,13 +186,19 @@ impl Snapshots {
     pub fn begin(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
         let known = self.turns().into_iter().collect();
         let (snapshots, turn) = (self.clone(), turn.into());
-        Arc::new(Recorder { snapshots, turn, known, watched: self.announced().is_some(), commands: Mutex::default() })
+        let (watched, commands, at_work) = (self.announced().is_some(), Mutex::default(), Mutex::default());
+        Arc::new(Recorder { snapshots, turn, known, watched, commands, at_work })
     }
 
     /// Goes on with the turn that somebody [announced](Self::announce), so that what both record is one turn; without that,
     /// starts this one.
     pub fn join(self: &Arc<Self>, turn: impl Into<String>) -> Arc<Recorder> {
         self.begin(self.announced().unwrap_or_else(|| turn.into()))
+    }
+
+    /// The folder that all sessions are kept in, if nobody else watches what this one changes.
+    pub fn unwatched(&self) -> Option<&Path> {
+        self.disk.as_ref().filter(|disk| disk.announced().is_none()).map(Disk::state)
     }
 
     fn announced(&self) -> Option<String> {
@@ -265,6 +281,7 @@ impl Snapshots {
             index.turns[at].entries.iter().enumerate().map(|(number, entry)| (entry.full_path(), number)).collect();
         let mut blobs = index.blobs();
         let mut used: u64 = blobs.values().sum();
+        let bulk = changes.len() > MAX_SYNCED_FILES;
         for change in changes {
             let path = change.root.join(&change.path);
             let directories = change.directories.iter().cloned().map(Name);
@@ -290,7 +307,7 @@ impl Snapshots {
                         used = blobs.values().sum();
                     }
                     // Before a change, one that can't be remembered is not made. Afterwards it only can't be undone.
-                    match fits.then(|| disk.put(hash, content)) {
+                    match fits.then(|| disk.put(hash, content, bulk)) {
                         Some(Err(error)) if !ours => return Err(error),
                         Some(Err(_)) => Some(Unkept::Nowhere),
                         None => Some(Unkept::Room),
@@ -313,6 +330,9 @@ impl Snapshots {
                 undone: false,
                 mixed: change.mixed,
             });
+        }
+        if let Some(disk) = self.disk.as_ref().filter(|_| bulk) {
+            disk.sync()?;
         }
         Ok(dropped)
     }
@@ -341,15 +361,17 @@ impl Recorder {
             changes.retain(|change| !put_back(&change.root.join(&change.path), &change.after));
             let at = index.turn(&self.turn);
             let entries = &mut index.turns[at].entries;
-            let known: HashMap<PathBuf, (State, bool)> =
-                entries.iter().map(|entry| (entry.full_path(), (entry.before, entry.mixed))).collect();
+            let facts = |entry: &Entry| (entry.full_path(), (entry.before, entry.mixed, entry.after));
+            let known: HashMap<PathBuf, (State, bool, State)> = entries.iter().map(facts).collect();
             let mut replaced = HashSet::new();
             for change in &mut changes {
                 let path = change.root.join(&change.path);
-                // What was noted on the way may be too young: a command of the same turn had changed the file before.
-                if let Some((before, mixed)) = known.get(&path)
+                // What was noted on the way may be too young: a command of the same turn had changed the file before. What the
+                // turn itself had left is no older than that.
+                if let Some((before, mixed, left)) = known.get(&path)
                     && change.content.is_ok()
                     && !before.same_content(&change.before)
+                    && !left.same_content(&change.before)
                 {
                     change.mixed |= mixed;
                     replaced.insert(path);
@@ -370,19 +392,40 @@ impl Recorder {
         let before = roots.filter_map(take).collect();
         let mut commands = self.commands.locked();
         commands.push(before);
+        let mut at_work = self.at_work.locked();
+        *at_work = at_work.take().or_else(|| disk?.announce(&self.turn).ok());
+        self.mark(&commands);
         commands.len() - 1
+    }
+
+    /// Remembers which looks are needed if we are killed.
+    fn mark(&self, commands: &[Vec<Base>]) {
+        let Some(disk) = self.snapshots.disk.as_ref().filter(|_| !self.watched) else { return };
+        if commands.iter().all(Vec::is_empty) {
+            Open::close(disk.dir(), []);
+        } else if let Err(error) = Open::new(&*self.turn, commands.iter().flatten()).write(disk.dir()) {
+            tracing::warn!(%error, "what commands change can't be undone if we are killed");
+        }
     }
 
     /// A command is over: notes what changed while it ran. Blocks.
     pub fn after_command(&self, number: usize) -> Result<()> {
         let before = self.commands.locked().get_mut(number).map(std::mem::take).unwrap_or_default();
-        before.iter().try_for_each(|base| self.made(base.differences().0.iter().map(|one| one.made(base)).collect()))
+        let note = |base: &Base| self.made(base.differences().0.iter().map(|one| one.made(base)).collect());
+        let noted = before.iter().try_for_each(note);
+        self.mark(&self.commands.locked());
+        for base in &before {
+            base.hold(false);
+        }
+        noted
     }
 
     /// The turn is over: notes what changed while commands ran that are not over, or were cut off. Blocks.
     pub fn end(&self) -> Result<()> {
         let count = self.commands.locked().len();
-        (0..count).try_for_each(|number| self.after_command(number))
+        let noted = (0..count).try_for_each(|number| self.after_command(number));
+        self.at_work.locked().take();
+        noted
     }
 
     /// What undos have put back since it began: the files, and what they left there.
@@ -417,11 +460,27 @@ pub fn is_undo(turn: &str) -> bool {
     turn.contains("~undo")
 }
 
-/// What the session of a folder of snapshots left in files, if anything was recorded there since.
-pub fn left_since(dir: &Path, since: SystemTime) -> Vec<(PathBuf, State)> {
+/// The name under which is remembered what changed during a turn, through it or through somebody else.
+pub fn unclear(turn: &str) -> String {
+    format!("{turn}{UNCLEAR}")
+}
+
+/// Whether a turn of this name is what is remembered of changes that may be somebody else's.
+pub fn is_unclear(turn: &str) -> bool {
+    turn.ends_with(UNCLEAR)
+}
+
+const UNCLEAR: &str = "~meanwhile";
+
+/// What the session of a folder of snapshots left in files, and in which turn, if anything was recorded there since.
+pub fn left_since(dir: &Path, since: SystemTime) -> Vec<(PathBuf, State, String)> {
     let index = Disk::at(dir).changed_since(since);
-    let entries = index.into_iter().flat_map(|index| index.turns).flat_map(|turn| turn.entries);
-    entries.map(|entry| (entry.full_path(), entry.after)).collect()
+    let turns = index.into_iter().flat_map(|index| index.turns);
+    let left = |turn: index::Turn| {
+        let left = |entry: Entry| (entry.full_path(), entry.after, turn.id.clone());
+        turn.entries.into_iter().map(left).collect::<Vec<_>>()
+    };
+    turns.flat_map(left).collect()
 }
 
 /// Whether a turn is [announced](Snapshots::announce) in a folder of snapshots.

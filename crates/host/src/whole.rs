@@ -13,6 +13,15 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// Writes a file beside its place, makes it durable, and moves it there; folders are made. A link is followed, so that a file
 /// kept elsewhere stays there, and the mode of a file that is there already is kept.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, true)
+}
+
+/// The same, but it is durable only when the file system is made so.
+pub(crate) fn write_in_bulk(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    write(path, bytes, false)
+}
+
+fn write(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -26,11 +35,26 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
             file.set_permissions(known.permissions())?;
         }
         file.write_all(bytes)?;
+        if !durable {
+            return std::fs::rename(&temp, &path);
+        }
         file.sync_all()?;
         std::fs::rename(&temp, &path)?;
         File::open(folder)?.sync_all()
     };
     write().inspect_err(|_| drop(std::fs::remove_file(&temp)))
+}
+
+/// Makes durable everything that was written on the disk of this folder: one wait for many files.
+pub(crate) fn sync_disk(folder: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(File::open(folder)?)?;
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        rustix::fs::sync();
+    }
+    Ok(())
 }
 
 /// Keeps other processes out until the result is dropped. `path` is a file that exists for this only; its folder is made.

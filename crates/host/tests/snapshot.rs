@@ -286,7 +286,7 @@ fn what_others_wrote_between_two_changes_of_a_turn_is_not_undone() {
     world.put("a", "by the turn, and by the user");
     world.write("t", "a", "by the turn, and by the user, and by the turn");
     let done = world.snapshots.undo(&world.files, "t", None, false);
-    assert!(matches!(done.refused[..], [tieline_host::snapshot::Refused { why: Why::ChangedSince, .. }]), "{done:?}");
+    assert!(matches!(done.refused[..], [tieline_host::snapshot::Refused { why: Why::Mixed, .. }]), "{done:?}");
     assert_eq!(world.get("a").as_deref(), Some("by the turn, and by the user, and by the turn"));
     assert_eq!(world.snapshots.undo(&world.files, "t", None, true).restored.len(), 1, "unless it must be");
     assert_eq!(world.get("a").as_deref(), Some("first"));

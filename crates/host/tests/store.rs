@@ -92,7 +92,7 @@ async fn streamed_text_shares_rows_and_says_the_same() {
             999 => ToolCallUpdate::new(format!("c{at}")).title("t").into(),
             500..700 => {
                 let data = to_base64(&vec![b'a'; at % 7]);
-                Update::TerminalOutput(TerminalOutputChunk { terminal_id: "t".into(), data, meta: None })
+                Update::TerminalOutput(TerminalOutputChunk { terminal_id: "t".into(), data, ..Default::default() })
             }
             at if at < 300 => Update::text(MessageKind::Thought, None, format!("{at} ")),
             _ => text(&format!("{at} ")),

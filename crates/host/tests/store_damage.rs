@@ -109,6 +109,44 @@ async fn an_index_that_is_damaged_is_done_without() {
     assert_eq!(store.search("question 77", 9).await.unwrap().len(), 2);
 }
 
+#[tokio::test]
+async fn a_lost_page_costs_only_its_own_events() {
+    let place = Place::new();
+    let all = whole(&place, 100).await;
+    let mut bytes = std::fs::read(&place.path).unwrap();
+    let is_leaf = |page: &[u8]| page[0] == 13 && page.windows(10).any(|part| part == b"answer 50\"");
+    let lost = bytes.chunks(4096).position(is_leaf).unwrap();
+    bytes[lost * 4096..(lost + 1) * 4096].fill(0);
+    std::fs::write(&place.path, bytes).unwrap();
+    let (saved, _) = recover(&place.path).unwrap();
+    assert!(saved.sessions == 2 && saved.events > 700 && saved.events + saved.lost == 800, "{saved:?}");
+    assert!(saved.gaps[0].contains("events are lost"), "{saved:?}");
+    let store = place.store();
+    for (id, events) in &all {
+        let back = store.load(id).all().await.unwrap();
+        assert_eq!(
+            back.last().map(|last| (last.turn, &last.event)),
+            events.last().map(|last| (last.turn, &last.event))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_was_overwritten_locks_nobody_out() {
+    for (at, what) in [(68, [7; 4]), (60, [127; 4]), (60, [0; 4]), (44, [9; 4]), (18, [5; 4]), (0, [0; 4])] {
+        let place = Place::new();
+        let all = whole(&place, 5).await;
+        let mut bytes = std::fs::read(&place.path).unwrap();
+        bytes[at..at + 4].copy_from_slice(&what);
+        std::fs::write(&place.path, bytes).unwrap();
+        let told = repair(&place.path).unwrap();
+        let store = place.store();
+        for (id, events) in &all {
+            assert_eq!(&store.load(id).all().await.unwrap(), events, "{at}: {told:?}");
+        }
+    }
+}
+
 /// Opens what is left and reads it. Everything that comes must be what was written; the rest must be a clear error.
 async fn survey(path: &Path, all: &[(SessionId, Vec<Stored>)], told: bool, what: &str) -> (usize, usize) {
     let clear = |error: Error| {

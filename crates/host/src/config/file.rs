@@ -125,7 +125,9 @@ fn value(item: &Item, kind: Kind) -> Result<Value, String> {
     let text = || item.as_str().ok_or("must be a text in quotes");
     let list = || texts(item.as_array());
     match kind {
-        Kind::Text | Kind::Path | Kind::Address | Kind::Name | Kind::OneOf(_) => word(kind, text()?),
+        Kind::Text | Kind::Path | Kind::Address | Kind::AgentAddress | Kind::Name | Kind::OneOf(_) => {
+            word(kind, text()?)
+        }
         Kind::Words => {
             if let Some(line) = item.as_str() {
                 // Only the program: an argument may be a secret.
@@ -175,7 +177,12 @@ pub(super) fn word(kind: Kind, text: &str) -> Result<Value, String> {
             let said = if hint.is_empty() { "that".to_owned() } else { format!("{text:?}") };
             return Err(format!("can't be {said}: use {}{hint}", words.join(", ")));
         }
-        Kind::Address if host(text).is_none() => return Err("must look like https://host/path".into()),
+        Kind::Address if host(text, &["http", "https"]).is_none() => {
+            return Err("must look like https://host/path".into());
+        }
+        Kind::AgentAddress if host(text, &["http", "https", "ws", "wss"]).is_none() => {
+            return Err("must look like https://host/acp or wss://host/acp".into());
+        }
         Kind::Count => {
             let number = text.parse::<u64>().map_err(|_| format!("can't be {text:?}: write a number"))?;
             return Ok(json!(number));
@@ -185,12 +192,12 @@ pub(super) fn word(kind: Kind, text: &str) -> Result<Value, String> {
     Ok(json!(text))
 }
 
-/// The host of an address, if it is one.
-fn host(address: &str) -> Option<&str> {
+/// The host of an address, if it is one of these kinds.
+fn host<'a>(address: &'a str, schemes: &[&str]) -> Option<&'a str> {
     let (scheme, rest) = address.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
     let bare = !authority.is_empty() && !authority.starts_with(':') && !authority.contains(char::is_whitespace);
-    (bare && ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known))).then_some(authority)
+    (bare && schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))).then_some(authority)
 }
 
 fn texts(array: Option<&Array>) -> Option<Vec<String>> {

@@ -12,6 +12,8 @@ pub(super) enum Kind {
     Path,
     /// An `http` or `https` address; a login or a query in it may be secret.
     Address,
+    /// The address of an agent: `http`, `https`, `ws` or `wss`; a login or a query in it may be secret.
+    AgentAddress,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// A program and its arguments.
@@ -102,6 +104,8 @@ pub(super) const KEYS: &[Key] = &[
     key("format", Kind::OneOf(FORMATS), "How `exec` prints what the agent says.").free().text("text"),
     key("agents.*.command", Kind::Words, "The program and its arguments; no shell comes in between."),
     key("agents.*.env", Kind::Values, "Variables for the agent, on top of ours."),
+    key("agents.*.url", Kind::AgentAddress, "The agent's address, instead of a command: https://, wss://."),
+    key("agents.*.headers", Kind::Values, "Headers for every request to the address."),
     key("agents.*.cwd", Kind::Path, "The folder in which the program is started."),
     key("agents.*.protocol", Kind::OneOf(PROTOCOLS), "The version of the protocol to ask for."),
     key("agents.*.framing", Kind::OneOf(FRAMINGS), "How messages are framed."),

@@ -153,7 +153,10 @@ fn build(leaves: Leaves, held_back: Vec<HeldBack>) -> Result<Config, Error> {
     config.retention = config.sessions.retention();
     (config.held_back, config.shown) = (held_back, shown);
     check(&config)?;
-    let commands = config.agents.keys().map(|name| format!("agents.{}.command", dotted(std::slice::from_ref(name))));
+    let commands = config.agents.iter().map(|(name, entry)| {
+        let how = if entry.url.is_some() { "url" } else { "command" };
+        format!("agents.{}.{how}", dotted(std::slice::from_ref(name)))
+    });
     let origins: Vec<Option<Origin>> = commands.map(|key| config.origin(&key).cloned()).collect();
     for (entry, origin) in config.agents.values_mut().zip(origins) {
         entry.origin = origin;
@@ -169,8 +172,12 @@ fn check(config: &Config) -> Result<(), Error> {
             let why = format!("an agent can't be called {name:?}: use letters, digits, `-`, `_` and `.`");
             return Err(config.mistake(&key, why));
         }
-        if entry.command.is_empty() {
+        if entry.command.is_empty() && entry.url.is_none() {
             let why = format!("the agent `{name}` has no command; write command = [\"program\", \"argument\"]");
+            return Err(config.mistake(&key, why));
+        }
+        if !entry.command.is_empty() && entry.url.is_some() {
+            let why = format!("the agent `{name}` has a command and a url; it is reached by one of them");
             return Err(config.mistake(&key, why));
         }
     }
@@ -202,7 +209,7 @@ pub(super) fn written(value: &Value) -> String {
 /// A value without what may be secret in it. Where a secret is taken from is none.
 fn without_secrets(value: &Value, kind: Kind) -> Value {
     match value {
-        Value::String(text) if kind == Kind::Address => public_part(text).into(),
+        Value::String(text) if matches!(kind, Kind::Address | Kind::AgentAddress) => public_part(text).into(),
         Value::Object(values) => {
             let hide = |one: &Value| if one.is_string() { "…".into() } else { one.clone() };
             values.iter().map(|(name, one)| (name.clone(), hide(one))).collect::<Map<_, _>>().into()

@@ -131,8 +131,12 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct AgentEntry {
-    /// The program and its arguments.
+    /// The program and its arguments; empty if there is an address.
     pub command: Vec<String>,
+    /// Its address.
+    pub url: Option<String>,
+    /// Headers for every request to it.
+    pub headers: BTreeMap<String, Value>,
     /// Variables on top of ours.
     pub env: BTreeMap<String, Value>,
     /// Where it is started.
@@ -271,13 +275,14 @@ impl McpEntry {
         let Some(url) = self.url.clone() else {
             let (command, args) = self.command.split_first().ok_or_else(|| named(Error::new("it has no command")))?;
             let env = resolve_all(&self.env).await.map_err(named)?;
-            let env = env.into_iter().map(|(name, value)| EnvVariable { name, value, meta: None }).collect();
-            let server = McpStdio { name, command: command.clone(), args: args.to_vec(), env, meta: None };
+            let env = env.into_iter().map(|(name, value)| EnvVariable { name, value, ..Default::default() }).collect();
+            let server = McpStdio { name, command: command.clone(), args: args.to_vec(), env, ..Default::default() };
             return Ok(McpServer::Stdio(server));
         };
         let headers = resolve_all(&self.headers).await.map_err(named)?;
-        let headers = headers.into_iter().map(|(name, value)| HttpHeader { name, value, meta: None }).collect();
-        let server = McpHttp { name, url, headers, meta: None };
+        let headers =
+            headers.into_iter().map(|(name, value)| HttpHeader { name, value, ..Default::default() }).collect();
+        let server = McpHttp { name, url, headers, ..Default::default() };
         Ok(if self.sse { McpServer::Sse(server) } else { McpServer::Http(server) })
     }
 }

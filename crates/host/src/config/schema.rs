@@ -49,6 +49,7 @@ fn of(kind: Kind) -> Value {
         Kind::Name => json!({"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]*$"}),
         Kind::Text | Kind::Path => json!({"type": "string"}),
         Kind::Address => json!({"type": "string", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://."}),
+        Kind::AgentAddress => json!({"type": "string", "pattern": "^([Hh][Tt][Tt][Pp]|[Ww][Ss])[Ss]?://."}),
         Kind::Headers => json!({"type": "object", "additionalProperties": {"type": "string"}}),
         Kind::Flag => json!({"type": "boolean"}),
         Kind::OneOf(words) => json!({"enum": words}),

@@ -1,7 +1,7 @@
 //! Deletes and renames files, makes and removes directories, and looks at what is there before a change.
 
 use super::{Expect, Files, Hash, State, Version, open_regular, read_file, temp::move_new};
-use crate::roots::{Dir, Error, Place, Result};
+use crate::roots::{Dir, Error, Place, Result, Root};
 use crate::snapshot::{Made, Unkept};
 use rustix::{
     fs::{AtFlags, Mode, mkdirat, readlinkat, symlinkat, unlinkat},
@@ -74,7 +74,7 @@ impl Files {
         let (parent, name) = place.parent()?;
         let dir = parent.open_dir()?;
         unlinkat(dir.handle(), name, AtFlags::empty()).map_err(|error| place.error("deleting", error))?;
-        sync(&dir, place)
+        self.sync(&dir, place)
     }
 
     /// Makes a link where nothing is, and missing directories.
@@ -84,7 +84,7 @@ impl Files {
         let after = State::Link { hash: Hash::of(target), size: target.len() as u64 };
         self.tell(Made { directories: &directories, ..Made::at(place, None, after) })?;
         symlinkat(OsStr::from_bytes(target), dir.handle(), name).map_err(|error| place.error("writing", error))?;
-        sync(&dir, place)
+        self.sync(&dir, place)
     }
 
     /// Deletes a regular file.
@@ -99,7 +99,7 @@ impl Files {
             return Err(Error::Changed(place.real_path()));
         }
         unlinkat(dir.handle(), name, AtFlags::empty()).map_err(|error| place.error("deleting", error))?;
-        sync(&dir, place)
+        self.sync(&dir, place)
     }
 
     /// Renames a regular file to where nothing is, making missing directories on request. Both places may be in different
@@ -120,8 +120,19 @@ impl Files {
             return Err(Error::Changed(from.real_path()));
         }
         move_new((&from_dir, from_name), (&to_dir, to_name)).map_err(|error| to.error("renaming to", error))?;
-        sync(&to_dir, to)?;
-        sync(&from_dir, from)
+        self.sync(&to_dir, to)?;
+        self.sync(&from_dir, from)
+    }
+
+    /// Makes durable what changed in a directory, unless [all at once](Files::in_bulk) is.
+    pub(super) fn sync(&self, dir: &Dir, place: &Place) -> Result<()> {
+        if self.bulk { Ok(()) } else { sync(dir, place) }
+    }
+
+    /// Makes durable all that was done in bulk.
+    pub(crate) fn sync_all(&self) -> std::io::Result<()> {
+        let mut roots = self.roots().list().filter(|_| self.bulk).filter_map(Root::real_path);
+        roots.try_for_each(crate::whole::sync_disk)
     }
 
     /// Makes a directory and those on the way that are missing; returns which ones, relative to the root.
@@ -134,7 +145,7 @@ impl Files {
         let (parent, name) = place.parent()?;
         let dir = parent.open_dir()?;
         unlinkat(dir.handle(), name, AtFlags::REMOVEDIR).map_err(|error| place.error("removing", error))?;
-        sync(&dir, place)
+        self.sync(&dir, place)
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Write {
     pub expect: Expect,
     /// Make missing directories on the way.
     pub parents: bool,
-    /// Write although the file has other names; they keep the old content.
+    /// Write although the file has other names, which keep the old content, or is read-only.
     pub hard_links: bool,
     /// The permission bits. `None` keeps those of the old file, or takes the usual ones for a new file.
     pub mode: Option<u32>,
@@ -134,7 +134,8 @@ impl Files {
             if old.version.hash == hash && how.mode.is_none_or(|mode| mode & 0o1777 == old.mode()) {
                 return Ok(Written { version: old.version, created });
             }
-            if old.content.is_none() {
+            // What can't be kept is not written over, but by an undo, which says so.
+            if old.content.is_none() && !how.hard_links {
                 let (size, limit) = (old.version.size, self.limits.text);
                 return Err(Error::TooLarge { path: place.real_path(), size, limit });
             }
@@ -156,14 +157,16 @@ impl Files {
         if let Some(old) = &old {
             keep_attributes(&old.file, &temp.file);
         }
-        temp.file.sync_all().map_err(failed)?;
+        if !self.bulk {
+            temp.file.sync_all().map_err(failed)?;
+        }
         match &old {
             None => temp.put_new(name, place)?,
             Some(old) => temp.replace(name, old, place)?,
         }
         let meta = temp.file.metadata().map_err(failed)?;
         drop(temp);
-        rustix::fs::fsync(dir.handle()).map_err(|error| failed(error.into()))?;
+        self.sync(&dir, place)?;
         Ok(Written { version: Version::new(hash, size, &meta), created })
     }
 
@@ -174,6 +177,11 @@ impl Files {
 }
 
 fn may_replace(dir: &Dir, name: &OsStr, old: &Found, place: &Place, hard_links: bool) -> Result<()> {
+    let links = old.meta.nlink();
+    if hard_links {
+        // What takes the place of the file is what was there, and whoever changed the file may have locked it.
+        return Ok(());
+    }
     // The first is for the superuser, whom the second never stops.
     if old.meta.mode() & 0o222 == 0 {
         return Err(Error::ReadOnly(place.real_path()));
@@ -183,8 +191,7 @@ fn may_replace(dir: &Dir, name: &OsStr, old: &Found, place: &Place, hard_links: 
         Err(error) => return Err(place.error("writing", error)),
         Ok(()) => {}
     }
-    let links = old.meta.nlink();
-    if links > 1 && !hard_links {
+    if links > 1 {
         return Err(Error::HardLinked { path: place.real_path(), links });
     }
     Ok(())

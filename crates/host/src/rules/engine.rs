@@ -271,7 +271,7 @@ impl Engine {
             Action::Move { from, to } => (Some(from), [Some(from), Some(to)]),
             _ => return verdict,
         };
-        let git = || changed.into_iter().flatten().any(|path| sandbox::git::runs(path.absolute()));
+        let any = |runs: fn(&Path) -> bool| changed.into_iter().flatten().any(|path| runs(path.absolute()));
         let (decision, why) = match read {
             Some(path) if self.is_denied_by_another_name(path, now) => {
                 (Decision::Deny, "because a rule forbids to read the same file by another name")
@@ -279,7 +279,12 @@ impl Engine {
             Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
             }
-            _ if self.protects && git() => (Decision::Ask, "built in: git runs it by itself, or what it says"),
+            _ if self.protects && any(sandbox::git::runs) => {
+                (Decision::Ask, "built in: git runs it by itself, or what it says")
+            }
+            _ if self.protects && any(sandbox::around::leads_to) => {
+                (Decision::Ask, "built in: a setting of the home that runs by itself leads to it")
+            }
             _ => return verdict,
         };
         let because =

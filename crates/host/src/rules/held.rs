@@ -4,7 +4,7 @@
 //! whatever they mean (`git -C x --no-pager push`), behind programs that start others, and in texts that are run.
 
 use super::runners::{is_option, starts_others};
-use super::shell::{CommandLine, Word};
+use super::shell::{CommandLine, Word, program};
 use std::collections::BTreeSet;
 
 /// Texts that are run are looked into so deep.
@@ -15,6 +15,9 @@ const SHORTENING: &[&str] = &["npm", "hg", "ip", "tc", "nmcli"];
 
 /// Programs that do nothing with words that name a command.
 const TELLING: &[&str] = &["echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "man", "which", "type"];
+
+/// Options that are given a command, whatever the program.
+const RUNNING: &[&str] = &["--command", "--exec", "-exec", "--execute", "--cmd", "--run", "--shell-command"];
 
 /// Whether a command in the line has these words.
 pub(super) fn holds_line(wanted: &[Word], line: &CommandLine) -> bool {
@@ -58,12 +61,16 @@ impl<'a> Held<'a> {
             let first = words.first().map(Word::program).unwrap_or_default();
             let behind = unclear || starts_others(&first);
             let one_word = self.deeds.is_empty() && self.options.is_empty();
-            let anywhere = behind || !one_word && !TELLING.contains(&&*first);
-            let is_run = |word: &Word| {
-                word.text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>'])
-                    && self.is_in_line(&CommandLine::parse(&word.text), depth + 1)
+            // In a text that is run nobody knows which of its words is one: `spawn curl x`.
+            let anywhere = behind || (!one_word || depth > 0) && !TELLING.contains(&&*first);
+            let is_run = |text: &str| {
+                text.contains([' ', '\t', '\n', ';', '&', '|', '(', '`', '{', '<', '>'])
+                    && self.is_in_line(&CommandLine::parse(text), depth + 1)
             };
-            self.is_in(words, anywhere, unclear) || behind && depth < MAX_DEPTH && words.iter().any(is_run)
+            let given = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| RUNNING.contains(&&*option.text));
+            let given = given.map(|(_, word)| word).chain(words.iter().filter(|word| behind || runs_value(&word.text)));
+            let texts = given.flat_map(|word| texts(&word.text));
+            self.is_in(words, anywhere, unclear) || depth < MAX_DEPTH && { texts }.any(is_run)
         })
     }
 
@@ -77,13 +84,18 @@ impl<'a> Held<'a> {
             let is_option = word.text.starts_with(['-', '+']);
             let mut next = BTreeSet::new();
             for (met, value) in ways {
-                let deed = self.deeds.get(met).is_some_and(|deed| self.is_deed(deed, word));
+                let is_deed =
+                    |deed: &&str| self.is_deed(deed, word) || guessed && texts(&word.text).any(|text| text == *deed);
+                let deed = self.deeds.get(met).is_some_and(is_deed);
                 next.extend(deed.then_some((met + 1, guessed)));
                 next.extend(is_option.then_some((met, true)));
                 next.extend(value.then_some((met, guessed)));
             }
-            if at == 0 || anywhere {
-                next.extend(self.begins(&word.program()).map(|met| (met, guessed)));
+            // What follows the end of options is often a command.
+            let after_end = || at > 0 && words[at - 1].text == "--" && !is_telling(words);
+            if at == 0 || anywhere || after_end() {
+                let begin = texts(&word.text).filter_map(|text| self.begins(&program(text)));
+                next.extend(begin.map(|met| (met, guessed)));
             }
             met_all |= next.iter().any(|(met, _)| *met == self.deeds.len());
             ways = next;
@@ -93,8 +105,12 @@ impl<'a> Held<'a> {
         met_all && self.options.iter().all(given) && self.values.iter().all(named)
     }
 
-    /// How many deeds a program's name has met: `git-push` is `git push`.
+    /// How many deeds a program's name has met: `git-push` is `git push`, and `x@2`, `x:latest`, `npm:x` and `packages#x` are `x`.
     fn begins(&self, program: &str) -> Option<usize> {
+        program.split(['@', ':', '#']).find_map(|name| self.begins_with(name))
+    }
+
+    fn begins_with(&self, program: &str) -> Option<usize> {
         let rest = program.strip_prefix(&self.program)?;
         let joined = self.deeds.first().is_some_and(|deed| rest.strip_prefix('-') == Some(*deed));
         if rest.is_empty() { Some(0) } else { joined.then_some(1) }
@@ -107,6 +123,26 @@ impl<'a> Held<'a> {
         let short = SHORTENING.contains(&&*self.program) && !word.text.is_empty() && deed.starts_with(&word.text);
         deed == word.text || becomes || short
     }
+}
+
+/// Whether a command only tells of others.
+fn is_telling(words: &[Word]) -> bool {
+    words.first().is_some_and(|word| TELLING.contains(&&*word.program()))
+}
+
+/// Whether a word gives a command to an option.
+fn runs_value(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(option, _)| RUNNING.contains(&option))
+}
+
+/// What of a word may be run: the word, and the value that it gives to a name or an option (`--call=x`, `-cx`), without the sign that
+/// some programs want before a command.
+fn texts(word: &str) -> impl Iterator<Item = &str> {
+    let value = word.split_once('=').map(|(_, value)| value);
+    let letters =
+        word.strip_prefix('-').filter(|letters| !letters.starts_with('-')).and_then(|letters| letters.get(1..));
+    let all = std::iter::once(word).chain(value).chain(letters);
+    all.map(|text| text.trim_start_matches([':', '!'])).filter(|text| !text.is_empty())
 }
 
 /// Whether words give an option, also shortened, with a value, or as letters of one word or of several: `-rf` is `-f -r`.

@@ -67,7 +67,8 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
     match rows.next() {
         Some(Always) => Some("its program runs another one"),
         Some(_) => Some("its arguments may run another program or write a file"),
-        None if starts_others(&program) || lists(OTHER_NAMES) => None,
+        // Who allows all that it starts can see that.
+        None if lists(OTHER_NAMES) || named < 2 && starts_others(&program) => None,
         None => given(TELLING_NAMES).then_some("an option of it may run another program or write a file"),
     }
 }

@@ -32,6 +32,11 @@ pub(crate) struct Word {
 
 const RESERVED: &str = "! [[ ]] case do done elif else esac fi for function if in select then until while";
 
+/// The name of a program without its directory.
+pub(super) fn program(text: &str) -> String {
+    text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+}
+
 impl Word {
     fn plain(text: &str) -> Self {
         Self { text: text.to_owned(), raw: String::new(), expands: false }
@@ -51,7 +56,7 @@ impl Word {
 
     /// The program's name without its directory.
     pub(crate) fn program(&self) -> String {
-        self.text.rsplit('/').next().unwrap_or_default().to_ascii_lowercase()
+        program(&self.text)
     }
 
     fn is_assignment(&self) -> bool {

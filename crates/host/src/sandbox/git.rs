@@ -37,7 +37,6 @@ pub(super) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
 /// Whether git would run what is at this path, or read from it what to run: because a repository around it names it, or because it
 /// is, or would become, part of a repository that is not called `.git`.
 pub(crate) fn runs(path: &Path) -> bool {
-    let is = |path: &Path, name: &str| path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name));
     let leads_here = |named: &PathBuf| {
         let Some(real) = promise(named) else { return false };
         let links = fs::read_dir(&real).into_iter().flatten().flatten().filter(|entry| entry.path().is_symlink());
@@ -45,12 +44,7 @@ pub(crate) fn runs(path: &Path) -> bool {
             || links.take(MAX_WORDS).any(|link| link.path().canonicalize().is_ok_and(|to| to == path))
     };
     let global = globals();
-    for (inner, folder) in path.ancestors().zip(path.ancestors().skip(1)) {
-        if PARTS.iter().any(|part| is(inner, part))
-            && fs::symlink_metadata(folder.join("HEAD")).is_ok_and(|head| !head.is_dir())
-        {
-            return true;
-        }
+    for folder in path.ancestors().skip(1) {
         let git = folder.join(".git");
         if git.exists() {
             let found = look(&git, folder, &global);
@@ -59,7 +53,18 @@ pub(crate) fn runs(path: &Path) -> bool {
             }
         }
     }
-    is(path, "HEAD")
+    is_part(path) || is(path, "HEAD")
+}
+
+fn is(path: &Path, name: &str) -> bool {
+    path.file_name().is_some_and(|file| file.eq_ignore_ascii_case(name))
+}
+
+/// Whether a path is, or would be, in what a repository keeps for itself, whatever that is called.
+pub(super) fn is_part(path: &Path) -> bool {
+    let head = |folder: &Path| fs::symlink_metadata(folder.join("HEAD")).is_ok_and(|head| !head.is_dir());
+    let steps = path.ancestors().zip(path.ancestors().skip(1));
+    steps.into_iter().any(|(inner, folder)| PARTS.iter().any(|part| is(inner, part)) && head(folder))
 }
 
 /// Settings of git for all repositories of the user.

@@ -1,7 +1,7 @@
 //! What runs by itself later, and what must not be read, found below the roots: so that a command can't change or read it, and
 //! that it is said where that can't be had.
 
-use super::{Pinned, git};
+use super::{Pinned, around, git};
 use crate::later;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -65,6 +65,29 @@ struct Known {
     version: Option<u64>,
     folders: HashMap<PathBuf, Folder>,
     names: BTreeSet<PathBuf>,
+    around: Option<(Instant, Around)>,
+}
+
+/// What lies around the roots, runs by itself later and may lead into them.
+#[derive(Debug, Default, Clone)]
+struct Around {
+    ways: Vec<PathBuf>,
+    several_names: Vec<Identity>,
+}
+
+impl Around {
+    /// These, and what is found at and below them.
+    fn new(mut ways: Vec<PathBuf>, all_names: bool) -> Self {
+        let mut several_names = Vec::new();
+        for (path, facts) in around::links(ways.clone(), around::STEPS_TO_SETTINGS, all_names) {
+            if facts.is_symlink() {
+                ways.push(path);
+            } else {
+                several_names.push((facts.dev(), facts.ino()));
+            }
+        }
+        Self { ways, several_names }
+    }
 }
 
 /// What of a folder counts, as long as it is the same.
@@ -149,6 +172,7 @@ struct Look<'a> {
     names: Vec<PathBuf>,
     kept: Vec<(Kept, PathBuf)>,
     repositories: Vec<PathBuf>,
+    around: Around,
     gap: Option<String>,
     begin: Instant,
     at: i64,
@@ -163,6 +187,9 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         known.version = version;
         known.folders.clear();
     }
+    let fresh = known.around.take().filter(|(when, _)| when.elapsed() < around::HOLDS);
+    let around = fresh.unwrap_or_else(|| (Instant::now(), Around::new(around::settings(roots), false)));
+    known.around = Some(around.clone());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
     let mut look = Look {
         roots,
@@ -172,6 +199,7 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         names: Vec::new(),
         kept: Vec::new(),
         repositories: Vec::new(),
+        around: around.1,
         gap: None,
         begin: Instant::now(),
         at,
@@ -283,6 +311,13 @@ impl Look<'_> {
             gits.push((path.clone(), path.clone()));
             self.names.push(path);
         }
+        for root in self.roots {
+            if git::is_part(&root.path) {
+                self.gap(|| "the folder itself is part of a repository of git".into());
+            }
+            let above = root.path.ancestors().skip(1).map(|folder| (folder.join(".git"), folder.to_owned()));
+            gits.extend(above.filter(|(git, _)| git.exists()));
+        }
         let (names, mut seen) = (std::mem::take(&mut self.names), BTreeSet::new());
         for path in names {
             if !seen.insert(path.clone()) {
@@ -376,7 +411,14 @@ impl Look<'_> {
                 self.gap(|| format!("the settings of `{}` can't be read", crate::roots::shown(git)));
             }
             todo.extend(led.paths.iter().filter_map(|path| self.follow(path, hold)));
+            let outside = led.paths.into_iter().filter(|path| !self.writable(path)).collect();
+            let Around { ways, several_names } = Around::new(outside, true);
+            self.around.ways.extend(ways);
+            self.around.several_names.extend(several_names);
         }
+        let Around { ways, several_names } = std::mem::take(&mut self.around);
+        linked.extend(several_names.into_iter().map(|is| (is, None)));
+        todo.extend(ways.iter().filter_map(|path| self.follow(path, hold)));
         let mut left = MAX_ENTRIES;
         while let Some(path) = todo.pop() {
             left -= 1;
@@ -487,7 +529,7 @@ fn identity(path: &Path) -> Option<Identity> {
 }
 
 /// Whether a folder is what a version control keeps there for itself, or of packages: much, and none of it is run by itself.
-fn is_history(path: &Path) -> bool {
+pub(super) fn is_history(path: &Path) -> bool {
     let of_git = ["objects", "refs", "logs"].iter().any(|name| path.ends_with(name));
     of_git && path.with_file_name("HEAD").exists()
         || [".hg/store", ".svn/pristine", ".jj/repo", PACKAGES].iter().any(|name| path.ends_with(name))

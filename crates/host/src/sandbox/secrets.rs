@@ -1,5 +1,6 @@
 //! What commands have no business to read: keys, tokens, histories, other people's homes, and the sockets of services.
 
+use super::around::{links, place};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::env;
 use std::fs;
@@ -30,6 +31,38 @@ const IN_HOME: &str = "
     .config/opera .config/Signal .config/Slack .config/discord snap/firefox snap/chromium
     .Xauthority .ICEauthority .bash_history .zsh_history .zhistory .histfile .local/share/fish/fish_history .python_history
     .node_repl_history .psql_history .mysql_history .sqlite_history .rediscli_history .irb_history .lesshst";
+
+/// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
+const MOVED: &[(&str, &str)] = &[
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("CARGO_HOME", ".cargo"),
+    ("DOCKER_CONFIG", ".docker"),
+    ("CLAUDE_CONFIG_DIR", ".claude"),
+    ("CODEX_HOME", ".codex"),
+    ("GRADLE_USER_HOME", ".gradle"),
+    ("COMPOSER_HOME", ".composer"),
+    ("POETRY_CONFIG_DIR", ".config/pypoetry"),
+    ("ZDOTDIR", ""),
+];
+
+/// Variables that name secrets: a file, a folder, or a list of them.
+const IN_VARIABLES: &str = "
+    AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_WEB_IDENTITY_TOKEN_FILE BOTO_CONFIG AZURE_CONFIG_DIR CLOUDSDK_CONFIG
+    GOOGLE_APPLICATION_CREDENTIALS OCI_CLI_CONFIG_FILE OCI_CONFIG_FILE DATABRICKS_CONFIG_FILE SNOWFLAKE_HOME PULUMI_HOME
+    KUBECONFIG MINIKUBE_HOME DOCKER_CERT_PATH REGISTRY_AUTH_FILE TF_CLI_CONFIG_FILE VAULT_CONFIG_PATH RCLONE_CONFIG
+    GNUPGHOME PASSWORD_STORE_DIR SOPS_AGE_KEY_FILE SOPS_AGE_SSH_PRIVATE_KEY_FILE KRB5CCNAME KRB5_KTNAME KRB5_CLIENT_KTNAME
+    NETRC NPM_CONFIG_USERCONFIG NPM_CONFIG_GLOBALCONFIG PIP_CONFIG_FILE BUNDLE_USER_CONFIG PGPASSFILE PGSERVICEFILE
+    MYSQL_TEST_LOGIN_FILE GH_CONFIG_DIR GLAB_CONFIG_DIR HF_HOME HF_TOKEN_PATH KAGGLE_CONFIG_DIR CONTINUE_GLOBAL_DIR
+    TIELINE_CONFIG XAUTHORITY ICEAUTHORITY HISTFILE PYTHON_HISTORY NODE_REPL_HISTORY PSQL_HISTORY MYSQL_HISTFILE
+    SQLITE_HISTORY LESSHISTFILE REDISCLI_HISTFILE";
+
+/// Parts of the system, which are never hidden with all that is in them, whatever leads there.
+const SYSTEM: &str = "/bin /etc /lib /lib32 /lib64 /nix /sbin /usr";
+
+/// So deep below them links are looked for: at each start of a command.
+const STEPS_TO_KEYS: usize = 2;
 
 /// Elsewhere.
 const IN_SYSTEM: &str =
@@ -72,11 +105,33 @@ fn named() -> Vec<PathBuf> {
         named.extend(words(IN_HOME).map(|path| home.join(path)));
         named.push(home.join(".config/Bitwarden CLI"));
     }
-    // Our own keys and sessions, wherever they are.
-    let base = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    named.extend(["XDG_STATE_HOME", "XDG_CONFIG_HOME"].into_iter().filter_map(base).map(|base| base.join("tieline")));
-    named.extend(env::var_os("TIELINE_CONFIG").and_then(|path| std::path::absolute(path).ok()));
+    for (base, stands_for) in MOVED.iter().filter_map(|(variable, stands_for)| Some((place(variable)?, stands_for))) {
+        let below = words(IN_HOME).filter_map(|name| Path::new(name).strip_prefix(stands_for).ok());
+        named.extend(below.map(|name| base.join(name)));
+    }
+    for variable in words(IN_VARIABLES) {
+        let values = [env::var_os(variable), env::var_os(variable.to_ascii_lowercase())].into_iter().flatten();
+        let paths = values.flat_map(|value| env::split_paths(&value).collect::<Vec<_>>());
+        // Not the first part of `FILE:/tmp/ticket`.
+        let paths = paths.filter(|path| path.is_absolute() || path.exists());
+        named.extend(paths.filter_map(|path| std::path::absolute(path).ok()).filter(|path| !is_wide(path)));
+    }
     named
+}
+
+/// Whether too much would be hidden with a path: all of a home, parts of the system, or a device (`HISTFILE=/dev/null`).
+fn is_wide(path: &Path) -> bool {
+    let home =
+        || env::home_dir().into_iter().chain(words(CLOSED).map(PathBuf::from)).any(|home| home.starts_with(path));
+    let device = ["/dev", "/proc", "/sys"].iter().any(|place| path.starts_with(place));
+    device || path.is_dir() && (home() || path.parent().is_none() || words(SYSTEM).any(|place| path.starts_with(place)))
+}
+
+/// Where links in secrets lead to.
+fn linked(secrets: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    let links =
+        links(secrets.to_vec(), STEPS_TO_KEYS, false).into_iter().filter_map(|(link, _)| link.canonicalize().ok());
+    links.filter(|path| !is_wide(path))
 }
 
 /// Whether a path, without links, is a secret or in one, in whatever home, for those who read files wherever they work.
@@ -84,7 +139,7 @@ pub(crate) fn is_secret(path: &Path) -> bool {
     static NAMES: LazyLock<HashSet<PathBuf>> = LazyLock::new(|| {
         let mut real = Real::default();
         let others = other_homes().into_iter().flat_map(|home| words(IN_HOME).map(move |path| home.join(path)));
-        let all: Vec<PathBuf> = named().into_iter().chain(others).collect();
+        let all: Vec<PathBuf> = named().into_iter().chain(linked(&named())).chain(others).collect();
         let real: Vec<PathBuf> =
             all.iter().filter_map(|path| Some(real.of(path.parent()?)?.join(path.file_name()?))).collect();
         let below = words(IN_HOME).map(PathBuf::from);
@@ -100,7 +155,11 @@ pub(crate) fn is_secret(path: &Path) -> bool {
 /// The built-in list and `more`, except for what is shown, and for folders that are to be worked in.
 pub(super) fn hidden(more: &[PathBuf], show: &[PathBuf], keep: &[&Path]) -> Hidden {
     let home = env::home_dir();
-    let mut named: Vec<PathBuf> = named().into_iter().chain(words(SERVICES).map(PathBuf::from)).collect();
+    let mut named = named();
+    // Not what is worked in, or around it.
+    let work = |path: &PathBuf| keep.iter().any(|place| place.starts_with(path));
+    let linked: Vec<PathBuf> = linked(&named).filter(|path| !work(path)).collect();
+    named.extend(linked.into_iter().chain(words(SERVICES).map(PathBuf::from)));
     // What is not there, or not for us, needs no hiding, and its folder no walls.
     let system = |path: &Path| words(IN_SYSTEM).chain(words(SERVICES)).any(|name| Path::new(name) == path);
     named.retain(|path| !system(path) || rustix::fs::access(path, rustix::fs::Access::READ_OK).is_ok());

@@ -3,17 +3,18 @@
 //! A file that did not change since the last look is not read again.
 
 use super::index::Name;
-use super::walk::{Before, Facts, Ignores, Limits, Walked, ignore_of, is_private, told, walk};
+use super::walk::{Before, Facts, Ignores, Limits, TICK, Walked, ignore_of, is_private, told, walk};
 use super::{Made, Unkept};
 use crate::files::{Hash, State};
 use crate::whole::{lock, write_whole};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long another process may look at the same folder before we give up.
@@ -24,6 +25,42 @@ const KEEP_TIME: Duration = Duration::from_hours(24 * 30);
 
 /// Which form of the index is read and written.
 const FORMAT: u32 = 3;
+
+/// The files of a look: what is where, and the copies. Both have a second name while a turn needs them.
+const INDEX: &str = "index.json";
+const PACK: &str = "pack";
+
+/// The second names: the look stays as it is, whoever looks next.
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    keep: AtomicBool,
+}
+
+impl Held {
+    fn new(dir: &Path) -> io::Result<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("held-{}-{}-{number}", nanos(SystemTime::now()), std::process::id());
+        let held = Self { path: dir.join(name), keep: false.into() };
+        std::fs::hard_link(dir.join(INDEX), &held.path)?;
+        std::fs::hard_link(dir.join(PACK), held.pack())?;
+        Ok(held)
+    }
+
+    fn pack(&self) -> PathBuf {
+        self.path.with_extension(PACK)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.keep.load(Ordering::Relaxed) {
+            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(self.pack());
+        }
+    }
+}
 
 /// A file as it was.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,8 +75,6 @@ struct Seen {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
     format: u32,
-    /// Changes whenever anything in it does.
-    generation: u64,
     /// When the look began, in nanoseconds since 1970.
     began: i64,
     cut: bool,
@@ -70,12 +105,14 @@ pub struct Base {
     /// The folder, without links.
     pub root: PathBuf,
     /// What is never looked at: our own state, and files that we write.
-    skip: Vec<PathBuf>,
+    pub(super) skip: Vec<PathBuf>,
     limits: Limits,
     ignores: Ignores,
     index: Index,
     /// `None` if nothing can be kept.
     pack: Option<File>,
+    /// What is kept of it for whoever finishes the turn, if we can't.
+    held: Option<Held>,
     /// What is not covered, in words.
     pub uncovered: BTreeSet<String>,
 }
@@ -96,7 +133,7 @@ impl Base {
         let began = nanos(began);
         let open = |dir: &Path| {
             let lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
-            let mut index = load(dir);
+            let mut index = load(&dir.join(INDEX)).unwrap_or_default();
             let (pack, end) = open_pack(dir, &mut index)?;
             Ok((lock, index, pack, end))
         };
@@ -109,13 +146,11 @@ impl Base {
         let mut walked = walk(&root, &skip, &limits, until, None);
         let mut total = 0;
         let mut files = BTreeMap::new();
-        let mut changed = false;
         for (name, facts) in std::mem::take(&mut walked.files) {
             let old = index.files.remove(name.as_path());
             if (began + 1..=nanos(SystemTime::now())).contains(&facts.ctime) {
                 // It changed while we looked, perhaps by the agent that starts meanwhile: what it was, if that is known, counts.
                 let unknown = Seen { facts: Facts { ctime: 0, ..facts }, kept: Err(Unkept::Unseen), fresh: true };
-                changed |= old.is_none();
                 files.insert(Name(name), old.unwrap_or(unknown));
                 continue;
             }
@@ -123,7 +158,6 @@ impl Base {
             let mut kept =
                 old.filter(|old| old.facts == facts && !old.fresh).map_or(Err(Unkept::Unseen), |old| old.kept);
             if kept.is_err() && (facts.is_file() || facts.is_link()) {
-                changed = true;
                 let works = trouble.is_none();
                 let mut copy = |pack: &mut File| {
                     let bytes = read(&root.join(&name), limits.each).map_err(|_| Unkept::Unreadable)?;
@@ -158,43 +192,40 @@ impl Base {
         }
         let Walked { folders, passed, ignores, cut, mut uncovered, .. } = walked;
         let folders: BTreeSet<Name> = folders.into_iter().map(Name).collect();
-        changed |= !index.files.is_empty() || index.folders != folders;
-        let generation =
-            if changed { index.generation.wrapping_add(1).max(began.cast_unsigned()) } else { index.generation };
         let passed = passed.into_keys().map(Name).collect();
-        let index = Index { format: FORMAT, generation, began, cut, files, folders, passed };
+        let index = Index { format: FORMAT, began, cut, files, folders, passed };
+        let mut held = None;
         if let Some(dir) = dir.filter(|_| pack.is_some()) {
-            trouble = trouble.or(save(&dir, &index).err().map(|error| error.to_string()));
+            let saved = save(&dir, &index).and_then(|()| Held::new(&dir));
+            trouble = trouble.or(saved.as_ref().err().map(ToString::to_string));
+            held = saved.ok();
             sweep(&dir);
         }
         uncovered.extend(trouble.map(|why| format!("old contents of files, for they can't be stored: {why}")));
-        Ok(Self { root, skip, limits, ignores, index, pack, uncovered })
+        Ok(Self { root, skip, limits, ignores, index, pack, held, uncovered })
     }
 
-    /// The last look at a folder, if nobody looked since.
-    pub fn last(state: &Path, root: &Path, generation: u64) -> io::Result<Option<Self>> {
-        let root = root.canonicalize()?;
-        let dir = folder(state, &root);
-        let _lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
-        let index = load(&dir);
-        if index.generation != generation || index.format != FORMAT {
-            return Ok(None);
-        }
-        let pack = Some(File::open(dir.join("pack"))?);
-        let (skip, limits) = (vec![state.to_owned()], Limits::default());
-        let mut base = Self { root, skip, limits, ignores: Ignores::new(), index, pack, uncovered: BTreeSet::new() };
+    /// A look that is [held](Self::hold) under a name.
+    pub(super) fn held(state: &Path, root: &Path, name: &str, skip: Vec<PathBuf>) -> io::Result<Self> {
+        let held = Held { path: folder(state, root).join(name), keep: true.into() };
+        let index = load(&held.path)?;
+        let (pack, limits) = (Some(File::open(held.pack())?), Limits::default());
+        let (root, ignores, uncovered) = (root.to_owned(), Ignores::new(), BTreeSet::new());
+        let mut base = Self { root, skip, limits, ignores, index, pack, held: Some(held), uncovered };
         let files = base.index.files.iter().filter(|(name, _)| name.0.ends_with(".gitignore"));
         let ignores = files.filter_map(|(name, seen)| {
             let folder = name.0.parent()?;
             Some((folder.to_owned(), ignore_of(&base.root.join(folder), &base.content(seen).ok()?)?))
         });
         base.ignores = ignores.collect();
-        Ok(Some(base))
+        Ok(base)
     }
 
-    /// Names this look.
-    pub fn generation(&self) -> u64 {
-        self.index.generation
+    /// Whether the look is kept when this is gone, until somebody says that it need not be. Gives what it is known by.
+    pub(super) fn hold(&self, keep: bool) -> Option<String> {
+        let held = self.held.as_ref()?;
+        held.keep.store(keep, Ordering::Relaxed);
+        held.path.file_name()?.to_str().map(str::to_owned)
     }
 
     /// When the look began.
@@ -279,13 +310,13 @@ impl Base {
         let Walked { files: now, passed, cut, .. } = self.walk();
         let until = Instant::now() + self.limits.time;
         let mut found = Vec::new();
+        let kept = self.index.files.values().filter(|seen| seen.kept.is_ok()).map(|seen| seen.facts.inode);
+        let kept: HashSet<u64> = kept.collect();
         let mut add = |name: &Path, was: State, old: Result<Vec<u8>, Unkept>, facts: Option<Facts>, folders| {
             let (after, new) = self.now(name, facts, until);
-            // What can't be known again can't be put back: it may be somebody else's by then.
-            let old = match new {
-                Err(why @ (Unkept::Huge | Unkept::Unreadable)) => Err(why),
-                _ => old,
-            };
+            // What was not made here would be gone with an undo, unless that keeps a copy.
+            let moved = (was == State::Missing || new == Err(Unkept::Large)) && self.was_elsewhere(name, facts, &kept);
+            let old = if moved { Err(Unkept::Moved) } else { old };
             if !was.same_content(&after) {
                 let new = new.ok();
                 found.push(Difference { name: name.to_owned(), before: was, old, after, new, folders, facts });
@@ -330,6 +361,14 @@ impl Base {
         (found, unseen)
     }
 
+    /// True if a file was made before the turn, and there is no copy of it under any name that it had.
+    fn was_elsewhere(&self, name: &Path, facts: Option<Facts>, kept: &HashSet<u64>) -> bool {
+        let Some(facts) = facts.filter(|facts| facts.is_file() && !kept.contains(&facts.inode)) else { return false };
+        let made = std::fs::symlink_metadata(self.root.join(name)).and_then(|meta| meta.created());
+        // Where that is not known, as some file systems have it, the turn made it.
+        made.is_ok_and(|made| nanos(made) < self.index.began.saturating_sub(TICK)) && facts.size > 0
+    }
+
     /// The folders above a new file that are new as well, outermost first.
     fn new_folders(&self, name: &Path) -> Vec<PathBuf> {
         let above = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
@@ -343,6 +382,11 @@ impl Base {
 /// Stand for contents that are not known, before and now: they are like no other, and nothing is put back from them.
 const WAS: &[u8] = b"?";
 const IS: &[u8] = b"??";
+
+/// True for a file that was there after a turn, too large to be known again.
+pub(super) fn is_unknown(state: &State) -> bool {
+    matches!(state, State::File { hash, .. } if *hash == Hash::of(IS))
+}
 
 /// What a file is, by its facts and its content.
 fn state(facts: Facts, hash: Hash) -> State {
@@ -366,7 +410,7 @@ fn changed_names<'a>(before: &'a Look, now: &'a Look) -> impl Iterator<Item = &'
 }
 
 /// A file that is different now.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Difference {
     /// The path below the folder.
     pub name: PathBuf,
@@ -421,18 +465,22 @@ fn folder(state: &Path, root: &Path) -> PathBuf {
     state.join("undo/base").join(&Hash::of(root.as_os_str().as_bytes()).to_string()[..32])
 }
 
-/// Removes the copies of folders in which nobody worked for long.
+/// Removes the copies of folders in which nobody worked for long, and what was held here by somebody who did not get further.
 fn sweep(mine: &Path) {
-    let old = |dir: &Path| {
-        let touched = std::fs::metadata(dir.join("index.json")).and_then(|meta| meta.modified());
+    let old = |path: &Path| {
+        let touched = std::fs::metadata(path).and_then(|meta| meta.modified());
         touched.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > KEEP_TIME))
     };
-    let beside = mine.parent().and_then(|above| std::fs::read_dir(above).ok());
-    for dir in beside.into_iter().flatten().flatten().map(|entry| entry.path()).filter(|dir| dir != mine && old(dir)) {
+    let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    for dir in mine.parent().map(entries).into_iter().flatten().filter(|dir| dir != mine && old(&dir.join(INDEX))) {
         let lock = File::open(dir.join("lock"));
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = std::fs::remove_dir_all(&dir);
         }
+    }
+    let held = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("held-"));
+    for path in entries(mine).filter(|path| held(path) && path.extension().is_none() && old(path)) {
+        drop(Held { path, keep: false.into() });
     }
 }
 
@@ -458,21 +506,20 @@ fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 == meta.len() { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-fn load(dir: &Path) -> Index {
-    let text = std::fs::read(dir.join("index.json")).ok();
-    let index: Option<Index> = text.and_then(|text| serde_json::from_slice(&text).ok());
-    index.filter(|index| index.format == FORMAT).unwrap_or_default()
+fn load(path: &Path) -> io::Result<Index> {
+    let index: Index = serde_json::from_slice(&std::fs::read(path)?)?;
+    if index.format == FORMAT { Ok(index) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 fn save(dir: &Path, index: &Index) -> io::Result<()> {
     let text = serde_json::to_vec(index).map_err(io::Error::other)?;
-    write_whole(&dir.join("index.json"), &text)
+    write_whole(&dir.join(INDEX), &text)
 }
 
 /// Opens the copies to add to them. If most of them are of no use any more, begins a new file; those who read the old one
 /// still have it.
 fn open_pack(dir: &Path, index: &mut Index) -> io::Result<(File, u64)> {
-    let path = dir.join("pack");
+    let path = dir.join(PACK);
     let known = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let used: u64 = index.files.values().filter(|seen| seen.kept.is_ok()).map(|seen| seen.facts.size).sum();
     if known > used.saturating_mul(2).saturating_add(16 << 20) || (known < used) {

@@ -4,7 +4,7 @@ use super::Unkept;
 use crate::{
     files::{Hash, State},
     roots::{Error, Result},
-    whole::{self, write_whole},
+    whole::{self, sync_disk, write_in_bulk, write_whole},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
@@ -158,6 +158,10 @@ impl Disk {
         Self { dir: dir.to_path_buf() }
     }
 
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// The folder that all of this, and the copies of folders, is in.
     pub(super) fn state(&self) -> &Path {
         self.dir.ancestors().nth(2).unwrap_or(&self.dir)
@@ -251,12 +255,18 @@ impl Disk {
         write_whole(&path, &text).map_err(|error| Error::new(&path, "writing", error))
     }
 
-    pub(super) fn put(&self, hash: Hash, bytes: &[u8]) -> Result<()> {
+    /// Keeps a content; in bulk it is durable only after [`Disk::sync`].
+    pub(super) fn put(&self, hash: Hash, bytes: &[u8], bulk: bool) -> Result<()> {
         if self.get(hash).is_some() {
             return Ok(());
         }
-        let path = self.blob(hash);
-        write_whole(&path, bytes).map_err(|error| Error::new(&path, "writing", error))
+        let (path, write) = (self.blob(hash), if bulk { write_in_bulk } else { write_whole });
+        write(&path, bytes).map_err(|error| Error::new(&path, "writing", error))
+    }
+
+    /// Makes durable all that was written.
+    pub(super) fn sync(&self) -> Result<()> {
+        sync_disk(&self.dir).map_err(|error| Error::new(&self.dir, "saving", error))
     }
 
     /// A content, if it is there and whole.

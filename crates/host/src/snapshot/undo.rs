@@ -1,7 +1,8 @@
 //! Puts files back, each only if nobody else changed it since.
 
 use super::{
-    Made, Snapshots, Unkept,
+    MAX_SYNCED_FILES, Made, Snapshots, Unkept,
+    base::is_unknown,
     hunks::{Hunk, hunks, take_back},
     index::{Entry, Index},
     place_of,
@@ -43,8 +44,10 @@ pub struct Refused {
 pub enum Why {
     /// Nothing is known about it in that turn.
     NotRecorded,
-    /// Somebody else changed it since the turn, or during it.
+    /// Somebody else changed it since the turn.
     ChangedSince,
+    /// Somebody else may have changed it during the turn, or since.
+    Mixed,
     /// The old content is not there.
     NotKept(Unkept),
     /// That change isn't there any more.
@@ -60,6 +63,7 @@ impl Why {
         match self {
             Self::NotRecorded => format!("{path} was not changed in that turn"),
             Self::ChangedSince => format!("{path} changed again since that turn"),
+            Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
             Self::NoSuchHunk => format!("{path} no longer has that change"),
             Self::Unrecorded(why) => format!("{path} was left alone: {why}"),
@@ -109,6 +113,7 @@ impl Snapshots {
     pub fn undo(self: &Arc<Self>, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
         let (mut done, entries) = self.wanted(turn, only);
         let undo = self.undo_turn(turn);
+        let files = &files.in_bulk(entries.len() > MAX_SYNCED_FILES);
         let mut left: Vec<&Entry> = entries.iter().rev().collect();
         let mut put_back: HashMap<PathBuf, State> = HashMap::new();
         loop {
@@ -153,6 +158,8 @@ impl Snapshots {
         }
         done.restored = entries.iter().rev().map(Entry::full_path).filter(|path| put_back.contains_key(path)).collect();
         let marked = self.change(|index| {
+            // As long as that is not durable, nothing says that it was done.
+            files.sync_all().map_err(|error| Error::new(Path::new("/"), "saving", error))?;
             mark(index, turn, &put_back);
             // What was recorded and then not done was no change.
             let at = index.turn(&undo);
@@ -267,7 +274,10 @@ impl Snapshots {
         }
         // Nobody can say more of what is not known.
         let content = self.before(entry)?.unwrap_or_default();
-        if !force && (entry.mixed || !entry.ours(&now)) {
+        if !force && (entry.mixed || is_unknown(&entry.after)) {
+            return Err(Why::Mixed);
+        }
+        if !force && !entry.ours(&now) {
             return Err(Why::ChangedSince);
         }
         let missing = |folder: &&Path| !entry.root.0.join(folder).is_dir();

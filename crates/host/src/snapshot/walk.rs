@@ -49,7 +49,7 @@ pub struct Facts {
 }
 
 /// The times of files come from a clock that ticks, and may be this much behind the one that we read, in nanoseconds.
-const TICK: i64 = 100_000_000;
+pub(super) const TICK: i64 = 100_000_000;
 
 impl Facts {
     pub(super) fn of(meta: &Metadata) -> Self {

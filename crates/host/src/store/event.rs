@@ -290,7 +290,11 @@ mod tests {
     fn what_is_joined() {
         let text = |kind, id: &str, text: &str| Update::text(kind, Some(id.to_owned()), text);
         let output = |id: &str, bytes: &[u8]| {
-            Update::TerminalOutput(TerminalOutputChunk { terminal_id: id.into(), data: to_base64(bytes), meta: None })
+            Update::TerminalOutput(TerminalOutputChunk {
+                terminal_id: id.into(),
+                data: to_base64(bytes),
+                ..Default::default()
+            })
         };
         let long = "x".repeat(LONGEST);
         for (last, more, want) in [

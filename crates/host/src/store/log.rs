@@ -248,8 +248,12 @@ impl SessionLog {
             let mut head = head;
             if let Some(damage) = &damage {
                 let title = "Some events of this session are damaged and were set aside".to_owned();
-                let notice =
-                    Notice { severity: Severity::Warning, title, description: Some(damage.to_string()), meta: None };
+                let notice = Notice {
+                    severity: Severity::Warning,
+                    title,
+                    description: Some(damage.to_string()),
+                    ..Default::default()
+                };
                 let (event, body) = Event::Update(notice.into()).with_body();
                 head = append::put(db, hold.key, head, now, &event, &body)?;
             }
@@ -325,7 +329,7 @@ fn close(story: &Transcript, running: bool) -> Vec<Event> {
             Item::ToolCall(call) if !call.status.is_final() => {
                 let content = "interrupted".into();
                 let tool_call_id = call.id.clone();
-                updates.push(ToolCallContentChunk { tool_call_id, content, meta: None }.into());
+                updates.push(ToolCallContentChunk { tool_call_id, content, ..Default::default() }.into());
                 updates.push(ToolCallUpdate::new(call.id.clone()).status(ToolCallStatus::Failed).into());
             }
             Item::Compaction(compaction) if compaction.status == CompactionStatus::InProgress => {

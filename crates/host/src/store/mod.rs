@@ -96,12 +96,13 @@ impl Store {
 
     /// The same as [`Store::open`], but one that is damaged is [repaired](repair) first; then what became of it comes back, too.
     pub fn open_or_mend(path: &Path) -> Result<(Self, Option<String>)> {
+        let emptied = salvage::emptied(path);
         match Self::open(path) {
             Err(Error::Damaged(_)) => {
                 let told = repair(path)?;
                 Ok((Self::open(path)?, told))
             }
-            opened => Ok((opened?, None)),
+            opened => Ok((opened?, emptied)),
         }
     }
 

@@ -187,6 +187,14 @@ impl Walk {
     }
 }
 
+/// One event of a session, if it is whole; for what comes behind a damaged one.
+pub(super) fn one(db: &Connection, key: i64, seq: i64) -> Option<Stored> {
+    let sql = "SELECT id, seq, turn, time, kind, body, crc FROM event WHERE session = ?1 AND seq = ?2";
+    let mut find = db.prepare_cached(sql).ok()?;
+    let mut rows = find.query([key, seq]).ok()?;
+    Some(decode(&check(rows.next().ok()??, seq).ok()?))
+}
+
 /// A row that is whole and has the seq that it should have.
 fn check<'a>(row: &'a Row<'_>, want: i64) -> std::result::Result<Parts<'a>, String> {
     let parts = || {

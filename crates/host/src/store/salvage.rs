@@ -1,23 +1,25 @@
 //! The way out of a damaged file: what can still be read is copied into a new one.
 
 use super::append::{self, Head};
-use super::replay::{Walk, decode};
+use super::replay::{Walk, decode, one};
 use super::session::{self, NewSession};
-use super::{Error, Result, Time, keep, place, schema};
+use super::{Error, Event, Result, Stored, Time, keep, place, schema};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 
 /// What was saved from a damaged store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Salvaged {
     /// Sessions that were copied, whole or in part.
     pub sessions: u64,
-    /// Sessions of which the end is missing.
+    /// Sessions of which something is missing.
     pub cut: u64,
     /// Events that were copied.
     pub events: u64,
     /// Events that are known to be lost.
     pub lost: u64,
+    /// What is missing of each session, in words.
+    pub gaps: Vec<String>,
 }
 
 /// Puts a salvaged copy in the place of a damaged store. The old file stays beside it, under the name that comes back.
@@ -31,14 +33,53 @@ fn recover_alone(path: &Path) -> Result<(Salvaged, PathBuf)> {
     let failed = |error: std::io::Error| Error::open(path, error);
     let new = place::beside(path, ".salvaged");
     // What an earlier attempt left, when it was cut short.
-    for end in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(place::beside(&new, end));
-    }
-    let saved = salvage(path, &new)?;
+    clean(&new)?;
+    let saved = match salvage(path, &new) {
+        // What is in the file may be whole, and only its head is not.
+        Err(Error::Damaged(_) | Error::Failed(_)) => {
+            let old = with_head(path).map_err(failed)?;
+            let saved = clean(&new).and_then(|()| salvage(&old, &new));
+            let _ = clean(&old);
+            saved?
+        }
+        saved => saved?,
+    };
     let _ = std::fs::remove_file(place::beside(&new, ".lock"));
     let aside = set_aside(path).map_err(failed)?;
     std::fs::rename(&new, path).map_err(failed)?;
     Ok((saved, aside))
+}
+
+fn clean(path: &Path) -> Result<()> {
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(place::beside(path, end));
+    }
+    Ok(())
+}
+
+/// A copy of a damaged store whose head is as every store's is.
+fn with_head(path: &Path) -> std::io::Result<PathBuf> {
+    use std::os::unix::fs::FileExt as _;
+    let copy = place::beside(path, ".head");
+    std::fs::copy(path, &copy)?;
+    let _ = std::fs::copy(place::beside(path, "-wal"), place::beside(&copy, "-wal"));
+    let file = std::fs::OpenOptions::new().write(true).open(&copy)?;
+    let pages = u32::try_from(file.metadata()?.len() / schema::PAGE_BYTES).unwrap_or(u32::MAX);
+    // The name of the format, pages of 4096 bytes, with a log beside, none of them reserved, and the three shares that never differ.
+    file.write_all_at(b"SQLite format 3\0\x10\x00\x02\x02\x00\x40\x20\x20", 0)?;
+    file.write_all_at(&pages.to_be_bytes(), 28)?;
+    // The fourth form of tables; texts are UTF-8.
+    file.write_all_at(&[0, 0, 0, 4], 44)?;
+    file.write_all_at(&[0, 0, 0, 1], 56)?;
+    Ok(copy)
+}
+
+/// What is said of a store that is there and holds nothing, although something was kept beside it.
+pub(super) fn emptied(path: &Path) -> Option<String> {
+    let is_empty = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len()) == 0;
+    let lost = path.exists() && is_empty(path) && is_empty(&place::beside(path, "-wal"));
+    let beside = std::fs::read_dir(path.with_file_name("undo")).is_ok_and(|mut undo| undo.next().is_some());
+    (lost && beside).then(|| format!("{} was empty: the sessions in it are lost", path.display()))
 }
 
 /// Brings a store that is damaged in order, and says what became of it; `None` if nothing is wrong with it. What can be read is
@@ -50,6 +91,10 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
     }
     // Another one may have done it meanwhile.
     let _lock = place::lock(path)?;
+    let emptied = emptied(path);
+    if emptied.is_some() {
+        return Ok(emptied);
+    }
     match schema::open_writer(path).and_then(|_| keep::problems(&schema::open_reader(path)?)) {
         Ok(found) if found.is_empty() => return Ok(None),
         // Not ours, or not of our time: that is no damage.
@@ -60,11 +105,12 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
     let name = path.display();
     match recover_alone(path) {
         Ok((saved, aside)) => {
-            let Salvaged { sessions, cut, events, lost } = saved;
-            let aside = aside.display();
+            let Salvaged { sessions, cut, events, lost, gaps } = saved;
+            let (aside, gaps) =
+                (aside.display(), gaps.iter().take(MAX_TOLD_GAPS).fold(String::new(), |all, gap| all + "; " + gap));
             Ok(Some(format!(
-                "{name} was damaged: {sessions} sessions with {events} events were saved, {cut} of them without their end ({lost} events \
-                 are known to be lost); the damaged file is {aside}"
+                "{name} was damaged: {sessions} sessions with {events} events were saved, {cut} of them not whole ({lost} events \
+                 are known to be lost); the damaged file is {aside}{gaps}"
             )))
         }
         Err(Error::Damaged(why) | Error::Failed(why)) => {
@@ -126,8 +172,16 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
                 break;
             }
             for stored in page {
-                let body = stored.event.body();
-                head = append::put(&copy, target, head, stored.time, &stored.event, &body)?;
+                head = put(&copy, target, head, &stored)?;
+            }
+        }
+        // One that is lost does not take with it what comes behind.
+        let mut lost = 0;
+        let behind = walk.damage.as_ref().map_or(0..0, |damage| damage.good + 1..session.events + 1);
+        for seq in behind {
+            match one(&old, key, seq.cast_signed()) {
+                Some(stored) => head = put(&copy, target, head, &stored)?,
+                None => lost += 1,
             }
         }
         append::store_head(&copy, target, head, session.updated)?;
@@ -137,12 +191,24 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
         saved.sessions += 1;
         saved.events += head.seq.cast_unsigned();
         saved.cut += u64::from(walk.damage.is_some());
-        saved.lost += walk.damage.map_or(0, |damage| damage.lost);
+        saved.lost += lost;
+        saved.gaps.extend(walk.damage.map(|damage| {
+            format!("session {}: {lost} of {} events are lost ({})", session.id, session.events, damage.why)
+        }));
     }
     copy.commit()?;
     drop(lock);
     Ok(saved)
 }
+
+/// Copies one event behind the others; the turns keep their numbers.
+fn put(copy: &Connection, target: i64, head: Head, stored: &Stored) -> Result<Head> {
+    let turn = stored.turn.cast_signed() - i64::from(matches!(stored.event, Event::TurnBegin));
+    append::put(copy, target, Head { turn, ..head }, stored.time, &stored.event, &stored.event.body())
+}
+
+/// Of so many sessions it is said what is missing.
+const MAX_TOLD_GAPS: usize = 20;
 
 /// How many keys behind a damaged part of the list are tried.
 const MAX_TRIED_KEYS: i64 = 100_000;

@@ -34,6 +34,14 @@ const ATTACKS: &[Attack] = &[
     ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
+    ("what_a_repository_above_runs_is_guarded", crate::around::what_a_repository_above_runs_is_guarded),
+    (
+        "settings_of_the_home_that_lead_into_the_root_are_guarded",
+        crate::around::settings_of_the_home_that_lead_into_the_root_are_guarded,
+    ),
+    ("keys_that_are_links_are_hidden_where_they_lead", crate::around::keys_that_are_links_are_hidden_where_they_lead),
+    ("secrets_that_variables_name_are_hidden", crate::around::secrets_that_variables_name_are_hidden),
+    ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
 fn attacks_fail() {
@@ -81,7 +89,7 @@ pub fn attack(name: &str, base: &Path) {
 }
 
 /// Makes files, with what is in them.
-fn make(top: &Path, files: &[(&str, &str)]) {
+pub fn make(top: &Path, files: &[(&str, &str)]) {
     for (path, text) in files {
         let path = top.join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -89,7 +97,7 @@ fn make(top: &Path, files: &[(&str, &str)]) {
     }
 }
 
-fn guarded(root: &Path) -> Policy {
+pub fn guarded(root: &Path) -> Policy {
     Policy::new(Level::Workspace, [root]).unwrap().guard()
 }
 
@@ -97,7 +105,7 @@ async fn start(line: &str, folder: &Path, policy: &Policy) -> Running {
     Request::shell(line, folder, policy).start().await.unwrap()
 }
 
-async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
+pub async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
     let command = start(line, folder, policy).await;
     let outcome = command.outcome().await;
     (outcome.is_success(), command.output(0).to_string())
@@ -110,7 +118,7 @@ pub fn run(root: &Path, line: &str) {
 }
 
 /// The attack runs without a question only if the guard is whole; then it must fail.
-fn held(line: &str, root: &Path, policy: &Policy) {
+pub fn held(line: &str, root: &Path, policy: &Policy) {
     if policy.guarded().is_whole() {
         let (did, said) = block_on(sh(line, root, policy));
         assert!(!did, "{line}: {said}");

@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 #[cfg(target_os = "linux")]
+mod around;
+#[cfg(target_os = "linux")]
 mod attacks;
 #[cfg(target_os = "linux")]
 mod deeds;

@@ -151,6 +151,7 @@ pub(super) const TABLE: &[(&str, When)] = &[
     ("jj", Given("--config-toml")),
     // Building and testing.
     ("cargo", Given("^-C ^-Z --artifact-dir --manifest-path ^--target-dir --lockfile-path --root")),
+    ("cargo", Doing("watch", "")),
     ("rustc", Given("@ ^-Z ^-o --sysroot")),
     ("rustc", Has(&["linker"])),
     (
@@ -206,6 +207,8 @@ pub(super) const TABLE: &[(&str, When)] = &[
     ("ld ld.bfd ld.gold ld.lld mold", Given("^-o -Map -dependency-file -run @")),
     ("javac", Given("-processor -processorpath ^-J @")),
     ("mvn mvnw", Has(&["maven.ext", "jvm", "argline", "exec.", "agent", "repo.local"])),
+    // A goal of any plug-in, which is loaded for it.
+    ("mvn mvnw", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains(':')))),
     ("mvn mvnw", Given("^-f ^-s ^-gs ^-gt ^-t ^-l --file --settings --global-settings --toolchains")),
     (
         "gradle gradlew",
@@ -230,6 +233,27 @@ pub(super) const TABLE: &[(&str, When)] = &[
     ),
     ("bun", Given("^-r ^-c --preload --require --import --config --cwd ^--reporter-outfile ^--coverage-dir")),
     ("deno", Given("^-c --config --preload --import-map --import --require --junit-path")),
+    ("deno", Has(&["://", "npm:", "jsr:", "data:"])),
+    (
+        "nix nix-build nix-shell nix-instantiate nix-env",
+        Given(
+            "-f -E -I -o --file --expr --option --out-link --profile --impure --plugin-files --post-build-hook --builders --store \
+             --override-input --override-flake --inputs-from --include --run --pure-eval-exec --build-hook --diff-hook --eval-store",
+        ),
+    ),
+    (
+        "docker podman nerdctl",
+        Given(
+            "-H --host --context --connection --url --config --iidfile --cidfile --metadata-file --output --root --runtime",
+        ),
+    ),
+    (
+        "uv uvx",
+        Given(
+            "--directory --project --config-file --with --with-editable --with-requirements --index --env-file --python",
+        ),
+    ),
+    ("poetry pdm hatch rye pixi", Given("-C -P -p --directory --project --manifest-path")),
     (
         "pytest",
         Given(
@@ -305,6 +329,14 @@ pub(super) const TABLE: &[(&str, When)] = &[
 ];
 
 /// Programs that plainly are there to run what their arguments say: languages, and what starts programs of a project or a package.
-pub(super) const STARTERS: &str = "bun bunx bundle conda corepack deno direnv docker hatch just kubectl lua make mise mix nix nix-shell node \
-    npm npx osascript pdm perl php pipenv pipx pixi pnpm podman poetry pypy python python2 python3 ruby rustup rye task tox ts-node \
-    tsx uv uvx volta yarn";
+pub(super) const STARTERS: &str = "\
+    bun bunx bundle conda corepack deno direnv docker hatch just kubectl lua make mamba micromamba mise mix nix nix-shell node npm npx \
+    osascript pdm perl php pipenv pipx pixi pnpm pnpx podman poetry pypy python python2 python3 ruby rustup rye task tox ts-node tsx uv \
+    uvx volta yarn yarnpkg asdf bb cabal clj concurrently cross-env dart devbox dotenv dotenvx dotnet dune elixir erl fnm foreman \
+    groovy guix honcho jbang julia lein lerna n nodemon nodenv npm-run-all nvm nx opam proto pyenv racket rbenv rscript runghc rush \
+    sbcl scala stack swift tclsh turbo wasmer wasmtime \
+    aws-vault chamber distrobox doppler envchain flatpak flatpak-spawn fly flyctl heroku incus infisical kitty lxc machinectl mosh \
+    nerdctl oc op pssh rsh run0 salt snap sops teleport toolbox tsh vagrant wine wsl xterm zellij \
+    apptainer bazel bazelisk bear buck2 buildah catatonit ccache ch-run colima consul-template crictl ctr distcc dumb-init envconsul envdir \
+    icecc intercept-build java kcov lima limactl lockf multipass nomad pants pee rr s6-setuidgid sccache scan-build setlock singularity \
+    softlimit su-exec summon teller tini ts tsp uftrace vault zrun";

@@ -1,0 +1,224 @@
+//! What lies around the root and leads into it, and secrets that are not where they usually are, from a hostile command's side.
+
+use super::attacks::{guarded, held, make, sh};
+use crate::harness::{block_on, me};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use tieline_host::sandbox::{Level, Policy};
+
+const REPOSITORY: [(&str, &str); 3] =
+    [(".git/HEAD", "ref: refs/heads/main\n"), (".git/objects/x", ""), (".git/refs/x", "")];
+
+/// The root is a folder inside a repository, whose hooks and settings lead into it.
+pub fn what_a_repository_above_runs_is_guarded(base: &Path) {
+    // The settings, links of the repository, the attack, and whether it is held without a question.
+    type Case = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, bool);
+    let cases: &[Case] = &[
+        ("hooks", "[core]\nhooksPath = root/hooks\n", &[], "echo evil > hooks/pre-commit", true),
+        ("fsmonitor", "[core]\nfsmonitor = root/tools/run\n", &[], "echo evil > tools/run", true),
+        ("included", "[include]\npath = ../root/tools/run\n", &[], "echo evil > tools/run", true),
+        ("moved", "[core]\nfsmonitor = root/tools/run\n", &[], "mv tools t && cp -r t tools", true),
+        ("absent", "[core]\nfsmonitor = root/tools/new\n", &[], "echo evil > tools/new", false),
+        ("itself", "[core]\nhooksPath = root\n", &[], "echo evil > pre-commit", false),
+        ("link", "", &[(".git/hooks/pre-commit", "../../root/tools/run")], "echo evil > tools/run", true),
+        ("linked", "", &[(".git/hooks", "../root/hooks")], "echo evil > hooks/pre-commit", true),
+        ("editor", "", &[(".vscode/tasks.json", "../root/tools/run")], "echo evil > tools/run", true),
+        ("workflow", "", &[(".github/workflows", "../root/tools")], "echo evil > tools/ci.yml", true),
+        ("envrc", "", &[(".envrc", "root/tools/run")], "echo evil > tools/run", true),
+    ];
+    for (name, config, links, line, silent) in cases {
+        let top = base.join(name);
+        make(&top, &REPOSITORY);
+        make(&top, &[(".git/config", config), ("root/hooks/x", ""), ("root/tools/run", "x"), ("root/src/lib", "")]);
+        for (at, to) in *links {
+            fs::create_dir_all(top.join(at).parent().unwrap()).unwrap();
+            symlink(to, top.join(at)).unwrap();
+        }
+        let root = top.join("root");
+        let policy = guarded(&root);
+        assert_eq!(policy.guarded().is_whole(), *silent, "{name}: {:?}", policy.guarded().gap());
+        held(line, &root, &policy);
+        let (did, said) = block_on(sh("echo x > src/lib && echo x > made", &root, &policy));
+        assert!(did, "{name}: what nothing leads to can be changed: {said}");
+    }
+    // Another name of a hook.
+    let top = base.join("twin");
+    make(&top, &REPOSITORY);
+    make(&top, &[(".git/hooks/pre-commit", "x"), ("root/x", "")]);
+    fs::hard_link(top.join(".git/hooks/pre-commit"), top.join("root/run")).unwrap();
+    held("echo evil >> run", &top.join("root"), &guarded(&top.join("root")));
+    // A root that is inside of what git keeps for itself.
+    let top = base.join("inner");
+    make(&top, &REPOSITORY);
+    make(&top, &[(".git/hooks/x", "")]);
+    assert!(!guarded(&top.join(".git/hooks")).guarded().is_whole(), "in the folder of hooks");
+}
+
+/// Settings of the home are links into the root, as people have them who keep those in a repository.
+pub fn settings_of_the_home_that_lead_into_the_root_are_guarded(base: &Path) {
+    let (home, root) = (base.join("home"), base.join("home/dotfiles"));
+    let files = ["bashrc", "nvim/init.lua", "nvim/lua/x.lua", "units/x.service", "ssh/config", "gitconfig", "bin/x"];
+    make(&root, &files.map(|name| (name, "x")));
+    make(&root, &[("notes", "x")]);
+    make(&home, &[(".config/systemd/user/y", ""), (".ssh/known_hosts", ""), (".local/bin/y", "")]);
+    for (at, to) in [
+        (".bashrc", "dotfiles/bashrc"),
+        (".config/nvim", "../dotfiles/nvim"),
+        (".config/systemd/user/x.service", "../../../dotfiles/units/x.service"),
+        (".ssh/config", "../dotfiles/ssh/config"),
+        (".gitconfig", "dotfiles/gitconfig"),
+        (".local/bin/x", "../../dotfiles/bin/x"),
+    ] {
+        symlink(to, home.join(at)).unwrap();
+    }
+    let policy = guarded(&root);
+    assert!(policy.guarded().is_whole(), "{:?}", policy.guarded().gap());
+    for name in files {
+        // A key is not even seen there, so that what is written to it is lost.
+        block_on(sh(&format!("echo evil >> {name}; mv {name} old && cp old {name}"), &root, &policy));
+        assert_eq!(fs::read_to_string(root.join(name)).unwrap(), "x", "{name}");
+    }
+    let (did, said) = block_on(sh("echo x > notes && echo x > new", &root, &policy));
+    assert!(did, "{said}");
+    // One that is not there yet is asked for.
+    symlink("dotfiles/zshrc", home.join(".zshrc")).unwrap();
+    let policy = guarded(&root);
+    assert!(!policy.guarded().is_whole(), "what is not there yet");
+    fs::remove_file(home.join(".zshrc")).unwrap();
+    // The whole folder of settings is a link: also what is new in it.
+    fs::remove_dir_all(home.join(".config")).unwrap();
+    make(&root, &[("config/x", "")]);
+    symlink("dotfiles/config", home.join(".config")).unwrap();
+    let policy = guarded(&root);
+    assert!(policy.guarded().is_whole(), "{:?}", policy.guarded().gap());
+    held("mkdir config/autostart && echo evil > config/autostart/x", &root, &policy);
+}
+
+/// Keys are links in a folder that is hidden, and lead to where nothing is.
+pub fn keys_that_are_links_are_hidden_where_they_lead(base: &Path) {
+    let (home, root) = (base.join("home"), base.join("home/work"));
+    make(&root, &[("x", "")]);
+    make(
+        &home,
+        &[
+            ("dotfiles/id", "SECRET"),
+            ("dotfiles/open", "open"),
+            ("dotfiles/gpg/key", "SECRET"),
+            ("deep/hosts", "SECRET"),
+            (".ssh/config", ""),
+            (".gnupg/x", ""),
+            (".config/gh/x", ""),
+        ],
+    );
+    make(base, &[("elsewhere/token", "SECRET")]);
+    symlink("../dotfiles/id", home.join(".ssh/id")).unwrap();
+    symlink("../dotfiles/gpg", home.join(".gnupg/private-keys-v1.d")).unwrap();
+    symlink(home.join("deep/hosts"), home.join(".config/gh/hosts.yml")).unwrap();
+    symlink(base.join("elsewhere/token"), home.join(".ssh/token")).unwrap();
+    // These hide neither the home, nor the system, nor the root.
+    symlink("..", home.join(".ssh/home")).unwrap();
+    symlink("/usr/bin", home.join(".ssh/programs")).unwrap();
+    symlink("/", home.join(".ssh/all")).unwrap();
+    symlink(&root, home.join(".ssh/work")).unwrap();
+    let line = format!(
+        "cd {}; ls dotfiles deep work; cat dotfiles/id dotfiles/gpg/key deep/hosts ../elsewhere/token dotfiles/open work/x",
+        home.display()
+    );
+    for level in [Level::ReadOnly, Level::Workspace] {
+        let (_, said) = block_on(sh(&line, &root, &Policy::new(level, [&root]).unwrap()));
+        assert!(!said.contains("SECRET") && said.contains("open"), "{level}: {said}");
+    }
+    // The same in the root.
+    let policy = guarded(&home.join("dotfiles"));
+    let (_, said) = block_on(sh("cat id gpg/key; echo x > new", &home.join("dotfiles"), &policy));
+    assert!(!said.contains("SECRET"), "{said}");
+}
+
+/// Variables name other places of secrets.
+pub fn secrets_that_variables_name_are_hidden(base: &Path) {
+    let (root, moved) = (base.join("root"), base.join("moved"));
+    make(&root, &[("x", "")]);
+    // The variable, what it says, and where the secret is then.
+    let cases = [
+        ("AWS_SHARED_CREDENTIALS_FILE", "aws", "aws"),
+        ("AWS_CONFIG_FILE", "aws-config", "aws-config"),
+        ("KUBECONFIG", "kube-none:MOVED/kube", "kube"),
+        ("DOCKER_CONFIG", "docker", "docker/config.json"),
+        ("GNUPGHOME", "gpg", "gpg/private-keys-v1.d/x"),
+        ("CARGO_HOME", "cargo", "cargo/credentials.toml"),
+        ("NPM_CONFIG_USERCONFIG", "npm", "npm"),
+        ("npm_config_userconfig", "npm-small", "npm-small"),
+        ("NETRC", "netrc", "netrc"),
+        ("XDG_CONFIG_HOME", "config", "config/gh/hosts.yml"),
+        ("XDG_DATA_HOME", "data", "data/keyrings/x"),
+        ("XDG_STATE_HOME", "state", "state/tieline/x"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "google.json", "google.json"),
+        ("CLOUDSDK_CONFIG", "gcloud", "gcloud/credentials.db"),
+        ("AZURE_CONFIG_DIR", "azure", "azure/x"),
+        ("GH_CONFIG_DIR", "gh", "gh/hosts.yml"),
+        ("PGPASSFILE", "pgpass", "pgpass"),
+        ("PASSWORD_STORE_DIR", "pass", "pass/x.gpg"),
+        ("CLAUDE_CONFIG_DIR", "claude", "claude/.credentials.json"),
+        ("CODEX_HOME", "codex", "codex/auth.json"),
+        ("HISTFILE", "history", "history"),
+        ("SOPS_AGE_KEY_FILE", "age", "age"),
+        ("KRB5CCNAME", "FILE:MOVED/ticket", "ticket"),
+        ("REGISTRY_AUTH_FILE", "registry", "registry"),
+    ];
+    let places = cases.map(|(.., place)| place);
+    make(&moved, &places.map(|place| (place, "SECRET")));
+    make(&moved, &[("open", "open"), ("cargo/config.toml", "open"), ("config/x", "open")]);
+    let mut command = Command::new(me());
+    for (name, value, _) in cases {
+        let place = moved.display().to_string();
+        let value = if value.contains("MOVED") { value.replace("MOVED", &place) } else { format!("{place}/{value}") };
+        command.env(name, value);
+    }
+    // What leads to the home, to a device or to nothing hides nothing.
+    command
+        .env("LESSHISTFILE", "/dev/null")
+        .env("DATABRICKS_CONFIG_FILE", base.join("home"))
+        .env("RCLONE_CONFIG", "")
+        .env("OCI_CLI_CONFIG_FILE", "/");
+    make(&base.join("home"), &[("notes", "mine")]);
+    let line = format!(
+        "cd {}; cat ../home/notes cargo/config.toml; for f in {}; do echo \"$f $(cat $f)\"; done",
+        moved.display(),
+        places.join(" ")
+    );
+    let said = command.arg("run").arg(&root).arg(line).output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    let seen: Vec<&str> = said.lines().filter(|line| line.contains("SECRET")).collect();
+    assert!(seen.is_empty(), "{seen:?}");
+    assert!(said.contains("mine") && said.contains("open"), "{said}");
+}
+
+/// Sockets of services whose names the kernel does not know from the top, or not any more.
+pub fn sockets_by_relative_names_are_not_reached(base: &Path) {
+    let (root, daemon) = (base.join("root"), base.join("daemon"));
+    make(&root, &[("x", "")]);
+    make(&daemon.join("sub"), &[("notes", "mine")]);
+    std::env::set_current_dir(&daemon).unwrap();
+    let renamed = UnixListener::bind(daemon.join("sub/old")).unwrap();
+    fs::rename(daemon.join("sub/old"), daemon.join("sub/renamed")).unwrap();
+    let listeners = [
+        ("plain", UnixListener::bind("plain").unwrap()),
+        ("sub/below", UnixListener::bind("./sub/below").unwrap()),
+        ("sub/renamed", renamed),
+    ];
+    let tries: Vec<String> = listeners
+        .iter()
+        .map(|(name, _)| format!("{} try unix {}", me().display(), daemon.join(name).display()))
+        .collect();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap();
+    let line = format!("cat {}/sub/notes; {}; true", daemon.display(), tries.join("; "));
+    let (_, said) = block_on(sh(&line, &root, &policy));
+    assert!(said.contains("mine"), "what is beside it can be read: {said}");
+    for (name, listener) in &listeners {
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "{name} was reached: {said}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Baselines: what is known to be broken. What is new fails, and so does what is no longer broken.
+
+use crate::report::Report;
+use crate::sheet::Verdict;
+use std::collections::BTreeSet;
+
+/// What is known to be broken: a dialect and a check per line.
+#[derive(Debug, Default)]
+pub struct Baseline(BTreeSet<(String, String)>);
+
+impl Baseline {
+    /// Reads a file: `DIALECT CHECK` per line; what follows `#` is a comment.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut known = BTreeSet::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            match words[..] {
+                [] => {}
+                [dialect, check] if crate::table::find(check).is_some() => {
+                    known.insert((dialect.to_owned(), check.to_owned()));
+                }
+                _ => return Err(format!("line {}: a dialect and the name of a check were expected", number + 1)),
+            }
+        }
+        Ok(Self(known))
+    }
+
+    /// What a baseline of this report would say.
+    pub fn of(report: &Report) -> String {
+        let lines = report.findings().filter(|(_, finding)| finding.fails());
+        lines.fold(String::new(), |text, (dialect, finding)| text + dialect + " " + finding.check.id + "\n")
+    }
+
+    /// What fails and is not known, and what is known and was seen to hold.
+    pub fn compare(&self, report: &Report) -> (Vec<String>, Vec<String>) {
+        let known = |dialect: &str, id: &str| self.0.contains(&(dialect.to_owned(), id.to_owned()));
+        let (mut new, mut stale) = (Vec::new(), Vec::new());
+        for (dialect, finding) in report.findings() {
+            let name = format!("{dialect} {}", finding.check.id);
+            if finding.fails() && !known(dialect, finding.check.id) {
+                new.push(name);
+            } else if finding.verdict == Verdict::Holds && known(dialect, finding.check.id) {
+                stale.push(name);
+            }
+        }
+        (new, stale)
+    }
+}

@@ -1,0 +1,169 @@
+//! Probes: one thing is sent to an agent, and what comes back is compared with a row.
+
+use crate::agent::Stage;
+use crate::peer::{Reply, Stop, is_answer};
+use crate::sheet::Verdict;
+use crate::table::{Check, Kind, Level};
+use serde_json::Value;
+use tieline_schema::Dialects;
+use tieline_trace::Side;
+
+/// What has to come back.
+#[derive(Debug, Clone, Copy)]
+pub enum Expect {
+    /// An error with one of these codes; none: with any.
+    Error(&'static [i64]),
+    /// An error without an id, with one of these codes.
+    Unnamed(&'static [i64]),
+    /// A result.
+    Result,
+    /// Nothing at all.
+    Silence,
+    /// Whatever comes, something does.
+    Anything,
+    /// An array of so many answers, or one error without an id.
+    Batch(usize),
+}
+
+/// A row.
+#[derive(Debug, Clone, Copy)]
+pub struct Probe {
+    /// The check.
+    pub check: Check,
+    /// What is sent: `$ID` is our id, `$SESSION` and `$CWD` are those of the session.
+    pub send: &'static str,
+    /// What has to come back.
+    pub expect: Expect,
+}
+
+#[allow(clippy::too_many_arguments)]
+const fn probe(
+    id: &'static str,
+    level: Level,
+    dialects: Dialects,
+    rules: &'static str,
+    says: &'static str,
+    source: &'static str,
+    fix: &'static str,
+    send: &'static str,
+    expect: Expect,
+) -> Probe {
+    let check = Check { id, side: Some(Side::Agent), kind: Kind::Probe, level, dialects, rules, says, source, fix };
+    Probe { check, send, expect }
+}
+
+use Expect::{Anything, Batch, Error, Result as Answer, Silence, Unnamed};
+use Level::{Must, Note, Should};
+const ALL: Dialects = Dialects::ALL;
+const RPC: &str = "JSON-RPC 2.0";
+const EXT: &str = "ACP: extensibility";
+const SCHEMA: &str = "ACP: schema";
+
+/// Every probe. They are sent to one process, one after the other; each is followed by a question that tells when it was read.
+#[rustfmt::skip]
+pub const PROBES: &[Probe] = &[
+    probe("probe-method-unknown", Must, ALL, "V1-ERR-02 V2-EXT-04", "An unknown request is refused with -32601.", RPC, "Answer -32601 for methods that you don't have.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/tieline_check_nothing","params":{}}"#, Error(&[-32601])),
+    probe("probe-extension-unknown", Must, ALL, "V1-EXT-03 V2-EXT-04", "An unknown request of an implementation is refused with -32601.", EXT, "Answer -32601 for methods with `_` that you don't have.", r#"{"jsonrpc":"2.0","id":$ID,"method":"_tieline.check/nothing","params":{"a":[1,null,{"b":"c"}]}}"#, Error(&[-32601])),
+    probe("probe-notification-extension", Must, ALL, "V1-EXT-04 V1-RPC-03", "An unknown notification of an implementation is passed over in silence.", EXT, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"_tieline.check/told","params":{}}"#, Silence),
+    probe("probe-notification-unknown", Must, ALL, "V1-RPC-03 TR-ENV-02", "An unknown notification is passed over in silence.", RPC, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"session/tieline_check_told","params":{}}"#, Silence),
+    probe("probe-notification-broken", Must, ALL, "V1-RPC-03 TR-ENV-02", "A broken notification is passed over in silence.", RPC, "Don't answer what has no `id`, also if it is wrong.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#, Silence),
+    probe("probe-notification-dollar", Must, ALL, "V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have.", r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, Silence),
+    probe("probe-cancel-nothing", Must, Dialects::NOT_SEED, "V1-CANCEL-13 V2-CANCEL-10", "`$/cancel_request` of an id that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore ids that you don't know.", r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":987654}}"#, Silence),
+    probe("probe-cancel-unknown", Must, ALL, "V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, Silence),
+    probe("probe-answer-unasked", Should, ALL, "V1-RPC-12 TR-ENV-03", "An answer to nothing is passed over in silence.", RPC, "Never answer what looks like an answer: two peers could go on for ever.", r#"{"jsonrpc":"2.0","id":987654,"result":{}}"#, Silence),
+    probe("probe-id-text", Must, ALL, "V1-RPC-05", "An id that is a text comes back as it was.", RPC, "Keep ids as they are.", r#"{"jsonrpc":"2.0","id":"a text $ID","method":"_tieline.check/nothing"}"#, Anything),
+    probe("probe-id-number", Should, ALL, "V1-RPC-05 TR-ENV-05", "An id beyond 2^53 comes back as it was.", RPC, "Keep ids as they are; read as a double, they change.", r#"{"jsonrpc":"2.0","id":9007199254740993,"method":"_tieline.check/nothing"}"#, Anything),
+    probe("probe-json-broken", Should, ALL, "TR-STDIO-11", "A line that is no JSON is refused with -32700 and no id, and the connection goes on.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32700,…}}`, and read the next line.", r#"{"jsonrpc":"2.0","method":"#, Unnamed(&[-32700])),
+    probe("probe-no-object", Note, ALL, "TR-ENV-01", "A value that is no object is refused with -32600 and no id.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32600,…}}`.", "5", Unnamed(&[-32600])),
+    probe("probe-line-blank", Note, ALL, "TR-STDIO-10", "A blank line is passed over.", "ACP: transports", "Skip lines that hold nothing.", " ", Silence),
+    probe("probe-batch", Note, ALL, "TR-BAT-06 V2-BATCH-01", "A batch is answered with an array, or refused as a whole.", RPC, "Answer each request of it in one array; or answer -32600 with a null id.", r#"[{"jsonrpc":"2.0","id":"b1 $ID","method":"_tieline.check/nothing"},{"jsonrpc":"2.0","method":"_tieline.check/told"},{"jsonrpc":"2.0","id":"b2 $ID","method":"_tieline.check/nothing"}]"#, Batch(2)),
+    probe("probe-batch-empty", Note, ALL, "TR-BAT-04", "An empty array is refused with -32600 and no id.", RPC, "Answer one object with -32600.", "[]", Unnamed(&[-32600])),
+    probe("probe-params-missing", Must, ALL, "V1-ERR-03", "Params that lack something required are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{}}"#, Error(&[-32602])),
+    probe("probe-params-type", Must, ALL, "V1-ERR-03 V1-RPC-09", "Params of the wrong type are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":5,"mcpServers":[]}}"#, Error(&[-32602])),
+    probe("probe-cwd-relative", Note, ALL, "V1-SESS-01 V2-SESS-01", "A session in a folder that is not absolute is refused with -32602.", "ACP: session setup", "Refuse a `cwd` that is not absolute.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"not/absolute","mcpServers":[]}}"#, Error(&[-32602])),
+    probe("probe-meta", Must, ALL, "V1-EXT-06", "`_meta` is taken everywhere, whatever is in it.", EXT, "Ignore keys of `_meta` that you don't know.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"_meta":{"tieline.check":{"deep":[1,2]}}}}"#, Answer),
+    probe("probe-key-unknown", Should, ALL, "V1-RPC-10", "Keys that are not known are passed over.", EXT, "Ignore keys that you don't know: a later version may have them.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"tielineCheckFuture":true}}"#, Answer),
+    probe("probe-prompt-missing", Must, ALL, "V1-RPC-09", "A prompt without its content is refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION"}}"#, Error(&[-32602])),
+    probe("probe-prompt-broken", Must, ALL, "V1-RPC-09", "A prompt with a broken block is refused with -32602.", SCHEMA, "A text block without `text` is wrong as a whole.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION","prompt":[{"type":"text"}]}}"#, Error(&[-32602])),
+    probe("probe-session-unknown", Must, ALL, "V1-SESS-24 V2-SESS-17", "A prompt for a session that nobody knows is refused.", "ACP: session setup", "Answer an error; -32002 says what is missing.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[])),
+    probe("probe-session-code", Must, Dialects::V2, "V2-SESS-17", "A session that nobody knows is refused with -32002.", "ACP v2: session setup", "Answer -32002 with `data.sessionId`.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
+    probe("probe-session-code-v1", Note, Dialects::OLD, "V1-SESS-24", "A session that nobody knows is refused with -32002.", "ACP: schema, error codes", "Answer -32002, so that clients can tell it from other errors.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
+    probe("probe-id-null", Note, Dialects::V2, "V1-RPC-05", "A request with the id null is refused with -32600.", "ACP v2: transports, message ids", "Answer -32600 with a null id.", r#"{"jsonrpc":"2.0","id":null,"method":"_tieline.check/nothing"}"#, Unnamed(&[-32600])),
+    probe("probe-hello-again", Note, Dialects::V1, "V1-INIT-16", "A second hello is answered, one way or the other.", "ACP: initialization", "Answer -32600, or the same as before.", r#"{"jsonrpc":"2.0","id":$ID,"method":"initialize","params":{"protocolVersion":1}}"#, Anything),
+];
+
+/// Sends all of them that apply to one agent.
+pub(crate) async fn play(stage: &mut Stage) -> Result<(), Stop> {
+    for probe in PROBES {
+        if !stage.wants(&probe.check) {
+            continue;
+        }
+        if stage.peer.is_none() {
+            stage.ready().await?;
+        }
+        if let Err(stop) = one(stage, probe).await {
+            // The next one gets another process.
+            stage.add(probe.check.id, Verdict::Broken, &stop.said());
+            stage.done().await;
+        }
+    }
+    Ok(())
+}
+
+async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
+    let peer = stage.peer()?;
+    let number = 1000 + peer.frames();
+    let folder = serde_json::Value::from(peer.folder.to_string_lossy()).to_string();
+    let text = probe.send.replace("$ID", &number.to_string()).replace("$SESSION", &peer.session);
+    let text = text.replace("$CWD", folder.trim_matches('"'));
+    let id = serde_json::from_str::<Value>(&text).ok().and_then(|message| message.get("id").cloned());
+    peer.send(&text).await?;
+    // What answers the probe; the canary's own answer tells that nothing more is to come.
+    let canary = peer.ask("_tieline.check/canary", Value::Null).await?;
+    let mut heard: Option<Value> = None;
+    let mut extra = None;
+    loop {
+        let is_canary = |message: &Value| is_answer(message) && message["id"] == canary;
+        let message = peer.until("no answer", |message| is_answer(message) || message.is_array()).await?;
+        if is_canary(&message) {
+            let waits = heard.is_none() && !matches!(probe.expect, Silence);
+            if waits {
+                // Answers may overtake each other.
+                heard =
+                    Some(peer.until("it is not answered", |message| is_answer(message) || message.is_array()).await?);
+            }
+            break;
+        }
+        if heard.is_some() {
+            extra = Some(message);
+        } else {
+            heard = Some(message);
+        }
+    }
+    let (fine, said) = fits(probe.expect, id.as_ref(), heard.as_ref());
+    if let Some(extra) = extra {
+        stage.expect(probe.check.id, false, || format!("it is answered twice: {extra}"));
+    } else {
+        stage.expect(probe.check.id, fine, || said);
+    }
+    Ok(())
+}
+
+fn fits(expect: Expect, id: Option<&Value>, heard: Option<&Value>) -> (bool, String) {
+    let Some(heard) = heard else {
+        return (matches!(expect, Silence), "nothing came back".into());
+    };
+    let said = format!("this came back: {heard}");
+    let reply = Reply { message: heard.clone() };
+    let named = id.is_some_and(|id| heard["id"] == *id);
+    let has = |codes: &[i64]| reply.code().is_some_and(|code| codes.is_empty() || codes.contains(&code));
+    let fine = match expect {
+        Error(codes) => named && has(codes),
+        Unnamed(codes) => heard["id"].is_null() && has(codes),
+        Answer => named && reply.is_ok(),
+        Anything => named,
+        Batch(count) => heard.as_array().map_or_else(|| has(&[-32600]), |all| all.len() == count),
+        Silence => false,
+    };
+    (fine, said)
+}

@@ -1,0 +1,148 @@
+//! Verdicts: what was found out about each check, with the frames that show it.
+
+use crate::table::{Check, Level, all};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tieline_schema::Dialect;
+use tieline_trace::Side;
+
+/// One frame, as evidence.
+#[derive(Debug, Clone)]
+pub struct Line {
+    /// Microseconds since the process was started.
+    pub at: u64,
+    /// Who sent it.
+    pub from: Side,
+    /// What it says, cut if it is long.
+    pub text: String,
+}
+
+/// Everything that one process and the kit said to each other.
+pub type Log = Arc<Vec<Line>>;
+
+/// What was found out about a check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was looked at, and is true.
+    Holds,
+    /// It is not true.
+    Broken,
+    /// It could not be looked at.
+    NotExercised,
+    /// It is not for this peer: what it is about was not offered.
+    NotApplicable,
+    /// We did something wrong, so nothing can be said.
+    KitAtFault,
+}
+
+impl Verdict {
+    /// The name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Broken => "broken",
+            Self::NotExercised => "not exercised",
+            Self::NotApplicable => "not applicable",
+            Self::KitAtFault => "kit at fault",
+        }
+    }
+
+    /// Of two verdicts about one check the heavier one stays.
+    fn weight(&self) -> u8 {
+        match self {
+            Self::NotApplicable => 0,
+            Self::NotExercised => 1,
+            Self::Holds => 2,
+            Self::KitAtFault => 3,
+            Self::Broken => 4,
+        }
+    }
+}
+
+/// A verdict and why.
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// The check.
+    pub check: &'static Check,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why: what is wrong, or why nothing can be said.
+    pub said: String,
+    /// Where it was found out.
+    pub part: String,
+    /// The frames up to it.
+    pub log: Log,
+    /// The frame it is about, an index into `log`.
+    pub frame: usize,
+}
+
+impl Finding {
+    /// True if this fails a run: broken, and the protocol says MUST; or we could not judge.
+    pub fn fails(&self) -> bool {
+        self.verdict == Verdict::KitAtFault || self.verdict == Verdict::Broken && self.check.level == Level::Must
+    }
+}
+
+/// The findings about one peer in one dialect.
+#[derive(Debug, Clone)]
+pub struct Sheet {
+    /// The dialect.
+    pub dialect: Dialect,
+    /// Who is judged.
+    pub side: Side,
+    /// Why nothing can be said at all, if that is so: a dead peer scores nothing.
+    pub dead: Option<String>,
+    /// Why this dialect is not spoken, if that is so.
+    pub unspoken: Option<String>,
+    /// By the names of the checks.
+    pub findings: BTreeMap<&'static str, Finding>,
+}
+
+impl Sheet {
+    /// An empty one.
+    pub fn new(side: Side, dialect: Dialect) -> Self {
+        Self { dialect, side, dead: None, unspoken: None, findings: BTreeMap::new() }
+    }
+
+    /// Takes a finding; the heavier one of two stays.
+    pub fn add(&mut self, finding: Finding) {
+        if !finding.check.applies(self.side, self.dialect) {
+            return;
+        }
+        match self.findings.get(finding.check.id) {
+            Some(old) if old.verdict.weight() >= finding.verdict.weight() => {}
+            _ => {
+                self.findings.insert(finding.check.id, finding);
+            }
+        }
+    }
+
+    /// The same, if there is one.
+    pub(crate) fn add_some(&mut self, finding: Option<Finding>) {
+        if let Some(finding) = finding {
+            self.add(finding);
+        }
+    }
+
+    /// All findings of another sheet.
+    pub fn merge(&mut self, other: Sheet) {
+        self.dead = self.dead.take().or(other.dead);
+        other.findings.into_values().for_each(|finding| self.add(finding));
+    }
+
+    /// Everything that applies and that nobody looked at is said to be so.
+    pub fn complete(&mut self, wanted: &dyn Fn(&Check) -> bool) {
+        let why = self.dead.clone().or_else(|| self.unspoken.clone());
+        if why.is_some() {
+            self.findings.clear();
+        }
+        let (side, dialect) = (self.side, self.dialect);
+        for check in all().filter(|check| check.applies(side, dialect) && wanted(check)) {
+            let said = why.clone().unwrap_or_else(|| "it did not come up".into());
+            let log = Log::default();
+            let finding = Finding { check, verdict: Verdict::NotExercised, said, part: String::new(), log, frame: 0 };
+            self.findings.entry(check.id).or_insert(finding);
+        }
+        self.findings.retain(|_, finding| wanted(finding.check));
+    }
+}

@@ -1,0 +1,95 @@
+//! The one table of checks: what is judged, of whom, how sternly, where it is written, and what to change.
+
+use crate::laws::LAWS;
+use crate::probes::PROBES;
+use crate::{agent, client};
+
+use tieline_schema::{Dialect, Dialects};
+use tieline_trace::Side;
+
+/// How much a rule weighs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// The protocol says MUST: who breaks it fails.
+    Must,
+    /// The protocol says SHOULD: who breaks it is warned.
+    Should,
+    /// The official libraries differ, or the protocol is silent: it is only told.
+    Note,
+}
+
+impl Level {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Must => "must",
+            Self::Should => "should",
+            Self::Note => "note",
+        }
+    }
+}
+
+/// How something is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// By looking at any recording.
+    Law,
+    /// By sending one thing and looking at what comes back.
+    Probe,
+    /// By playing a part.
+    Scenario,
+}
+
+impl Kind {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Law => "law",
+            Self::Probe => "probe",
+            Self::Scenario => "scenario",
+        }
+    }
+}
+
+/// One check.
+#[derive(Debug, Clone, Copy)]
+pub struct Check {
+    /// Its name, for the command line and for baselines.
+    pub id: &'static str,
+    /// Who is judged; `None`: either side.
+    pub side: Option<Side>,
+    /// How it is found out.
+    pub kind: Kind,
+    /// How much it weighs.
+    pub level: Level,
+    /// Where it holds.
+    pub dialects: Dialects,
+    /// The rules of `docs/rules.md` that it stands for.
+    pub rules: &'static str,
+    /// What has to be true.
+    pub says: &'static str,
+    /// Where that is written.
+    pub source: &'static str,
+    /// What to change if it is not.
+    pub fix: &'static str,
+}
+
+impl Check {
+    /// True if this side is judged by it in this dialect.
+    pub fn applies(&self, side: Side, dialect: Dialect) -> bool {
+        self.side.is_none_or(|judged| judged == side) && self.dialects.has(dialect)
+    }
+}
+
+/// The revisions of the table, oldest first. What a revision has never changes: new checks come with a new one.
+pub const REVISIONS: [&str; 1] = ["2026-11"];
+
+/// All checks.
+pub fn all() -> impl Iterator<Item = &'static Check> {
+    LAWS.iter().chain(PROBES.iter().map(|probe| &probe.check)).chain(agent::CHECKS).chain(client::CHECKS)
+}
+
+/// The check of this name.
+pub fn find(id: &str) -> Option<&'static Check> {
+    all().find(|check| check.id == id)
+}

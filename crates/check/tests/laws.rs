@@ -1,0 +1,170 @@
+//! Every law is broken by one edit of a good recording, and by that edit no other law is.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use tieline_check::table::{Kind, all};
+use tieline_check::{Breach, Judge};
+use tieline_trace::Side;
+
+/// One edit of a recording.
+enum Edit {
+    /// In the first line that holds the first text, the second becomes the third.
+    Change(&'static str, &'static str, &'static str),
+    /// The first line that holds this is left out.
+    Drop(&'static str),
+    /// It comes twice.
+    Twice(&'static str),
+    /// A line before it.
+    Before(&'static str, &'static str),
+    /// A line after it.
+    After(&'static str, &'static str),
+}
+use Edit::{After, Before, Change, Drop, Twice};
+
+const UPDATE: &str = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"late"}}}}"#;
+
+#[rustfmt::skip]
+const ROWS: &[(&str, &str, &str, Edit)] = &[
+    ("wire-json", "agent", "1", Before("id\":1,\"result", "< npm WARN deprecated")),
+    ("wire-json", "client", "1", Before("session/set_mode", "> oops")),
+    ("rpc-version", "agent", "1", Change("< {\"jsonrpc\":\"2.0\",\"id\":1,\"result\"", "\"jsonrpc\":\"2.0\",", "")),
+    ("rpc-version", "client", "2", Change("session/list", "\"2.0\"", "\"1.0\"")),
+    ("rpc-message", "agent", "1", Before("\"id\":8,\"result", "< {\"jsonrpc\":\"2.0\"}")),
+    ("rpc-message", "client", "1", Before("session/list", "> []")),
+    ("rpc-answer", "agent", "1", Change("\"code\":-32601", "-32601", "\"-32601\"")),
+    ("rpc-answer", "client", "1", Change("> {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\"", "}}", "},\"error\":{\"code\":1,\"message\":\"m\"}}")),
+    ("rpc-once", "agent", "1", Twice("\"id\":8,\"result")),
+    ("rpc-once", "client", "1", Twice("\"outcome\":\"selected\"")),
+    ("rpc-ids", "client", "2", Before("\"id\":6,\"result", "> {\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"_x/y\"}")),
+    ("rpc-ids-v1", "client", "1", Before("\"id\":8,\"result", "> {\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"_x/y\"}")),
+    ("method-known", "agent", "1", Before("\"id\":8,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/weather\"}")),
+    ("method-known", "client", "2", Before("session/list", "> {\"jsonrpc\":\"2.0\",\"id\":70,\"method\":\"authenticate\",\"params\":{\"methodId\":\"t\"}}")),
+    ("method-kind", "agent", "1", Change("agent_message_chunk", "\"method\"", "\"id\":77,\"method\"")),
+    ("method-kind", "client", "1", Before("\"id\":9,\"method", "> {\"jsonrpc\":\"2.0\",\"method\":\"session/list\",\"params\":{}}")),
+    ("params-shape", "agent", "1", Change("available_commands", "[{\"name\":\"help\",\"description\":\"d\"}]", "5")),
+    ("params-shape", "client", "1", Change("session/list", "\"/w\"", "5")),
+    ("result-shape", "agent", "1", Change("\"sessions\"", "\"sessions\":[{\"sessionId\":\"s\",\"cwd\":\"/w\"}]", "\"sessions\":5")),
+    ("result-shape", "client", "1", Change("\"content\":\"x\"}}", "\"x\"", "5")),
+    ("update-known", "agent", "2", Before("\"id\":6,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"plan\",\"entries\":[]}}}")),
+    ("hello-first", "client", "1", Before("\"id\":0,\"result\":{\"protocolVersion", "> {\"jsonrpc\":\"2.0\",\"id\":90,\"method\":\"session/list\",\"params\":{}}")),
+    ("hello-info", "agent", "1", Change("agentInfo", "\"agentInfo\":{\"name\":\"a\",\"version\":\"1\"},", "")),
+    ("hello-info", "client", "1", Change("clientInfo", ",\"clientInfo\":{\"name\":\"c\",\"version\":\"1\"}", "")),
+    ("session-named", "agent", "1", Change("available_commands", "\"sessionId\":\"s\"", "\"sessionId\":\"other\"")),
+    ("session-early", "agent", "1", Before("\"id\":1,\"result\":{\"sessionId", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"available_commands_update\",\"availableCommands\":[]}}}")),
+    ("session-open", "client", "1", Change("set_mode", "\"sessionId\":\"s\"", "\"sessionId\":\"other\"")),
+    ("path-absolute", "agent", "1", Change("\"type\":\"diff\"", "\"type\":\"diff\",\"path\":\"/w/a\"", "\"type\":\"diff\",\"path\":\"w/a\"")),
+    ("path-absolute", "client", "1", Change("session/list", "/w", "w")),
+    ("path-absolute", "agent", "2", Change("\"operation\"", "/w/a", "a")),
+    ("turn-last", "agent", "1", After("\"stopReason\":\"end_turn\"", UPDATE)),
+    ("turn-last", "agent", "1", After("\"id\":6,\"result", UPDATE)),
+    ("stop-reason", "agent", "1", Change("end_turn", "end_turn", "_tired")),
+    ("stop-reason-v2", "agent", "2", Change("end_turn", "end_turn", "tired")),
+    ("prompt-message", "agent", "2", Change("\"user_message\"", "\"messageId\":\"u1\"", "\"messageId\":\"u9\"")),
+    ("state-told", "agent", "2", Drop("\"running\"")),
+    ("message-id", "agent", "2", Change("agent_message_chunk", "\"messageId\":\"a1\",", "")),
+    ("resume-state", "agent", "2", Drop("\"state\":\"idle\"}")),
+    ("resume-silent", "agent", "1", Before("\"id\":7,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"user_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"go\"}}}}")),
+    ("tool-unique", "agent", "1", Before("\"stopReason\":\"cancelled\"", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"c1\",\"title\":\"Again\"}}}")),
+    ("tool-announced", "agent", "1", Before("\"stopReason\":\"end_turn\"", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"tool_call_update\",\"toolCallId\":\"c7\",\"status\":\"completed\"}}}")),
+    ("tool-finished", "agent", "1", Drop("\"tool_call_update\"")),
+    ("tool-title", "agent", "2", Change("\"title\":\"Edit\"", "\"title\":\"Edit\",", "")),
+    ("can-files", "agent", "1", Change("readTextFile", "\"readTextFile\":true", "\"readTextFile\":false")),
+    ("can-terminal", "agent", "1", Change("clientCapabilities", "\"terminal\":true,\"auth\"", "\"terminal\":false,\"auth\"")),
+    ("can-elicit", "agent", "1", Change("clientCapabilities", "\"elicitation\":{\"form\":{}}", "\"elicitation\":{}")),
+    ("can-elicit", "agent", "2", Change("\"protocolVersion\"", "\"elicitation\":{\"form\":{}}", "\"elicitation\":{}")),
+    ("can-update", "agent", "1", Change("clientCapabilities", "\"notices\":{},", "")),
+    ("can-login", "agent", "1", Change("clientCapabilities", "\"auth\":{\"terminal\":true},", "")),
+    ("can-login", "agent", "2", Change("\"protocolVersion\"", ",\"auth\":{\"terminal\":{}}", "")),
+    ("can-sessions", "client", "1", Change("agentCapabilities", "\"loadSession\":true", "\"loadSession\":false")),
+    ("can-prompt", "client", "1", Change("agentCapabilities", "\"image\":true", "\"image\":false")),
+    ("can-mcp", "client", "1", Change("agentCapabilities", "\"http\":true", "\"http\":false")),
+    ("prompt-empty", "client", "2", Change("session/prompt", "[{\"type\":\"text\",\"text\":\"go\"},{\"type\":\"image\",\"data\":\"AAAA\",\"mimeType\":\"image/png\"}]", "[]")),
+    ("permission-options", "agent", "1", Change("\"optionId\":\"no\"", "\"optionId\":\"no\"", "\"optionId\":\"yes\"")),
+    ("permission-answer", "client", "1", Change("\"selected\"", "\"yes\"", "\"maybe\"")),
+    ("permission-cancel", "client", "1", Change("> {\"jsonrpc\":\"2.0\",\"id\":5,\"result\":", "{\"outcome\":\"cancelled\"}", "{\"outcome\":\"selected\",\"optionId\":\"yes\"}")),
+    ("option-value", "agent", "1", Change("\"currentValue\":\"a\"", "\"currentValue\":\"a\"", "\"currentValue\":\"z\"")),
+    ("option-choice", "client", "1", Change("set_config_option", "\"value\":\"b\"", "\"value\":\"z\"")),
+    ("option-choice", "client", "1", Change("set_mode", "\"plan\"", "\"fly\"")),
+    ("mode-known", "agent", "1", Change("current_mode_update", "\"plan\"", "\"fly\"")),
+    ("command-name", "agent", "2", Change("availableCommands", "\"help\"", "\"/help\"")),
+    ("content-base64", "client", "1", Change("session/prompt", "AAAA", "%%%%")),
+    ("terminal-released", "agent", "1", After("> {\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}", "< {\"jsonrpc\":\"2.0\",\"id\":30,\"method\":\"terminal/output\",\"params\":{\"sessionId\":\"s\",\"terminalId\":\"t1\"}}")),
+];
+
+fn good(dialect: &str) -> Vec<String> {
+    let path = format!("{}/tests/good/{dialect}.txt", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn judged(lines: &[String]) -> Vec<Breach> {
+    let mut judge = Judge::default();
+    let look = |line: &String| {
+        let from = if line.starts_with('<') { Side::Agent } else { Side::Client };
+        let text = &line[2..];
+        judge.frame(from, serde_json::from_str::<serde_json::Value>(text).is_ok().then_some(text))
+    };
+    lines.iter().flat_map(look).collect()
+}
+
+#[test]
+fn good_recordings_break_nothing() {
+    for dialect in ["1", "2"] {
+        assert_eq!(judged(&good(dialect)), [], "{dialect}");
+    }
+}
+
+#[test]
+fn each_edit_breaks_exactly_its_law() {
+    let mut wrong = Vec::new();
+    for (number, (law, side, dialect, edit)) in ROWS.iter().enumerate() {
+        let mut lines = good(dialect);
+        let place = |lines: &[String], text: &str| {
+            lines
+                .iter()
+                .position(|line| line.contains(text))
+                .unwrap_or_else(|| panic!("row {number}: nothing has {text}"))
+        };
+        match edit {
+            Change(on, old, new) => {
+                let at = place(&lines, on);
+                assert!(lines[at].contains(old), "row {number} {law}: {old}");
+                lines[at] = lines[at].replacen(old, new, 1);
+            }
+            Drop(on) => drop(lines.remove(place(&lines, on))),
+            Twice(on) => {
+                let at = place(&lines, on);
+                lines.insert(at, lines[at].clone());
+            }
+            Before(on, line) => lines.insert(place(&lines, on), (*line).to_owned()),
+            After(on, line) => lines.insert(place(&lines, on) + 1, (*line).to_owned()),
+        }
+        let found: BTreeSet<(&str, &str)> =
+            judged(&lines).iter().map(|breach| (breach.law, breach.side.name())).collect();
+        let named: BTreeSet<(&str, &str)> = law.split(' ').map(|law| (law, *side)).collect();
+        if found != named {
+            wrong.push(format!("row {number} {law} {side} {dialect}: {:?}", judged(&lines)));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_law_can_fail() {
+    let shown: BTreeSet<&str> = ROWS.iter().flat_map(|(law, ..)| law.split(' ')).collect();
+    let laws = all().filter(|check| check.kind == Kind::Law).map(|check| check.id);
+    let missing: Vec<&str> = laws.filter(|law| !shown.contains(law)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn names_are_told_apart_and_the_revision_is_frozen() {
+    let path = format!("{}/rules/2026-11.txt", env!("CARGO_MANIFEST_DIR"));
+    let table: Vec<String> = all()
+        .map(|check| format!("{} {} {}", check.id, check.level.name(), check.side.map_or("both", Side::name)))
+        .collect();
+    let names: BTreeSet<&str> = all().map(|check| check.id).collect();
+    assert_eq!(names.len(), table.len(), "two checks have one name");
+    let frozen = std::fs::read_to_string(path).unwrap();
+    assert_eq!(frozen.lines().collect::<Vec<_>>(), table, "a check may change only with a new revision");
+}

@@ -176,7 +176,7 @@ impl Terminals {
         let from = text.ceil_char_boundary(text.len().saturating_sub(limit));
         text.drain(..from);
         let truncated = shown.dropped > 0 || from > 0;
-        Ok(TerminalOutputResponse { output: text, truncated, exit_status, meta: None })
+        Ok(TerminalOutputResponse { output: text, truncated, exit_status, ..Default::default() })
     }
 
     /// Waits until its command has ended. Any number can wait.

@@ -15,7 +15,7 @@ fn options() -> impl Strategy<Value = Vec<PermissionOption>> {
             option_id: format!("o{id}"),
             name: "allow".into(),
             kind: PermissionOptionKind::from(kind),
-            meta: None,
+            ..Default::default()
         };
         options.into_iter().map(option).collect()
     })

@@ -83,7 +83,7 @@ fn mistakes_have_a_line_and_a_hint() {
             "\n\n[agents.mine]\ncomand = [\"x\"]",
             "config.toml:4: unknown key `agents.mine.comand`; did you mean `command`?",
         ),
-        ("[agents.mine]\nzzz = 1", "known here: command, env, cwd, protocol, framing"),
+        ("[agents.mine]\nzzz = 1", "known here: command, env, url, headers, cwd, protocol, framing"),
         (
             "[agents.mine]\ncommand = \"x --acp\"",
             "config.toml:2: `agents.mine.command` is a list of words, not one text: write [\"x\", \"argument\", …]",

@@ -201,7 +201,7 @@ async fn hostile(journal: &Journal) -> SessionId {
             Some(format!("{evil}\nold\n")),
             format!("{evil}\nnew ```\n"),
         )),
-        meta: None,
+        ..Default::default()
     };
     recording.update(&Update::ToolCallContent(Box::new(diff))).await.unwrap();
     let decision = Decision {

@@ -11,6 +11,7 @@ use crate::permission::Configure;
 use crate::report::{Log, store_failed};
 use crate::session::{Conversation, Past};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
@@ -68,7 +69,12 @@ pub struct Settings {
     pub base_url: Option<String>,
     /// Finds the model of an older session that is not among `models`.
     pub find: Option<FindModel>,
+    /// What is done before each turn that nobody else watches, given the folder of the store.
+    pub before_turn: Option<BeforeTurn>,
 }
+
+/// Something that is done before a turn.
+pub type BeforeTurn = Arc<dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
 /// Several models.
 type Models = Vec<Arc<dyn Model>>;

@@ -222,7 +222,8 @@ fn rules(session: &Conversation, rest: &str) -> String {
 fn last_turn(session: &Conversation) -> std::result::Result<(Arc<Snapshots>, String), ToolError> {
     let snapshots = session.snapshots.as_ref().ok_or("Nothing is kept for undo: the agent runs without a store.")?;
     let turns = snapshots.turns().into_iter().rev();
-    let mut changing = turns.filter(|turn| !snapshot::is_undo(turn) && !snapshots.changed(turn).is_empty());
+    let mut changing = turns
+        .filter(|turn| !snapshot::is_undo(turn) && !snapshot::is_unclear(turn) && !snapshots.changed(turn).is_empty());
     let turn = changing.next().ok_or("No turn has changed files that could be restored.")?;
     Ok((Arc::clone(snapshots), turn))
 }

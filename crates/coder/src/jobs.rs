@@ -49,7 +49,7 @@ impl Jobs {
     async fn list(&self, change: impl FnOnce(&mut Vec<String>)) {
         let mut running = self.running.lock().await;
         change(&mut running);
-        let item = |id: &String| Background::Terminal(Terminal { terminal_id: id.clone(), meta: None });
+        let item = |id: &String| Background::Terminal(Terminal { terminal_id: id.clone(), ..Default::default() });
         // A session that is closed needs no list.
         let _ = self.session.background(running.iter().map(item).collect()).await;
     }
@@ -59,7 +59,7 @@ impl Jobs {
         while let Some(news) = command.more(seen).await {
             seen = news.next;
             let data = to_base64(news.text.as_bytes());
-            let chunk = TerminalOutputChunk { terminal_id: terminal_id.clone(), data, meta: None };
+            let chunk = TerminalOutputChunk { terminal_id: terminal_id.clone(), data, ..Default::default() };
             self.tell(Update::TerminalOutput(chunk)).await;
             tokio::time::sleep(OUTPUT_INTERVAL).await;
         }

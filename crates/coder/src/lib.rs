@@ -7,7 +7,7 @@ mod compaction;
 mod editor_files;
 mod editor_prompts;
 mod history;
-pub mod http;
+pub use tieline_web as http;
 mod jobs;
 pub mod mcp;
 pub mod model;

@@ -54,7 +54,7 @@ impl Notices {
     /// Tells it: one line, and more of it if there is more. Both are safe to show.
     pub async fn tell(&self, severity: Severity, title: String, more: Option<String>) {
         if shows(&self.session.client()) {
-            let notice = Notice { severity, title, description: more, meta: None };
+            let notice = Notice { severity, title, description: more, ..Default::default() };
             if let Err(error) = self.session.update(Update::Notice(notice)).await {
                 tracing::debug!(%error, "a notice could not be sent");
             }

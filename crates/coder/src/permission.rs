@@ -233,7 +233,8 @@ fn refusal(by: Option<&str>, reason: Option<&str>) -> String {
 
 /// The answers to a question; those for always say which rule they make.
 fn options(rules: &[Rule]) -> Vec<PermissionOption> {
-    let option = |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, meta: None };
+    let option =
+        |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, ..Default::default() };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
     let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
     // A client that keeps such answers itself can keep the same.

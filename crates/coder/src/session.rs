@@ -240,6 +240,7 @@ impl Conversation {
 
     async fn work(&self, turn: &Turn, state: &mut State, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         self.notices.begin(turn).await?;
+        self.commands.tell_news(&self.notices).await;
         turn.unless_cancelled(self.servers.settle()).await?;
         // What the agent itself starts with is for the model; nobody typed it.
         let own = turn.is_own();
@@ -271,6 +272,11 @@ impl Conversation {
         }
         self.log.note(history::user_event(&content, content == prompt && !own)?).await?;
         state.messages.push(Message::User(content));
+        if let (Some(snapshots), Some(before)) = (&self.snapshots, &self.settings.before_turn)
+            && let Some(store) = snapshots.unwatched()
+        {
+            before(store.to_owned()).await;
+        }
         state.recorder = self.snapshots.as_ref().map(|snapshots| snapshots.join(turn.prompt_id()));
         let workspace = self.workspace(turn.client(), state.recorder.clone());
         let system = prompt::system(&workspace, &self.permissions.engine).await + &self.servers.instructions();
@@ -301,6 +307,7 @@ impl Conversation {
             None => turn.unless_cancelled(work.go()).await,
         };
         work.close().await?;
+        self.commands.tell_news(&self.notices).await;
         result?
     }
 }

@@ -247,10 +247,10 @@ impl TurnLoop<'_> {
         }
         // Without the noise of adding.
         let amount = (paid * 1e9).round() / 1e9;
-        let cost = (amount > 0.0).then(|| Cost { amount, currency: "USD".into(), meta: None });
+        let cost = (amount > 0.0).then(|| Cost { amount, currency: "USD".into(), ..Default::default() });
         let size = if size > 0 { size.max(usage.used) } else { 0 };
         let cost = cost.map_or(Patch::Keep, Patch::Set);
-        self.ctx.turn.update(UsageUpdate { used: usage.used, size, cost, meta: None }).await
+        self.ctx.turn.update(UsageUpdate { used: usage.used, size, cost, ..Default::default() }).await
     }
 
     /// Puts a summary in place of the older part of the conversation when it grows too long.

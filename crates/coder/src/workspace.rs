@@ -111,7 +111,8 @@ impl Workspace {
                     }
                 }
                 // A client that turns out not to read files leaves them to us.
-                Err(error) if error.code() == Some(METHOD_NOT_FOUND) || matches!(error, Error::Unsupported(_)) => {}
+                Err(Error::Unsupported(_) | Error::NotInDialect { .. }) => {}
+                Err(error) if error.code() == Some(METHOD_NOT_FOUND) => {}
                 // A no is a no: what the client does not show is not read from the disk.
                 Err(error) => return Err(error.into()),
             }

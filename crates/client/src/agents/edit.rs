@@ -5,6 +5,7 @@ use crate::config::{Error, Sources, Value, did_you_mean, is_agent_name};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use tieline::Protocol;
+use tieline_http::client::is_address;
 use toml_edit::{Array, InlineTable, Item, Table, value};
 
 /// An agent to be added.
@@ -78,7 +79,10 @@ fn implicit() -> Item {
 
 fn entry(agent: &NewAgent) -> Table {
     let mut table = Table::new();
-    table.insert("command", value(agent.command.iter().collect::<Array>()));
+    match &agent.command[..] {
+        [address] if is_address(address) => table.insert("url", value(address)),
+        words => table.insert("command", value(words.iter().collect::<Array>())),
+    };
     if !agent.env.is_empty() {
         let mut env = InlineTable::new();
         for (name, one) in &agent.env {

@@ -9,6 +9,7 @@ pub use edit::{NewAgent, add, remove};
 pub use import::{Imported, Source, import};
 pub use known::{KNOWN, Known};
 pub use line::{join_line, split_line};
+pub use tieline_http::client::is_address;
 
 use crate::config::{AgentEntry, Config, Error, Origin, Value, did_you_mean, resolve_all};
 use crate::login::Launch;
@@ -18,17 +19,23 @@ use std::path::{Path, PathBuf};
 use tieline::Protocol;
 use tieline::rpc::framing::Framing;
 use tieline::schema::Dialect;
+use tieline_http::Remote;
 
 /// The name of the agent inside this program.
 pub const BUILT_IN: &str = "tieline";
 
-/// What is needed to start an agent.
+/// Sent as `Authorization: Bearer …` to an agent that is named by its address alone.
+pub const TOKEN_VARIABLE: &str = "TIELINE_AGENT_TOKEN";
+
+/// What is needed to start an agent, or to reach one that runs elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentSpec {
     /// Its name; for a command line the name of the program.
     pub name: String,
-    /// The program and its arguments.
+    /// The program and its arguments, or an address as its only word.
     pub command: Vec<String>,
+    /// Headers for every request to the address.
+    pub headers: BTreeMap<String, Value>,
     /// Variables on top of ours.
     pub env: BTreeMap<String, Value>,
     /// Where it is started; elsewhere the session's folder counts.
@@ -67,7 +74,10 @@ impl AgentSpec {
     }
 
     fn plain(command: Vec<String>, origin: Origin) -> Self {
-        let name = Path::new(&command[0]).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = match Remote::new(&command[0]) {
+            Ok(remote) => Some(remote.host()),
+            Err(_) => Path::new(&command[0]).file_name().map(|name| name.to_string_lossy().into_owned()),
+        };
         Self { name: name.unwrap_or_default(), command, origin, ..Self::default() }
     }
 
@@ -79,8 +89,31 @@ impl AgentSpec {
             cwd: entry.cwd.clone(),
             protocol: entry.protocol,
             framing: entry.framing.unwrap_or_default(),
-            ..Self::plain(entry.command.clone(), origin)
+            headers: entry.headers.clone(),
+            ..Self::plain(entry.url.as_ref().map_or_else(|| entry.command.clone(), |url| vec![url.clone()]), origin)
         }
+    }
+
+    /// Its address, if it runs elsewhere.
+    pub fn address(&self) -> Option<&str> {
+        match &self.command[..] {
+            [word] if is_address(word) => Some(word),
+            _ => None,
+        }
+    }
+
+    /// The way to an agent that runs elsewhere, with its secrets.
+    pub async fn remote(&self, address: &str) -> Result<Remote, Error> {
+        let wrong = |error: tieline_http::client::Error| Error::new(error.to_string());
+        let mut remote = Remote::new(address).map_err(wrong)?;
+        for (name, value) in resolve_all(&self.headers).await? {
+            remote = remote.header(&name, &value).map_err(wrong)?;
+        }
+        let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+        if let (Some(token), Origin::Flag) = (token, &self.origin) {
+            remote = remote.header("Authorization", &format!("Bearer {token}")).map_err(wrong)?;
+        }
+        Ok(remote)
     }
 
     /// True for the agent inside this program.
@@ -106,6 +139,9 @@ impl AgentSpec {
 /// Finds an agent by name: the configuration first, then the built-in one, then well-known ones that are installed.
 pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
     let name = name.strip_prefix('@').unwrap_or(name);
+    if is_address(name) {
+        return AgentSpec::from_words(vec![name.to_owned()]);
+    }
     if let Some(entry) = config.agents.get(name) {
         return Ok(AgentSpec::of_entry(name, entry));
     }

@@ -63,6 +63,12 @@ pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
         has(&["unsupported engine", "requires node", "node.js version", "node version"])
             || (words.contains("syntaxerror") && words.contains("node:"))
     };
+    if agent.address().is_some() && failure.ending != Ending::LoginNeeded {
+        return failure
+            .hint
+            .clone()
+            .unwrap_or_else(|| "check the address, and whether the agent's server runs".to_owned());
+    }
     match failure {
         Failure { ending: Ending::LoginNeeded, message, .. } => {
             own_login(message).unwrap_or_else(|| log_in(agent, &failure.logins))

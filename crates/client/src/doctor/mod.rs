@@ -81,6 +81,10 @@ pub async fn check(agent: &AgentSpec, options: &Options, tell: impl FnMut(&Findi
 
 /// Looks for the program, and for what it needs to run.
 async fn find<T: FnMut(&Finding)>(agent: &AgentSpec, check: &Check<T>) -> bool {
+    if agent.address().is_some() {
+        check.good(Phase::Find, sanitize::line(&agent.name));
+        return true;
+    }
     let name = agent.command.first().map(String::as_str).unwrap_or_default();
     let Some(program) = find_program(OsStr::new(name), agent.cwd.as_deref()) else {
         let (why, fix) = fix::of_missing(agent, name);
@@ -281,6 +285,13 @@ impl<T: FnMut(&Finding)> Watch for Check<T> {
         match event {
             Event::Started(pid) => self.good(Phase::Start, format!("process {pid}")),
             Event::Agent(about) => {
+                // One that runs elsewhere was not started by us.
+                if self.0.borrow().steps.iter().all(|finding| finding.phase != Phase::Start) {
+                    let mut seen = self.0.borrow_mut();
+                    let began = seen.began;
+                    seen.say(Phase::Start, Status::Good, Duration::ZERO, "connected".to_owned(), None);
+                    seen.began = began;
+                }
                 self.0.borrow_mut().logins = about.logins;
                 let who: Vec<&str> = about.name.iter().chain(&about.version).map(String::as_str).collect();
                 let who = format!("{}, protocol {}", who.join(" "), about.protocol.as_deref().unwrap_or_default());

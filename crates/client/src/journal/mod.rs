@@ -29,7 +29,7 @@ use tieline_host::store::{self, Claim, Hit, ListQuery, NewSession, Retention, St
 use tieline_host::whole;
 
 /// The file name of the journal, beside the store of the built-in agent.
-const FILE: &str = "journal.db";
+pub const FILE: &str = "journal.db";
 /// What stands for the session used last. No session can have this name.
 pub const LAST: &str = "last";
 /// How many sessions a name or short id may fit before we stop looking.

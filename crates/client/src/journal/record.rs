@@ -90,6 +90,10 @@ pub enum HowAsked {
     Asked,
     /// Not by name; but it changed while a command that was allowed ran, and only then.
     Command,
+    /// It changed while a question stood.
+    Waiting,
+    /// Not by this run, and another one was at work in the same folder.
+    Beside,
     /// The turn was cut off, and it is not known any more.
     Unknown,
     /// Never.
@@ -97,11 +101,20 @@ pub enum HowAsked {
 }
 
 impl HowAsked {
+    /// True if it may have been somebody else than the agent.
+    pub fn is_unclear(self) -> bool {
+        matches!(self, Self::Waiting | Self::Beside)
+    }
+
     /// In words, where there is something to say.
     pub fn words(self) -> Option<&'static str> {
         match self {
             Self::Asked => None,
             Self::Command => Some("changed while a command that you allowed was running"),
+            Self::Waiting => Some("changed while a question stood: by you or by the agent"),
+            Self::Beside => {
+                Some("changed while another run was at work here: by it or by the agent, and nobody was asked")
+            }
             Self::Unknown => Some("the turn was cut off: who was asked is not known"),
             Self::Never => Some("nobody was asked"),
         }

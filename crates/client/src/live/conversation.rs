@@ -13,7 +13,7 @@ use tieline::json::Reader;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
     Chunk, ContentBlock, Dialect, Message, MessageKind, Patch, Plan, Raw, ToolCallContent, ToolCallItem,
-    ToolCallStatus, ToolKind, Transcript, Update, Usage, to_json,
+    ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update, Usage, to_json,
 };
 use tieline_host::text::cut;
 
@@ -40,10 +40,26 @@ const MAX_ID_BYTES: usize = 128;
 
 /// The transcript of a session. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Conversation(Arc<Mutex<Known>>);
+pub struct Conversation(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    known: Mutex<Known>,
+    /// How many events were given for updates; held while one is taken in, so that a [`Snapshot`] knows what is in it.
+    given: Mutex<u64>,
+}
+
+/// Everything that is remembered of a session, and where it stands among the events.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What tells it to somebody who knows nothing.
+    pub updates: Vec<Update>,
+    /// So many [`Event::Said`] and [`Event::Update`] are in it; those that come behind are not.
+    pub events: u64,
+}
 
 /// What stands in a conversation, in its order. What it holds is asked for one by one: nobody copies the whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Item {
     /// A message: who speaks, and its number among those; see [`Conversation::text`].
     Message(MessageKind, usize),
@@ -87,13 +103,13 @@ struct Call {
 
 impl Default for Conversation {
     fn default() -> Self {
-        Self(Arc::new(Mutex::new(Known::new(Dialect::V2))))
+        Self(Arc::new(Shared { known: Mutex::new(Known::new(Dialect::V2)), given: Mutex::default() }))
     }
 }
 
 impl Conversation {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.locked()
+        self.0.known.locked()
     }
 
     /// The dialect is known now.
@@ -112,13 +128,44 @@ impl Conversation {
     /// Fills it with what the journal knows of the session.
     pub fn recall(&self, story: &Story) {
         for update in story.transcript.to_updates() {
-            self.take(update, When::Late);
+            self.take_in(update, When::Late);
         }
     }
 
     /// Takes an update in, and gives the events that tell of it.
     pub fn take(&self, update: Update, when: When) -> Vec<Event> {
-        let told = |kind, news| Event::Said { kind, news, when };
+        let mut given = self.0.given.locked();
+        let events = self.take_in(update, when);
+        *given += events.len() as u64;
+        events
+    }
+
+    /// All of it, for somebody who comes later.
+    pub fn snapshot(&self) -> std::io::Result<Snapshot> {
+        let events = self.0.given.locked();
+        let known = self.known();
+        let mut updates = Vec::new();
+        for item in &known.items {
+            match item {
+                Item::Message(kind, number) => {
+                    let message_id = Some(message_id(*kind, *number));
+                    known.said[*kind as usize].message(*number, |piece| {
+                        let (content, message_id) = (ContentBlock::from(piece), message_id.clone());
+                        updates.push(Update::Chunk(Chunk { kind: *kind, message_id, content, ..Default::default() }));
+                        Ok(())
+                    })?;
+                }
+                Item::Call(id) => updates.extend(known.calls.get(id).map(|call| {
+                    Update::ToolCall(Box::new(ToolCallUpdate { announce: true, ..call.item.to_update() }))
+                })),
+            }
+        }
+        updates.extend(known.session.to_updates());
+        Ok(Snapshot { updates, events: *events })
+    }
+
+    fn take_in(&self, update: Update, when: When) -> Vec<Event> {
+        let told = |kind, (number, news)| Event::Said { kind, number, news, when };
         match update {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
                 if when != When::Before =>
@@ -143,7 +190,7 @@ impl Conversation {
             Update::Chunk(Chunk { kind: MessageKind::User, .. }) if when != When::Before => Vec::new(),
             Update::Chunk(_) | Update::Message(_) => {
                 if when == When::Before {
-                    self.take(update.clone(), When::Late);
+                    self.take_in(update.clone(), When::Late);
                 }
                 vec![Event::Update { update: Box::new(update), tool: None, when }]
             }
@@ -166,6 +213,21 @@ impl Conversation {
             give(piece);
             Ok(())
         })
+    }
+
+    /// What changes when an item does: how often it became another one, or for a call the time of the last word about it; and the
+    /// bytes of a message. `None` if the call is forgotten.
+    pub fn state(&self, item: &Item) -> Option<(u64, u64)> {
+        let known = self.known();
+        match item {
+            Item::Message(kind, number) => known.said[*kind as usize].state(*number),
+            Item::Call(id) => known.calls.get(id).map(|call| (call.age, 0)),
+        }
+    }
+
+    /// Some of the text of a message: whole characters from a byte on, at most so many bytes.
+    pub fn piece(&self, kind: MessageKind, number: usize, from: u64, most: usize) -> std::io::Result<String> {
+        self.known().said[kind as usize].piece(number, from, most)
     }
 
     /// What the agent said; from now on it is empty here.
@@ -259,18 +321,19 @@ impl Known {
         }
     }
 
-    /// Adds to a message, or sets the whole of it.
-    fn say(&mut self, kind: MessageKind, id: Option<&str>, text: String, whole: bool) -> News {
+    /// Adds to a message, or sets the whole of it. Gives also its number.
+    fn say(&mut self, kind: MessageKind, id: Option<&str>, text: String, whole: bool) -> (usize, News) {
         let said = &mut self.said[kind as usize];
         let count = said.count();
         let news = match id.filter(|_| whole) {
             Some(id) => said.set(id, text),
             None => said.append(id, text),
         };
+        let number = said.last_at();
         if said.count() > count {
             self.add(Item::Message(kind, count));
         }
-        news
+        (number, news)
     }
 
     fn apply(&mut self, update: &Update) -> Option<Arc<ToolCallItem>> {
@@ -360,6 +423,16 @@ impl Known {
         let title: Option<Arc<str>> = title.map(|title| cut(title, MAX_TITLE_CHARS).into());
         paths_of(call).into_iter().map(|path| (path, key, title.clone())).collect()
     }
+}
+
+/// What a message is called in a [`Snapshot`], and can be called wherever it is told on.
+pub fn message_id(kind: MessageKind, number: usize) -> String {
+    let who = match kind {
+        MessageKind::User => "user",
+        MessageKind::Agent => "agent",
+        MessageKind::Thought => "thought",
+    };
+    format!("{who}-{number}")
 }
 
 /// What an update of a call takes in memory, roughly.

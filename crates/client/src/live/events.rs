@@ -30,6 +30,8 @@ pub enum Event {
     Said {
         /// Who: the user, the agent to the user, or to itself.
         kind: MessageKind,
+        /// Which of their messages, counted from 0; see [`super::Conversation::text`].
+        number: usize,
         /// What.
         news: News,
         /// When it came.

@@ -207,6 +207,12 @@ pub struct Permissions {
     pub denied: u64,
     /// Withdrawn, or the turn was cancelled.
     pub cancelled: u64,
+    /// Of those given, to do more than to read.
+    #[serde(skip)]
+    pub(crate) allowed_deeds: u64,
+    /// Of those not given, to do more than to read.
+    #[serde(skip)]
+    pub(crate) denied_deeds: u64,
 }
 
 /// A file that was changed during the turn.

@@ -1,13 +1,13 @@
 //! Every frame in both directions: judged, kept in a trace file, shown to whoever wants it; secrets are taken out first.
 
 use super::Notes;
-use super::judge::Judge;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Mutex;
 use tieline::rpc::sync::Lock;
 use tieline::rpc::{Direction, Dropped};
 use tieline::schema::Dialect;
+use tieline_check::{Breach, Judge};
 use tieline_trace::{Kept, Side, Writer, create, redact};
 
 /// What stands before a line that is none, in a warning.
@@ -24,7 +24,38 @@ pub struct Frames {
     trace: Option<Mutex<Writer>>,
     show: Option<Show>,
     notes: Notes,
-    strict: Option<Mutex<Judge>>,
+    strict: Option<Mutex<Strict>>,
+}
+
+/// So many violations are told one by one.
+const MAX_TOLD: usize = 20;
+
+/// How the agent breaks the protocol.
+#[derive(Default)]
+struct Strict {
+    judge: Judge,
+    /// The first times.
+    told: Vec<String>,
+    /// How often.
+    count: u64,
+}
+
+impl Strict {
+    fn see(&mut self, from: Side, json: Option<&str>) {
+        let found = self.judge.frame(from, json);
+        for breach in found.into_iter().filter(|breach| breach.side == Side::Agent && breach.is_must()) {
+            let Breach { said, .. } = breach;
+            self.breach(said);
+        }
+    }
+
+    /// Takes note of one thing that is wrong.
+    fn breach(&mut self, what: String) {
+        self.count += 1;
+        if self.told.len() < MAX_TOLD && !self.told.contains(&what) {
+            self.told.push(what);
+        }
+    }
 }
 
 impl Frames {
@@ -56,7 +87,7 @@ impl Frames {
     /// The dialect is known now.
     pub(super) fn speaks(&self, dialect: Dialect) {
         if let Some(strict) = &self.strict {
-            strict.locked().speaks(dialect);
+            strict.locked().judge.speaks(dialect);
         }
     }
 
@@ -71,8 +102,8 @@ impl Frames {
     pub fn see(&self, direction: Direction, frame: &[u8]) {
         let json = json(frame);
         match (&self.strict, direction) {
-            (Some(strict), Direction::Out) => strict.locked().sent(json.map_or("", |(json, _)| json)),
-            (Some(strict), Direction::In) => strict.locked().heard(json.map(|(json, _)| json)),
+            (Some(strict), Direction::Out) => strict.locked().see(Side::Client, json.map(|(json, _)| json)),
+            (Some(strict), Direction::In) => strict.locked().see(Side::Agent, json.map(|(json, _)| json)),
             (None, _) => {}
         }
         if let (Some((_, true)), Direction::In) = (json, direction) {

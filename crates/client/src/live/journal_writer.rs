@@ -114,8 +114,8 @@ impl JournalWriter {
             let undo = match kept {
                 Some((recording, Ok(undo))) => {
                     // A turn that a crash left open is over now.
-                    if let Some((_, report)) = undo.settle().await? {
-                        let _ = recording.changes(&report.changed).await;
+                    if let Some(told) = undo::settle_turn(recording).await? {
+                        self.notes.warn(told);
                     }
                     undo
                 }
@@ -131,6 +131,7 @@ impl JournalWriter {
             Ok(watch) => {
                 // Before anything is done: what is not kept can't be had again.
                 self.tell_uncovered("not watched for changes", watch.uncovered());
+                watch.settled().iter().for_each(|told| self.notes.warn(told.clone()));
                 self.watch = Some(Arc::new(watch));
             }
             Err(error) => self.notes.warn(format!("changes of files are not watched: {error}")),
@@ -207,7 +208,7 @@ impl JournalWriter {
         };
         self.tell_uncovered("can't be undone", std::mem::take(&mut report.uncovered));
         self.tell_uncovered("not looked at after the turn", std::mem::take(&mut report.unseen));
-        if let Some(told) = report.meanwhile_text(&self.cwd) {
+        for told in report.meanwhile_text(&self.cwd) {
             remarks.push(told.clone());
             if let Some(recording) = &self.recording {
                 let done = recording.notice("info", told).await;

@@ -1,4 +1,4 @@
-//! One agent process that can be started again: found, started, greeted, ended; sessions are opened on it.
+//! One agent that can be started again, or reached again where it runs: found, greeted, ended; sessions are opened on it.
 
 use super::hooks::{Hooked, Seats};
 use super::limits::IdleTimer;
@@ -19,6 +19,7 @@ use tieline::rpc::framing::Framing;
 use tieline::rpc::sync::Lock;
 use tieline::rpc::{Direction, Transport};
 use tieline::schema::{ClientCapabilities, Protocol};
+use tieline_http::Remote;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// How long an agent gets to end by itself, and to end when asked.
@@ -89,6 +90,8 @@ struct Inner {
 #[derive(Default)]
 struct Up {
     child: Option<Arc<ChildProcess>>,
+    /// The way to one that runs elsewhere.
+    remote: Option<Remote>,
     agent: Option<(AgentHandle, AgentFacts)>,
     launch: Option<Launch>,
 }
@@ -136,16 +139,24 @@ impl Link {
         self.child().map(|child| child.last_lines()).unwrap_or_default()
     }
 
-    /// Kills the agent's process and what it started.
+    /// Kills the agent's process and what it started. One that runs elsewhere is left.
     pub fn kill(&self) {
         if let Some(child) = self.child() {
             child.kill();
+        } else if let Some(agent) = self.agent() {
+            tokio::spawn(async move { agent.peer().close().await });
         }
     }
 
     /// Ends the agent in good order, or kills it after this time. Says how its process ended.
     pub async fn end(&self, grace: Duration) -> Option<Status> {
-        let (child, agent) = (self.child()?, self.agent());
+        let agent = self.agent();
+        let Some(child) = self.child() else {
+            if let Some(agent) = agent {
+                let _ = timeout(grace, agent.peer().close()).await;
+            }
+            return None;
+        };
         let close = async {
             if let Some(agent) = &agent {
                 agent.peer().close().await;
@@ -173,15 +184,24 @@ impl Link {
             return Ok(agent);
         }
         seat.enter(Phase::Find).await?;
-        let program = find(&setup.agent)?;
-        seat.enter(Phase::Start).await?;
-        let launch = self.launch(program).await?;
-        let (transport, child) = self.start(&launch).await?;
-        let pid = child.id();
-        // What is left of an earlier one is killed.
-        *self.0.up.locked() =
-            Up { child: Some(Arc::new(child)), agent: None, launch: setup.terminal_login.then_some(launch) };
-        seat.tell(Event::Started(pid)).await?;
+        let transport = if let Some(address) = setup.agent.address() {
+            seat.enter(Phase::Start).await?;
+            match timeout_at(deadline, self.connect(address)).await {
+                Ok(transport) => transport?,
+                Err(_) => return Err(self.too_slow(seat.phase())),
+            }
+        } else {
+            let program = find(&setup.agent)?;
+            seat.enter(Phase::Start).await?;
+            let launch = self.launch(program).await?;
+            let (transport, child) = self.start(&launch).await?;
+            let pid = child.id();
+            let launch = setup.terminal_login.then_some(launch);
+            // What is left of an earlier one is killed.
+            *self.0.up.locked() = Up { child: Some(Arc::new(child)), launch, ..Up::default() };
+            seat.tell(Event::Started(pid)).await?;
+            transport
+        };
         seat.enter(Phase::Initialize).await?;
         let agent = match timeout_at(deadline, self.greet(transport)).await {
             Ok(Ok(agent)) => agent,
@@ -209,6 +229,18 @@ impl Link {
         launch.program = program.into();
         launch.env.extend(setup.env.iter().map(|(name, value)| (name.into(), value.into())));
         Ok(launch)
+    }
+
+    /// Connects to an agent that runs elsewhere.
+    async fn connect(&self, address: &str) -> Result<Transport> {
+        let wrong = |ending, why: String| Failure::new(ending, Phase::Start, why);
+        let remote =
+            self.setup().agent.remote(address).await.map_err(|error| wrong(Ending::Config, error.to_string()))?;
+        let transport = remote.connect().await.map_err(|error| {
+            wrong(Ending::NotStarted, error.to_string()).hint("check the address, and whether the agent's server runs")
+        })?;
+        *self.0.up.locked() = Up { remote: Some(remote), ..Up::default() };
+        Ok(transport)
     }
 
     async fn start(&self, launch: &Launch) -> Result<(Transport, ChildProcess)> {
@@ -302,6 +334,20 @@ impl Link {
                     failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
                     failure.hint = Some(hint(phase, reason.status).to_owned());
                 }
+            }
+            (tieline::Error::Closed(_), None) => {
+                let trouble = self.0.up.locked().remote.as_ref().and_then(Remote::trouble);
+                failure.message = trouble.unwrap_or_else(|| "the agent closed the connection".to_owned());
+                failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
+                failure.hint = Some(
+                    match phase {
+                        Phase::Initialize => {
+                            "check the address and the credential (its headers, or TIELINE_AGENT_TOKEN)"
+                        }
+                        _ => "start again with the same command; what was said so far is in the journal",
+                    }
+                    .to_owned(),
+                );
             }
             (tieline::Error::Version(_), _) => {
                 failure.hint = Some("ask for another version with --protocol".to_owned());

@@ -215,15 +215,12 @@ impl Notes {
 
     /// Asks a person and waits. `None` if no answer comes.
     async fn ask(&self, session: Option<&SessionId>, what: What) -> Option<Reply> {
-        let (reply, answer) = oneshot::channel();
-        let asked = {
+        let (asked, answer) = {
             let mut state = self.state();
             state.count += 1;
-            let (number, session) = (state.count, session.cloned());
-            let asked = Asked { number, session, since: Instant::now(), what, reply: Mutex::new(Some(reply)) };
-            let asked = Arc::new(asked);
+            let (asked, answer) = Asked::new(state.count, session.cloned(), Instant::now(), what);
             state.lane(asked.session.as_ref()).questions.push(Arc::clone(&asked));
-            asked
+            (asked, answer)
         };
         self.push(session, Note::Asked(Arc::clone(&asked)));
         // Also if nobody wants to know any more and this is dropped.
@@ -248,11 +245,18 @@ impl Observer for Notes {
         let mut state = self.state();
         if let Event::Decided(record) = event {
             let permissions = &mut state.permissions;
+            let reads = !record.facts.is_empty() && record.facts.iter().all(|fact| fact.starts_with("read "));
             match record.ruling {
                 // Reading is allowed as a matter of course and makes nothing good.
                 Ruling::Allowed if record.method == "fs/read_text_file" => {}
-                Ruling::Allowed => permissions.allowed += 1,
-                Ruling::Refused => permissions.denied += 1,
+                Ruling::Allowed => {
+                    permissions.allowed += 1;
+                    permissions.allowed_deeds += u64::from(!reads);
+                }
+                Ruling::Refused => {
+                    permissions.denied += 1;
+                    permissions.denied_deeds += u64::from(!reads);
+                }
                 Ruling::Cancelled => permissions.cancelled += 1,
             }
             if let Some(way) = record.way().filter(|way| record.ruling == Ruling::Refused && !state.ways.contains(way))
@@ -328,6 +332,17 @@ pub enum Reply {
 }
 
 impl Asked {
+    /// A question, and where its answer comes out.
+    pub fn new(
+        number: u64,
+        session: Option<SessionId>,
+        since: Instant,
+        what: What,
+    ) -> (Arc<Self>, oneshot::Receiver<Reply>) {
+        let (reply, answer) = oneshot::channel();
+        (Arc::new(Self { number, session, since, what, reply: Mutex::new(Some(reply)) }), answer)
+    }
+
     /// Answers it. False if it was answered before.
     pub fn reply(&self, reply: Reply) -> bool {
         self.reply.locked().take().is_some_and(|to| to.send(reply).is_ok())

@@ -45,6 +45,8 @@ pub enum Part {
         /// The bytes in base64.
         data: String,
     },
+    /// A block that another client has made.
+    Block(Box<ContentBlock>),
 }
 
 impl Part {
@@ -85,6 +87,7 @@ impl Part {
     pub fn block(&self, can: &AgentCapabilities) -> (ContentBlock, Option<String>) {
         match self {
             Self::Text(text) => (text.clone().into(), None),
+            Self::Block(block) => block_for(block, can),
             Self::Piped(text) if can.embedded_context => (embedded(PIPE.to_owned(), text), None),
             Self::Piped(text) => (marked(text).into(), None),
             Self::File { path, text: Some(text), .. } if can.embedded_context => (embedded(uri(path), text), None),
@@ -99,6 +102,23 @@ impl Part {
                 (link(path, data.len() as u64 / 4 * 3, Some(mime)), Some(lost))
             }
         }
+    }
+}
+
+/// A block of another client, as the agent can take it.
+fn block_for(block: &ContentBlock, can: &AgentCapabilities) -> (ContentBlock, Option<String>) {
+    let lost = |what: &str| {
+        let word = format!("[{what} that the agent can't take was left out]");
+        (word.into(), Some(format!("the agent takes no {what}: it was left out")))
+    };
+    match block {
+        ContentBlock::Image(_) if !can.image => lost("picture"),
+        ContentBlock::Audio(_) if !can.audio => lost("sound"),
+        ContentBlock::Resource(resource) if !can.embedded_context => match &resource.resource {
+            ResourceContents::Text(text) => (format!("{}:\n{}", text.uri, marked(&text.text)).into(), None),
+            ResourceContents::Blob(_) => lost("embedded file"),
+        },
+        block => (block.clone(), None),
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Said {
     parts: usize,
     /// A chunk without an id goes on with the last message.
     run: bool,
+    /// Where something was said last.
+    at: usize,
     /// Something could not be kept.
     lost: bool,
 }
@@ -42,13 +44,15 @@ impl Default for Said {
     fn default() -> Self {
         let store = RefCell::new(SpooledTempFile::new(MEMORY));
         let (messages, places, keys) = (Vec::new(), HashMap::new(), RandomState::new());
-        Self { store, size: 0, messages, first: 0, places, keys, parts: 0, run: false, lost: false }
+        Self { store, size: 0, messages, first: 0, places, keys, parts: 0, run: false, at: 0, lost: false }
     }
 }
 
 #[derive(Debug, Default)]
 struct Saying {
     parts: Vec<(u64, u64)>,
+    /// How often it became another one.
+    replaced: u64,
 }
 
 /// What is new for somebody who prints the text as it comes.
@@ -91,6 +95,7 @@ impl Said {
             return if more.is_empty() { News::Nothing } else { News::More(more) };
         }
         self.messages[at].parts.clear();
+        self.messages[at].replaced += 1;
         self.add(at, &text);
         News::Instead(text)
     }
@@ -101,6 +106,11 @@ impl Said {
         self.places.clear();
     }
 
+    /// The number of the message that the last news is about.
+    pub(super) fn last_at(&self) -> usize {
+        self.at
+    }
+
     /// How many messages there are.
     pub(super) fn count(&self) -> usize {
         self.messages.len()
@@ -109,6 +119,44 @@ impl Said {
     /// Gives a message in pieces, by its number.
     pub(super) fn message(&self, number: usize, mut give: impl FnMut(&str) -> io::Result<()>) -> io::Result<()> {
         self.messages.get(number).map_or(Ok(()), |message| self.one(message, &mut give))
+    }
+
+    /// How often a message became another one, and its bytes.
+    pub(super) fn state(&self, number: usize) -> Option<(u64, u64)> {
+        let message = self.messages.get(number)?;
+        Some((message.replaced, self.length(number)))
+    }
+
+    /// Some bytes of a message: whole characters from `from` on, at most `most` bytes.
+    pub(super) fn piece(&self, number: usize, from: u64, most: usize) -> io::Result<String> {
+        let Some(message) = self.messages.get(number) else { return Ok(String::new()) };
+        let mut store = self.store.borrow_mut();
+        let (mut bytes, mut skip) = (Vec::new(), from);
+        for &(start, length) in &message.parts {
+            if skip >= length {
+                skip -= length;
+                continue;
+            }
+            let take = (length - skip).min((most - bytes.len()) as u64);
+            let at = bytes.len();
+            bytes.resize(at + take as usize, 0);
+            store.seek(SeekFrom::Start(start + skip))?;
+            store.read_exact(&mut bytes[at..])?;
+            skip = 0;
+            if bytes.len() == most {
+                break;
+            }
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(text),
+            // The last character may be cut.
+            Err(error) => {
+                let whole = error.utf8_error().valid_up_to();
+                let mut bytes = error.into_bytes();
+                bytes.truncate(whole);
+                String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+            }
+        }
     }
 
     /// The messages of the turn that say something.
@@ -170,6 +218,12 @@ impl Said {
 
     /// The place of a message, and whether it is new.
     fn place(&mut self, id: Option<&str>) -> (usize, bool) {
+        let (at, fresh) = self.find(id);
+        self.at = at;
+        (at, fresh)
+    }
+
+    fn find(&mut self, id: Option<&str>) -> (usize, bool) {
         let key = id.map(|id| self.keys.hash_one(id));
         let last = self.messages.len().checked_sub(1);
         let known = match key {
@@ -253,6 +307,7 @@ mod tests {
         assert_eq!(said.set("a", "xy".into()), News::Nothing);
         assert_eq!(said.set("a", "z".into()), News::Instead("z".into()));
         assert_eq!(all(&said), "one two\n\nthree\n\nz");
+        assert_eq!((said.state(0), said.state(2), said.state(3)), (Some((0, 7)), Some((1, 1)), None));
         let mut last = String::new();
         said.last(|piece| {
             last.push_str(piece);
@@ -271,6 +326,12 @@ mod tests {
             said.append(Some("n"), "-".into());
         }
         assert_eq!(all(&said), format!("{}\n\n{}", piece.repeat(40), "-".repeat(40)));
+        // A piece begins and ends with whole characters, over the seams of what was kept apart.
+        let (message, seam) = (piece.repeat(40), piece.len() as u64);
+        assert_eq!(said.piece(0, 0, 4).unwrap(), "é");
+        assert_eq!(said.piece(0, seam - 5, 13).unwrap(), "😀aé😀a");
+        assert_eq!(said.piece(0, message.len() as u64 - 1, 100).unwrap(), "a");
+        assert_eq!(said.piece(0, message.len() as u64, 100).unwrap(), "");
         assert!(!said.is_cut() && said.size > MEMORY as u64 && said.store.borrow().is_rolled());
     }
 }

@@ -320,7 +320,7 @@ impl<W: Watch> Run<'_, W> {
             (None, None) => Ending::Done,
         };
         let ours = self.link.setup().agent.is_built_in();
-        if permissions.allowed == 0 && record.deeds.were_refused(ending, permissions.denied > 0, ours) {
+        if record.deeds.were_refused(ending, &permissions, ours) {
             ending = Ending::Denied;
         }
         let mut answer = None;

@@ -1,7 +1,7 @@
 //! What a run has gathered so far: who it is with, what became of tool calls, files that changed.
 
 use crate::journal::HowAsked;
-use crate::live::{AgentFacts, Changed, Ending, Event, News, SessionFacts, When, refused_by};
+use crate::live::{AgentFacts, Changed, Ending, Event, News, Permissions, SessionFacts, When, refused_by};
 use crate::services;
 use std::collections::BTreeSet;
 use tieline::schema::{MessageKind, ToolCallContent, ToolCallItem, ToolCallStatus, ToolKind, Update};
@@ -25,6 +25,8 @@ pub(super) struct Record {
 pub(super) struct Deeds {
     /// Our own agent refuses by our rules without a question; then a call did not run. By what, for the last one.
     pub(super) held: Option<String>,
+    /// One of those would do more than to look around.
+    held_deed: bool,
     /// One was done, if only to look around.
     done: bool,
     /// One was done that does more than to look around.
@@ -33,17 +35,24 @@ pub(super) struct Deeds {
 
 impl Deeds {
     fn add(&mut self, call: &ToolCallItem) {
-        self.held = refused_by(call).or(self.held.take());
-        let done = call.status == ToolCallStatus::Completed;
+        let (done, refused) = (call.status == ToolCallStatus::Completed, refused_by(call));
+        let deed = !matches!(call.kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
         self.done |= done;
-        self.acted |= done && !matches!(call.kind, ToolKind::Read | ToolKind::Search | ToolKind::Think);
+        self.acted |= done && deed;
+        self.held_deed |= refused.is_some() && deed;
+        self.held = refused.or(self.held.take());
     }
 
-    /// Whether what stood in the way says more than how the turn ended: an agent that was refused everything may refuse in turn.
-    /// Our own agent (`ours`) needs no question for what its mode allows.
-    pub(super) fn were_refused(&self, ending: Ending, denied: bool, ours: bool) -> bool {
-        let refused = denied || (self.held.is_some() && (ending == Ending::Refused || !self.done));
-        matches!(ending, Ending::Done | Ending::Refused) && refused && !(ours && self.acted)
+    /// Whether what stood in the way says more than how the turn ended: something was refused, and nothing was done; or something
+    /// that does more than to read, and nothing was done but reading. An agent that was refused everything may refuse in turn. Our
+    /// own agent (`ours`) needs no question for what its mode allows; of others only what they asked for is known.
+    pub(super) fn were_refused(&self, ending: Ending, asked: &Permissions, ours: bool) -> bool {
+        let acted = asked.allowed_deeds > 0 || ours && self.acted;
+        let done = asked.allowed > 0 || ours && self.done;
+        let deed = asked.denied_deeds > 0 || self.held_deed;
+        let any = asked.denied > 0 || self.held.is_some();
+        let refused = deed && !acted || any && (!done || ending == Ending::Refused && !acted);
+        matches!(ending, Ending::Done | Ending::Refused) && refused
     }
 }
 

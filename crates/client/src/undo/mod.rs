@@ -8,28 +8,27 @@ mod text;
 mod watch;
 
 pub(crate) use text::unified;
-pub use tieline_host::snapshot::{Changed as RememberedFile, Hunk, Limits, Undone, Unkept, Why, is_undo};
+pub use tieline_host::snapshot::{
+    Changed as RememberedFile, Hunk, Limits, Undone, Unkept, Why, cut_off, is_unclear, is_undo,
+};
 pub(crate) use watch::real;
 pub use watch::{Report, Watch};
 
-use crate::journal::{Changed, Entry, HowAsked, HowUndone, Journal, Story};
+use crate::journal::{self, Changed, Entry, HowAsked, HowUndone, Journal, Recording, Story};
 use crate::live::Conversation;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 use tieline_host::files::{Files, State};
 use tieline_host::roots::{Root, Roots};
-use tieline_host::snapshot::{self, Base, Contents, Refused, Snapshots};
-use tieline_host::whole::write_whole;
+use tieline_host::snapshot::{self, Base, Contents, Open, Refused, Snapshots};
+use tieline_host::store::Claim;
 use tokio::task::JoinHandle;
 
 /// How many bytes of old contents are kept for a session.
 const LIMIT: u64 = 256 << 20;
-
-/// The file that says which turn is under way.
-const MARKER: &str = "open.json";
 
 /// Why something could not be undone or watched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +52,8 @@ pub struct Scanning {
 struct Looked {
     bases: Vec<Base>,
     uncovered: Vec<String>,
+    /// What became of turns that had been cut off.
+    told: Vec<String>,
 }
 
 /// Looks at the folders of a session, beside everything else; `ours` are files that we write there ourselves. Without a journal
@@ -66,8 +67,8 @@ pub fn scan(
     let state = journal.map(state);
     let skip: Vec<PathBuf> = state.iter().cloned().chain(ours.iter().map(|path| watch::real(path))).collect();
     let all: Vec<PathBuf> = roots.into_iter().collect();
-    let (began, roots) = (SystemTime::now(), all.clone());
-    let looking = tokio::task::spawn_blocking(move || {
+    let roots = all.clone();
+    let look = move |began| {
         let mut looked = Looked::default();
         for (at, root) in roots.iter().enumerate() {
             let inside = |other: &PathBuf| root.starts_with(other) && root != other;
@@ -80,12 +81,79 @@ pub fn scan(
             }
         }
         looked
+    };
+    let (journal, began) = (journal.cloned(), SystemTime::now());
+    let looking = tokio::spawn(async move {
+        let told = match &journal {
+            Some(journal) => settle(journal).await,
+            None => Vec::new(),
+        };
+        // What was settled had changed before.
+        let began = if told.is_empty() { began } else { SystemTime::now() };
+        let looked = tokio::task::spawn_blocking(move || look(began)).await;
+        match looked {
+            Ok(looked) => Looked { told, ..looked },
+            Err(error) => Looked { uncovered: vec![error.to_string()], ..Looked::default() },
+        }
     });
     Scanning { roots: all, looking }
 }
 
+/// Finishes the turns that were cut off, of whatever session: what is different since they began was their doing. To be called
+/// before anybody works on. Gives what is to be told. A session that somebody has open is left to whoever has it.
+pub async fn settle(journal: &Journal) -> Vec<String> {
+    let mut told = Vec::new();
+    for folder in cut_off(&state(journal)) {
+        let Some(id) = folder.file_name().and_then(|id| id.to_str()) else { continue };
+        let settled = match journal.reopen(id, Claim::IfFree).await {
+            Ok(recording) => settle_turn(&recording).await,
+            // The built-in agent's own, of an editor.
+            Err(error) if error.is_no_session() => {
+                let work = move || Snapshots::open(folder, LIMIT)?.settle();
+                let _ = tokio::task::spawn_blocking(work).await;
+                continue;
+            }
+            Err(_) => continue,
+        };
+        told.extend(settled.unwrap_or_else(|error| Some(format!("session {id}: {error}"))));
+    }
+    told
+}
+
+/// Finishes the turn of a session that was cut off, if there is one, and writes down what it changed. Gives what is to be told.
+pub(crate) async fn settle_turn(recording: &Recording) -> Result<Option<String>, Error> {
+    let entry = recording.entry();
+    let Some((turn, report)) = Undo::open(recording.journal(), entry)?.settle().await? else { return Ok(None) };
+    let failed = |error: journal::Error| Error(error.to_string());
+    if !report.changed.is_empty() {
+        recording.changes(&report.changed).await.map_err(failed)?;
+    }
+    let what = match report.changed_text(entry.cwd.as_ref()) {
+        files if files.is_empty() => "nothing changed since it began".to_owned(),
+        files => format!("what changed since it began counts as its doing: {files}"),
+    };
+    let mut told = format!("turn {turn} of session {} was cut off; {what}", recording.id());
+    for more in report.uncovered {
+        let _ = write!(told, "; not known: {more}");
+    }
+    recording.notice("info", &*told).await.map_err(failed)?;
+    Ok(Some(told))
+}
+
 fn state(journal: &Journal) -> PathBuf {
     journal.path().parent().map(Path::to_owned).unwrap_or_default()
+}
+
+/// The turn under which a change is remembered.
+pub fn remembered_as(turn: u64, asked: HowAsked) -> String {
+    if asked.is_unclear() { snapshot::unclear(&turn.to_string()) } else { turn.to_string() }
+}
+
+/// What another session left in a file.
+struct Claimed {
+    state: State,
+    /// The session, if it knows that it was its doing.
+    session: Option<String>,
 }
 
 /// What a session changed, and the way back. Only the process that has the session open may have it.
@@ -95,23 +163,6 @@ pub struct Undo {
     kept: Option<(PathBuf, PathBuf)>,
     snapshots: Arc<Snapshots>,
     files: Files,
-}
-
-/// A turn that is under way, as it is remembered in case we are killed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Open {
-    turn: u64,
-    /// The folders and the names of the looks at them.
-    roots: Vec<(String, u64)>,
-    /// Since when the agent waits for the answer to a question and does nothing else.
-    #[serde(default)]
-    asking: Option<SystemTime>,
-}
-
-impl Open {
-    fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(folder.join(MARKER)).ok()?).ok()
-    }
 }
 
 impl Undo {
@@ -134,34 +185,29 @@ impl Undo {
 
     /// True if a turn of the session was cut off, or is under way, and what it changed is not known yet.
     pub fn is_open(journal: &Journal, entry: &Entry) -> bool {
-        journal.undo_folder(&entry.id).join(MARKER).exists()
+        Open::is_in(&journal.undo_folder(&entry.id))
     }
 
     /// Watches a turn; to be called before the prompt is sent.
     pub async fn watch(&self, turn: u64, scanning: Scanning, conversation: &Conversation) -> Result<Watch, Error> {
         let mut looked = scanning.looking.await.map_err(|error| Error(error.to_string()))?;
-        let root = |base: &Base| (base.root.to_string_lossy().into_owned(), base.generation());
-        let open = Open { turn, roots: looked.bases.iter().map(root).collect(), asking: None };
-        let announced = self.mark(&open).map_err(|error| error.to_string());
-        let announced =
-            announced.and_then(|()| self.snapshots.announce(&turn.to_string()).map_err(|error| error.to_string()));
-        if let Err(why) = &announced {
+        let open = Open::new(turn.to_string(), &looked.bases);
+        let announced = self.snapshots.announce(&turn.to_string()).map_err(|error| error.to_string());
+        let marked = announced.and_then(|held| self.mark(&open).map(|()| held).map_err(|error| error.to_string()));
+        if let Err(why) = &marked {
             looked.uncovered.push(format!("what is there if this is cut off: {why}"));
         }
-        Ok(Watch::new(self.clone(), open, looked, conversation.clone(), false, announced.ok().flatten()))
+        Ok(Watch::new(self.clone(), open, looked, conversation.clone(), false, marked.ok().flatten()))
     }
 
     /// Remembers that a turn is under way.
     fn mark(&self, open: &Open) -> std::io::Result<()> {
-        match self.marker() {
-            Some(marker) => write_whole(&marker, &serde_json::to_vec(open)?),
-            None => Ok(()),
-        }
+        self.kept.as_ref().map_or(Ok(()), |(_, folder)| open.write(folder))
     }
 
     /// Finishes the turn that a crash left open, if there is one: what is different since it began was its doing. Gives its
     /// number.
-    pub async fn settle(&self) -> Result<Option<(u64, Report)>, Error> {
+    pub async fn settle(&self) -> Result<Option<(String, Report)>, Error> {
         match self.left_open().await? {
             Some((turn, watch)) => {
                 let mut report = watch.after().await?;
@@ -173,7 +219,7 @@ impl Undo {
     }
 
     /// The turn that is under way, perhaps in another process, and what it has changed already.
-    pub async fn under_way(&self) -> Result<Option<(u64, Vec<Changed>)>, Error> {
+    pub async fn under_way(&self) -> Result<Option<(String, Vec<Changed>)>, Error> {
         match self.left_open().await? {
             Some((turn, watch)) => Ok(Some((turn, watch.so_far().await?))),
             None => Ok(None),
@@ -181,45 +227,37 @@ impl Undo {
     }
 
     /// The turn that was begun and not finished, seen from how the folders were before it.
-    async fn left_open(&self) -> Result<Option<(u64, Watch)>, Error> {
+    async fn left_open(&self) -> Result<Option<(String, Watch)>, Error> {
         let Some((state, folder)) = self.kept.clone() else { return Ok(None) };
-        let marker = folder.join(MARKER);
-        if !marker.exists() {
-            return Ok(None);
-        }
-        let Some(open) = Open::read(&folder) else {
-            let _ = std::fs::remove_file(marker);
-            return Ok(None);
-        };
-        let roots = open.roots.clone();
-        let looked = tokio::task::spawn_blocking(move || {
-            let mut looked = Looked::default();
-            for (root, generation) in roots {
-                match Base::last(&state, Path::new(&root), generation) {
-                    Ok(Some(base)) => looked.bases.push(base),
-                    Ok(None) => looked.uncovered.push(format!("{root}: another session worked there since")),
-                    Err(error) => looked.uncovered.push(format!("{root}: {error}")),
-                }
+        let open = match Open::read(&folder) {
+            Ok(Some(open)) => open,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                Open::close(&folder, []);
+                return Err(Error(format!("what a turn changed that was cut off is not known: {error}")));
             }
-            looked
-        });
-        let looked = looked.await.map_err(|error| Error(error.to_string()))?;
-        let turn = open.turn;
+        };
+        let (turn, looks) = (open.turn.clone(), open.clone());
+        let looked = tokio::task::spawn_blocking(move || looks.bases(&state)).await;
+        let (bases, uncovered) = looked.map_err(|error| Error(error.to_string()))?;
+        let looked = Looked { bases, uncovered, told: Vec::new() };
         Ok(Some((turn, Watch::new(self.clone(), open, looked, Conversation::default(), true, None))))
     }
 
     /// What other sessions left in files since a look, and whether one of them is at work in the same folder.
-    fn others(&self, base: &Base) -> (HashMap<PathBuf, Vec<State>>, bool) {
-        let (mut left, mut busy) = (HashMap::<_, Vec<State>>::new(), false);
+    fn others(&self, base: &Base) -> (HashMap<PathBuf, Vec<Claimed>>, bool) {
+        let (mut left, mut busy) = (HashMap::<_, Vec<Claimed>>::new(), false);
         let Some((_, own)) = &self.kept else { return (left, busy) };
         let beside = own.parent().and_then(|above| std::fs::read_dir(above).ok());
         let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
         for folder in beside.filter(|folder| folder != own) {
-            for (path, state) in snapshot::left_since(&folder, base.began()) {
-                left.entry(path).or_default().push(state);
+            let session = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            for (path, state, turn) in snapshot::left_since(&folder, base.began()) {
+                let session = (!is_unclear(&turn)).then(|| session.clone());
+                left.entry(path).or_default().push(Claimed { state, session });
             }
-            let here = |open: Open| open.roots.iter().any(|(root, _)| Path::new(root) == base.root);
-            busy |= snapshot::is_under_way(&folder) && Open::read(&folder).is_some_and(here);
+            let here = |open: Open| open.works_in(&base.root);
+            busy |= snapshot::is_under_way(&folder) && Open::read(&folder).ok().flatten().is_some_and(here);
         }
         (left, busy)
     }
@@ -234,7 +272,14 @@ impl Undo {
     /// given.
     pub fn last_turn(&self, file: Option<&Path>) -> Option<String> {
         let has = |turn: &str| file.is_none_or(|file| self.files(turn).iter().any(|known| known.path == file));
-        self.turns().into_iter().rfind(|turn| !is_undo(turn) && has(turn))
+        self.turns().into_iter().rfind(|turn| !is_undo(turn) && !is_unclear(turn) && has(turn))
+    }
+
+    /// What changed during a turn through the agent or somebody else, as a turn of its own, if that is still in effect; of the last
+    /// such turn if none is named.
+    pub fn unclear(&self, turn: Option<&str>) -> Option<String> {
+        let fits = |known: &String| turn.is_none_or(|turn| *known == snapshot::unclear(turn));
+        self.turns().into_iter().rfind(|known| is_unclear(known) && fits(known))
     }
 
     /// The files of a turn whose changes are still in effect.
@@ -284,7 +329,8 @@ impl Undo {
         let Some(undo) = there.then(|| Self::open(journal, &story.entry).ok()).flatten() else { return };
         for turn in &mut story.turns {
             for changed in &mut turn.changes {
-                changed.undone = undo.how_undone(&turn.number.to_string(), changed.path.as_ref());
+                let turn = remembered_as(turn.number, changed.asked);
+                changed.undone = undo.how_undone(&turn, changed.path.as_ref());
             }
         }
     }
@@ -327,9 +373,5 @@ impl Undo {
     /// Takes one of them back. Gives the turn under which that is remembered.
     pub fn undo_hunk(&self, turn: &str, file: &Path, hunk: &Hunk, force: bool) -> Result<String, Error> {
         self.snapshots.undo_hunk(&self.files, turn, file, hunk, force).map_err(|error| Error(error.to_string()))
-    }
-
-    fn marker(&self) -> Option<PathBuf> {
-        self.kept.as_ref().map(|(_, folder)| folder.join(MARKER))
     }
 }

@@ -1,6 +1,6 @@
 //! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
 
-use super::{Error, Looked, Open, Undo, text};
+use super::{Claimed, Error, Looked, Undo, text};
 use crate::journal::{Changed, HowAsked, HowUndone};
 use crate::live::{Conversation, is_command, paths_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,7 +13,7 @@ use tieline::rpc::sync::Lock;
 use tieline::schema::{Dialect, PermissionRequest, PermissionSubject, ToolCallStatus, Transcript, Update};
 use tieline_host::files::State;
 use tieline_host::roots::shown;
-use tieline_host::snapshot::{Base, Difference, Kind, Left, Look, Made, Recorder, Unkept};
+use tieline_host::snapshot::{self, Base, Difference, Kind, Left, Look, Made, Open, Recorder, Unkept};
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot, watch};
 use tokio::task::spawn_blocking;
 
@@ -31,10 +31,10 @@ const MAX_TOLD_FILES: usize = 20;
 /// What a turn changed.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The files.
+    /// The files; among them those of which it can't be told whether it was the agent. One may be there twice.
     pub changed: Vec<Changed>,
-    /// Files that changed meanwhile, but not through the turn: by hand while a question stood, or by another session.
-    pub meanwhile: Vec<PathBuf>,
+    /// Files that other sessions say they changed meanwhile, by session.
+    pub meanwhile: BTreeMap<String, Vec<PathBuf>>,
     /// What can't be undone although it was looked at, in words.
     pub uncovered: Vec<String>,
     /// What was not looked at after the turn, in words.
@@ -42,10 +42,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// What changed meanwhile, in words; paths below `cwd` are shown from there.
-    pub fn meanwhile_text(&self, cwd: &Path) -> Option<String> {
-        let names = named(self.meanwhile.iter().map(PathBuf::as_path), cwd);
-        (!names.is_empty()).then(|| format!("changed meanwhile, not by the agent: {names}"))
+    /// What changed meanwhile through other sessions, in words; paths below `cwd` are shown from there.
+    pub fn meanwhile_text(&self, cwd: &Path) -> Vec<String> {
+        let told = |(session, files): (&String, &Vec<PathBuf>)| {
+            let names = named(files.iter().map(PathBuf::as_path), cwd);
+            format!("changed meanwhile in session {session}: {names}; `tieline undo {session}` puts it back")
+        };
+        self.meanwhile.iter().map(told).collect()
+    }
+
+    /// What changed, in words.
+    pub fn changed_text(&self, cwd: &Path) -> String {
+        named(self.changed.iter().map(|file| file.path.as_ref()), cwd)
     }
 
     /// What can't be undone, each reason in words, with the files.
@@ -69,6 +77,9 @@ fn named<'a>(files: impl IntoIterator<Item = &'a Path>, cwd: &Path) -> String {
     }
 }
 
+/// A change of which it can't be told whether it was the agent, and why not.
+type Unclear = (Difference, HowAsked);
+
 /// For each path the tool that names it, and whether it was allowed.
 type Asked = BTreeMap<PathBuf, (Option<String>, bool)>;
 
@@ -84,6 +95,7 @@ struct Inner {
     recorder: Arc<Recorder>,
     bases: Vec<Base>,
     uncovered: Vec<String>,
+    settled: Vec<String>,
     conversation: Conversation,
     /// What is remembered of the turn in case we are killed.
     open: Open,
@@ -134,14 +146,15 @@ impl Watch {
         cut_off: bool,
         announced: Option<File>,
     ) -> Self {
-        let recorder = undo.snapshots.begin(open.turn.to_string());
-        let Looked { bases, uncovered } = looked;
+        let recorder = undo.snapshots.begin(&*open.turn);
+        let Looked { bases, uncovered, told: settled } = looked;
         Self {
             inner: Arc::new(Inner {
                 undo,
                 recorder,
                 bases,
                 uncovered,
+                settled,
                 conversation,
                 open,
                 cut_off,
@@ -158,6 +171,11 @@ impl Watch {
     pub fn uncovered(&self) -> Vec<String> {
         let bases = self.inner.bases.iter().flat_map(|base| base.uncovered.iter());
         self.inner.uncovered.iter().chain(bases).cloned().collect()
+    }
+
+    /// What became of turns that had been cut off, in words.
+    pub fn settled(&self) -> &[String] {
+        &self.inner.settled
     }
 
     /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
@@ -192,8 +210,8 @@ impl Watch {
         }
     }
 
-    /// Waits for the answer to a question about a call. What somebody changes meanwhile is not the agent's doing, as far as
-    /// it waits, too; also if there never is an answer and this is dropped.
+    /// Waits for the answer to a question about a call. What changes meanwhile may be somebody else's doing, as far as the agent
+    /// says that it waits, too; also if there never is an answer and this is dropped.
     pub async fn asking<T>(&self, call: &str, question: impl Future<Output = T>) -> T {
         let mut question = std::pin::pin!(question);
         if let Ok(answer) = tokio::time::timeout(QUICK_ANSWER, question.as_mut()).await {
@@ -271,8 +289,10 @@ impl Watch {
         let work = move || {
             let (asked, mut room) = (inner.asked(), MAX_DIFF_BYTES);
             let found = |base: &Base| {
-                let found = inner.differences(base, &asked, &mut Report::default());
-                found.iter().map(|one| inner.changed_file(base, one, &asked, &mut room)).collect::<Vec<_>>()
+                let (own, unclear) = inner.differences(base, &asked, &mut Report::default());
+                let own = own.into_iter().map(|one| (one, None));
+                let all = own.chain(unclear.into_iter().map(|(one, how)| (one, Some(how))));
+                all.map(|(one, how)| inner.changed_file(base, &one, &asked, how, &mut room)).collect::<Vec<_>>()
             };
             inner.bases.iter().flat_map(found).collect()
         };
@@ -344,8 +364,10 @@ impl Inner {
         let look = move || {
             let asking = Some(SystemTime::now());
             let before = inner.bases.iter().map(Base::look).collect::<Vec<_>>();
-            // If we are killed now, it is known that the agent was at rest.
-            let _ = inner.undo.mark(&Open { asking, ..inner.open.clone() });
+            // If we are killed now, it is known that the agent said to be at rest.
+            let mut open = inner.open.clone();
+            open.asking = asking;
+            let _ = inner.undo.mark(&open);
             before
         };
         let Ok(before) = spawn_blocking(look).await else { return };
@@ -376,12 +398,14 @@ impl Inner {
         }
     }
 
-    /// What the turn changed below a folder; what changed meanwhile through others, and what was not seen, is reported.
-    fn differences(&self, base: &Base, asked: &Asked, report: &mut Report) -> Vec<Difference> {
+    /// What the turn changed below a folder, and what the agent or somebody else changed. What other sessions say they did, and
+    /// what was not seen, is reported.
+    fn differences(&self, base: &Base, asked: &Asked, report: &mut Report) -> (Vec<Difference>, Vec<Unclear>) {
         let (mut found, unseen) = base.differences();
         report.unseen.extend(unseen);
+        let mut unclear = Vec::new();
         if found.is_empty() {
-            return found;
+            return (found, unclear);
         }
         let turn = self.recorder.turn();
         let own: BTreeSet<PathBuf> = self.undo.files(turn).into_iter().map(|file| file.path).collect();
@@ -390,35 +414,51 @@ impl Inner {
         let ran = told.command || self.conversation.has_commands();
         found.retain_mut(|one| {
             let path = base.root.join(&one.name);
-            let left = others.get(&path).map(Vec::as_slice).unwrap_or_default();
-            let left_so = |state: &State| left.iter().any(|left| left.same_content(state));
-            let mut by_others = self.open.asking.is_some_and(|since| changed_after(&path, since));
+            let claims = others.get(&path).map(Vec::as_slice).unwrap_or_default();
+            let left_so =
+                |state: &State| claims.iter().filter(|left| left.state.same_content(state)).collect::<Vec<_>>();
+            let session = |state: &State| left_so(state).into_iter().find_map(|left| left.session.clone());
+            let mut theirs = |session: String| report.meanwhile.entry(session).or_default().push(path.clone());
             if let Some((left, content)) = told.meanwhile.get(&path) {
-                by_others = left.same_content(&one.after);
+                // The agent waited for an answer, or says so.
+                let all = left.same_content(&one.after);
+                match session(left) {
+                    Some(session) => theirs(session),
+                    None => unclear
+                        .push((Difference { after: *left, new: content.clone(), ..one.clone() }, HowAsked::Waiting)),
+                }
                 (one.before, one.old) = (*left, content.clone().ok_or(Unkept::Large));
-            } else if own.contains(&path) {
+                return !all;
+            }
+            let is_named = own.contains(&path) || asked.contains_key(&path);
+            if let Some(session) = session(&one.after).filter(|_| !is_named) {
+                theirs(session);
+                return false;
+            }
+            if self.open.asking.is_some_and(|since| changed_after(&path, since)) {
+                unclear.push((one.clone(), HowAsked::Waiting));
+                return false;
+            }
+            if own.contains(&path) {
                 // What it was when our agent first wrote it counts, unless a command of the same turn had changed it before.
                 if let Some((before, old)) = self.undo.snapshots.before_turn(turn, &path)
-                    && (!ran || left_so(&before) || one.old.is_err())
+                    && (!ran || !left_so(&before).is_empty() || one.old.is_err())
                 {
-                    let known = old.unwrap_or_default();
-                    (one.before, one.old) = (before, Ok(known));
+                    (one.before, one.old) = (before, Ok(old.unwrap_or_default()));
                 }
-            } else if !asked.contains_key(&path) {
-                by_others |= left_so(&one.after);
-                // Another run is at work here, and which of the two it was can't be told.
-                if busy && !by_others && !told.command && !self.cut_off {
-                    told.mixed.insert(path.clone());
+            } else if is_named {
+                let another =
+                    |left: &Claimed| !left.state.same_content(&one.before) && !left.state.same_content(&one.after);
+                if claims.iter().any(another) {
+                    told.mixed.insert(path);
                 }
-            } else if left.iter().any(|left| !left.same_content(&one.before) && !left.same_content(&one.after)) {
-                told.mixed.insert(path.clone());
+            } else if busy || !left_so(&one.after).is_empty() {
+                unclear.push((one.clone(), HowAsked::Beside));
+                return false;
             }
-            if by_others {
-                report.meanwhile.push(path);
-            }
-            !by_others
+            true
         });
-        found
+        (found, unclear)
     }
 
     fn after(&self) -> Result<Report, Error> {
@@ -427,19 +467,22 @@ impl Inner {
         let undone: HashMap<PathBuf, State> = self.recorder.undone().into_iter().collect();
         let mut room = MAX_DIFF_BYTES;
         for base in &self.bases {
-            let mut found = self.differences(base, &asked, &mut report);
-            if let Err(error) = self.remember(base, &found) {
+            let (mut found, mut unclear) = self.differences(base, &asked, &mut report);
+            if let Err(error) = self.remember(base, &found, &unclear) {
                 report.uncovered.push(format!("what changed in {}: {error}", shown(&base.root)));
-                for one in &mut found {
+                for one in found.iter_mut().chain(unclear.iter_mut().map(|(one, _)| one)) {
                     one.old = Err(Unkept::Nowhere);
                 }
             }
             for one in &found {
-                let changed = self.changed_file(base, one, &asked, &mut room);
+                let changed = self.changed_file(base, one, &asked, None, &mut room);
                 // An undo is something that the person types.
                 let typed = undone.get(Path::new(&changed.path)).is_some_and(|left| left.same_content(&one.after));
                 let asked = if typed { HowAsked::Asked } else { changed.asked };
                 report.changed.push(Changed { asked, ..changed });
+            }
+            for (one, how) in &unclear {
+                report.changed.push(self.changed_file(base, one, &asked, Some(*how), &mut room));
             }
             let kept = report.changed.iter_mut().filter(|changed| changed.unkept.is_none());
             kept.skip(MAX_CHANGED_FILES).for_each(|changed| changed.unkept = Some(Unkept::Room));
@@ -459,7 +502,9 @@ impl Inner {
             }
         }
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
-        let _ = self.undo.marker().map(std::fs::remove_file);
+        if let Some((_, folder)) = &self.undo.kept {
+            Open::close(folder, &self.bases);
+        }
         self.announced.locked().take();
         Ok(report)
     }
@@ -482,26 +527,37 @@ impl Inner {
     }
 
     /// Writes down what the files were, each on its own: a path that leads nowhere any more is no reason to lose the others.
-    fn remember(&self, base: &Base, found: &[Difference]) -> Result<(), Error> {
+    fn remember(&self, base: &Base, found: &[Difference], unclear: &[Unclear]) -> Result<(), Error> {
         let mixed = self.told().mixed.clone();
         let made = found.iter().take(MAX_CHANGED_FILES);
         let made = made.map(|one| Made { mixed: mixed.contains(&base.root.join(&one.name)), ..one.made(base) });
-        Ok(self.recorder.made(made.collect())?)
+        self.recorder.made(made.collect())?;
+        let unclear = unclear.iter().take(MAX_CHANGED_FILES).map(|(one, _)| one.made(base)).collect();
+        Ok(self.undo.snapshots.begin(snapshot::unclear(self.recorder.turn())).made(unclear)?)
     }
 
     /// One difference as it is reported, with a diff if there is still room for it.
-    fn changed_file(&self, base: &Base, one: &Difference, asked: &Asked, room: &mut usize) -> Changed {
+    fn changed_file(
+        &self,
+        base: &Base,
+        one: &Difference,
+        asked: &Asked,
+        unclear: Option<HowAsked>,
+        room: &mut usize,
+    ) -> Changed {
         let path = base.root.join(&one.name);
         let shown = one.after == State::Missing || one.new.is_some();
         let old = one.old.as_deref().ok().filter(|_| one.before != State::Missing);
         let new = one.new.as_deref().filter(|_| one.after != State::Missing);
         let diff = || text::unified(&self.undo.name(&path), old, new);
-        let diff = (one.old.is_ok() && shown).then(diff).flatten().filter(|diff| diff.len() <= *room);
+        let known = one.old.is_ok() || one.before == State::Missing;
+        let diff = (known && shown).then(diff).flatten().filter(|diff| diff.len() <= *room);
         *room -= diff.as_ref().map_or(0, String::len);
         let nowhere = self.undo.kept.is_none().then_some(Unkept::Nowhere);
         let by_command = self.told().by_commands.get(&path).is_some_and(|left| *left == one.facts);
         let changed = self.changed(asked, &path, Kind::of(one.before, one.after), by_command);
-        Changed { unkept: one.old.as_ref().err().copied().or(nowhere), diff, ..changed }
+        let asked = unclear.unwrap_or(changed.asked);
+        Changed { unkept: one.old.as_ref().err().copied().or(nowhere), diff, asked, ..changed }
     }
 
     /// One changed file as it is reported.

@@ -7,10 +7,9 @@ use tieline::McpServer;
 use tieline::schema::{HttpHeader, McpStdio};
 use tieline_host::config::McpEntry;
 use tieline_host::run::base_environment;
+use tieline_host::unlogged;
 use tieline_process::{Guard, ShutdownTimeouts, Spec};
 
-/// A shorter value, in bytes, is no secret worth the trouble, and hiding it would make texts unreadable.
-const MIN_SECRET_BYTES: usize = 4;
 /// How long a server is given to end by itself, and then to end when it is told to.
 const ENDING: ShutdownTimeouts = ShutdownTimeouts { eof: Duration::from_secs(1), term: Duration::from_secs(1) };
 
@@ -57,22 +56,19 @@ impl Entry {
         }
     }
 
-    /// The values that belong to it alone, the longest first.
+    /// The values that belong to it alone.
     pub fn secrets(&self) -> Vec<&str> {
         let values: Vec<&str> = match &self.server {
             McpServer::Stdio(server) => server.env.iter().map(|one| one.value.as_str()).collect(),
             McpServer::Http(server) | McpServer::Sse(server) => server.headers.iter().flat_map(parts).collect(),
             McpServer::Other(_) => Vec::new(),
         };
-        let mut values: Vec<&str> = values.into_iter().filter(|value| value.len() >= MIN_SECRET_BYTES).collect();
-        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
-        values
+        values.into_iter().filter(|value| value.len() >= unlogged::MIN_SECRET_BYTES).collect()
     }
 
     /// A text in which none of its secrets can be read: a server may print what it was given.
     pub fn without_secrets(&self, text: &str) -> String {
-        // The longest come first, so that no part of one is left.
-        self.secrets().into_iter().fold(text.to_owned(), |text, value| text.replace(value, "(hidden)"))
+        unlogged::without(text, self.secrets()).into_owned()
     }
 }
 

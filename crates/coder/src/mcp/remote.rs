@@ -116,10 +116,13 @@ mod tests {
     #[test]
     fn targets() {
         let check = |url: &str, headers: &[(&str, &str)]| {
-            let header =
-                |(name, value): &(&str, &str)| HttpHeader { name: (*name).into(), value: (*value).into(), meta: None };
+            let header = |(name, value): &(&str, &str)| HttpHeader {
+                name: (*name).into(),
+                value: (*value).into(),
+                ..Default::default()
+            };
             let headers = headers.iter().map(header).collect();
-            target(&McpHttp { name: "s".into(), url: url.into(), headers, meta: None })
+            target(&McpHttp { name: "s".into(), url: url.into(), headers, ..Default::default() })
         };
         assert!(
             check("ftp://a/", &[]).is_err() && check("not an address", &[]).is_err() && check("/path", &[]).is_err()

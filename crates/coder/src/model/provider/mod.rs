@@ -37,6 +37,7 @@ use tieline::schema::to_base64;
 use tieline_host::config::{Config, Error, ProviderEntry, THOUGHT_LEVELS, did_you_mean};
 use tieline_host::rules::hidden;
 use tieline_host::text::cut;
+use tieline_host::unlogged;
 
 /// As much of a provider's words as is shown, in characters.
 const MAX_MESSAGE_CHARACTERS: usize = 600;
@@ -222,16 +223,14 @@ impl Provider {
 
     /// Makes a text from outside fit to be shown: short, on one line, and without anything that is secret.
     pub(crate) fn clean(&self, text: &str) -> String {
-        let mut text: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
+        let text: String = text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect();
         let key = self.key().map(|key| key.expose().to_owned());
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok().map(str::to_owned));
         let (_, login, _) = self.address();
         let password = login.and_then(|login| login.split_once(':')).map(|(_, password)| password.to_owned());
         // As it goes out in a header.
         let encoded = login.map(|login| to_base64(&percent_encoding::percent_decode_str(login).collect::<Vec<u8>>()));
-        for secret in headers.chain(key).chain(encoded).chain(password).filter(|secret| secret.len() > 3) {
-            text = text.replace(&secret, "***");
-        }
+        let text = unlogged::without(&text, headers.chain(key).chain(encoded).chain(password));
         // Only now, so that no part of a secret is left at the end.
         cut(&text, MAX_MESSAGE_CHARACTERS)
     }

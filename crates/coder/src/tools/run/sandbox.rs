@@ -1,6 +1,7 @@
 //! How the commands of a session run: the sandbox around them, and those in the background.
 
 use crate::jobs::Jobs;
+use crate::notice::Notices;
 use crate::permission::Permissions;
 use crate::tools::ToolError;
 use crate::tools::guard::Watch;
@@ -9,6 +10,7 @@ use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use tieline::Severity;
 use tieline_host::rules::{Action, Location};
 use tieline_host::run::Background;
 use tieline_host::sandbox::{Kept, Level, Policy};
@@ -23,14 +25,16 @@ pub struct Commands {
     pub(super) background: Background,
     /// What ran by itself later when a command of this id was started.
     pub(super) before: Mutex<HashMap<u32, Watch>>,
+    /// What the user was told of it last.
+    told: Mutex<HashMap<u32, String>>,
     jobs: Arc<Jobs>,
 }
 
 impl Commands {
     /// Commands at this level of the sandbox, with these folders as the workspace, and these files out of sight.
     pub fn new(level: Level, roots: Vec<PathBuf>, hide: Vec<PathBuf>, jobs: Arc<Jobs>) -> Self {
-        let (policy, before) = (Mutex::default(), Mutex::default());
-        Self { level, roots, hide, policy, background: Background::new(), before, jobs }
+        let (policy, before, told) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { level, roots, hide, policy, background: Background::new(), before, told, jobs }
     }
 
     /// What goes on beside the turns.
@@ -96,6 +100,20 @@ impl Commands {
         match watch {
             Some(watch) => watch.news().await,
             None => String::new(),
+        }
+    }
+
+    /// Tells the user what commands in the background made that runs by itself later, whether the model asks for it or not.
+    pub async fn tell_news(&self, notices: &Notices) {
+        let ids: Vec<u32> = self.before.locked().keys().copied().collect();
+        for id in ids {
+            let news = self.news(id).await;
+            let before = self.told.locked().insert(id, news.clone());
+            if !news.is_empty() && before.as_ref() != Some(&news) {
+                notices
+                    .tell(Severity::Warning, format!("Command {id} in the background: {}", news.trim_start()), None)
+                    .await;
+            }
         }
     }
 }

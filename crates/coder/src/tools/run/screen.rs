@@ -56,7 +56,7 @@ impl Screen {
     /// What a call shows: the terminal, or the output so far and how it ended.
     pub fn content(&self, output: &str, end: &str) -> Vec<ToolCallContent> {
         match &self.0 {
-            Some(id) => vec![ToolCallContent::Terminal(Terminal { terminal_id: id.clone(), meta: None })],
+            Some(id) => vec![ToolCallContent::Terminal(Terminal { terminal_id: id.clone(), ..Default::default() })],
             None => vec![format!("```\n{}\n```{end}", output.trim_end().replace("```", "` ` `")).into()],
         }
     }
@@ -66,7 +66,7 @@ impl Screen {
         match &self.0 {
             Some(id) => {
                 let data = to_base64(news.as_bytes());
-                let chunk = TerminalOutputChunk { terminal_id: id.clone(), data, meta: None };
+                let chunk = TerminalOutputChunk { terminal_id: id.clone(), data, ..Default::default() };
                 call.turn().update(Update::TerminalOutput(chunk)).await
             }
             None => {

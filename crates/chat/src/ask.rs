@@ -1,0 +1,409 @@
+//! Questions for permission, docked above the composer: when they take keys, what can be answered, and that no yes is given by
+//! accident.
+
+use crate::form::Filling;
+use crate::text::{fit, wrap};
+use crate::theme;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::text::{Line, Span};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tieline::schema::{PermissionOptionKind, ToolCallContent};
+use tieline_client::elicit::Form;
+use tieline_client::live::{Asked, Reply, What};
+use tieline_client::permission::{Answer, Keep, Kept, Question};
+use tieline_client::sanitize;
+
+/// A question takes no key before the composer was left alone for this long.
+pub const IDLE: Duration = Duration::from_secs(1);
+/// Keys that allow are dead for this long after the question got the keys.
+pub const DEAD: Duration = Duration::from_millis(400);
+/// So many rows of what would happen are docked; all of it is one key away.
+const MAX_FACT_ROWS: usize = 6;
+/// So many bytes of what a tool is given are shown.
+const MAX_INPUT_BYTES: usize = 64 << 10;
+
+/// Something that can be answered.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// In our words, with the agent's behind them where it has its own.
+    pub label: String,
+    /// What is answered.
+    pub answer: Answer,
+    /// True if it allows something: such a key is dead for a moment.
+    pub allows: bool,
+    /// True if a reason is asked for, which becomes the next prompt.
+    pub with_reason: bool,
+}
+
+/// What can be answered to a question for permission, in its order: the number is what is pressed.
+pub fn choices(question: &Question) -> Vec<Choice> {
+    let choice = |label: String, answer: Answer, allows: bool| Choice { label, answer, allows, with_reason: false };
+    let rules = question.lasting.iter().map(|rule| format!("`{}`", sanitize::exact_line(rule)));
+    let rules = rules.collect::<Vec<_>>().join(", ");
+    // An option of the agent that lasts is picked by our own answer for always: then it hears of it.
+    let told = question.options.iter().any(|option| option.kind == PermissionOptionKind::AllowAlways)
+        && !question.other_options().iter().any(|option| option.kind == PermissionOptionKind::AllowAlways);
+    let told = if told { "; the agent is told, too" } else { "; the agent is not told" };
+    let mut all = vec![choice("Yes, this once".into(), Answer::Allow, true)];
+    if !question.lasting.is_empty() {
+        let label = format!("Yes, until this chat ends: {rules}");
+        all.push(choice(label, Answer::AllowFor(Keep::Run), true));
+        if let Some(kept) = &question.always {
+            let place = match kept {
+                Kept::TakenBack(file) => format!("in this folder: {rules} (kept in {file}{told})"),
+                kept => format!("{rules} ({kept}{told})"),
+            };
+            let label = format!("Yes, always {place}");
+            all.push(choice(label, Answer::AllowFor(Keep::Always), true));
+        }
+    }
+    all.push(choice("No (Esc)".into(), Answer::Refuse, false));
+    all.push(Choice { with_reason: true, ..choice("No, and say why".into(), Answer::Refuse, false) });
+    if !question.lasting.is_empty() && question.always.is_some() {
+        all.push(choice(format!("No, never: {rules}"), Answer::RefuseFor(Keep::Always), false));
+    }
+    for option in question.other_options() {
+        let kind = match &option.kind {
+            PermissionOptionKind::AllowOnce => "Yes, once",
+            PermissionOptionKind::AllowAlways => "Yes, and the agent keeps it",
+            PermissionOptionKind::RejectOnce => "No",
+            PermissionOptionKind::RejectAlways => "No, and the agent keeps it",
+            PermissionOptionKind::Other(_) => "Neither yes nor no",
+        };
+        let label = format!("{kind}; the agent calls it: {}", sanitize::exact_line(&option.name));
+        // What is no clear no may be a yes.
+        let refuses = matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways);
+        all.push(choice(label, Answer::Option(option.option_id.clone()), !refuses));
+    }
+    all
+}
+
+/// What a key does to the docked question.
+#[derive(Debug)]
+pub enum Pressed {
+    /// Nothing more.
+    Taken,
+    /// Something to say about it.
+    Said(&'static str),
+    /// It is answered.
+    Answer(Reply),
+    /// It is refused, and the reason is the next thing that is typed.
+    Reason,
+    /// The keys go to the composer again, this one too, behind what was taken for a number.
+    Back(String),
+    /// All of it is to be read.
+    Whole,
+    /// It is not ours.
+    NotOurs,
+}
+
+/// The dock: the first of the questions that stand, and whether it has the keys.
+#[derive(Debug, Default)]
+pub struct Dock {
+    /// Since when it has the keys.
+    pub since: Option<Instant>,
+    /// The choice that Enter would answer with; none by itself.
+    pub chosen: Option<usize>,
+    /// The numbers that were pressed: they may have been meant for the composer.
+    numbers: String,
+    /// What was typed into the form, if it is one.
+    form: Option<Filling>,
+}
+
+impl Dock {
+    /// Takes the keys.
+    pub fn focus(&mut self, now: Instant) {
+        *self = Self { since: Some(now), form: self.form.take(), ..Self::default() };
+    }
+
+    /// Another question is the first one now: a choice for the one before is none for it, and it has to be read.
+    pub fn next(&mut self, now: Instant) {
+        self.form = None;
+        if self.since.is_some() {
+            self.focus(now);
+        }
+    }
+
+    /// Gives the keys back.
+    pub fn blur(&mut self) {
+        *self = Self { form: self.form.take(), ..Self::default() };
+    }
+
+    fn filling(&mut self, number: u64, form: &Form) -> &mut Filling {
+        self.form.take_if(|form| form.number != number);
+        self.form.get_or_insert_with(|| Filling::of(number, form))
+    }
+
+    /// A paste while it has the keys. True if it was taken: only a form takes one, and sends nothing for it.
+    pub fn paste(&mut self, asked: &Asked, text: &str) -> bool {
+        match &asked.what {
+            What::Form(form) if self.since.is_some() => self.filling(asked.number, form).paste(text),
+            _ => return false,
+        }
+        true
+    }
+
+    /// A key, while it has them. Numbers and arrows choose, Enter answers, Esc refuses; no letter does anything.
+    pub fn key(&mut self, asked: &Asked, key: KeyEvent, now: Instant) -> Pressed {
+        let dead = self.since.is_none_or(|since| now.saturating_duration_since(since) < DEAD);
+        let (labels, allows) = match &asked.what {
+            What::Permission(question) => {
+                let choices = choices(question);
+                (choices.len(), choices.iter().map(|choice| choice.allows).collect::<Vec<_>>())
+            }
+            What::Login(methods) => (methods.len() + 1, vec![true; methods.len()]),
+            What::Page(_) => (2, vec![true, false]),
+            What::Form(form) => return self.filling(asked.number, form).key(form, key, dead),
+        };
+        let allowing = |at: usize| allows.get(at).copied().unwrap_or_default();
+        match (key.code, key.modifiers) {
+            (KeyCode::Up, KeyModifiers::NONE) => {
+                self.chosen = Some(self.chosen.map_or(labels - 1, |at| at.saturating_sub(1)));
+            }
+            (KeyCode::Down, KeyModifiers::NONE) => {
+                self.chosen = Some(self.chosen.map_or(0, |at| (at + 1).min(labels - 1)));
+            }
+            (KeyCode::Char(c @ '1'..='9'), KeyModifiers::NONE) => {
+                let at = c as usize - '1' as usize;
+                self.numbers.push(c);
+                if at >= labels {
+                    return Pressed::Said("there is no such number");
+                }
+                if dead && allowing(at) {
+                    return Pressed::Said("that was too quick to be meant for this question");
+                }
+                self.chosen = Some(at);
+            }
+            (KeyCode::Enter, KeyModifiers::NONE) => {
+                let Some(at) = self.chosen else { return Pressed::Said("choose with a number or an arrow first") };
+                if dead && allowing(at) {
+                    return Pressed::Said("that was too quick to be meant for this question");
+                }
+                return answer(&asked.what, at);
+            }
+            (KeyCode::Esc, _) => return refusal(&asked.what),
+            (KeyCode::Char('o'), KeyModifiers::CONTROL) => return Pressed::Whole,
+            (KeyCode::Tab | KeyCode::BackTab, _) => return Pressed::Back(String::new()),
+            (KeyCode::Char(_) | KeyCode::Backspace, KeyModifiers::NONE | KeyModifiers::SHIFT) => {
+                return Pressed::Back(std::mem::take(&mut self.numbers));
+            }
+            _ => return Pressed::NotOurs,
+        }
+        Pressed::Taken
+    }
+}
+
+fn answer(what: &What, at: usize) -> Pressed {
+    use tieline_client::elicit::Consent;
+    Pressed::Answer(match what {
+        What::Permission(question) => match choices(question).into_iter().nth(at) {
+            Some(choice) if choice.with_reason => return Pressed::Reason,
+            Some(choice) => Reply::Permission(choice.answer),
+            None => return Pressed::Taken,
+        },
+        What::Login(methods) => Reply::Login(Some(at).filter(|at| *at < methods.len())),
+        What::Page(_) => Reply::Page(if at == 0 { Consent::Accept } else { Consent::Decline }),
+        What::Form(_) => return Pressed::Taken,
+    })
+}
+
+/// The no to a question.
+pub fn refusal(what: &What) -> Pressed {
+    use tieline_client::elicit::{Consent, Filled};
+    Pressed::Answer(match what {
+        What::Permission(_) => Reply::Permission(Answer::Refuse),
+        What::Login(_) => Reply::Login(None),
+        What::Page(_) => Reply::Page(Consent::Decline),
+        What::Form(_) => Reply::Form(Filled::Decline),
+    })
+}
+
+/// What is asked, in one line.
+pub fn title(what: &What) -> String {
+    match what {
+        What::Permission(question) => sanitize::exact_line(&question.title),
+        What::Form(form) => form.message.replace('\n', " "),
+        What::Page(page) => format!("open {}", page.url),
+        What::Login(_) => "log in".into(),
+    }
+}
+
+/// The docked rows: a strip, or the whole question with its choices if it has the keys.
+pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now: Instant) -> Vec<Line<'static>> {
+    let Some(asked) = questions.first() else { return Vec::new() };
+    let (width, room) = (usize::from(width), usize::from(height));
+    let age = now.saturating_duration_since(asked.since).as_secs();
+    let count = if questions.len() > 1 { format!(" 1 of {}", questions.len()) } else { String::new() };
+    let kind = match &asked.what {
+        What::Permission(_) => "The agent asks for permission",
+        What::Form(_) => "The agent asks for something",
+        What::Page(_) => "The agent wants you to open a page",
+        What::Login(_) => "The agent wants you to log in",
+    };
+    let keys = if dock.since.is_some() { "Tab types on" } else { "Tab answers" };
+    let head = fit(&format!("━━ {kind}{count} · {age} s · {keys} "), width);
+    let fill = "━".repeat(width.saturating_sub(unicode_width::UnicodeWidthStr::width(head.as_str())));
+    let mut rows = vec![Line::styled(head + &fill, theme::ASKS)];
+    let matter = matter(&asked.what, width);
+    if dock.since.is_none() {
+        // What would happen tells more than what the agent calls it.
+        rows.extend(matter.into_iter().take(2.min(room.saturating_sub(1))));
+        return rows;
+    }
+    let labels: Vec<String> = match &asked.what {
+        What::Permission(question) => choices(question).into_iter().map(|choice| choice.label).collect(),
+        What::Login(methods) => methods.iter().map(ToString::to_string).chain(["Not now (Esc)".to_owned()]).collect(),
+        What::Page(_) => vec!["Yes, open it in my browser".into(), "No (Esc)".into()],
+        What::Form(_) => Vec::new(),
+    };
+    // If they don't all fit, only the chosen one is shown whole: a no must never be out of sight.
+    let broken: Vec<Vec<String>> = labels.iter().map(|label| wrap(label, width.saturating_sub(5))).collect();
+    let cut = broken.iter().map(Vec::len).sum::<usize>() > room.saturating_sub(4);
+    let mut options: Vec<Line<'static>> = Vec::new();
+    for (at, (label, broken)) in labels.iter().zip(broken).enumerate() {
+        let style = if dock.chosen == Some(at) { theme::CHOSEN } else { theme::PLAIN };
+        let mark = if dock.chosen == Some(at) { "❯" } else { " " };
+        let parts = if cut && dock.chosen != Some(at) { vec![fit(label, width.saturating_sub(5))] } else { broken };
+        for (row, part) in parts.into_iter().enumerate() {
+            let head = if row == 0 { format!("{mark}{:>2} ", at + 1) } else { "    ".into() };
+            options.push(Line::from(vec![Span::styled(head, theme::BOLD), Span::styled(part, style)]));
+        }
+    }
+    if let What::Form(form) = &asked.what {
+        match &dock.form {
+            Some(filling) => options = filling.rows(form, width),
+            None => options = Filling::of(asked.number, form).rows(form, width),
+        }
+    }
+    let foot = Line::styled(
+        fit(
+            match &asked.what {
+                What::Form(_) => "↑↓ Enter next field · ←→ choices · Esc declines · Tab types on",
+                _ => "Esc refuses · numbers or ↑↓ choose · Enter answers · Ctrl+O reads all of it",
+            },
+            width,
+        ),
+        theme::DIM,
+    );
+    // The choices stay in view; what does not fit of the matter is a key away.
+    let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
+    let more = matter.len().saturating_sub(space);
+    rows.extend(matter.into_iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }));
+    if more > 0 {
+        rows.push(Line::styled(fit(&format!("… {} more rows: Ctrl+O", more + 1), width), theme::ASKS));
+    }
+    let left = room.saturating_sub(rows.len() + 1);
+    if options.len() > left {
+        // The chosen one stays in view.
+        let at = options.iter().position(|line| line.spans.first().is_some_and(|span| span.content.starts_with('❯')));
+        let skip = at.unwrap_or(0).saturating_sub(left.saturating_sub(1));
+        options.drain(..skip);
+        options.truncate(left);
+    }
+    rows.extend(options);
+    rows.push(foot);
+    rows
+}
+
+/// What is decided on, whole: what would happen, what to mind, the agent's own words marked as such, the changes.
+pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
+    let mut rows = Vec::new();
+    match what {
+        What::Permission(question) => permission(question, width, &mut rows),
+        What::Form(form) => {
+            quote(&form.message, width, &mut rows);
+            for words in [&form.title, &form.description].into_iter().flatten() {
+                quote(words, width, &mut rows);
+            }
+        }
+        What::Page(page) => {
+            ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
+            ours("host: ", &page.host, theme::BOLD, width, &mut rows);
+            for warning in &page.warnings {
+                ours("Mind: ", warning, theme::BAD, width, &mut rows);
+            }
+            quote(&page.message, width, &mut rows);
+        }
+        What::Login(methods) => {
+            for description in methods.iter().filter_map(|method| method.description.as_ref()) {
+                quote(description, width, &mut rows);
+            }
+        }
+    }
+    rows
+}
+
+fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) {
+    for fact in &question.facts {
+        ours("would: ", fact, theme::BOLD, width, rows);
+    }
+    if question.facts.is_empty() {
+        ours("", "The agent does not say what exactly it would do.", theme::BAD, width, rows);
+    }
+    for hint in &question.hints {
+        ours("Mind: ", hint, theme::BAD, width, rows);
+    }
+    quote(&sanitize::exact(&question.title), width, rows);
+    if let Some(more) = &question.description {
+        quote(&sanitize::exact(more), width, rows);
+    }
+    for diff in &question.changes {
+        let names: Vec<_> = diff.paths().map(sanitize::exact_line).collect();
+        ours("changes: ", &names.join(", "), theme::PLAIN, width, rows);
+        let patch = diff.patch().map(|patch| patch.text).unwrap_or_default();
+        patch_rows(&patch, width, rows);
+    }
+    if question.changes.is_empty() {
+        for content in question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter()) {
+            if let ToolCallContent::Diff(diff) = content {
+                ours("", "The agent's own diff:", theme::DIM, width, rows);
+                patch_rows(&diff.patch().map(|patch| patch.text).unwrap_or_default(), width, rows);
+            }
+        }
+    }
+    if let Some(input) = question.call.as_ref().and_then(|call| call.raw_input.set()).map(tieline::schema::Raw::get)
+        && !matches!(input, "null" | "{}")
+    {
+        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::DIM, width, rows);
+    }
+    let because = format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
+    ours("", &because, theme::DIM, width, rows);
+}
+
+fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
+    // The names of files stand above it, in our words.
+    let is_head = |line: &&str| !["diff --git ", "index ", "--- ", "+++ "].iter().any(|head| line.starts_with(head));
+    for line in sanitize::exact(patch).lines().filter(is_head) {
+        let style = match line.as_bytes().first() {
+            Some(b'+') => theme::GOOD,
+            Some(b'-') => theme::BAD,
+            _ => theme::DIM,
+        };
+        // Every row has the sign of its line, so that none begins as our own do.
+        let (sign, text) = match line.split_at_checked(1) {
+            Some((sign @ ("+" | "-" | " "), text)) => (sign, text),
+            _ => ("│", line),
+        };
+        for part in wrap(&text.replace('\t', "    "), width.saturating_sub(1)) {
+            rows.push(Line::styled(format!("{sign}{part}"), style));
+        }
+    }
+}
+
+fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows: &mut Vec<Line<'static>>) {
+    let indent = " ".repeat(head.len());
+    for (row, part) in wrap(text, width.saturating_sub(head.len())).into_iter().enumerate() {
+        let head = if row == 0 { head.to_owned() } else { indent.clone() };
+        rows.push(Line::from(vec![Span::styled(head, theme::DIM), Span::styled(part, style)]));
+    }
+}
+
+/// The agent's words, each row marked, so that they can't be taken for ours.
+fn quote(safe: &str, width: usize, rows: &mut Vec<Line<'static>>) {
+    for line in safe.lines() {
+        for part in wrap(&line.replace('\t', "    "), width.saturating_sub(2)) {
+            rows.push(Line::from(vec![Span::styled("│ ", theme::DIM), Span::raw(part)]));
+        }
+    }
+}

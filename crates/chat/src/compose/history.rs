@@ -1,0 +1,129 @@
+//! What was sent before in this folder, and the draft: kept on disk, so that nothing that was typed is lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+/// So many prompts are remembered.
+const MAX_ENTRIES: usize = 1000;
+/// So much is read of the file, from its end, in bytes.
+const MAX_READ_BYTES: u64 = 1 << 20;
+/// A file that is longer is written anew with what is remembered, in bytes.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+/// A longer prompt is remembered for this run only, in bytes.
+const MAX_ENTRY_BYTES: usize = 64 << 10;
+
+/// What was sent before, the oldest first.
+#[derive(Debug, Default)]
+pub struct History {
+    entries: Vec<String>,
+    files: Option<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    history: PathBuf,
+    draft: PathBuf,
+}
+
+impl History {
+    /// What is known of a folder, kept below `state`. Drafts have a name, one for each place where something is written.
+    pub fn open(state: &Path, folder: &Path, draft: &str) -> io::Result<Self> {
+        let below = state.join("chat");
+        std::fs::create_dir_all(&below)?;
+        let key = key(folder);
+        let draft: String = draft.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
+        let (history, draft) = (below.join(format!("{key}.history")), below.join(format!("{key}-{draft}.draft")));
+        let mut entries = Vec::new();
+        if let Ok(mut file) = File::open(&history) {
+            let length = file.metadata()?.len();
+            file.seek(SeekFrom::Start(length.saturating_sub(MAX_READ_BYTES)))?;
+            let mut bytes = Vec::new();
+            file.take(MAX_READ_BYTES).read_to_end(&mut bytes)?;
+            let text = String::from_utf8_lossy(&bytes);
+            // A line that is cut or was not written to its end is no string and is passed over.
+            entries.extend(text.lines().filter_map(|line| serde_json::from_str::<String>(line).ok()));
+            if length > MAX_FILE_BYTES {
+                let lines: String = entries.iter().map(|entry| json(entry) + "\n").collect();
+                write(&history, &lines)?;
+            }
+        }
+        entries.drain(..entries.len().saturating_sub(MAX_ENTRIES));
+        Ok(Self { entries, files: Some(Files { history, draft }) })
+    }
+
+    /// Remembers a prompt, at once on disk.
+    pub fn push(&mut self, text: &str) {
+        if text.trim().is_empty() || self.entries.last().is_some_and(|last| last == text) {
+            return;
+        }
+        self.entries.push(text.to_owned());
+        if self.entries.len() > MAX_ENTRIES {
+            self.entries.remove(0);
+        }
+        if let Some(files) = self.files.as_ref().filter(|_| text.len() <= MAX_ENTRY_BYTES)
+            && let Ok(mut file) = private().append(true).create(true).open(&files.history)
+        {
+            // One write, so that two chats in one folder don't mix their lines.
+            let _ = file.write_all((json(text) + "\n").as_bytes());
+        }
+    }
+
+    /// The prompt so many steps back; 0 is the last one.
+    pub fn back(&self, steps: usize) -> Option<&str> {
+        self.entries.iter().rev().nth(steps).map(String::as_str)
+    }
+
+    /// Prompts that have these words in them, the last ones first, each once.
+    pub fn find(&self, words: &str, most: usize) -> Vec<&str> {
+        let words = words.to_lowercase();
+        let mut found: Vec<&str> = Vec::new();
+        for entry in self.entries.iter().rev().filter(|entry| entry.to_lowercase().contains(&words)) {
+            if !found.contains(&entry.as_str()) {
+                found.push(entry);
+            }
+            if found.len() == most {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Keeps the draft, or forgets it if it is empty.
+    pub fn keep_draft(&self, text: &str) {
+        let Some(files) = &self.files else { return };
+        let _ = if text.is_empty() { std::fs::remove_file(&files.draft) } else { write(&files.draft, text) };
+    }
+
+    /// The draft that was kept.
+    pub fn draft(&self) -> Option<String> {
+        let files = self.files.as_ref()?;
+        std::fs::read_to_string(&files.draft).ok().filter(|text| !text.is_empty())
+    }
+}
+
+/// What a folder is called here: the same with every version of us (FNV-1a).
+fn key(folder: &Path) -> String {
+    let bytes = folder.as_os_str().as_encoded_bytes();
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash))
+}
+
+fn json(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Writes a whole file: the old one stays until the new one is there.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension(format!("new{}", std::process::id()));
+    private().write(true).create(true).truncate(true).open(&new)?.write_all(text.as_bytes())?;
+    std::fs::rename(&new, path)
+}
+
+/// What was typed is nobody else's business.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}

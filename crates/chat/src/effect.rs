@@ -1,0 +1,58 @@
+//! What the state wants done: it does nothing itself.
+
+use crate::event::TabId;
+use crate::{Which, pick};
+use std::sync::Arc;
+use tieline::schema::ConfigValue;
+use tieline_client::live::{Asked, Part, Queued, Reply};
+
+/// One thing to do.
+#[derive(Debug)]
+pub enum Effect {
+    /// Open a session in a tab, and say something at once if that is not empty.
+    Open(TabId, Which, Vec<Part>),
+    /// Say something; it is queued while a turn runs.
+    Prompt(TabId, Vec<Part>),
+    /// Put the queue into this order, with what is left of it.
+    SetQueue(TabId, Vec<Queued>),
+    /// Send this now, by the way that the agent has.
+    SendNow(TabId, Queued),
+    /// Ask the agent to stop.
+    Cancel(TabId),
+    /// Kill the agent's process.
+    Kill(TabId),
+    /// Go on: with the queue, or with an agent that is gone.
+    Revive(TabId),
+    /// Close the session.
+    Close(TabId),
+    /// Answer a question.
+    Reply(Arc<Asked>, Reply),
+    /// Set an option of a session.
+    SetOption(TabId, String, ConfigValue),
+    /// Look for what a picker shows.
+    Look(TabId, pick::Source),
+    /// Do what was picked with a stored session or a turn.
+    Do(TabId, pick::Errand),
+    /// Put text on the clipboard.
+    Copy(String),
+    /// Edit text in the user's editor.
+    Editor(String),
+    /// Get a picture from the clipboard.
+    Clipboard(TabId),
+    /// Run a line in the user's shell, and show what it prints.
+    Shell(TabId, String),
+    /// Open an address in the browser.
+    Browse(String),
+    /// Capture the mouse, or give it back.
+    Mouse(bool),
+    /// Ring.
+    Bell,
+    /// Draw everything anew.
+    Redraw,
+    /// Stop like any job (Ctrl-Z).
+    Suspend,
+    /// Write the conversation of the tab into the terminal's own scrollback, and come back.
+    Print(TabId),
+    /// Leave.
+    Quit,
+}

@@ -1,0 +1,114 @@
+//! What happens to the chat: keys, what sessions tell, what the work found. Owned, one after the other.
+
+use crate::{AgentChoice, pick};
+use crossterm::event::{KeyEvent, MouseEvent};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tieline::schema::{Command, ConfigOption};
+use tieline_client::live::{self, Conversation, Failure, Queued};
+
+/// Names a tab for as long as the chat runs.
+pub type TabId = u64;
+
+/// One thing that happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// Text was pasted.
+    Paste(String),
+    /// The mouse was moved, pressed or turned.
+    Mouse(MouseEvent),
+    /// The screen has another size.
+    Resize,
+    /// A moment that the state waited for has come.
+    Tick,
+    /// We are told to end: by a signal, or because the terminal is gone.
+    Stop,
+    /// A session tells something.
+    Live(TabId, Box<live::Event>),
+    /// A session is there to be opened: what is known of it.
+    Opened(TabId, Box<OpenedFacts>),
+    /// It can't be.
+    NotOpened(TabId, Box<Failure>),
+    /// What waits in a session.
+    Queue(TabId, Vec<Queued>),
+    /// What can be chosen in a session.
+    About(TabId, Box<About>),
+    /// Something to say in passing.
+    Told(String),
+    /// What a picker was waiting for.
+    Found(pick::Picker),
+    /// A text to read, with its title.
+    Read(String, Vec<String>),
+    /// The text that came back from the editor.
+    Edited(String),
+    /// A picture from the clipboard, or why there is none.
+    Picture(TabId, Result<PathBuf, String>),
+    /// The list of files is there that a composer waits for.
+    Woken,
+    /// What a shell command printed, with its line.
+    Ran(TabId, String, String),
+}
+
+/// What is known of a session before its agent runs.
+#[derive(Debug)]
+pub struct OpenedFacts {
+    /// What the agent is called.
+    pub agent: String,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// Its transcript.
+    pub conversation: Conversation,
+    /// The agents that were found, for the first screen.
+    pub agents: Arc<[AgentChoice]>,
+    /// True if the session was there before.
+    pub resumed: bool,
+    /// Where history and drafts are kept.
+    pub state: Option<PathBuf>,
+    /// What the draft is called.
+    pub draft: String,
+    /// To be called when something changed that no event tells.
+    pub wake: Wake,
+}
+
+/// Calls the loop from any thread.
+#[derive(Clone)]
+pub struct Wake(pub Arc<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Wake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wake")
+    }
+}
+
+/// What can be chosen and typed in a session, and what "send now" means there.
+#[derive(Debug, Default, Clone)]
+pub struct About {
+    /// Modes, models and other options.
+    pub options: Vec<ConfigOption>,
+    /// Commands that begin with a slash.
+    pub commands: Vec<Command>,
+    /// How a prompt gets to the agent while it works.
+    pub now: Now,
+}
+
+/// How a prompt gets to an agent that works.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Now {
+    /// The turn is cancelled, and then it is sent.
+    #[default]
+    Interrupt,
+    /// The agent takes it into the turn by the extension `_session/steering`.
+    Steer,
+}
+
+impl Now {
+    /// What it means, before it is done.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Interrupt => "stops this turn, then sends",
+            Self::Steer => "joins this turn (steering)",
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! The conversation on the screen: an anchor and what follows from it. Nothing is ever laid out for the whole session.
+
+use crate::rows::{Cache, Look, Row};
+use crate::text::wrap;
+use crate::theme;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use std::collections::HashSet;
+use tieline::schema::{MessageKind, PlanStatus};
+use tieline_client::live::{Conversation, Item};
+use tieline_client::sanitize;
+
+/// So many of our own remarks are kept; older ones are dropped with a word.
+const MAX_NOTICES: usize = 20_000;
+/// So much of a message is searched, in bytes.
+const MAX_SEARCHED_BYTES: usize = 8 << 20;
+
+/// One thing in the list.
+#[derive(Debug, Clone)]
+pub enum Entry {
+    /// An item of the conversation, by its place.
+    Item(usize),
+    /// A remark of ours.
+    Notice(Mark, String),
+    /// The plans, as they are now.
+    Plan,
+}
+
+/// What kind of remark it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// In passing.
+    Info,
+    /// To be known.
+    Warn,
+    /// Something is wrong.
+    Bad,
+    /// Words for the first minute.
+    Welcome,
+}
+
+/// The list of one tab.
+#[derive(Debug, Default)]
+pub struct List {
+    entries: Vec<Entry>,
+    /// So many items of the conversation are in it.
+    items: usize,
+    notices: usize,
+    /// The entry and its row at the top; `None` follows the end.
+    anchor: Option<(usize, usize)>,
+    /// So many rows it is to be moved when it is drawn next.
+    scroll: i64,
+    /// What was at the top when it was drawn last.
+    top: (usize, usize),
+    height: usize,
+    /// The chosen entry.
+    pub picked: Option<usize>,
+    open: HashSet<usize>,
+}
+
+impl List {
+    /// Takes in what is new in the conversation.
+    pub fn sync(&mut self, talk: &Conversation) {
+        let count = talk.items(0, 0).1;
+        self.entries.extend((self.items..count).map(Entry::Item));
+        self.items = self.items.max(count);
+    }
+
+    /// Adds a remark behind all that is there. Its text must be safe.
+    pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) {
+        self.sync(talk);
+        if self.notices < MAX_NOTICES {
+            self.notices += 1;
+            self.entries.push(Entry::Notice(mark, text.into()));
+        }
+    }
+
+    /// The plan stands from here on.
+    pub fn plan(&mut self, talk: &Conversation) {
+        self.sync(talk);
+        if !self.entries.iter().any(|entry| matches!(entry, Entry::Plan)) {
+            self.entries.push(Entry::Plan);
+        }
+    }
+
+    /// True if nothing but words for the first minute stands in it.
+    pub fn is_fresh(&self) -> bool {
+        self.entries.iter().all(|entry| matches!(entry, Entry::Notice(Mark::Welcome, _)))
+    }
+
+    /// True if it follows the end.
+    pub fn follows(&self) -> bool {
+        self.anchor.is_none()
+    }
+
+    /// Moves by so many rows when it is drawn next; negative is back.
+    pub fn scroll(&mut self, rows: i64) {
+        self.scroll = self.scroll.saturating_add(rows);
+    }
+
+    /// Moves by so many screens, with a row in common.
+    pub fn page(&mut self, pages: i64) {
+        self.scroll(pages * i64::try_from(self.height.saturating_sub(1).max(1)).unwrap_or(1));
+    }
+
+    /// To the beginning.
+    pub fn to_top(&mut self) {
+        (self.anchor, self.scroll) = (Some((0, 0)), 0);
+    }
+
+    /// To the end, and along with it.
+    pub fn to_end(&mut self) {
+        (self.anchor, self.scroll, self.picked) = (None, 0, None);
+    }
+
+    /// Chooses the item above or below.
+    pub fn pick(&mut self, down: bool) {
+        let last = self.entries.len().saturating_sub(1);
+        let at = match (self.picked, down) {
+            (None, false) => last,
+            (None, true) => return,
+            (Some(at), false) => at.saturating_sub(1),
+            (Some(at), true) if at >= last => return self.to_end(),
+            (Some(at), true) => at + 1,
+        };
+        self.picked = Some(at);
+        // It stays in view.
+        if at <= self.top.0 {
+            self.anchor = Some((at, 0));
+        }
+    }
+
+    /// Opens or closes the chosen item where it stands.
+    pub fn toggle(&mut self) {
+        let Some(at) = self.picked.or(self.entries.len().checked_sub(1)) else { return };
+        if !self.open.remove(&at) {
+            self.open.insert(at);
+        }
+    }
+
+    /// The source text of the chosen item, or of the last answer.
+    pub fn source(&self, talk: &Conversation) -> Option<String> {
+        let answer = |entry: &&Entry| matches!(entry, Entry::Item(at) if matches!(item(talk, *at), Some(Item::Message(MessageKind::Agent, _))));
+        let entry = match self.picked {
+            Some(at) => self.entries.get(at)?,
+            None => self.entries.iter().rev().find(answer)?,
+        };
+        text(talk, entry)
+    }
+
+    /// Looks for words, from the chosen item back and round. True if they were found.
+    pub fn search(&mut self, talk: &Conversation, words: &str) -> bool {
+        let (words, count) = (words.to_lowercase(), self.entries.len());
+        let from = self.picked.unwrap_or(count);
+        let found = (1..=count).map(|back| (from + count - back) % count.max(1)).find(|at| {
+            let text = self.entries.get(*at).and_then(|entry| text(talk, entry)).unwrap_or_default();
+            text.to_lowercase().contains(&words)
+        });
+        if let Some(at) = found {
+            (self.picked, self.anchor) = (Some(at), Some((at, 0)));
+        }
+        found.is_some()
+    }
+
+    fn look(&self, at: usize, look: &Look) -> Look {
+        Look { open: self.open.contains(&at), ..*look }
+    }
+
+    /// The rows above an entry that set it off.
+    fn gap(&self, at: usize, talk: &Conversation) -> usize {
+        let quiet = |at: usize| match self.entries.get(at) {
+            Some(Entry::Item(at)) => matches!(item(talk, *at), Some(Item::Call(_))),
+            Some(Entry::Notice(..)) => true,
+            _ => false,
+        };
+        usize::from(at > 0 && !(quiet(at) && quiet(at - 1)))
+    }
+
+    fn count(&self, at: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> usize {
+        let look = self.look(at, look);
+        self.gap(at, talk)
+            + match &self.entries[at] {
+                Entry::Item(place) => item(talk, *place).map_or(0, |item| cache.count(talk, &item, &look)),
+                Entry::Notice(mark, text) => notice_rows(*mark, text, look.width).len(),
+                Entry::Plan => plan_rows(talk, look.width).len(),
+            }
+    }
+
+    fn rows(
+        &self,
+        at: usize,
+        from: usize,
+        most: usize,
+        talk: &Conversation,
+        cache: &mut Cache,
+        look: &Look,
+    ) -> Vec<Row> {
+        let (look, gap) = (self.look(at, look), self.gap(at, talk));
+        let mut rows = vec![Row::default(); gap.saturating_sub(from).min(most)];
+        let (from, most) = (from.saturating_sub(gap), most - rows.len());
+        let plain = |lines: Vec<Line<'static>>| {
+            lines.into_iter().skip(from).take(most).map(|line| Row { spans: line.spans, ..Row::default() })
+        };
+        match &self.entries[at] {
+            Entry::Item(place) => {
+                if let Some(item) = item(talk, *place) {
+                    rows.extend(cache.rows(talk, &item, &look, from..from + most));
+                }
+            }
+            Entry::Notice(mark, text) => rows.extend(plain(notice_rows(*mark, text, look.width))),
+            Entry::Plan => rows.extend(plain(plan_rows(talk, look.width))),
+        }
+        rows
+    }
+
+    /// The top for which the last row stands at the bottom.
+    fn end(&self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+        let mut left = height;
+        for at in (0..self.entries.len()).rev() {
+            let count = self.count(at, talk, cache, look);
+            if count >= left {
+                return (at, count - left);
+            }
+            left -= count;
+        }
+        (0, 0)
+    }
+
+    /// Where the top is now.
+    fn settle(&mut self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+        self.height = height;
+        let scroll = std::mem::take(&mut self.scroll);
+        let end = self.end(height, talk, cache, look);
+        let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
+        top.0 = top.0.min(self.entries.len().saturating_sub(1));
+        let mut back = usize::try_from(-scroll).unwrap_or(0);
+        while back > top.1 && top.0 > 0 {
+            back -= top.1;
+            top.0 -= 1;
+            top.1 = self.count(top.0, talk, cache, look);
+        }
+        top.1 = top.1.saturating_sub(back);
+        let mut on = usize::try_from(scroll).unwrap_or(0);
+        while on > 0 && top < end {
+            let left = self.count(top.0, talk, cache, look).saturating_sub(top.1);
+            if on < left {
+                top.1 += on;
+                break;
+            }
+            on -= left;
+            top = (top.0 + 1, 0);
+        }
+        // Whoever comes back to the end follows it again.
+        self.anchor = (top < end).then_some(top);
+        top.min(end)
+    }
+
+    /// Draws it.
+    pub fn draw(&mut self, talk: &Conversation, cache: &mut Cache, look: &Look, area: Rect, buffer: &mut Buffer) {
+        if area.width < 4 || area.height == 0 {
+            return;
+        }
+        let look = Look { width: area.width - 2, ..*look };
+        let height = usize::from(area.height);
+        let top = self.settle(height, talk, cache, &look);
+        self.top = top;
+        let (mut at, mut from, mut y) = (top.0, top.1, 0);
+        while at < self.entries.len() && y < height {
+            let gap = self.gap(at, talk);
+            for (number, row) in self.rows(at, from, height - y, talk, cache, &look).into_iter().enumerate() {
+                let line = area.y + u16::try_from(y).unwrap_or(u16::MAX);
+                if self.picked == Some(at) && from + number >= gap {
+                    buffer.set_string(area.x, line, "▌", theme::KEY);
+                }
+                buffer.set_line(area.x + 1, line, &Line::from(row.spans), look.width);
+                y += 1;
+            }
+            (at, from) = (at + 1, 0);
+        }
+        if !self.follows() {
+            let part = top.0 * height / self.entries.len().max(1);
+            let line = area.y + u16::try_from(part.min(height - 1)).unwrap_or(0);
+            buffer.set_string(area.right() - 1, line, "█", theme::DIM);
+        }
+    }
+
+    /// All of it as plain text, for the scrollback: the gutters stay, so that it is seen who says what.
+    pub fn print(&self, talk: &Conversation, width: u16, most: usize) -> Vec<String> {
+        let look = Look {
+            width,
+            detail: crate::rows::Detail::Normal,
+            open: false,
+            side_by_side: false,
+            now: std::time::Instant::now(),
+        };
+        let (mut cache, mut lines) = (Cache::default(), Vec::new());
+        for at in (0..self.entries.len()).rev() {
+            if matches!(self.entries[at], Entry::Notice(Mark::Welcome, _)) {
+                continue;
+            }
+            let count = self.count(at, talk, &mut cache, &look);
+            let rows = self.rows(at, 0, count, talk, &mut cache, &look);
+            let line =
+                |row: &Row| row.spans.iter().map(|span| &*span.content).collect::<String>().trim_end().to_owned();
+            lines.extend(rows.iter().map(line).rev());
+            if lines.len() >= most {
+                lines.truncate(most);
+                lines.push("… what was said before is in the journal: tieline sessions show".into());
+                break;
+            }
+        }
+        lines.reverse();
+        lines
+    }
+}
+
+fn item(talk: &Conversation, at: usize) -> Option<Item> {
+    talk.items(at, 1).0.pop()
+}
+
+fn text(talk: &Conversation, entry: &Entry) -> Option<String> {
+    let mut text = String::new();
+    match entry {
+        Entry::Notice(_, notice) => text.clone_from(notice),
+        Entry::Plan => text = plan_text(talk).join("\n"),
+        Entry::Item(at) => match item(talk, *at)? {
+            Item::Message(kind, number) => {
+                let take = |piece: &str| {
+                    if text.len() < MAX_SEARCHED_BYTES {
+                        text.push_str(piece);
+                    }
+                };
+                talk.text(kind, number, take).ok()?;
+            }
+            Item::Call(id) => {
+                let call = talk.call(&id)?;
+                text = call.title.clone().unwrap_or_default();
+                for content in &call.content {
+                    use tieline::schema::ToolCallContent;
+                    let more = match content {
+                        ToolCallContent::Diff(diff) => diff.patch().map(|patch| patch.text),
+                        ToolCallContent::Content(content) => content.content.as_text().map(str::to_owned),
+                        _ => None,
+                    };
+                    text.extend(more.iter().flat_map(|more| ["\n", more.as_str()]));
+                }
+            }
+        },
+    }
+    Some(text)
+}
+
+fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {
+    let (head, style): (_, Style) = match mark {
+        Mark::Info => ("· ", theme::DIM),
+        Mark::Warn => ("! ", theme::ASKS),
+        Mark::Bad => ("✗ ", theme::BAD),
+        Mark::Welcome => ("", theme::PLAIN),
+    };
+    let mut rows = Vec::new();
+    for line in text.lines() {
+        for part in wrap(line, usize::from(width).saturating_sub(head.len())) {
+            let head = if rows.is_empty() { head } else { &"  "[..head.len().min(2)] };
+            rows.push(Line::from(vec![Span::styled(head.to_owned(), style), Span::styled(part, style)]));
+        }
+    }
+    rows
+}
+
+fn plan_text(talk: &Conversation) -> Vec<String> {
+    let mark = |status: &PlanStatus| match status {
+        PlanStatus::Completed => "x",
+        PlanStatus::InProgress => ">",
+        _ => " ",
+    };
+    let plans = talk.plans();
+    let entries = plans.iter().flat_map(tieline::schema::Plan::entries);
+    entries.map(|entry| format!("[{}] {}", mark(&entry.status), sanitize::line(&entry.content))).collect()
+}
+
+fn plan_rows(talk: &Conversation, width: u16) -> Vec<Line<'static>> {
+    let mut rows = vec![Line::styled("│ Plan", theme::BOLD)];
+    for entry in plan_text(talk) {
+        let style = if entry.starts_with("[x]") { theme::DIM } else { theme::PLAIN };
+        for (row, part) in wrap(&entry, usize::from(width).saturating_sub(6)).into_iter().enumerate() {
+            let head = if row == 0 { "│ " } else { "│     " };
+            rows.push(Line::from(vec![Span::styled(head, theme::DIM), Span::styled(part, style)]));
+        }
+    }
+    rows
+}

@@ -1,0 +1,204 @@
+//! Where the top-level blocks of a Markdown text are, found while it comes: what is found once stays, only the last block is open.
+
+use pulldown_cmark::{Event, Options, Parser, Tag};
+use std::collections::BTreeMap;
+
+/// A longer block, in bytes, is shown as plain lines.
+pub const MAX_BLOCK_BYTES: usize = 256 << 10;
+/// Plain lines are laid out in parts of so many bytes.
+pub const PART_BYTES: usize = 64 << 10;
+
+/// What is read of Markdown.
+pub const OPTIONS: Options =
+    Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
+
+/// What names stand for, by their name: `[name]: address`.
+pub type Names = BTreeMap<String, String>;
+
+/// How a block is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// As Markdown.
+    Markdown,
+    /// As lines.
+    Lines,
+}
+
+/// One block: its end in the text (it begins where the one before ends), and how it is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// The byte behind it.
+    pub end: usize,
+    /// How it is laid out.
+    pub kind: Kind,
+}
+
+/// Finds blocks in a text that grows.
+#[derive(Debug, Default)]
+pub struct Finder {
+    /// Everything before this byte is found.
+    pub done: usize,
+    /// In a block that is shown as plain lines: what ends it.
+    plain: Option<End>,
+    /// Its first line is still to come.
+    fresh: bool,
+    /// What names stand for, as far as it is found.
+    pub names: Names,
+}
+
+#[derive(Debug, Clone)]
+enum End {
+    /// A line like this, the closing fence.
+    Fence(char, usize),
+    /// An empty line.
+    Empty,
+    /// Nothing.
+    Never,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Blocks that stay.
+    pub stay: Vec<Block>,
+    /// Blocks that may change with the next words.
+    pub open: Vec<Block>,
+    /// Names that these may bring.
+    pub names: Names,
+}
+
+impl Finder {
+    /// Looks at the text from `done` on: at least [`MAX_BLOCK_BYTES`] of it, or all there is (`all`).
+    pub fn find(&mut self, text: &str, all: bool) -> Found {
+        let mut found = Found::default();
+        if let Some(end) = self.plain.clone() {
+            self.lines(text, &end, all, &mut found);
+            return found;
+        }
+        // The last line may go on and be another thing then.
+        let lines = text.rfind('\n').map_or(0, |at| at + 1);
+        let (starts, names) = blocks(&text[..lines]);
+        if let Some((&last, before)) = starts.split_last().filter(|(last, _)| **last > 0) {
+            let ends = before.iter().skip(1).chain([&last]);
+            found.stay.extend(ends.map(|end| Block { end: self.done + end, kind: Kind::Markdown }));
+            for (name, to, _) in names.into_iter().filter(|(.., end)| *end <= last) {
+                self.names.entry(name).or_insert(to);
+            }
+            self.done += last;
+            if all {
+                self.open(&text[last..], &mut found);
+            }
+        } else if text.len() >= MAX_BLOCK_BYTES {
+            let first = text.lines().next().unwrap_or_default().trim_start();
+            let fence = first.chars().next().filter(|c| matches!(c, '`' | '~'));
+            let count = fence.map_or(0, |fence| first.chars().take_while(|c| *c == fence).count());
+            self.fresh = true;
+            self.plain = Some(fence.filter(|_| count >= 3).map_or(End::Empty, |fence| End::Fence(fence, count)));
+        } else {
+            self.open(text, &mut found);
+        }
+        found
+    }
+
+    /// The same for a text that is no Markdown.
+    pub fn find_lines(&mut self, text: &str, all: bool) -> Found {
+        let mut found = Found::default();
+        self.lines(text, &End::Never, all, &mut found);
+        found
+    }
+
+    /// The last block, with a line that is not complete.
+    fn open(&self, text: &str, found: &mut Found) {
+        if text.is_empty() {
+            return;
+        }
+        let (starts, names) = blocks(text);
+        found.names.extend(names.into_iter().map(|(name, to, _)| (name, to)));
+        let ends = starts.into_iter().skip(1).chain([text.len()]);
+        found.open.extend(ends.map(|end| Block { end: self.done + end, kind: Kind::Markdown }));
+    }
+
+    /// Goes on in a block that is shown as lines.
+    fn lines(&mut self, text: &str, end: &End, all: bool, found: &mut Found) {
+        let part = &text[..text.floor_char_boundary(PART_BYTES)];
+        let (mut at, mut over) = (0, false);
+        for (number, line) in part.split_inclusive('\n').enumerate() {
+            let opens = number == 0 && self.fresh;
+            if !line.ends_with('\n') {
+                break;
+            }
+            at += line.len();
+            let line = line.trim();
+            over = match end {
+                End::Fence(fence, count) => !opens && line.len() >= *count && line.chars().all(|c| c == *fence),
+                End::Empty => line.is_empty(),
+                End::Never => false,
+            };
+            if over {
+                break;
+            }
+        }
+        if over || text.len() > part.len() {
+            let end = if at == 0 { part.len() } else { at };
+            self.done += end;
+            self.fresh = false;
+            found.stay.push(Block { end: self.done, kind: Kind::Lines });
+            if over {
+                self.plain = None;
+            }
+        } else if all && !text.is_empty() {
+            found.open.push(Block { end: self.done + text.len(), kind: Kind::Lines });
+        }
+    }
+}
+
+/// Where the blocks of a text begin, each at the beginning of a line, the first at its beginning; and what names stand for, with
+/// where that is said.
+fn blocks(text: &str) -> (Vec<usize>, Vec<(String, String, usize)>) {
+    let parser = Parser::new_ext(text, OPTIONS);
+    let (mut depth, mut starts, mut end) = (0_usize, Vec::new(), 0);
+    let mut names = Vec::new();
+    let between = |at: usize, end: usize, starts: &mut Vec<usize>| {
+        // What stands between two blocks and is not empty is one too: what names stand for.
+        let rest = text.get(end..at).unwrap_or_default();
+        if let Some(blank) = rest.find(|c: char| !c.is_whitespace()) {
+            starts.push(text[..end + blank].rfind('\n').map_or(0, |at| at + 1));
+        }
+    };
+    let line = |at: usize| text[..at].rfind('\n').map_or(0, |at| at + 1);
+    for (name, definition) in parser.reference_definitions().iter() {
+        names.push((key(name), definition.dest.to_string(), definition.span.end));
+    }
+    names.sort_by_key(|(.., end)| *end);
+    for (event, range) in parser.into_offset_iter() {
+        match event {
+            Event::Start(tag) => {
+                if depth == 0 {
+                    between(line(range.start), end, &mut starts);
+                    starts.push(line(range.start));
+                    // The closing fence belongs to it.
+                    end = if matches!(tag, Tag::CodeBlock(_)) { range.end } else { end.max(range.end) };
+                }
+                depth += 1;
+            }
+            Event::End(_) => depth = depth.saturating_sub(1),
+            _ if depth == 0 => {
+                between(line(range.start), end, &mut starts);
+                starts.push(line(range.start));
+                end = end.max(range.end);
+            }
+            _ => {}
+        }
+    }
+    between(text.len(), end, &mut starts);
+    starts.dedup();
+    if let Some(first) = starts.first_mut() {
+        *first = 0;
+    }
+    (starts, names)
+}
+
+/// How a name is looked for: case and blanks don't matter.
+pub fn key(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}

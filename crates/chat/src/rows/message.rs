@@ -1,0 +1,214 @@
+//! The rows of a message that grows: what is finished is laid out once, only the last block again.
+
+use super::blocks::{Block, Finder, Kind, MAX_BLOCK_BYTES, Names};
+use super::look::QUIET;
+use super::markdown::{lines, markdown};
+use super::safe::Safe;
+use super::wrap::{Break, indent, seal};
+use super::{Row, code};
+use ratatui::style::Style;
+use ratatui::text::Span;
+use std::ops::Range;
+
+/// So many bytes are read at once: a block that is too long shows.
+const WINDOW_BYTES: usize = MAX_BLOCK_BYTES + 4;
+/// So many bytes are laid out before somebody looks; the rest at the next look.
+const MAX_BYTES_AT_ONCE: usize = 256 << 10;
+/// In a longer message a name that is said later changes nothing before it, in bytes.
+const MAX_NAMED_BYTES: usize = 1 << 20;
+
+/// How a message looks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Manner {
+    /// The columns there are, with the mark.
+    pub width: u16,
+    /// What stands before each row, and how that looks.
+    pub mark: (&'static str, Style),
+    /// How its text looks.
+    pub style: Style,
+    /// True if it is Markdown, not lines.
+    pub markdown: bool,
+}
+
+/// One block, laid out.
+#[derive(Debug)]
+struct Part {
+    source: Range<usize>,
+    kind: Kind,
+    /// There is another one behind it.
+    followed: bool,
+    /// The rows before it.
+    before: usize,
+    count: usize,
+    /// Its rows, if they are kept.
+    rows: Option<Vec<Row>>,
+    /// There is code in it that could be shown in colours, and is not yet.
+    pale: bool,
+}
+
+/// A message, laid out.
+#[derive(Debug)]
+pub struct Message {
+    manner: Manner,
+    finder: Finder,
+    names: Names,
+    parts: Vec<Part>,
+    /// So many of them stay.
+    stay: usize,
+    /// So many bytes were looked at.
+    seen: usize,
+    /// So many rows are kept.
+    kept: usize,
+}
+
+/// Reads some bytes of a text: whole characters from a byte on, at most so many bytes.
+pub trait Read: Fn(usize, usize) -> String {}
+impl<F: Fn(usize, usize) -> String> Read for F {}
+
+impl Message {
+    /// Nothing is laid out yet.
+    pub fn new(manner: Manner) -> Self {
+        Self { manner, finder: Finder::default(), names: Names::new(), parts: Vec::new(), stay: 0, seen: 0, kept: 0 }
+    }
+
+    /// Lays out what is new; the message has so many bytes. True if that was all of it.
+    pub fn advance(&mut self, read: &impl Read, bytes: usize) -> bool {
+        if self.seen == bytes {
+            return true;
+        }
+        let first = self.finder.done;
+        while self.finder.done - first < MAX_BYTES_AT_ONCE {
+            let from = self.finder.done;
+            let text = read(from, WINDOW_BYTES);
+            let all = from + text.len() >= bytes || text.is_empty();
+            let found =
+                if self.manner.markdown { self.finder.find(&text, all) } else { self.finder.find_lines(&text, all) };
+            self.kept -=
+                self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
+            let last = found.open.len().saturating_sub(1);
+            for block in &found.stay {
+                self.add(*block, &text, from, true);
+            }
+            self.stay = self.parts.len();
+            for (i, block) in found.open.iter().enumerate() {
+                self.add(*block, &text, from, i < last);
+            }
+            if all && (!found.open.is_empty() || self.finder.done >= bytes || text.is_empty()) {
+                self.seen = bytes;
+                let mut names = self.finder.names.clone();
+                found.names.into_iter().for_each(|(name, to)| _ = names.entry(name).or_insert(to));
+                if names != self.names && bytes <= MAX_NAMED_BYTES {
+                    self.names = names;
+                    self.again(read);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn add(&mut self, block: Block, text: &str, from: usize, followed: bool) {
+        let start = self.parts.last().map_or(0, |part| part.source.end);
+        let source = start..block.end.max(start);
+        let before = self.count();
+        let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
+        let (rows, pale) = self.lay_out(shown, start, block.kind, followed, false);
+        self.kept += rows.len();
+        self.parts.push(Part { source, kind: block.kind, followed, before, count: rows.len(), rows: Some(rows), pale });
+    }
+
+    /// A name stands for something else now: everything is laid out again.
+    fn again(&mut self, read: &impl Read) {
+        let mut before = 0;
+        for i in 0..self.parts.len() {
+            let part = &self.parts[i];
+            let text = read(part.source.start, part.source.len());
+            let (rows, pale) = self.lay_out(&text, part.source.start, part.kind, part.followed, false);
+            let part = &mut self.parts[i];
+            part.pale = pale;
+            self.kept += rows.len();
+            (part.before, part.count) = (before, rows.len());
+            self.kept -= part.rows.replace(rows).map_or(0, |rows| rows.len());
+            before += part.count;
+        }
+    }
+
+    fn lay_out(&self, text: &str, at: usize, kind: Kind, followed: bool, coloured: bool) -> (Vec<Row>, bool) {
+        let Manner { width, mark: (mark, mark_style), style, markdown: is_markdown } = self.manner;
+        let columns = usize::from(width).saturating_sub(super::wrap::width(mark)).max(1);
+        let safe = Safe::new(text);
+        let (mut rows, has_code) = match kind {
+            Kind::Markdown => markdown(&safe.text, columns, &self.names, style, coloured),
+            Kind::Lines if is_markdown => (lines(&safe.text, columns, style, Break::Anywhere), false),
+            Kind::Lines => (lines(&safe.text, columns, style, Break::Words), false),
+        };
+        if rows.is_empty() {
+            rows = lines(safe.text.trim_end(), columns, style.patch(QUIET), Break::Words);
+        }
+        if rows.is_empty()
+            || (followed && kind == Kind::Markdown && rows.last().is_some_and(|row| !row.spans.is_empty()))
+        {
+            rows.push(Row { source: usize::MAX..usize::MAX, ..Row::default() });
+        }
+        seal(&mut rows, 0, safe.text.len());
+        for row in &mut rows {
+            row.source = at + safe.source(row.source.start)..at + safe.source(row.source.end);
+        }
+        if let Some(last) = rows.last_mut() {
+            last.source.end = at + text.len();
+        }
+        let mark = Span::styled(mark, mark_style);
+        indent(&mut rows, &mark, &mark);
+        (rows, has_code)
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        self.parts.last().map_or(0, |part| part.before + part.count)
+    }
+
+    /// How many of them are kept in memory.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Lets the rows go that are not among these.
+    pub fn forget(&mut self, but: Range<usize>) {
+        for part in &mut self.parts {
+            if part.before + part.count <= but.start || part.before >= but.end {
+                self.kept -= part.rows.take().map_or(0, |rows| rows.len());
+            }
+        }
+    }
+
+    /// Some rows, by their numbers.
+    pub fn rows(&mut self, read: &impl Read, range: Range<usize>) -> Vec<Row> {
+        let first = self.parts.partition_point(|part| part.before + part.count <= range.start);
+        let mut out = Vec::with_capacity(range.len().min(1000));
+        for i in first..self.parts.len() {
+            let part = &self.parts[i];
+            if part.before >= range.end {
+                break;
+            }
+            let coloured = part.pale && code::is_ready();
+            if part.rows.is_none() || coloured {
+                let text = read(part.source.start, part.source.len());
+                let (mut rows, pale) = self.lay_out(&text, part.source.start, part.kind, part.followed, coloured);
+                // Colours change no row; should they all the same, there are none.
+                if rows.len() != part.count {
+                    (rows, _) = self.lay_out(&text, part.source.start, part.kind, part.followed, false);
+                }
+                self.kept += rows.len();
+                let part = &mut self.parts[i];
+                part.pale = pale && !coloured;
+                self.kept -= part.rows.replace(rows).map_or(0, |rows| rows.len());
+            }
+            let part = &self.parts[i];
+            let rows = part.rows.as_deref().unwrap_or_default();
+            let from = range.start.saturating_sub(part.before).min(rows.len());
+            let to = (range.end - part.before).min(rows.len());
+            out.extend_from_slice(&rows[from..to.max(from)]);
+        }
+        out
+    }
+}

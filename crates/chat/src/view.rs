@@ -1,0 +1,243 @@
+//! The screen as a function of the state.
+
+use crate::ask;
+use crate::keys::{self, Deed};
+use crate::pick;
+use crate::rows::{Cache, Look};
+use crate::state::{For, Over, State};
+use crate::tab::Tab;
+use crate::text::{fit, wrap};
+use crate::theme;
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use std::time::Instant;
+use tieline_client::live::State as Doing;
+use tieline_client::sanitize;
+use unicode_width::UnicodeWidthStr as _;
+
+/// So many rows the composer has at most, and so many of the screen's.
+const MAX_COMPOSER_ROWS: u16 = 10;
+/// So many prompts that wait are shown.
+const MAX_WAITING_ROWS: usize = 3;
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, state: &mut State, cache: &mut Cache, now: Instant) {
+    let area = frame.area();
+    let caret = paint(state, cache, area, frame.buffer_mut(), now);
+    if let Some(caret) = caret {
+        frame.set_cursor_position(caret);
+    }
+}
+
+/// The same into a buffer. Gives the place of the caret.
+pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buffer, now: Instant) -> Option<Position> {
+    if area.width < 10 || area.height < 4 {
+        buffer.set_string(area.x, area.y, fit("too small", area.width.into()), theme::PLAIN);
+        return None;
+    }
+    let mut rest = area;
+    let mut cut = |rows: u16, from_top: bool| {
+        let rows = rows.min(rest.height);
+        let part = if from_top {
+            Rect { height: rows, ..rest }
+        } else {
+            Rect { y: rest.bottom() - rows, height: rows, ..rest }
+        };
+        rest.height -= rows;
+        rest.y += if from_top { rows } else { 0 };
+        part
+    };
+    let head = cut(u16::from(area.height >= 16 || state.tabs.len() > 1), true);
+    let foot = cut(1, false);
+    let most = (area.height / 3).clamp(1, MAX_COMPOSER_ROWS);
+    let tab = state.tab();
+    let composer = cut(tab.composer.height(area.width - 2, most).max(1), false);
+    let border = cut(1, false);
+    let hints = tab.composer.hints(area.width, usize::from((area.height / 4).max(1)));
+    let hints: Vec<_> = hints.into_iter().map(|row| Line::from(row.spans)).collect();
+    let hints_area = cut(u16::try_from(hints.len()).unwrap_or(0), false);
+    let queue = waiting_rows(tab, area.width);
+    let queue_area = cut(u16::try_from(queue.len()).unwrap_or(0).min(area.height / 4), false);
+    // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view.
+    let left = area.height.saturating_sub(
+        head.height + foot.height + composer.height + border.height + hints_area.height + queue_area.height,
+    );
+    // What lies over the conversation has the room.
+    let strip = crate::ask::Dock::default();
+    let docked = if state.over.is_some() { &strip } else { &tab.dock };
+    let room = if docked.since.is_some() { left.saturating_sub(3).max(left / 2) } else { 3 };
+    let dock = ask::rows(docked, &tab.questions, area.width, room, now);
+    let dock_area = cut(u16::try_from(dock.len()).unwrap_or(room).min(room), false);
+
+    lines(&[header(state, area.width)], head, buffer);
+    lines(&dock, dock_area, buffer);
+    lines(&queue, queue_area, buffer);
+    lines(&hints, hints_area, buffer);
+    lines(&[composer_border(state.tab(), area.width)], border, buffer);
+    lines(&[footer(state, area.width, now)], foot, buffer);
+    let typed = Rect { x: composer.x + 2, width: composer.width - 2, ..composer };
+    buffer.set_string(composer.x, composer.y, "❯", theme::USER);
+    state.tab().composer.draw(typed, buffer);
+    let mut caret = Some(state.tab().composer.cursor(typed)).filter(|_| state.tab().dock.since.is_none());
+
+    if state.over.is_some() {
+        caret = over(state, rest, buffer);
+    } else {
+        let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
+        let tab = state.tab_mut();
+        tab.list.draw(&tab.talk, cache, &look, rest, buffer);
+    }
+    caret
+}
+
+fn lines(rows: &[Line<'_>], area: Rect, buffer: &mut Buffer) {
+    for (y, row) in (area.y..area.bottom()).zip(rows) {
+        buffer.set_line(area.x, y, row, area.width);
+    }
+}
+
+fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+    let width = usize::from(area.width);
+    match state.over.as_ref()? {
+        Over::Pick(picker) => lines(&picker.rows(area.width, area.height), area, buffer),
+        Over::Read(title, text, top) => {
+            let mut rows = vec![Line::styled(fit(title, width), theme::BOLD)];
+            let room = usize::from(area.height).saturating_sub(2);
+            // A row that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
+            let marked = |(row, part): (usize, String)| if row == 0 { part } else { format!("  ↪ {part}") };
+            let broken = |line: &String| wrap(&line.replace('\t', "    "), width.saturating_sub(4));
+            let wrapped = text.iter().skip(*top).flat_map(|line| broken(line).into_iter().enumerate().map(marked));
+            rows.extend(wrapped.take(room).map(|row| {
+                let style = match row.trim_start().chars().next() {
+                    Some('+') => theme::GOOD,
+                    Some('-' | '✗') => theme::BAD,
+                    _ => theme::PLAIN,
+                };
+                Line::styled(row, style)
+            }));
+            while rows.len() < room + 1 {
+                rows.push(Line::default());
+            }
+            let place = format!("{} of {} · ↑↓ PageUp PageDown · Esc", (top + 1).min(text.len()), text.len());
+            rows.push(Line::styled(fit(&place, width), theme::DIM));
+            lines(&rows, area, buffer);
+        }
+        Over::Line(purpose, text) => {
+            let title = match purpose {
+                For::Search => "Look for (Enter: the one before; Esc ends)",
+                For::Name(_) => "A name for the session (Enter keeps it)",
+            };
+            let line = Line::from(vec![Span::styled("» ", theme::KEY), Span::raw(sanitize::line(text))]);
+            lines(&[Line::styled(fit(title, width), theme::BOLD), line], area, buffer);
+            let x = u16::try_from(sanitize::line(text).width() + 2).unwrap_or(u16::MAX);
+            return Some(Position { x: area.x + x.min(area.width - 1), y: area.y + 1 });
+        }
+    }
+    None
+}
+
+/// The tabs; or what the only one is.
+fn header(state: &State, width: u16) -> Line<'static> {
+    let mut spans = Vec::new();
+    let single = state.tabs.len() == 1;
+    for (at, tab) in state.tabs.iter().enumerate() {
+        let mark = match tab.state.0 {
+            _ if !tab.questions.is_empty() => "?",
+            Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
+            Doing::Lost => "✗",
+            Doing::Idle if tab.attention => "●",
+            Doing::Idle => " ",
+        };
+        let name = sanitize::line(&tab.agent);
+        let text = if single { format!(" {name} ") } else { format!(" {}{mark}{} ", at + 1, fit(&name, 16)) };
+        spans.push(Span::styled(text, if at == state.at && !single { theme::CHOSEN } else { theme::BOLD }));
+    }
+    let used: usize = spans.iter().map(Span::width).sum();
+    let folder = sanitize::line(&state.tab().cwd.to_string_lossy());
+    spans.push(Span::styled(fit(&format!(" {folder}"), usize::from(width).saturating_sub(used)), theme::DIM));
+    Line::from(spans)
+}
+
+/// What waits, and what "now" would do.
+fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
+    let mut rows: Vec<_> = tab
+        .queue
+        .iter()
+        .take(MAX_WAITING_ROWS)
+        .enumerate()
+        .map(|(at, queued)| {
+            let text = fit(&format!("{} waits: {}", at + 1, pick::words(&queued.parts)), width.into());
+            Line::styled(text, theme::DIM)
+        })
+        .collect();
+    if !tab.queue.is_empty() {
+        let more = tab.queue.len().saturating_sub(MAX_WAITING_ROWS);
+        let more = if more > 0 { format!("… and {more} more · ") } else { String::new() };
+        let now = if tab.runs() { tab.about.now.words() } else { "sends it" };
+        let text = format!("{more}Enter (nothing typed) {now} · Ctrl+Q edits");
+        rows.push(Line::styled(fit(&text, width.into()), theme::DIM));
+    }
+    rows
+}
+
+fn composer_border(tab: &Tab, width: u16) -> Line<'static> {
+    let mut about: Vec<String> = Vec::new();
+    for option in &tab.about.options {
+        if let tieline::schema::ConfigKind::Select(select) = &option.kind {
+            about.push(sanitize::line(&select.current_value));
+        }
+    }
+    if let Some(usage) = tab.talk.usage() {
+        let size = if usage.size > 0 { format!("/{}k", usage.size / 1000) } else { String::new() };
+        about.push(format!("{}k{size} tokens", usage.used / 1000));
+        about.extend(usage.cost.map(|cost| format!("{:.2} {}", cost.amount, sanitize::line(&cost.currency))));
+    }
+    let about = fit(&about.join(" · "), usize::from(width).saturating_sub(6));
+    let tail = if about.is_empty() { String::new() } else { format!(" {about} ──") };
+    let line = "─".repeat(usize::from(width).saturating_sub(tail.width()));
+    Line::styled(line + &tail, theme::DIM)
+}
+
+/// What goes on, and the keys that matter now.
+fn footer(state: &State, width: u16, now: Instant) -> Line<'static> {
+    let (width, tab) = (usize::from(width), state.tab());
+    if let Some((text, _)) = &state.said {
+        return Line::styled(fit(&sanitize::line(text), width), theme::ASKS);
+    }
+    let age = now.saturating_duration_since(tab.state.1).as_secs();
+    // One glyph a second: it moves with the clock that is shown anyway.
+    let glyph = ["◐", "◓", "◑", "◒"][usize::try_from(age % 4).unwrap_or(0)];
+    let (doing, style) = match tab.state.0 {
+        _ if tab.closed => ("closed".to_owned(), theme::BAD),
+        Doing::Opening => (format!("{glyph} {} · {age} s", tab.phase.waits_for()), theme::DIM),
+        Doing::Idle => ("ready".to_owned(), theme::GOOD),
+        Doing::Running => (format!("{glyph} works · {age} s · Esc stops"), theme::USER),
+        Doing::Asking if tab.dock.since.is_some() => (format!("{glyph} waits for you"), theme::ASKS),
+        Doing::Asking => (format!("{glyph} waits for you · Tab answers"), theme::ASKS),
+        Doing::Cancelling => (format!("{glyph} asked to stop {age} s ago · Esc again: wait or kill"), theme::ASKS),
+        Doing::Lost => ("the agent is gone · Enter starts it again".to_owned(), theme::BAD),
+    };
+    let doing = fit(&doing, width);
+    let mut spans = vec![Span::styled(doing.clone(), style)];
+    let mut used = doing.width();
+    let end = (!tab.list.follows()).then_some((Deed::End, "end"));
+    let mouse = if state.mouse { "mouse off" } else { "mouse on" };
+    let keys = [
+        (Deed::Palette, "all"),
+        (Deed::Help, "keys"),
+        (Deed::Detail, "detail"),
+        (Deed::Mouse, mouse),
+        (Deed::Quit, "leave"),
+    ];
+    for (deed, what) in end.into_iter().chain(keys) {
+        let (key, what) = (format!("  {}", keys::name(deed)), format!(" {what}"));
+        used += key.width() + what.width();
+        if used > width {
+            break;
+        }
+        spans.extend([Span::styled(key, theme::KEY), Span::styled(what, theme::DIM)]);
+    }
+    Line::from(spans)
+}

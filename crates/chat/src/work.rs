@@ -1,0 +1,517 @@
+//! Does what the state wants: opens sessions, passes on what they tell, looks things up. What comes of it are events.
+
+use crate::compose::clipboard_picture;
+use crate::effect::Effect;
+use crate::event::{About, Event, Now, OpenedFacts, TabId, Wake};
+use crate::pick::{Errand, Pick, Picker, Source};
+use crate::{Go, Log, Opener, Ready, Which, screen};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tieline::rpc::sync::Lock as _;
+use tieline::schema::{ConfigValue, Update};
+use tieline_client::export::{self, Format};
+use tieline_client::journal::{Entry, Journal};
+use tieline_client::live::{self, Events, Link, Part, Queued, Session};
+use tieline_client::sanitize;
+use tieline_client::undo::Undo;
+use tieline_host::roots::shown;
+use tieline_host::store::ListQuery;
+use tieline_host::text::counted;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc::Sender;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// So many sessions are listed.
+const MAX_SESSIONS: usize = 200;
+/// How long an agent may take to answer about an option.
+const OPTION_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an agent gets to take a prompt into its turn.
+const STEER_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a line of the user's shell may take.
+const SHELL_TIMEOUT: Duration = Duration::from_mins(2);
+/// So much of what it prints is shown, in bytes.
+const MAX_SHELL_BYTES: u64 = 64 << 10;
+/// How long an agent gets to end.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
+
+type Told<T> = Result<T, String>;
+
+/// What works for the chat.
+pub struct Work {
+    opener: Arc<dyn Opener>,
+    events: Sender<Event>,
+    tabs: Arc<Mutex<HashMap<TabId, Live>>>,
+}
+
+/// The session of a tab.
+#[derive(Clone)]
+struct Live {
+    session: Session,
+    link: Link,
+    log: Arc<Log>,
+    reader: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+impl Work {
+    pub fn new(opener: Arc<dyn Opener>, events: Sender<Event>) -> Self {
+        Self { opener, events, tabs: Arc::default() }
+    }
+
+    fn live(&self, tab: TabId) -> Option<Live> {
+        self.tabs.locked().get(&tab).cloned()
+    }
+
+    /// Begins to do something. It is never waited for here.
+    pub fn begin(&self, effect: Effect) {
+        let events = self.events.clone();
+        match effect {
+            Effect::Open(id, which, prompt) => {
+                drop(tokio::spawn(open(self.opener.clone(), self.tabs.clone(), events, id, which, prompt)));
+            }
+            Effect::Prompt(id, parts) => {
+                let Some(live) = self.live(id) else { return };
+                let taken = live.session.prompt(parts).is_some();
+                self.tell_queue(id, &live.session);
+                if !taken {
+                    self.tell(Event::Told("the queue is full: it was not taken".into()));
+                }
+            }
+            Effect::SetQueue(id, wanted) => {
+                let Some(live) = self.live(id) else { return };
+                set_queue(&live.session, wanted);
+                self.tell_queue(id, &live.session);
+            }
+            Effect::SendNow(id, queued) => {
+                let Some(live) = self.live(id) else { return };
+                tokio::spawn(async move {
+                    let said = send_now(&live, queued).await;
+                    let _ = events.send(Event::Queue(id, live.session.queue())).await;
+                    if let Some(said) = said {
+                        let _ = events.send(Event::Told(said)).await;
+                    }
+                });
+            }
+            Effect::Cancel(id) => {
+                let Some(live) = self.live(id) else { return };
+                tokio::spawn(async move { live.session.cancel().await });
+            }
+            Effect::Kill(id) => self.live(id).iter().for_each(|live| live.link.kill()),
+            Effect::Revive(id) => self.live(id).iter().for_each(|live| live.session.revive()),
+            Effect::Close(id) => {
+                let Some(live) = self.tabs.locked().remove(&id) else { return };
+                tokio::spawn(end(live));
+            }
+            Effect::Reply(asked, reply) => {
+                asked.reply(reply);
+            }
+            Effect::SetOption(id, option, value) => {
+                let Some(live) = self.live(id) else { return };
+                tokio::spawn(set_option(id, live, option, value, events));
+            }
+            Effect::Look(id, source) => {
+                let (opener, live) = (self.opener.clone(), self.live(id));
+                tokio::spawn(async move {
+                    let event = look(&*opener, live, source)
+                        .await
+                        .unwrap_or_else(|why| Event::Found(Picker::new(sanitize::line(&why), Vec::new())));
+                    let _ = events.send(event).await;
+                });
+            }
+            Effect::Do(id, errand) => {
+                let (opener, live) = (self.opener.clone(), self.live(id));
+                tokio::spawn(async move {
+                    let said = run(&*opener, live, errand).await.unwrap_or_else(|why| why);
+                    let _ = events.send(Event::Told(sanitize::line(&said))).await;
+                });
+            }
+            Effect::Copy(text) => {
+                tokio::task::spawn_blocking(move || events.blocking_send(Event::Told(screen::copy(&text))));
+            }
+            Effect::Clipboard(id) => {
+                tokio::task::spawn_blocking(move || {
+                    events.blocking_send(Event::Picture(id, clipboard_picture(&std::env::temp_dir())))
+                });
+            }
+            Effect::Shell(id, line) => {
+                let folder = self.opener.folder();
+                tokio::spawn(async move {
+                    let output = shell(&line, &folder).await;
+                    let _ = events.send(Event::Ran(id, sanitize::line(&line), output)).await;
+                });
+            }
+            Effect::Browse(url) => {
+                let opened = std::process::Command::new("xdg-open")
+                    .arg(&url)
+                    .stdin(Stdio::null())
+                    .stdout(Stdio::null())
+                    .stderr(Stdio::null())
+                    .spawn();
+                if opened.is_err() {
+                    self.tell(Event::Told(format!("open this address: {url}")));
+                }
+            }
+            // The terminal is the loop's.
+            Effect::Mouse(_)
+            | Effect::Bell
+            | Effect::Redraw
+            | Effect::Suspend
+            | Effect::Print(_)
+            | Effect::Editor(_)
+            | Effect::Quit => {}
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        let events = self.events.clone();
+        tokio::spawn(async move { events.send(event).await });
+    }
+
+    fn tell_queue(&self, id: TabId, session: &Session) {
+        self.tell(Event::Queue(id, session.queue()));
+    }
+
+    /// Ends all sessions and agents.
+    pub async fn end(self) {
+        let all: Vec<Live> = self.tabs.locked().drain().map(|(_, live)| live).collect();
+        drop(self.events);
+        let ends: Vec<_> = all.into_iter().map(|live| tokio::spawn(end(live))).collect();
+        for end in ends {
+            let _ = end.await;
+        }
+    }
+}
+
+async fn set_option(id: TabId, live: Live, option: String, value: ConfigValue, events: Sender<Event>) {
+    let Some(agent) = live.session.agent() else { return };
+    let said = match timeout(OPTION_TIMEOUT, agent.set_option(&option, value)).await {
+        Ok(Ok(_)) => "chosen".to_owned(),
+        Ok(Err(error)) => format!("not chosen: {}", sanitize::line(&error.to_string())),
+        Err(_) => "the agent does not answer".to_owned(),
+    };
+    if let Some(about) = about(&live.session, &live.link) {
+        let _ = events.send(Event::About(id, Box::new(about))).await;
+    }
+    let _ = events.send(Event::Told(said)).await;
+}
+
+fn about(session: &Session, link: &Link) -> Option<About> {
+    let agent = session.agent()?;
+    let now = if steers(link) { Now::Steer } else { Now::Interrupt };
+    Some(About { options: agent.options(), commands: agent.commands(), now })
+}
+
+/// Asks a turn to stop, closes the session, ends the agent.
+async fn end(live: Live) {
+    live.session.cancel().await;
+    live.session.close();
+    let reader = live.reader.locked().take();
+    if let Some(reader) = reader {
+        let _ = timeout(END_TIMEOUT / 2, reader).await;
+    }
+    live.link.end(END_TIMEOUT).await;
+}
+
+async fn open(
+    opener: Arc<dyn Opener>,
+    tabs: Arc<Mutex<HashMap<TabId, Live>>>,
+    events: Sender<Event>,
+    id: TabId,
+    which: Which,
+    mut prompt: Vec<Part>,
+) {
+    let Ready { link, opening, frames, prompt: first } = match opener.open(which).await {
+        Ok(ready) => ready,
+        Err(failure) => return drop(events.send(Event::NotOpened(id, failure)).await),
+    };
+    prompt.extend(first);
+    let (agent, cwd, resumed) = (opening.key.clone(), opening.cwd.clone(), opening.recording.is_some());
+    let draft = opening.recording.as_ref().map_or_else(|| "new".to_owned(), |recording| recording.id().to_string());
+    let state = opening.journal.as_ref().and_then(|journal| Some(journal.path().parent()?.to_path_buf()));
+    let (session, told) = link.open(opening, prompt);
+    let woken = events.clone();
+    let wake = Wake(Arc::new(move || _ = woken.try_send(Event::Woken)));
+    let conversation = session.conversation().clone();
+    let facts = OpenedFacts { agent, cwd, conversation, agents: opener.agents().into(), resumed, state, draft, wake };
+    if events.send(Event::Opened(id, Box::new(facts))).await.is_err() {
+        return;
+    }
+    let reader = tokio::spawn(pass_on(id, session.clone(), link.clone(), told, events));
+    let reader = Arc::new(Mutex::new(Some(reader)));
+    tabs.locked().insert(id, Live { session, link, log: frames, reader });
+}
+
+/// Passes on what a session tells, and what can be chosen there when that changes.
+async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, events: Sender<Event>) {
+    while let Some(event) = told.next().await {
+        let changed = match &event {
+            live::Event::Session(_) | live::Event::GoesOn(_) | live::Event::State(live::State::Idle) => true,
+            live::Event::Update { update, .. } => {
+                matches!(**update, Update::Commands(_) | Update::ConfigOptions(_) | Update::Mode(_))
+            }
+            _ => false,
+        };
+        let queue = matches!(event, live::Event::Ended { .. } | live::Event::State(_));
+        if events.send(Event::Live(id, Box::new(event))).await.is_err() {
+            return;
+        }
+        if let Some(about) = Some(()).filter(|()| changed).and_then(|()| about(&session, &link)) {
+            let _ = events.send(Event::About(id, Box::new(about))).await;
+        }
+        if queue {
+            let _ = events.send(Event::Queue(id, session.queue())).await;
+        }
+    }
+}
+
+/// True if the agent takes a prompt into a turn that runs.
+fn steers(link: &Link) -> bool {
+    let meta = link.agent().and_then(|agent| agent.about().meta.clone());
+    let meta: Option<Value> = meta.and_then(|meta| serde_json::from_str(meta.0.get()).ok());
+    meta.and_then(|meta| meta.pointer("/steering/supported")?.as_bool()).unwrap_or_default()
+}
+
+/// Puts the queue into this order. What has begun meanwhile is not begun again; number 0 is new.
+fn set_queue(session: &Session, wanted: Vec<Queued>) {
+    let (new, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|queued| queued.number == 0);
+    session.edit_queue(|queue| {
+        let still: Vec<u64> = queue.iter().map(|queued| queued.number).collect();
+        *queue = wanted.into_iter().filter(|queued| still.contains(&queued.number)).collect();
+    });
+    for queued in new {
+        if let Some(number) = session.prompt(queued.parts) {
+            to_front(session, number);
+        }
+    }
+}
+
+fn to_front(session: &Session, number: u64) {
+    session.edit_queue(|queue| {
+        if let Some(at) = queue.iter().position(|queued| queued.number == number)
+            && let Some(queued) = queue.remove(at)
+        {
+            queue.push_front(queued);
+        }
+    });
+}
+
+/// Sends something that waits now: into the turn if the agent takes it, else behind a cancel. Says what there is to say.
+async fn send_now(live: &Live, queued: Queued) -> Option<String> {
+    let Live { session, link, .. } = live;
+    let texts: Option<Vec<Value>> = queued
+        .parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => Some(json!({"type": "text", "text": text})),
+            _ => None,
+        })
+        .collect();
+    if let (true, Some(texts), Some(agent)) = (steers(link), texts, link.agent()) {
+        let parameters = json!({"sessionId": session.id().to_string(), "prompt": texts});
+        let answer = timeout(STEER_TIMEOUT, agent.call::<Value>("_session/steering", &parameters)).await;
+        let taken = matches!(&answer, Ok(Ok(answer)) if answer["outcome"] != "failed");
+        if taken {
+            session.edit_queue(|queue| queue.retain(|other| other.number != queued.number));
+            return Some("the agent took it into the turn".into());
+        }
+        return Some("the agent did not take it; it waits on".into());
+    }
+    to_front(session, queued.number);
+    session.cancel().await;
+    session.revive();
+    None
+}
+
+async fn look(opener: &dyn Opener, live: Option<Live>, source: Source) -> Told<Event> {
+    let picker = match source {
+        Source::Sessions => sessions(&journal(opener)?).await?,
+        Source::Agents => {
+            let mut all = Picker::new("Agents: a new session in a new tab", Vec::new());
+            for agent in opener.agents() {
+                let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
+                let which = Which { agent: Some(agent.name.clone()), session: Go::New };
+                all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
+            }
+            all
+        }
+        Source::Traffic => {
+            let live = live.ok_or("there is no agent yet")?;
+            return Ok(Event::Read("Frames".into(), live.log.lines()));
+        }
+        Source::Turns => {
+            let (undo, entry) = undo(opener, live).await?;
+            let mut all = Picker::new("Take back the changes of which turn?", Vec::new());
+            for turn in undo.turns().into_iter().rev() {
+                let files = undo.files(&turn);
+                let names: Vec<_> = files.iter().map(|file| name(&file.path, &entry)).collect();
+                all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
+            }
+            all
+        }
+        Source::Files(turn) => {
+            let (undo, entry) = undo(opener, live).await?;
+            let preview = undo.preview(&turn, None, false);
+            let mut all = Picker::new(format!("Turn {turn}: what is taken back?"), Vec::new());
+            let refused = if preview.refused.is_empty() {
+                String::new()
+            } else {
+                format!(", {} left alone", preview.refused.len())
+            };
+            let what = format!("{} put back{refused}", counted(preview.restored.len(), "file"));
+            all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.clone())));
+            for one in &preview.refused {
+                all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
+            }
+            for path in preview.restored {
+                let (label, path) = (name(&path, &entry), path.to_string_lossy().into_owned());
+                all = all.line(label, "this file, or places in it", Pick::Look(Source::Hunks(turn.clone(), path)));
+            }
+            all
+        }
+        Source::Hunks(turn, path) => {
+            let (undo, entry) = undo(opener, live).await?;
+            let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(&path), &entry)), Vec::new());
+            all = all.line("The whole file", "", Pick::Do(Errand::UndoFile(turn.clone(), path.clone())));
+            for (at, hunk) in undo.hunks(&turn, Path::new(&path)).unwrap_or_default().iter().enumerate() {
+                let (old, new) = (sanitize::exact_line(hunk.old.trim_end()), sanitize::exact_line(hunk.new.trim_end()));
+                let label = format!("from line {}", hunk.new_lines.start + 1);
+                all = all.line(
+                    label,
+                    format!("- {new}  + {old}"),
+                    Pick::Do(Errand::UndoHunk(turn.clone(), path.clone(), at)),
+                );
+            }
+            all
+        }
+    };
+    Ok(Event::Found(picker))
+}
+
+fn name(path: &Path, entry: &Entry) -> String {
+    shown(path.strip_prefix(&entry.cwd).unwrap_or(path))
+}
+
+fn journal(opener: &dyn Opener) -> Told<Journal> {
+    opener.journal().ok_or_else(|| "sessions are not recorded here".into())
+}
+
+async fn undo(opener: &dyn Opener, live: Option<Live>) -> Told<(Undo, Entry)> {
+    let journal = journal(opener)?;
+    let live = live.ok_or("there is no session yet")?;
+    if !matches!(live.session.state(), live::State::Idle | live::State::Lost) {
+        return Err("changes are taken back when no turn runs".into());
+    }
+    let id = live.session.id().to_string();
+    let entry = match journal.entry(&id).await {
+        Ok(entry) => entry,
+        Err(_) => journal
+            .last(None, None)
+            .await
+            .ok()
+            .flatten()
+            .filter(|entry| entry.agent_session.as_deref() == Some(&id))
+            .ok_or("nothing was changed yet")?,
+    };
+    let undo = Undo::open(&journal, &entry).map_err(|error| error.to_string())?;
+    Ok((undo, entry))
+}
+
+async fn sessions(journal: &Journal) -> Told<Picker> {
+    let query = ListQuery { begun: true, limit: MAX_SESSIONS, ..ListQuery::default() };
+    let (entries, _) = journal.list(query).await.map_err(|error| error.to_string())?;
+    let mut all = Picker::new("Sessions: go on in a new tab", Vec::new());
+    for entry in entries {
+        let id = entry.id.to_string();
+        let title = sanitize::line(entry.title.as_deref().unwrap_or(&id));
+        let which = Which { agent: None, session: Go::On(id.clone()) };
+        let menu = Picker::new(title.clone(), Vec::new())
+            .line("Go on with it", "in a new tab", Pick::Open(which))
+            .line("Rename it", "", Pick::AskName(id.clone()))
+            .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
+            .line("Delete it", "for good, with what could be taken back", Pick::Do(Errand::Delete(id)));
+        let more = sanitize::line(&format!(
+            "{} · {} · {}",
+            entry.agent,
+            counted(usize::try_from(entry.turns).unwrap_or(0), "turn"),
+            entry.cwd
+        ));
+        all = all.line(title, more, Pick::Menu(Box::new(menu)));
+    }
+    Ok(all)
+}
+
+async fn run(opener: &dyn Opener, live: Option<Live>, errand: Errand) -> Told<String> {
+    let wrong = |error: tieline_client::journal::Error| error.to_string();
+    match errand {
+        Errand::Delete(id) => journal(opener)?.delete(&id).await.map_err(wrong).map(|()| "deleted".into()),
+        Errand::Rename(id, name) => {
+            let journal = journal(opener)?;
+            let entry = journal.entry(&id).await.map_err(wrong)?;
+            journal.rename(&entry, &name).await.map_err(wrong).map(|()| "renamed".into())
+        }
+        Errand::Export(id) => {
+            let story = journal(opener)?.story(&id).await.map_err(wrong)?;
+            let path: PathBuf = opener.folder().join(format!("session-{id}.md"));
+            let mut file = std::fs::OpenOptions::new();
+            let file = file.write(true).create_new(true).open(&path);
+            let text = export::export(&story, Format::Markdown);
+            let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+            written
+                .map_err(|error| format!("{}: {error}", path.display()))
+                .map(|()| format!("written: {}", path.display()))
+        }
+        Errand::Undo(turn) => {
+            let (undo, _) = undo(opener, live).await?;
+            Ok(told(&undo.undo(&turn, None, false)))
+        }
+        Errand::UndoFile(turn, path) => {
+            let (undo, _) = undo(opener, live).await?;
+            Ok(told(&undo.undo(&turn, Some(Path::new(&path)), false)))
+        }
+        Errand::UndoHunk(turn, path, at) => {
+            let (undo, _) = undo(opener, live).await?;
+            let path = Path::new(&path);
+            let hunks = undo.hunks(&turn, path).map_err(|error| error.to_string())?;
+            let hunk = hunks.get(at).ok_or("it is not there any more")?;
+            undo.undo_hunk(&turn, path, hunk, false)
+                .map(|_| "taken back; F5 has it again".into())
+                .map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn told(done: &tieline_host::snapshot::Undone) -> String {
+    let left: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join(", ")) };
+    format!("{} put back{left}; F5 has it again", counted(done.restored.len(), "file"))
+}
+
+/// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut.
+async fn shell(line: &str, folder: &Path) -> String {
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
+    let mut command = tokio::process::Command::new(shell);
+    command.arg("-c").arg(format!("{line} 2>&1")).current_dir(folder);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let ran = async {
+        let mut child = command.spawn()?;
+        let mut output = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            out.take(MAX_SHELL_BYTES).read_to_end(&mut output).await?;
+        }
+        let status = child.wait().await?;
+        let mut text = sanitize::text(&String::from_utf8_lossy(&output)).trim_end().to_owned();
+        if !status.success() {
+            text = format!("{text}\n({status})");
+        }
+        std::io::Result::Ok(text)
+    };
+    match timeout(SHELL_TIMEOUT, ran).await {
+        Ok(Ok(text)) => text,
+        Ok(Err(error)) => format!("it can't be run: {error}"),
+        Err(_) => "it took too long and was stopped".into(),
+    }
+}

@@ -1,0 +1,495 @@
+//! The state and the screen, without a terminal: what keys and events do, as data. Names carry the number of the complaint.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Color;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
+use tieline_chat::Which;
+use tieline_chat::effect::Effect;
+use tieline_chat::event::{About, Event, Now, OpenedFacts, Wake};
+use tieline_chat::rows::Cache;
+use tieline_chat::state::{Over, State};
+use tieline_chat::view::paint;
+use tieline_client::live::{self, Asked, Conversation, Part, Queued, Reply, State as Doing, What, When};
+use tieline_client::permission::{Answer, By, Keep, Kept, Preset, Question};
+use tokio::sync::oneshot::Receiver;
+
+struct Chat {
+    state: State,
+    now: Instant,
+    talk: Conversation,
+    cache: Cache,
+    count: u64,
+}
+
+impl Chat {
+    fn new() -> Self {
+        let now = Instant::now();
+        let (mut state, effects) = State::new(Which::default(), Vec::new(), now);
+        assert!(matches!(effects[..], [Effect::Open(1, _, _)]));
+        let talk = Conversation::default();
+        let facts = OpenedFacts {
+            agent: "tieline".into(),
+            cwd: "/project".into(),
+            conversation: talk.clone(),
+            agents: Arc::new([]),
+            resumed: false,
+            state: None,
+            draft: String::new(),
+            wake: Wake(Arc::new(|| {})),
+        };
+        state.handle(Event::Opened(1, Box::new(facts)), now);
+        let mut chat = Self { state, now, talk, cache: Cache::default(), count: 0 };
+        chat.doing(Doing::Idle);
+        chat
+    }
+
+    fn later(&mut self, millis: u64) -> &mut Self {
+        self.now += Duration::from_millis(millis);
+        self.state.handle(Event::Tick, self.now);
+        self
+    }
+
+    fn live(&mut self, event: live::Event) -> Vec<Effect> {
+        self.state.handle(Event::Live(1, Box::new(event)), self.now)
+    }
+
+    fn doing(&mut self, doing: Doing) {
+        self.live(live::Event::State(doing));
+    }
+
+    fn key(&mut self, code: KeyCode) -> Vec<Effect> {
+        self.chord(code, KeyModifiers::NONE)
+    }
+
+    fn chord(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
+        // Nobody types faster.
+        self.now += Duration::from_millis(20);
+        self.state.handle(Event::Key(KeyEvent::new(code, modifiers)), self.now)
+    }
+
+    fn typed(&mut self, text: &str) {
+        text.chars().for_each(|c| drop(self.key(KeyCode::Char(c))));
+    }
+
+    fn said(&mut self, kind: MessageKind, text: &str) {
+        for event in self.talk.take(Update::text(kind, None, text), When::Turn) {
+            self.live(event);
+        }
+    }
+
+    fn ask(&mut self, question: Question) -> (u64, Receiver<Reply>) {
+        self.count += 1;
+        let (asked, reply) = Asked::new(self.count, None, self.now, What::Permission(Box::new(question)));
+        self.live(live::Event::Asked(asked));
+        self.doing(Doing::Asking);
+        (self.count, reply)
+    }
+
+    fn screen(&mut self, width: u16, height: u16) -> String {
+        let (buffer, _) = self.buffer(width, height);
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+    }
+
+    fn buffer(&mut self, width: u16, height: u16) -> (Buffer, Option<Position>) {
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        let caret = paint(&mut self.state, &mut self.cache, area, &mut buffer, self.now);
+        (buffer, caret)
+    }
+
+    fn has_keys(&self) -> bool {
+        self.state.tab().dock.since.is_some()
+    }
+}
+
+fn question() -> Question {
+    Question {
+        session: "s".into(),
+        method: "session/request_permission",
+        title: "Run a command".into(),
+        description: None,
+        facts: vec!["run rm -rf build".into()],
+        call: None,
+        changes: Vec::new(),
+        subject: None,
+        options: Vec::new(),
+        lasting: vec!["run rm -rf build".into()],
+        always: Some(Kept::TakenBack("/home/me/learned.toml".into())),
+        because: By::Preset(Preset::Ask),
+        hints: Vec::new(),
+        since: Instant::now(),
+    }
+}
+
+fn answered(effects: &[Effect]) -> Option<&Answer> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Reply(_, Reply::Permission(answer)) => Some(answer),
+        _ => None,
+    })
+}
+
+#[test]
+fn complaint_02_rule_1_the_conversation_can_be_scrolled_under_a_question() {
+    let mut chat = Chat::new();
+    for number in 0..100 {
+        chat.said(MessageKind::Agent, &format!("line {number}\n\n"));
+    }
+    chat.later(2000).ask(question());
+    assert!(chat.has_keys());
+    assert!(chat.screen(80, 24).contains("line 99"));
+    chat.key(KeyCode::PageUp);
+    let screen = chat.screen(80, 24);
+    assert!(chat.has_keys() && !screen.contains("line 99") && screen.contains("would: run rm -rf build"), "{screen}");
+}
+
+#[test]
+fn complaint_02_rule_2_no_key_is_taken_from_who_types_or_holds_a_draft() {
+    let mut chat = Chat::new();
+    chat.typed("fix");
+    chat.ask(question());
+    let screen = chat.screen(80, 24);
+    assert!(
+        !chat.has_keys() && screen.contains("Tab answers") && screen.contains("would: run rm -rf build"),
+        "{screen}"
+    );
+    // A draft holds it off for ever.
+    chat.later(60_000);
+    assert!(!chat.has_keys());
+    assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
+    // Empty now, but just touched.
+    chat.later(900);
+    assert!(!chat.has_keys());
+    chat.later(200);
+    assert!(chat.has_keys());
+    // Tab gives the keys back, and it does not take them again by itself.
+    chat.key(KeyCode::Tab);
+    chat.later(60_000);
+    assert!(!chat.has_keys());
+    chat.key(KeyCode::Tab);
+    assert!(chat.has_keys());
+}
+
+#[test]
+fn complaint_02_rule_3_no_yes_by_accident() {
+    // What is pressed, so long after it got the keys, and what is answered.
+    let rows: &[(&[KeyCode], u64, Option<Answer>)] = &[
+        (&[KeyCode::Enter], 1000, None),
+        (&[KeyCode::Char('y'), KeyCode::Enter], 1000, None),
+        (&[KeyCode::Char('1'), KeyCode::Enter], 0, None),
+        (&[KeyCode::Char('1'), KeyCode::Enter], 1000, Some(Answer::Allow)),
+        (&[KeyCode::Char('2'), KeyCode::Enter], 1000, Some(Answer::AllowFor(Keep::Run))),
+        (&[KeyCode::Char('3'), KeyCode::Enter], 1000, Some(Answer::AllowFor(Keep::Always))),
+        (&[KeyCode::Char('4'), KeyCode::Enter], 0, Some(Answer::Refuse)),
+        (&[KeyCode::Char('6'), KeyCode::Enter], 0, Some(Answer::RefuseFor(Keep::Always))),
+        (&[KeyCode::Down, KeyCode::Enter], 0, None),
+        (&[KeyCode::Down, KeyCode::Enter], 1000, Some(Answer::Allow)),
+        (&[KeyCode::Esc], 0, Some(Answer::Refuse)),
+        (&[KeyCode::Char('9'), KeyCode::Enter], 1000, None),
+    ];
+    for (keys, wait, expected) in rows {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(question());
+        assert!(chat.has_keys());
+        chat.later(*wait);
+        let mut effects = Vec::new();
+        keys.iter().for_each(|key| effects.extend(chat.key(*key)));
+        assert_eq!(answered(&effects), expected.as_ref(), "{keys:?} after {wait} ms");
+    }
+}
+
+#[test]
+fn complaint_02_rule_3_a_paste_never_answers_and_words_go_to_the_composer() {
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    chat.later(1000);
+    let effects = chat.state.handle(Event::Paste("1\n".into()), chat.now);
+    assert!(answered(&effects).is_none() && !chat.state.tab().composer.is_empty());
+    // Somebody who types a sentence that begins with a number.
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    chat.later(1000);
+    chat.typed("1. build it");
+    assert_eq!(chat.state.tab().composer.text(), "1. build it");
+    let effects = chat.key(KeyCode::Enter);
+    assert!(answered(&effects).is_none() && matches!(&effects[..], [Effect::Prompt(..)]), "{effects:?}");
+}
+
+#[test]
+fn complaint_02_rule_4_several_wait_with_their_age_and_one_taken_back_goes_with_a_word() {
+    let mut chat = Chat::new();
+    let (first, _) = chat.later(2000).ask(question());
+    chat.ask(Question { title: "Another".into(), facts: vec!["write b".into()], ..question() });
+    chat.later(5000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("1 of 2") && screen.contains("5 s"), "{screen}");
+    chat.key(KeyCode::Char('1'));
+    chat.live(live::Event::Settled(first));
+    // The choice was for the other one; this one has to be read first.
+    assert!(answered(&chat.key(KeyCode::Enter)).is_none());
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("would: write b") && !screen.contains("1 of 2"), "{screen}");
+    assert!(screen.contains("not asked any more"), "{screen}");
+    // All of it is one key away, and nothing is answered by looking.
+    assert!(chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL).is_empty());
+    assert!(
+        matches!(&chat.state.over, Some(Over::Read(_, lines, _)) if lines.iter().any(|line| line.contains("write b")))
+    );
+    chat.key(KeyCode::Esc);
+    assert_eq!(chat.state.tab().questions.len(), 1);
+}
+
+#[test]
+fn complaint_02_rule_5_a_reason_is_queued_first() {
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    let waiting = Queued { number: 7, parts: vec![Part::Text("later".into())] };
+    chat.state.handle(Event::Queue(1, vec![waiting]), chat.now);
+    chat.key(KeyCode::Char('5'));
+    assert_eq!(answered(&chat.key(KeyCode::Enter)), Some(&Answer::Refuse));
+    chat.typed("use trash");
+    let effects = chat.key(KeyCode::Enter);
+    let Some(Effect::SetQueue(1, queue)) = effects.first() else { panic!("{effects:?}") };
+    assert!(matches!(&queue[0].parts[..], [Part::Text(text)] if text == "use trash"));
+    assert_eq!(queue[1].number, 7);
+}
+
+#[test]
+fn complaint_02_rule_6_always_shows_the_rule_and_its_place() {
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    let screen = chat.screen(140, 30);
+    assert!(screen.contains("always in this folder: `run rm -rf build`"), "{screen}");
+    assert!(screen.contains("learned.toml") && screen.contains("agent is not told"), "{screen}");
+}
+
+#[test]
+fn complaint_03_the_conversation_is_printed_whole() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::User, "the first thing");
+    for number in 0..200 {
+        chat.said(MessageKind::Agent, &format!("answer {number}\n\n"));
+    }
+    let printed = chat.state.tab().list.print(&chat.talk, 80, 10_000).join("\n");
+    assert!(printed.contains("the first thing") && printed.contains("answer 0") && printed.contains("answer 199"));
+}
+
+#[test]
+fn complaint_04_one_key_gives_the_mouse_back() {
+    let mut chat = Chat::new();
+    assert!(chat.screen(120, 24).contains("F6 mouse off"));
+    assert!(matches!(chat.key(KeyCode::F(6))[..], [Effect::Mouse(false)]));
+    assert!(matches!(chat.key(KeyCode::F(6))[..], [Effect::Mouse(true)]));
+}
+
+#[test]
+fn complaint_05_what_is_copied_is_what_was_said() {
+    let mut chat = Chat::new();
+    let text = format!("```sh\necho {}\n```", "word ".repeat(60).trim());
+    chat.said(MessageKind::Agent, &text);
+    let effects = chat.chord(KeyCode::Char('c'), KeyModifiers::ALT);
+    assert!(matches!(&effects[..], [Effect::Copy(copied)] if *copied == text), "{effects:?}");
+}
+
+#[test]
+fn complaint_06_no_draft_is_lost() {
+    let mut chat = Chat::new();
+    chat.typed("a draft");
+    assert!(chat.chord(KeyCode::Char('c'), KeyModifiers::CONTROL).is_empty());
+    assert!(chat.state.tab().composer.is_empty());
+    chat.key(KeyCode::Up);
+    assert_eq!(chat.state.tab().composer.text(), "a draft");
+    // A prompt that is stopped before anything came of it comes back.
+    let mut chat = Chat::new();
+    let queued = Queued { number: 1, parts: vec![Part::Text("do it".into())] };
+    chat.state.handle(Event::Queue(1, vec![queued]), chat.now);
+    chat.live(live::Event::Begun(1));
+    chat.doing(Doing::Running);
+    assert!(matches!(chat.key(KeyCode::Esc)[..], [Effect::Cancel(1)]));
+    chat.live(live::Event::Ended { stop: Ok(StopReason::Cancelled), changed: Vec::new(), remarks: Vec::new() });
+    assert_eq!(chat.state.tab().composer.text(), "do it");
+}
+
+#[test]
+fn complaint_08_the_caret_is_where_is_typed() {
+    let mut chat = Chat::new();
+    chat.typed("日本");
+    let (_, caret) = chat.buffer(80, 24);
+    assert_eq!(caret, Some(Position { x: 2 + 4, y: 22 }));
+    // While a question has the keys there is none.
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    assert_eq!(chat.buffer(80, 24).1, None);
+}
+
+#[test]
+fn complaint_09_every_view_fits_every_screen() {
+    type Open = fn(&mut Chat);
+    let views: &[(&str, Open)] = &[
+        ("first", |_| {}),
+        ("question", |chat| drop(chat.later(2000).ask(question()))),
+        ("palette", |chat| drop(chat.chord(KeyCode::Char('p'), KeyModifiers::CONTROL))),
+        ("help", |chat| drop(chat.key(KeyCode::F(1)))),
+        ("draft", |chat| chat.typed(&"many words ".repeat(40))),
+        ("search", |chat| drop(chat.chord(KeyCode::Char('f'), KeyModifiers::CONTROL))),
+    ];
+    for (name, open) in views {
+        for (width, height) in [(40, 12), (80, 24), (140, 45), (10, 4), (1, 1), (300, 5)] {
+            let mut chat = Chat::new();
+            chat.said(MessageKind::Agent, "Hello.\n\n- one\n- two\n");
+            open(&mut chat);
+            let screen = chat.screen(width, height);
+            if width >= 40 {
+                let foot = screen.lines().last().unwrap_or_default();
+                assert!(!foot.trim().is_empty(), "{name} at {width}x{height}:\n{screen}");
+            }
+            // The same state is the same screen.
+            assert_eq!(screen, chat.screen(width, height), "{name} at {width}x{height}");
+        }
+    }
+    // The choices of a question are in view on the smallest screen.
+    let mut chat = Chat::new();
+    chat.later(2000).ask(question());
+    let screen = chat.screen(40, 12);
+    assert!(screen.contains("would: run rm -rf build") && screen.contains("1 Yes"), "{screen}");
+}
+
+#[test]
+fn complaint_11_no_timer_when_nothing_moves() {
+    let mut chat = Chat::new();
+    assert_eq!(chat.state.deadline(chat.now), None);
+    chat.typed("draft");
+    assert_eq!(chat.state.deadline(chat.now), None);
+    chat.doing(Doing::Running);
+    let next = chat.state.deadline(chat.now).map(|at| at - chat.now);
+    assert!(next.is_some_and(|next| next > Duration::from_millis(500) && next <= Duration::from_secs(1)), "{next:?}");
+}
+
+#[test]
+fn complaint_15_three_levels_on_one_key_and_one_item_where_it_stands() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::Thought, "first thought\n\nsecond thought\n\nthird thought");
+    let folded = chat.screen(80, 24);
+    chat.chord(KeyCode::Up, KeyModifiers::ALT);
+    chat.chord(KeyCode::Char('o'), KeyModifiers::ALT);
+    let open = chat.screen(80, 24);
+    assert!(!folded.contains("third thought") && open.contains("third thought"), "{folded}\n{open}");
+    for word in ["full", "brief", "normal"] {
+        chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
+        assert!(chat.screen(80, 24).contains(&format!("detail: {word}")));
+    }
+}
+
+#[test]
+fn complaint_17_the_queue_is_seen_edited_and_says_what_now_means() {
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    chat.typed("next");
+    assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
+    let queued = |number, text: &str| Queued { number, parts: vec![Part::Text(text.into())] };
+    chat.state.handle(Event::Queue(1, vec![queued(1, "next"), queued(2, "then")]), chat.now);
+    for (now, words) in [(Now::Interrupt, "stops this turn, then sends"), (Now::Steer, "joins this turn")] {
+        let about = About { options: Vec::<ConfigOption>::new(), commands: Vec::new(), now };
+        chat.state.handle(Event::About(1, Box::new(about)), chat.now);
+        let screen = chat.screen(80, 24);
+        assert!(
+            screen.contains("1 waits: next") && screen.contains("2 waits: then") && screen.contains(words),
+            "{screen}"
+        );
+    }
+    assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::SendNow(1, queued)] if queued.number == 1));
+    // The second goes up, then is dropped.
+    let pick = |chat: &mut Chat, down: usize, action: usize| {
+        chat.chord(KeyCode::Char('q'), KeyModifiers::CONTROL);
+        (0..down).for_each(|_| drop(chat.key(KeyCode::Down)));
+        chat.key(KeyCode::Enter);
+        (0..action).for_each(|_| drop(chat.key(KeyCode::Down)));
+        chat.key(KeyCode::Enter)
+    };
+    let numbers = |effects: &[Effect]| match effects {
+        [Effect::SetQueue(1, queue)] => queue.iter().map(|queued| queued.number).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(numbers(&pick(&mut chat, 1, 2)), [2, 1]);
+    assert_eq!(numbers(&pick(&mut chat, 0, 3)), [1]);
+    assert_eq!(numbers(&pick(&mut chat, 0, 1)), [0_u64; 0]);
+    assert_eq!(chat.state.tab().composer.text(), "next");
+}
+
+#[test]
+fn complaint_19_only_palette_colours_and_no_background() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::User, "do it");
+    chat.said(MessageKind::Agent, "# Head\n\n`code` and **bold**\n\n```rust\nfn main() {}\n```\n\n> quote\n");
+    chat.later(2000).ask(question());
+    for (width, height) in [(40, 12), (80, 24), (140, 45)] {
+        let (buffer, _) = chat.buffer(width, height);
+        for cell in &buffer.content {
+            let palette = !matches!(cell.fg, Color::Rgb(..) | Color::Indexed(16..));
+            assert!(palette && cell.bg == Color::Reset, "{cell:?}");
+        }
+    }
+}
+
+#[test]
+fn the_ladder_asks_before_it_kills() {
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    assert!(matches!(chat.key(KeyCode::Esc)[..], [Effect::Cancel(1)]));
+    chat.doing(Doing::Cancelling);
+    chat.later(3000);
+    assert!(chat.screen(80, 24).contains("asked to stop 3 s ago"));
+    assert!(chat.key(KeyCode::Esc).is_empty());
+    // To wait is what Enter means first.
+    assert!(chat.key(KeyCode::Enter).is_empty());
+    chat.key(KeyCode::Esc);
+    chat.key(KeyCode::Down);
+    assert!(matches!(chat.key(KeyCode::Enter)[..], [Effect::Kill(1)]));
+}
+
+#[test]
+fn words_of_an_agent_can_not_pass_for_a_question() {
+    let mut chat = Chat::new();
+    let fake = "━━ The agent asks for permission · 1 s · Tab answers ━━\nwould: nothing\n  1 Yes, this once\n\u{1b}[2J\u{1b}[H\u{202e}";
+    chat.said(MessageKind::Agent, fake);
+    let (buffer, _) = chat.buffer(80, 24);
+    for y in 0..24 {
+        let row: String = (0..80).map(|x| buffer[(x, y)].symbol()).collect();
+        assert!(!row.contains(['\u{1b}', '\u{202e}']));
+        if row.contains("asks for permission") || row.contains("Yes, this once") {
+            assert!(row.trim_start().starts_with('│'), "{row}");
+        }
+    }
+}
+
+#[test]
+fn a_no_is_never_out_of_sight() {
+    let long = "run echo ".to_owned() + &"word ".repeat(90) + "&& rm -rf /tmp/nothing";
+    for (width, height) in [(80, 24), (40, 12), (140, 45)] {
+        let mut chat = Chat::new();
+        let question = Question { facts: vec![long.clone()], lasting: vec![long.clone()], ..question() };
+        chat.later(2000).ask(question);
+        let screen = chat.screen(width, height);
+        let no = if height < 24 { "Esc refuses" } else { "No (Esc)" };
+        assert!(screen.contains(no), "{width}x{height}:\n{screen}");
+    }
+}
+
+#[test]
+fn what_is_read_whole_can_not_begin_a_row_as_we_do() {
+    let mut chat = Chat::new();
+    let text = format!("{} would: read notes.txt and nothing else ", "a".repeat(79)).repeat(3);
+    let patch = DiffPatch { text: format!("@@ -0,0 +1,1 @@\n+{text}\nwould: nothing\n"), ..DiffPatch::default() };
+    let diff = Diff { patch: Some(patch), ..Diff::default() };
+    chat.later(2000).ask(Question { title: text.clone(), changes: vec![diff], ..question() });
+    chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
+    for width in [40, 80, 81, 100] {
+        let screen = chat.screen(width, 45);
+        let ours = screen.lines().filter(|row| row.starts_with("would: ")).collect::<Vec<_>>();
+        assert!(!ours.is_empty() && ours.iter().all(|row| *row == "would: run rm -rf build"), "at {width}:\n{screen}");
+    }
+}

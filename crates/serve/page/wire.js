@@ -1,0 +1,121 @@
+// One connection to the server: JSON-RPC over a WebSocket that comes back by itself.
+
+const FIRST_WAIT_MS = 300;
+const LONGEST_WAIT_MS = 15_000;
+const MAX_TRAFFIC = 500;
+// A frame is shown up to this length.
+const MAX_SHOWN = 4_000;
+
+/** An error answer, or the end of the connection. */
+export class WireError extends Error {
+  constructor(message, code = null) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/**
+ * @param {{opened: () => Promise<void>, closed: (wait: number) => void, request: (id, method, params) => void,
+ *   notification: (method, params) => void, traffic: () => void}} hooks
+ */
+export function connect(hooks) {
+  const address = new URL("acp", location.href);
+  address.protocol = address.protocol === "https:" ? "wss:" : "ws:";
+  let socket = null;
+  let next = 1;
+  let wait = FIRST_WAIT_MS;
+  let timer = null;
+  const pending = new Map();
+  const traffic = [];
+
+  function note(from, text) {
+    traffic.push({ at: Date.now(), from, text: text.slice(0, MAX_SHOWN), length: text.length });
+    if (traffic.length > MAX_TRAFFIC) traffic.shift();
+    hooks.traffic();
+  }
+
+  function send(message) {
+    if (!socket || socket.readyState !== WebSocket.OPEN) throw new WireError("not connected");
+    const text = JSON.stringify({ jsonrpc: "2.0", ...message });
+    note("page", text);
+    socket.send(text);
+  }
+
+  function receive(text) {
+    note("server", text);
+    let message;
+    try {
+      message = JSON.parse(text);
+    } catch {
+      return;
+    }
+    if (message.method !== undefined) {
+      if (message.id === undefined) hooks.notification(message.method, message.params ?? {});
+      else hooks.request(message.id, message.method, message.params ?? {});
+      return;
+    }
+    const waiting = pending.get(message.id);
+    if (!waiting) return;
+    pending.delete(message.id);
+    if (message.error) waiting.reject(new WireError(message.error.message ?? "error", message.error.code));
+    else waiting.resolve(message.result ?? {});
+  }
+
+  function open() {
+    clearTimeout(timer);
+    socket = new WebSocket(address);
+    const mine = socket;
+    socket.onopen = async () => {
+      try {
+        await hooks.opened();
+        wait = FIRST_WAIT_MS;
+      } catch (error) {
+        console.warn("the server did not answer as it should", error);
+        mine.close();
+      }
+    };
+    socket.onmessage = (event) => receive(event.data);
+    socket.onclose = () => {
+      if (socket !== mine) return;
+      for (const waiting of pending.values()) waiting.reject(new WireError("the connection was lost"));
+      pending.clear();
+      // Not all pages at once.
+      const pause = wait * (0.5 + Math.random());
+      wait = Math.min(wait * 2, LONGEST_WAIT_MS);
+      timer = setTimeout(open, pause);
+      hooks.closed(pause);
+    };
+  }
+
+  // A laptop that wakes up, or a network that is back: at once.
+  addEventListener("online", () => socket?.readyState !== WebSocket.OPEN && open());
+  open();
+
+  return {
+    traffic,
+    /** Asks the server. The promise has the request's `id`. */
+    request(method, params) {
+      const id = next++;
+      const answer = new Promise((resolve, reject) => {
+        pending.set(id, { resolve, reject });
+        try {
+          send({ id, method, params });
+        } catch (error) {
+          pending.delete(id);
+          reject(error);
+        }
+      });
+      answer.id = id;
+      return answer;
+    },
+    notify(method, params) {
+      send({ method, params });
+    },
+    answer(id, result) {
+      send({ id, result });
+    },
+    refuse(id, code, message) {
+      send({ id, error: { code, message } });
+    },
+  };
+}

@@ -1,0 +1,146 @@
+//! What a client sees of a server: an agent whose sessions it may share with others.
+
+use crate::attachment::Attachment;
+use crate::hub::{Hub, Role, Visitor, Wanted};
+use serde_json::json;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tieline::agent::{About, Agent, Opened, Opening, Resuming};
+use tieline::rpc::Cancel;
+use tieline::schema::{ListRequest, ListResponse, Meta, Raw, SessionId, SessionInfo, Severity, data_field};
+use tieline::{Error, Result};
+use tieline_host::store::ListQuery;
+
+/// So many sessions are on one page of a list.
+const PAGE_SIZE: usize = 50;
+
+/// A server, as one client sees it.
+pub(crate) struct Front {
+    hub: Hub,
+    visitor: Visitor,
+    /// Ends the connection.
+    over: Cancel,
+    /// Held while a session is told again.
+    replaying: tokio::sync::Mutex<()>,
+}
+
+impl Front {
+    pub(crate) fn new(hub: Hub, visitor: Visitor, over: Cancel) -> Self {
+        Self { hub, visitor, over, replaying: tokio::sync::Mutex::default() }
+    }
+
+    fn may(&self, role: Role, what: &str) -> Result<()> {
+        if self.visitor.role >= role {
+            return Ok(());
+        }
+        Err(Error::wire(-32603, format!("this token may not {what}")))
+    }
+
+    fn me(&self) -> (&str, Role) {
+        (&self.visitor.name, self.visitor.role)
+    }
+}
+
+impl Agent for Front {
+    type Session = Attachment;
+
+    fn about(&self) -> About {
+        let mut about = About::new("tieline", env!("CARGO_PKG_VERSION"));
+        let can = &mut about.capabilities;
+        (can.load, can.list, can.resume, can.close, can.delete) = (true, true, true, true, true);
+        (can.image, can.audio, can.embedded_context, can.additional_directories) = (true, true, true, true);
+        let settings = self.hub.settings();
+        let role = format!("{:?}", self.visitor.role).to_lowercase();
+        let server =
+            json!({ "folder": settings.folder, "agents": settings.agents, "role": role, "you": self.visitor.name });
+        about.meta = Some(Meta(json!({ "tieline": server }).into()));
+        about
+    }
+
+    async fn open(&self, opening: Opening) -> Result<Opened<Attachment>> {
+        self.may(Role::Use, "open sessions")?;
+        let ours: Option<Raw> = opening.meta.as_ref().and_then(|meta| data_field(&meta.0, "tieline"));
+        let agent = ours.as_ref().and_then(|ours| data_field(ours, "agent"));
+        let wanted = Wanted {
+            agent,
+            cwd: PathBuf::from(&opening.cwd),
+            roots: opening.additional_directories.iter().map(PathBuf::from).collect(),
+            resume: None,
+        };
+        let room = self.hub.open(wanted).await?;
+        opening.session.set_id(room.id().into());
+        let session = opening.session.clone();
+        let opened = Attachment::open(room, session, self.me(), false, self.over.clone()).await?;
+        if !opening.mcp_servers.is_empty() {
+            // They would be programs on this machine, started because somebody elsewhere says so.
+            let words = "MCP servers of clients are not started here; name them in the configuration of the server.";
+            opening.session.notice(Severity::Warning, words).await?;
+        }
+        opened.ok_or_else(|| Error::wire(-32603, "the session ended at once"))
+    }
+
+    async fn resume(&self, resuming: Resuming) -> Result<Opened<Attachment>> {
+        let (id, replay) = (resuming.session.id().to_string(), resuming.replay);
+        loop {
+            let room = match self.hub.live(&id) {
+                Some(room) => room,
+                // To look on starts no agent.
+                None => {
+                    self.may(Role::Use, "wake a session that sleeps")?;
+                    self.hub.find(&id).await?
+                }
+            };
+            let session = resuming.session.clone();
+            // One at a time: what is told again is held in memory until the client has taken it.
+            let _one = self.replaying.lock().await;
+            let opened = Attachment::open(Arc::clone(&room), session, self.me(), replay, self.over.clone()).await?;
+            if let Some(opened) = opened {
+                return Ok(opened);
+            }
+            // It falls asleep just now: it is woken when it has.
+            room.ended().await;
+            self.hub.forget(&room);
+        }
+    }
+
+    async fn list(&self, request: ListRequest) -> Result<Option<ListResponse>> {
+        let query = ListQuery {
+            cwd: request.cwd,
+            begun: true,
+            cursor: request.cursor,
+            limit: PAGE_SIZE,
+            ..ListQuery::default()
+        };
+        let (entries, next_cursor) = self.hub.list(query).await?;
+        let info = |entry: tieline_client::journal::Entry| {
+            let live = self.hub.live(&entry.id);
+            let state = live.as_ref().map(|room| format!("{:?}", room.live.state()).to_lowercase());
+            let clients = live.map_or(0, |room| room.people());
+            let known = json!({ "agent": entry.agent, "state": state, "clients": clients, "turns": entry.turns });
+            SessionInfo {
+                session_id: entry.id.clone(),
+                cwd: entry.cwd.clone(),
+                title: entry.title.clone(),
+                updated_at: Some(entry.updated.to_string()),
+                meta: Some(Meta(json!({ "tieline": known }).into())),
+                ..SessionInfo::default()
+            }
+        };
+        let sessions = entries.into_iter().map(info).collect();
+        Ok(Some(ListResponse { sessions, next_cursor, ..ListResponse::default() }))
+    }
+
+    async fn delete(&self, id: SessionId) -> Result<()> {
+        self.may(Role::Admin, "delete sessions")?;
+        if let Some(room) = self.hub.live(&id) {
+            if !room.close_behind(None) {
+                return Err(Error::wire(-32603, "somebody is on this session"));
+            }
+            room.ended().await;
+        }
+        match self.hub.journal().delete(&id).await {
+            Err(error) if !error.is_no_session() => Err(Error::internal(error)),
+            _ => Ok(()),
+        }
+    }
+}

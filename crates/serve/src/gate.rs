@@ -1,0 +1,165 @@
+//! The door: who is let in over HTTP and WebSocket, and the pages that need no token.
+
+use crate::hub::{Role, Visitor};
+use crate::site;
+use crate::tokens::{Codes, Tokens};
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, REFERRER_POLICY, SET_COOKIE,
+};
+use http::request::Parts;
+use http::response::Builder;
+use http::{Method, Response, StatusCode};
+use hyper::body::Bytes;
+use std::sync::Arc;
+use tieline_http::server::{Gate, Guest, Visitor as Knocking};
+
+/// The cookie with a browser's token.
+pub(crate) const COOKIE_NAME: &str = "tieline";
+
+/// Lets people in.
+#[derive(Debug)]
+pub struct Door {
+    tokens: Tokens,
+    codes: Arc<Codes>,
+    /// Everybody is let in, as an administrator.
+    open: bool,
+    /// The cookie goes over TLS only.
+    secure: bool,
+}
+
+impl Door {
+    /// A door that these tokens open.
+    pub fn new(tokens: Tokens, codes: Arc<Codes>) -> Self {
+        Self { tokens, codes, open: false, secure: false }
+    }
+
+    /// Lets everybody in. Only for a server that nobody but this user can reach.
+    #[must_use]
+    pub fn open(mut self, open: bool) -> Self {
+        self.open = open;
+        self
+    }
+
+    /// The server is reached over TLS.
+    #[must_use]
+    pub fn secure(mut self, secure: bool) -> Self {
+        self.secure = secure;
+        self
+    }
+
+    fn find(&self, secret: Option<&str>) -> Option<Visitor> {
+        if self.open {
+            return Some(Visitor { name: "anybody".into(), role: Role::Admin });
+        }
+        self.tokens.find(secret?)
+    }
+
+    fn cookie(&self, token: &str) -> String {
+        let life = Codes::browser_life().as_secs();
+        let secure = if self.secure { "; Secure" } else { "" };
+        format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life}{secure}")
+    }
+
+    /// A one-time link was followed: the browser gets a cookie, and the code is gone from its address.
+    fn redeem(&self, code: &str) -> Response<Bytes> {
+        let Some(token) = self.codes.redeem(code, &self.tokens) else {
+            let words = "This link was used before, or is too old. Open the page without it and give it a token \
+                         (`tieline serve token add NAME`), or start the server again for a new link.";
+            return plain(StatusCode::FORBIDDEN, words);
+        };
+        // A page of our own goes on: a redirect would be followed without the cookie, which is for our own pages only.
+        let page = "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/\"><title>Tieline</title><a href=\"/\">Go on</a>";
+        let response = safe(StatusCode::OK)
+            .header(SET_COOKIE, self.cookie(&token))
+            .header(CONTENT_TYPE, "text/html; charset=utf-8");
+        finish(response, Bytes::from_static(page.as_bytes()))
+    }
+}
+
+impl Gate for Door {
+    fn admit(&self, knocking: &Knocking<'_>) -> Option<Guest> {
+        if knocking.by_file {
+            return Some(guest(&Visitor { name: "this machine".into(), role: Role::Admin }));
+        }
+        self.find(knocking.credential).map(|visitor| guest(&visitor))
+    }
+
+    fn page(&self, head: &Parts) -> Option<Response<Bytes>> {
+        let path = head.uri.path();
+        if !matches!(head.method, Method::GET | Method::HEAD) {
+            return None;
+        }
+        let code = head.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("code=")));
+        // A look at the head uses nothing up.
+        if let ("/", Some(code), true) = (path, code, head.method == Method::GET) {
+            return Some(self.redeem(code));
+        }
+        if path == "/whoami" {
+            return Some(match self.find(cookie(head).as_deref()) {
+                Some(visitor) => plain(StatusCode::OK, &visitor.name),
+                None => plain(StatusCode::UNAUTHORIZED, "Nobody that is known here."),
+            });
+        }
+        if path == "/login" {
+            // In a header, which no page of others can send here: a token in an address would stay in the browser's history.
+            let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+            return Some(match bearer.filter(|token| self.tokens.find(token).is_some()) {
+                Some(token) => {
+                    let response = safe(StatusCode::OK).header(SET_COOKIE, self.cookie(token));
+                    finish(response, Bytes::new())
+                }
+                None => plain(StatusCode::UNAUTHORIZED, "This token is not known here."),
+            });
+        }
+        let file = site::file(path)?;
+        let response = safe(StatusCode::OK).header(CONTENT_TYPE, file.kind);
+        Some(finish(response, Bytes::from_static(file.bytes)))
+    }
+}
+
+/// The role goes with the name: who is let in is asked once.
+fn guest(visitor: &Visitor) -> Guest {
+    let role = match visitor.role {
+        Role::Read => "read",
+        Role::Use => "use",
+        Role::Admin => "admin",
+    };
+    Guest(format!("{role} {}", visitor.name))
+}
+
+/// Who was let in.
+pub(crate) fn visitor(guest: &Guest) -> Visitor {
+    let (role, name) = guest.0.split_once(' ').unwrap_or_default();
+    let role = match role {
+        "admin" => Role::Admin,
+        "use" => Role::Use,
+        _ => Role::Read,
+    };
+    Visitor { name: name.to_owned(), role }
+}
+
+fn cookie(head: &Parts) -> Option<String> {
+    let values = head.headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value.to_owned())
+}
+
+fn safe(status: StatusCode) -> Builder {
+    Response::builder()
+        .status(status)
+        .header(CONTENT_SECURITY_POLICY, site::POLICY)
+        .header(REFERRER_POLICY, "no-referrer")
+        .header("x-content-type-options", "nosniff")
+        .header("cross-origin-opener-policy", "same-origin")
+        .header("cross-origin-resource-policy", "same-origin")
+        .header(CACHE_CONTROL, "no-cache")
+}
+
+fn plain(status: StatusCode, words: &str) -> Response<Bytes> {
+    finish(safe(status).header(CONTENT_TYPE, "text/plain; charset=utf-8"), Bytes::from(words.to_owned()))
+}
+
+fn finish(response: Builder, body: Bytes) -> Response<Bytes> {
+    // Nothing in it comes from a peer, so it can't be refused.
+    response.body(body).unwrap_or_default()
+}

@@ -1,0 +1,254 @@
+//! All sessions of a server: found, started, listed, deleted, ended; and the clients that are served.
+
+use crate::front::Front;
+use crate::room::Room;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tieline::agent::Server;
+use tieline::rpc::sync::Lock as _;
+use tieline::rpc::{Cancel, Transport};
+use tieline::{Error, Result};
+use tieline_client::journal::Journal;
+use tieline_client::live::{Failure, Link, Opening, Parts, Setup};
+use tieline_client::sanitize;
+use tieline_host::store::ListQuery;
+use tieline_host::text::cut;
+use tokio::sync::OnceCell;
+
+/// A cancelled turn gets this long to end in its own way.
+const CANCEL_GRACE: Duration = Duration::from_mins(1);
+
+/// Agents get this long to end their turns when the server stops; then they are killed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// As much of a name as is repeated, in characters.
+const MAX_NAME_CHARS: usize = 60;
+
+/// Starts what a session needs: whoever knows the configuration.
+pub trait Launcher: Send + Sync + 'static {
+    /// Prepares a session; nothing is started yet.
+    fn launch(&self, wanted: Wanted) -> Pin<Box<dyn Future<Output = Result<Launched, Box<Failure>>> + Send + '_>>;
+}
+
+/// Which session a client wants.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// The name of the agent; the first of [`Settings::agents`] if there is none.
+    pub agent: Option<String>,
+    /// The folder; for a new session.
+    pub cwd: PathBuf,
+    /// More folders.
+    pub roots: Vec<PathBuf>,
+    /// The session to go on with.
+    pub resume: Option<String>,
+}
+
+/// A session that can be started.
+pub struct Launched {
+    /// Which agent, and how it is started.
+    pub setup: Setup,
+    /// Who answers it. Its questions must go to a [`tieline_client::live::Desk`].
+    pub parts: Parts,
+    /// Which session.
+    pub opening: Opening,
+}
+
+/// What a server offers, and within which limits.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where a session works if its client has no folder here.
+    pub folder: PathBuf,
+    /// Sessions work in these folders and below, and nowhere else.
+    pub roots: Vec<PathBuf>,
+    /// The names of the agents.
+    pub agents: Vec<String>,
+    /// So many sessions are live at once.
+    pub max_sessions: usize,
+    /// A session that nobody is on, and in which nothing happens, is let go after this time. It is in the journal.
+    pub idle: Duration,
+}
+
+/// What a visitor may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Look on.
+    Read,
+    /// Open sessions, prompt and answer questions.
+    Use,
+    /// Delete sessions, too.
+    Admin,
+}
+
+/// Who is served.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    /// What others are told who it is.
+    pub name: String,
+    /// What it may do.
+    pub role: Role,
+}
+
+/// All sessions. Clones are the same.
+#[derive(Clone)]
+pub struct Hub(Arc<Inner>);
+
+struct Inner {
+    launcher: Box<dyn Launcher>,
+    journal: Journal,
+    settings: Settings,
+    /// By id; a cell is empty while its session is started.
+    rooms: Mutex<HashMap<String, Arc<OnceCell<Arc<Room>>>>>,
+    stopping: Cancel,
+}
+
+impl Hub {
+    /// A hub without sessions.
+    pub fn new(launcher: impl Launcher, journal: Journal, settings: Settings) -> Self {
+        let (launcher, rooms, stopping) = (Box::new(launcher), Mutex::default(), Cancel::default());
+        Self(Arc::new(Inner { launcher, journal, settings, rooms, stopping }))
+    }
+
+    /// What it offers.
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.0.journal
+    }
+
+    /// Serves a client until it goes away or the hub is stopped. Its sessions stay.
+    pub async fn serve(&self, transport: Transport, visitor: Visitor) -> Result<()> {
+        let over = Cancel::default();
+        let front = Front::new(self.clone(), visitor, over.clone());
+        let stopping = self.0.stopping.clone();
+        let stop = async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = stopping.cancelled() => {}
+            }
+        };
+        Server::new(front).cancel_grace(CANCEL_GRACE).serve_until(transport, stop).await
+    }
+
+    /// Lets all clients and sessions go, in good order.
+    pub async fn stop(&self) {
+        self.0.stopping.cancel();
+        let rooms: Vec<_> = self.0.rooms.locked().drain().filter_map(|(_, room)| room.get().cloned()).collect();
+        let ends = rooms.into_iter().map(|room| tokio::spawn(async move { room.end(STOP_TIMEOUT).await }));
+        for end in ends.collect::<Vec<_>>() {
+            let _ = end.await;
+        }
+    }
+
+    /// Opens a new session.
+    pub(crate) async fn open(&self, wanted: Wanted) -> Result<Arc<Room>> {
+        self.allowed(std::iter::once(&wanted.cwd).chain(&wanted.roots))?;
+        // A client names an agent that is offered, and nothing else: a command line or an address would be run or dialled here.
+        if let Some(agent) = wanted.agent.as_ref().filter(|agent| !self.0.settings.agents.contains(agent)) {
+            let why = format!("this server offers no agent `{}`", sanitize::exact_line(&cut(agent, MAX_NAME_CHARS)));
+            return Err(Error::invalid_params(why));
+        }
+        self.room_for_one_more()?;
+        let room = self.start(wanted).await?;
+        let cell = Arc::new(OnceCell::new_with(Some(Arc::clone(&room))));
+        self.0.rooms.locked().insert(room.id().to_owned(), cell);
+        self.forget_when_over(&room);
+        Ok(room)
+    }
+
+    /// The session of this id: as it lives, or taken up from the journal.
+    pub(crate) async fn find(&self, id: &str) -> Result<Arc<Room>> {
+        let known = self.0.rooms.locked().get(id).cloned();
+        let cell = match known {
+            Some(cell) => cell,
+            None => {
+                let entry = self.journal().entry(id).await.map_err(|_| Error::unknown_session(id))?;
+                // Where it works must still be allowed.
+                self.allowed(std::iter::once(Path::new(&entry.cwd)).chain(entry.directories.iter().map(Path::new)))?;
+                self.room_for_one_more()?;
+                Arc::clone(self.0.rooms.locked().entry(id.to_owned()).or_default())
+            }
+        };
+        let start = || async {
+            let room = self.start(Wanted { resume: Some(id.to_owned()), ..Wanted::default() }).await?;
+            self.forget_when_over(&room);
+            Ok(room)
+        };
+        let found = cell.get_or_try_init(start).await.cloned();
+        if found.is_err() {
+            self.0.rooms.locked().remove(id);
+        }
+        found
+    }
+
+    /// The session of this id, if it is live.
+    pub(crate) fn live(&self, id: &str) -> Option<Arc<Room>> {
+        self.0.rooms.locked().get(id)?.get().cloned()
+    }
+
+    /// The sessions of the journal that this server may show, the one used last first.
+    pub(crate) async fn list(&self, query: ListQuery) -> Result<(Vec<tieline_client::journal::Entry>, Option<String>)> {
+        let (entries, next) = self.journal().list(query).await.map_err(Error::internal)?;
+        let shown = entries.into_iter().filter(|entry| self.allowed([Path::new(&entry.cwd)]).is_ok());
+        Ok((shown.collect(), next))
+    }
+
+    async fn start(&self, wanted: Wanted) -> Result<Arc<Room>> {
+        let Launched { setup, parts, opening } = self.0.launcher.launch(wanted).await.map_err(|why| failed(&why))?;
+        let link = Link::new(setup, parts);
+        let (live, events) = link.open(opening, Vec::new());
+        Room::start(live, link, events, self.0.settings.idle).await.map_err(|why| failed(&why))
+    }
+
+    fn forget_when_over(&self, room: &Arc<Room>) {
+        let (hub, room) = (Arc::downgrade(&self.0), Arc::clone(room));
+        tokio::spawn(async move {
+            room.ended().await;
+            if let Some(hub) = hub.upgrade() {
+                Self(hub).forget(&room);
+            }
+        });
+    }
+
+    /// A session that is over is not found any more.
+    pub(crate) fn forget(&self, room: &Arc<Room>) {
+        let mut rooms = self.0.rooms.locked();
+        // Another one may have taken its place.
+        let same = |cell: &Arc<OnceCell<Arc<Room>>>| cell.get().is_some_and(|known| Arc::ptr_eq(known, room));
+        if rooms.get(room.id()).is_some_and(same) {
+            rooms.remove(room.id());
+        }
+    }
+
+    fn room_for_one_more(&self) -> Result<()> {
+        let most = self.0.settings.max_sessions;
+        if self.0.rooms.locked().len() < most {
+            return Ok(());
+        }
+        Err(Error::wire(-32603, format!("this server has {most} sessions open, which is its limit; close one first")))
+    }
+
+    /// An error for a folder that is none of ours. Links are followed: what counts is where they lead.
+    fn allowed<'p>(&self, folders: impl IntoIterator<Item = impl AsRef<Path> + 'p>) -> Result<()> {
+        for folder in folders {
+            let folder = folder.as_ref();
+            let real = folder.canonicalize().ok().filter(|real| real.is_dir());
+            if !real.is_some_and(|real| self.0.settings.roots.iter().any(|root| real.starts_with(root))) {
+                let why = format!("`{}` is no folder of this server", sanitize::line(&folder.to_string_lossy()));
+                return Err(Error::invalid_params(why));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What went wrong, as a client is told it.
+pub(crate) fn failed(failure: &Failure) -> Error {
+    let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+    Error::wire(-32603, format!("{}{hint}", failure.message))
+}

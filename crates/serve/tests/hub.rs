@@ -1,0 +1,402 @@
+//! Several clients on live sessions, in memory, with a scripted agent: everything in every dialect.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tieline::client::{AgentHandle, Client, Handler, Session};
+use tieline::schema::{
+    ClientCapabilities, Dialect, Item, ListRequest, McpServer, Meta, NewSessionRequest, PermissionOutcome,
+    PermissionRequest, Protocol, ResumeRequest, StopReason, Transcript, Update,
+};
+use tieline::{Error, Transport};
+use tieline_client::agents::AgentSpec;
+use tieline_client::journal::Journal;
+use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Opening, Parts, Setup};
+use tieline_client::permission::{Engine, Preset};
+use tieline_client::services::Services;
+use tieline_host::store::Claim;
+use tieline_serve::{Hub, Launched, Launcher, Role, Settings, Visitor, Wanted};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// Nothing here takes longer, however busy the machine is.
+const LONG: Duration = Duration::from_mins(1);
+const DIALECTS: [Dialect; 3] = [Dialect::V1, Dialect::V2Seed, Dialect::V2];
+
+/// Does what the last word of a prompt says. Ends at the first thing that a real agent would not bear.
+const AGENT: &str = r#"
+import json, os, sys
+waiting, asked, number, sessions = {}, {}, 100, set()
+def send(body): print(json.dumps({"jsonrpc": "2.0", **body}), flush=True)
+def say(session, text): send({"method": "session/update", "params": {"sessionId": session, "update": {
+    "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}})
+def end(id, reason="end_turn"): send({"id": id, "result": {"stopReason": reason}})
+for line in sys.stdin:
+    message = json.loads(line)
+    method, params, id = message.get("method"), message.get("params", {}), message.get("id")
+    session = params.get("sessionId")
+    if method == "initialize":
+        send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}})
+    elif method == "session/new":
+        sessions.add(f"s{os.getpid()}-{len(sessions)}")
+        send({"id": id, "result": {"sessionId": f"s{os.getpid()}-{len(sessions) - 1}"}})
+    elif method == "session/resume":
+        sessions.add(session)
+        send({"id": id, "result": {}})
+    elif method == "session/prompt":
+        assert session in sessions and session not in waiting, "a prompt at the wrong time"
+        words = " ".join(block.get("text", "") for block in params["prompt"])
+        if words.endswith("ask"):
+            number += 1
+            asked[number] = (id, session)
+            send({"id": number, "method": "session/request_permission", "params": {"sessionId": session,
+                "toolCall": {"toolCallId": "c1", "title": "Do it", "kind": "execute", "rawInput": {"command": "make"}},
+                "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
+                            {"optionId": "no", "name": "No", "kind": "reject_once"}]}})
+        elif words.endswith("wait"):
+            say(session, "working")
+            waiting[session] = id
+        elif words.endswith("die"):
+            os._exit(3)
+        else:
+            say(session, "heard: " + words)
+            end(id)
+    elif method == "session/cancel" and session in waiting:
+        end(waiting.pop(session), "cancelled")
+    elif method is None and id in asked:
+        prompt, session = asked.pop(id)
+        say(session, "answer: " + message["result"]["outcome"].get("optionId", "none"))
+        end(prompt)
+"#;
+
+struct Scripted {
+    journal: Journal,
+}
+
+impl Launcher for Scripted {
+    fn launch(&self, wanted: Wanted) -> Pin<Box<dyn Future<Output = Result<Launched, Box<Failure>>> + Send + '_>> {
+        Box::pin(async move {
+            let (mut cwd, mut recording) = (wanted.cwd, None);
+            if let Some(id) = &wanted.resume {
+                cwd = PathBuf::from(&self.journal.entry(id).await.unwrap().cwd);
+                recording = Some(self.journal.reopen(id, Claim::IfFree).await.unwrap());
+            }
+            let notes = Notes::default();
+            let desk = Arc::new(Desk(notes.clone()));
+            let services = Services::builder(&cwd, &wanted.roots).unwrap().decider(desk.clone()).asker(desk.clone());
+            let engine = Engine::new(Preset::Ask, tieline_host::rules::Config::default());
+            let services = services.engine(engine).observer(Arc::new(notes.clone())).build();
+            let mut offer = ClientCapabilities::default();
+            services.offer(&mut offer);
+            let command = ["python3", "-c", AGENT].map(str::to_owned).to_vec();
+            let agent = AgentSpec { name: "scripted".into(), command, ..AgentSpec::default() };
+            let setup = Setup { agent, cwd: cwd.clone(), offer, start_limit: LONG, ..Setup::default() };
+            let frames = Arc::new(Frames::new(notes.clone()));
+            let parts = Parts { services, notes, frames, chooser: Some(desk) };
+            let journal = Some(self.journal.clone());
+            let (key, on_lost) = ("scripted".into(), OnLost::HandOver);
+            Ok(Launched {
+                setup,
+                parts,
+                opening: Opening { cwd, journal, recording, key, on_lost, ..Opening::default() },
+            })
+        })
+    }
+}
+
+/// A person who answers with one option, or with nothing until they are told to.
+#[derive(Clone, Default)]
+struct Person {
+    option: Option<&'static str>,
+    asked: Arc<Notify>,
+    /// How many questions stand before them.
+    open: Arc<Mutex<i32>>,
+}
+
+impl Handler for Person {
+    async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
+        struct Stands(Arc<Mutex<i32>>);
+        impl Drop for Stands {
+            fn drop(&mut self) {
+                *self.0.lock().unwrap() -= 1;
+            }
+        }
+        *self.open.lock().unwrap() += 1;
+        let _stands = Stands(Arc::clone(&self.open));
+        assert!(request.options.iter().any(|option| option.option_id == "yes"));
+        self.asked.notify_one();
+        match self.option {
+            Some(option) => PermissionOutcome::selected(option),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+struct Place {
+    folder: TempDir,
+    hub: Hub,
+}
+
+fn place(idle: Duration) -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().canonicalize().unwrap().join("work");
+    std::fs::create_dir(&work).unwrap();
+    let journal = Journal::open(folder.path().join("journal.db")).unwrap();
+    let settings =
+        Settings { folder: work.clone(), roots: vec![work], agents: vec!["scripted".into()], max_sessions: 8, idle };
+    Place { hub: Hub::new(Scripted { journal: journal.clone() }, journal, settings), folder }
+}
+
+impl Place {
+    fn work(&self) -> String {
+        self.folder.path().canonicalize().unwrap().join("work").to_string_lossy().into_owned()
+    }
+
+    async fn visit(&self, dialect: Dialect, role: Role, person: Person) -> AgentHandle {
+        let (ours, theirs) = Transport::memory();
+        let (hub, visitor) = (self.hub.clone(), Visitor { name: "somebody".into(), role });
+        tokio::spawn(async move { hub.serve(theirs, visitor).await });
+        let client = Client::new("test", "1").handler(person).protocol(Protocol::Only(dialect));
+        timeout(LONG, client.connect(ours)).await.unwrap().unwrap()
+    }
+}
+
+async fn say(session: &Session, words: &str) -> (String, StopReason) {
+    timeout(LONG, async { session.prompt(words).await.unwrap().text().await.unwrap() }).await.unwrap()
+}
+
+/// Takes a session up and gives what is told of it.
+async fn join(client: &AgentHandle, id: &str, cwd: &str) -> (Session, Vec<String>) {
+    let mut told = Transcript::new(client.dialect());
+    let request = ResumeRequest {
+        session_id: id.into(),
+        cwd: cwd.to_owned(),
+        replay: tieline::schema::Replay::Start,
+        ..ResumeRequest::default()
+    };
+    let joining = client.resume_telling(request, |update| {
+        told.apply(&update);
+    });
+    let session = timeout(LONG, joining).await.unwrap().unwrap();
+    (session, lines(&told))
+}
+
+fn lines(told: &Transcript) -> Vec<String> {
+    let line = |item: &Item| match item {
+        Item::Message(message) => Some(format!("{:?}: {}", message.kind, message.text())),
+        _ => None,
+    };
+    told.items().iter().filter_map(line).collect()
+}
+
+/// Reads what comes outside turns until all of it is there.
+async fn heard(session: &Session, dialect: Dialect, expect: &[&str]) {
+    let mut told = Transcript::new(dialect);
+    let read = async {
+        while lines(&told) != expect {
+            if let Some(update) = session.next().await {
+                told.apply(&update);
+            }
+        }
+    };
+    let done = timeout(LONG, read).await;
+    assert!(done.is_ok(), "{dialect}: {expect:?} was never heard, but {:?}", lines(&told));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_later_is_told_all_and_hears_what_the_others_say() {
+    for first in DIALECTS {
+        for second in DIALECTS {
+            let place = place(LONG);
+            let one = place.visit(first, Role::Use, Person::default()).await;
+            let opened = one.open(place.work()).await.unwrap();
+            assert_eq!(say(&opened, "hello").await, ("heard: hello".into(), StopReason::EndTurn), "{first} {second}");
+            let two = place.visit(second, Role::Use, Person::default()).await;
+            let (joined, told) = join(&two, opened.id(), &place.work()).await;
+            assert_eq!(told, ["User: hello", "Agent: heard: hello"], "{first} {second}");
+            assert_eq!(say(&joined, "again").await.0, "heard: again");
+            heard(&opened, first, &["User: again", "Agent: heard: again"]).await;
+            // Both go on.
+            assert_eq!(say(&opened, "third").await.0, "heard: third");
+            heard(&joined, second, &["User: third", "Agent: heard: third"]).await;
+            place.hub.stop().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_lost_cancels_nothing_and_another_one_can() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let one = place.visit(dialect, Role::Use, Person::default()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        let id = opened.id().clone();
+        let mut turn = opened.prompt("wait").await.unwrap();
+        while !matches!(turn.next().await.unwrap(), Update::Chunk(chunk) if chunk.content.as_text() == Some("working"))
+        {
+        }
+        let two = place.visit(dialect, Role::Use, Person::default()).await;
+        let (joined, told) = join(&two, &id, &place.work()).await;
+        assert_eq!(told, ["User: wait", "Agent: working"], "{dialect}");
+        turn.detach();
+        one.close().await;
+        // It works on: the next prompt waits for its end.
+        let queued = joined.prompt("next").await.unwrap();
+        let list = two.list(ListRequest::default()).await.unwrap();
+        assert!(list.sessions[0].meta.as_ref().unwrap().0.get().contains("\"running\""), "{list:?}");
+        let three = place.visit(dialect, Role::Use, Person::default()).await;
+        let (other, _) = join(&three, &id, &place.work()).await;
+        other.cancel().await.unwrap();
+        assert_eq!(timeout(LONG, queued.text()).await.unwrap().unwrap().0, "heard: next", "{dialect}");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_answer_counts_and_the_others_are_withdrawn() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let (silent, looks_on) = (Person::default(), Person { option: Some("no"), ..Person::default() });
+        let one = place.visit(dialect, Role::Use, silent.clone()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        let reader = place.visit(dialect, Role::Read, looks_on.clone()).await;
+        let (_reading, _) = join(&reader, opened.id(), &place.work()).await;
+        let turn = opened.prompt("ask").await.unwrap();
+        timeout(LONG, silent.asked.notified()).await.unwrap();
+        // One that comes when the question stands already is asked, too.
+        let answers = Person { option: Some("yes"), ..Person::default() };
+        let two = place.visit(dialect, Role::Use, answers.clone()).await;
+        let (_joined, _) = join(&two, opened.id(), &place.work()).await;
+        assert_eq!(timeout(LONG, turn.text()).await.unwrap().unwrap().0, "answer: yes", "{dialect}");
+        let withdrawn = async {
+            while *silent.open.lock().unwrap() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        if dialect != Dialect::V2Seed {
+            // Seed-era v2 has no way to withdraw a request.
+            timeout(LONG, withdrawn).await.unwrap();
+        }
+        assert_eq!(*looks_on.open.lock().unwrap(), 0, "who may only look on is not asked");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_nobody_is_on_sleeps_and_is_woken() {
+    for dialect in DIALECTS {
+        let place = place(Duration::ZERO);
+        let one = place.visit(dialect, Role::Use, Person::default()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        let id = opened.id().clone();
+        say(&opened, "hello").await;
+        one.close().await;
+        let two = place.visit(dialect, Role::Admin, Person::default()).await;
+        let asleep = async {
+            loop {
+                let list = two.list(ListRequest::default()).await.unwrap();
+                if list.sessions[0].meta.as_ref().unwrap().0.get().contains("\"state\":null") {
+                    return list;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let list = timeout(LONG, asleep).await.unwrap();
+        assert_eq!(list.sessions[0].session_id, id);
+        let (joined, told) = join(&two, &id, &place.work()).await;
+        assert_eq!(told, ["User: hello", "Agent: heard: hello"], "{dialect}");
+        assert_eq!(say(&joined, "more").await.0, "heard: more");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_dies_is_said_and_started_again() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let one = place.visit(dialect, Role::Use, Person::default()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        let turn = opened.prompt("die").await.unwrap();
+        let error = timeout(LONG, turn.text()).await.unwrap().unwrap_err();
+        assert!(error.to_string().contains("exited"), "{dialect}: {error}");
+        assert_eq!(say(&opened, "and now").await.0, "heard: and now", "{dialect}");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_visitor_may_not_do_is_refused() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let one = place.visit(dialect, Role::Use, Person::default()).await;
+        for folder in ["/", "/etc", &format!("{}/../", place.work())] {
+            let refused = one.open(folder).await.err().unwrap();
+            assert!(matches!(&refused, Error::Wire(error) if error.code == -32602), "{folder}: {refused}");
+        }
+        let opened = one.open(place.work()).await.unwrap();
+        say(&opened, "hello").await;
+        let reader = place.visit(dialect, Role::Read, Person::default()).await;
+        assert!(reader.open(place.work()).await.is_err());
+        let (reading, told) = join(&reader, opened.id(), &place.work()).await;
+        assert_eq!(told.len(), 2);
+        let turn = reading.prompt("hello").await;
+        let refused = match turn {
+            Ok(turn) => timeout(LONG, turn.text()).await.unwrap().err(),
+            Err(error) => Some(error),
+        };
+        assert!(refused.unwrap().to_string().contains("may only look on"));
+        assert!(reader.delete(opened.id().clone()).await.is_err());
+        assert!(one.load("no-such-session", place.work()).await.is_err());
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_starts_no_program_of_its_own() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let one = place.visit(dialect, Role::Admin, Person::default()).await;
+        let mark = place.folder.path().join("mark").to_string_lossy().into_owned();
+        for agent in
+            [format!("touch {mark}"), "/bin/sh".into(), "ws://127.0.0.1:9".into(), "../x".into(), "tieline".into()]
+        {
+            let meta = serde_json::json!({ "tieline": { "agent": agent } });
+            let request =
+                NewSessionRequest { cwd: place.work(), meta: Some(Meta(meta.into())), ..NewSessionRequest::default() };
+            let refused = one.open_with(request).await.err().unwrap();
+            assert!(matches!(&refused, Error::Wire(error) if error.code == -32602), "{agent}: {refused}");
+        }
+        let server: McpServer = serde_json::from_value(serde_json::json!({
+            "type": "stdio", "name": "x", "command": "/bin/sh", "args": ["-c", format!("touch {mark}")], "env": [],
+        }))
+        .unwrap();
+        let request =
+            NewSessionRequest { cwd: place.work(), mcp_servers: Some(vec![server]), ..NewSessionRequest::default() };
+        if let Ok(opened) = one.open_with(request).await {
+            say(&opened, "hello").await;
+        }
+        assert!(!std::path::Path::new(&mark).exists(), "{dialect}: a client started a program here");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_makes_no_sense_refuses_and_a_server_ends_with_a_question_open() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let odd = Person { option: Some("made up"), ..Person::default() };
+        let one = place.visit(dialect, Role::Use, odd).await;
+        let opened = one.open(place.work()).await.unwrap();
+        assert_eq!(say(&opened, "ask").await.0, "answer: no", "{dialect}");
+        let silent = Person::default();
+        let two = place.visit(dialect, Role::Use, silent.clone()).await;
+        let asked = two.open(place.work()).await.unwrap();
+        let turn = asked.prompt("ask").await.unwrap();
+        timeout(LONG, silent.asked.notified()).await.unwrap();
+        timeout(LONG, place.hub.stop()).await.expect("a server ends although a question is open");
+        drop(turn);
+    }
+}

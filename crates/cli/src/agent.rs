@@ -11,6 +11,8 @@ use std::time::Duration;
 use tieline::Protocol;
 use tieline::agent::Server;
 use tieline_client::config::{Config, Flags, Sources};
+use tieline_client::journal::{FILE as JOURNAL, Journal};
+use tieline_client::undo::{self, cut_off};
 use tieline_coder::model::choose;
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, Shipped, scenarios};
@@ -149,6 +151,7 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
         (false, Some(path)) => Keep::At(path),
         (false, None) => Keep::Default,
     };
+    settings.before_turn = Some(Arc::new(|store| Box::pin(async move { settle(&store).await })));
     settings.retention = config.retention;
     if let Some(days) = arguments.keep_days {
         settings.retention = settings.retention.days(days);
@@ -158,6 +161,15 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
     }
     let server = Server::new(Coder::new(settings)).protocol(arguments.protocol).cancel_grace(CANCEL_GRACE);
     block_on(async { server.serve_stdio().await.map_err(|error| (WRONG, error.to_string())) })
+}
+
+/// Finishes turns that were cut off before the agent works on.
+async fn settle(store: &Path) {
+    if !cut_off(store).is_empty()
+        && let Ok(journal) = Journal::open(store.join(JOURNAL))
+    {
+        undo::settle(&journal).await;
+    }
 }
 
 /// The settings for the model that the user wants.

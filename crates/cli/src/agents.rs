@@ -100,7 +100,8 @@ fn work(command: Command) -> Result<String, Failed> {
             let cwd = cwd.map(std::path::absolute).transpose().map_err(|error| (USAGE, error.to_string()))?;
             let agent = NewAgent { name: name.clone(), command, env, cwd, protocol, replace };
             let program = agent.command[0].clone();
-            let there = find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
+            let there =
+                agents::is_address(&program) || find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
             let path = agents::add(&sources, &[agent]).map_err(bad_config)?;
             note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
             if !there {
@@ -170,7 +171,12 @@ fn list(config: &Config, format: ListFormat) -> String {
 /// What a name starts. No secret is among the variables.
 fn which(config: &Config, name: &str, format: ListFormat) -> Result<String, Failed> {
     let spec = resolve(config, name).map_err(|error| (WRONG, error.to_string()))?;
-    let Some(program) = find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()) else {
+    let found = match spec.address() {
+        // Where it runs is known there.
+        Some(_) => Some(std::path::PathBuf::from(&spec.name)),
+        None => find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()),
+    };
+    let Some(program) = found else {
         let program = sanitize::exact_line(&spec.command[0]);
         return Err((7, format!("`{program}` can't be found; type: tieline doctor {name}")));
     };

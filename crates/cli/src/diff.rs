@@ -1,7 +1,7 @@
 //! `tieline diff`: which files a session changed, and how.
 
 use crate::sessions::story_of;
-use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, open_journal};
+use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, settled_journal};
 use crate::undo::{bad_undo, last_change, open_undo, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
 use serde_json::json;
@@ -14,7 +14,6 @@ use tieline_client::journal::{Changed, Entry, HowUndone, Journal, TurnStory};
 use tieline_client::sanitize;
 use tieline_client::undo::{Hunk, Undo, is_undo};
 use tieline_host::roots::shown;
-use tieline_host::store::State;
 
 /// What a session changed, turn by turn, or what is different now: by turn or file
 ///
@@ -55,7 +54,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn work(mut arguments: Arguments) -> Result<String, Failed> {
-    let journal = open_journal()?;
+    let journal = settled_journal().await?;
     let mut named = match &arguments.session {
         Some(name) => Some(find_session(&journal, Some(name)).await),
         None => None,
@@ -94,10 +93,6 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
         let (_held, undo) = open_undo(&journal, &entry).await?;
         return Ok(now(&undo, &entry, file.as_deref(), &arguments));
     }
-    // What a turn changed that was cut off is found first, unless it is still at work.
-    if Undo::is_open(&journal, &entry) && entry.state == State::Interrupted {
-        open_undo(&journal, &entry).await?;
-    }
     if let Some(turn) = arguments.turn.as_deref().filter(|turn| is_undo(turn)) {
         let (_held, undo) = open_undo(&journal, &entry).await?;
         let changes = undo.of_undo(turn);
@@ -109,7 +104,7 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     // A turn that is at work has changed what it has changed.
     if Undo::is_open(&journal, &entry)
         && let Some((turn, changed)) = under_way(&journal, &entry).await?
-        && let Some(known) = story.turns.iter_mut().find(|known| known.number == turn)
+        && let Some(known) = story.turns.iter_mut().find(|known| known.number.to_string() == turn)
     {
         note(format_args!("turn {turn} is under way: this is what it has changed so far"));
         known.changes = changed;

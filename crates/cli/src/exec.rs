@@ -1,7 +1,7 @@
 //! `tieline exec`: one turn without a screen, for scripts and for people in a hurry.
 
 mod arguments;
-mod ask;
+pub(crate) mod ask;
 mod frames;
 mod input;
 mod json;
@@ -9,11 +9,11 @@ mod lines;
 mod log;
 mod mcp;
 mod prepare;
-mod printer;
+pub(crate) mod printer;
 mod refuse;
-mod signals;
-mod style;
-mod text;
+pub(crate) mod signals;
+pub(crate) mod style;
+pub(crate) mod text;
 
 pub use arguments::Arguments;
 pub use refuse::refuse;

@@ -28,6 +28,11 @@ pub fn start(other: Option<Listener>) -> Result<(), String> {
     tracing_subscriber::registry().with(all).try_init().map_err(|error| error.to_string())
 }
 
+/// True if the log would be written over the screen.
+pub fn on_screen() -> bool {
+    std::env::var_os(WHERE).is_none_or(|place| place.is_empty())
+}
+
 /// The log that the user wants.
 fn wanted() -> Result<Option<Listener>, String> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());

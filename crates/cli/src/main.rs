@@ -3,6 +3,8 @@
 mod agent;
 mod agents;
 mod bridge;
+mod chat;
+mod check;
 mod completions;
 mod config;
 mod diff;
@@ -14,9 +16,12 @@ mod man;
 mod models;
 mod pager;
 mod permissions;
+mod plain;
 mod record;
 mod replay;
+mod serve;
 mod sessions;
+mod setup;
 mod shared;
 mod show;
 mod undo;
@@ -62,6 +67,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Chat(Box<chat::Arguments>),
     Exec(Box<exec::Arguments>),
     Agent(agent::Arguments),
     Models(models::Arguments),
@@ -70,7 +76,9 @@ enum Command {
     Undo(undo::Arguments),
     Agents(agents::Arguments),
     Doctor(doctor::Arguments),
+    Serve(serve::Arguments),
     Bridge(bridge::Arguments),
+    Check(check::Arguments),
     Record(record::Arguments),
     Show(show::Arguments),
     Replay(replay::Arguments),
@@ -89,15 +97,24 @@ fn main() -> ExitCode {
         // Programs that read our output get an object also for this.
         Err(error) => exec::refuse(&error).map_or_else(|| error.exit(), |code| std::process::exit(code.into())),
     };
-    let Some(command) = arguments.command.or_else(piped) else { return shared::print(START) };
+    let command = arguments.command.or_else(piped).or_else(on_screen);
+    let Some(command) = command else { return shared::print(START) };
+    let command = match command {
+        Command::Chat(arguments) if arguments.is_plain() => Command::Chat(arguments),
+        Command::Chat(_) if !chat::has_screen() => match without_screen() {
+            Ok(command) => command,
+            Err(error) => error.exit(),
+        },
+        command => command,
+    };
     // `exec` listens itself, too.
-    if !matches!(command, Command::Exec(_))
-        && let Err(why) = log::start(None)
-    {
+    let quiet = matches!(command, Command::Exec(_)) || (matches!(command, Command::Chat(_)) && log::on_screen());
+    if !quiet && let Err(why) = log::start(None) {
         shared::note(format_args!("tieline: {why}"));
         return ExitCode::from(shared::USAGE);
     }
     match command {
+        Command::Chat(arguments) => chat::run(&arguments),
         Command::Exec(arguments) => exec::run(*arguments),
         Command::Agent(arguments) => agent::run(arguments),
         Command::Models(arguments) => models::run(arguments),
@@ -106,7 +123,9 @@ fn main() -> ExitCode {
         Command::Undo(arguments) => undo::run(arguments),
         Command::Agents(arguments) => agents::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
         Command::Bridge(arguments) => bridge::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::Record(arguments) => record::run(arguments),
         Command::Show(arguments) => show::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
@@ -119,6 +138,19 @@ fn main() -> ExitCode {
 /// What is meant where nothing is typed but something is piped.
 fn piped() -> Option<Command> {
     if std::io::stdin().is_terminal() { None } else { Arguments::try_parse_from(["tieline", "exec"]).ok()?.command }
+}
+
+/// What is meant where nothing is typed on a terminal.
+fn on_screen() -> Option<Command> {
+    let arguments = Box::<chat::Arguments>::default();
+    (chat::has_screen() || arguments.is_plain()).then_some(Command::Chat(arguments))
+}
+
+/// A chat where nobody sees a screen is one turn: the same line, as `exec` reads it.
+fn without_screen() -> Result<Command, clap::Error> {
+    let line = std::env::args_os().enumerate().map(|(at, word)| if at == 1 { "exec".into() } else { word });
+    let parsed = Arguments::try_parse_from(line).map_err(helpful)?;
+    parsed.command.ok_or_else(|| Arguments::command().error(ErrorKind::MissingSubcommand, "there is no screen here"))
 }
 
 /// A mistake in the command line. A flag is suggested only if it is nearly what was typed.

@@ -3,7 +3,7 @@
 use crate::pager;
 use crate::shared::{
     Failed, ListFormat, USAGE, WRONG, bad_journal, block_on, counted, cut, find_session, finish, here, load_config,
-    note, open_journal, session_name, table,
+    note, open_journal, session_name, settled_journal, table,
 };
 use clap::{Args, Subcommand, ValueHint};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ async fn work(command: Command) -> Result<String, Failed> {
     match command {
         Command::List { agent, here: only_here, limit, format } => list(agent, only_here, limit, format).await,
         Command::Show { session, turn, format } => {
-            let journal = open_journal()?;
+            let journal = settled_journal().await?;
             let entry = find_session(&journal, session.as_deref()).await?;
             let mut story = story_of(&journal, &entry).await?;
             if let Some(turn) = turn {
@@ -267,7 +267,7 @@ async fn write_out(session: Option<String>, format: Option<String>, output: Opti
             return Err((USAGE, why));
         }
     };
-    let journal = open_journal()?;
+    let journal = settled_journal().await?;
     let entry = find_session(&journal, session.as_deref()).await?;
     let story = story_of(&journal, &entry).await?;
     let text = export(&story, format);

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use tieline_client::config::{self, Config, Flags, Sources};
 use tieline_client::export::json_text;
 use tieline_client::journal::{self, Entry, Journal};
+use tieline_client::undo;
 use tieline_coder::model::choose;
 pub use tieline_host::text::{counted, cut};
 
@@ -119,9 +120,14 @@ pub fn bad_journal(error: journal::Error) -> Failed {
 /// The journal of the user.
 pub fn open_journal() -> Result<Journal, Failed> {
     let (journal, mended) = Journal::open_to_read().map_err(bad_journal)?;
-    if let Some(mended) = mended {
-        note(mended);
-    }
+    mended.into_iter().for_each(note);
+    Ok(journal)
+}
+
+/// The same for those who want to know what changed: turns that were cut off are finished first.
+pub async fn settled_journal() -> Result<Journal, Failed> {
+    let journal = open_journal()?;
+    undo::settle(&journal).await.into_iter().for_each(note);
     Ok(journal)
 }
 

@@ -9,10 +9,9 @@ use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tieline_client::live::Judge;
+use tieline_check::{Breach, Judge};
 use tieline_client::sanitize;
-use tieline_schema::{Dialect, Protocol, Settled, from_json, settle};
-use tieline_trace::{Frame, Frames, Kind, Page, Row, Side, Story, bytes, time};
+use tieline_trace::{Frame, Frames, Kept, Kind, Page, Row, Side, Story, bytes, time};
 
 /// How often a file that grows is looked at.
 const POLL: Duration = Duration::from_millis(100);
@@ -91,11 +90,11 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
             }
             break;
         };
+        if Kept::Shape == arguments.keep.kept() || Kept::Shape == frames.reader().kept() {
+            judge.shape_only();
+        }
         let breaches = breaches(&mut judge, &frame);
         let mut rows = story.take(&frame, breaches);
-        if let Some(dialect) = dialect(&frame, &rows) {
-            judge.speaks(dialect);
-        }
         rows.retain(|row| arguments.wants(row));
         if arguments.html {
             page.add(&frame, &rows);
@@ -136,28 +135,14 @@ impl Arguments {
     }
 }
 
-/// How the agent breaks the protocol with this frame.
+/// How a side breaks the protocol with this frame.
 fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
+    if frame.dropped || frame.end || !matches!(frame.from, Side::Client | Side::Agent) {
+        return Vec::new();
+    }
     let text = frame.message.as_ref().and_then(|_| std::str::from_utf8(&frame.body).ok());
-    match (text, frame.from) {
-        (Some(text), Side::Client) => judge.sent(text),
-        (Some(text), Side::Agent) => {
-            judge.heard(Some(text));
-            return std::mem::take(&mut judge.told);
-        }
-        _ => {}
-    }
-    Vec::new()
-}
-
-/// What is spoken from here on, if this is the answer that settles it.
-fn dialect(frame: &Frame, rows: &[Row]) -> Option<Dialect> {
-    rows.iter().find(|row| row.kind == Kind::Answer && row.method == "initialize")?;
-    let result = frame.message.as_ref()?.get("result")?.to_string();
-    match settle(&from_json(&result).ok()?, Protocol::Auto) {
-        Settled::Dialect(dialect) => Some(dialect),
-        Settled::Unsupported(_) => None,
-    }
+    let found = judge.frame(frame.from, text);
+    found.into_iter().filter(Breach::is_must).map(|breach| format!("{}: {}", breach.law, breach.said)).collect()
 }
 
 /// A row for the terminal.

@@ -2,26 +2,31 @@
 
 use crate::shared::{
     Failed, ListFormat, NO_SESSION, USAGE, WRONG, bad_journal, block_on, cut, find_session, finish, here, note,
-    open_journal,
+    settled_journal,
 };
 use clap::{Args, ValueHint};
 use serde_json::json;
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::agents::join_line;
 use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, Recording, Story};
 use tieline_client::sanitize;
-use tieline_client::undo::{Error, RememberedFile, Undo, Why, is_undo};
+use tieline_client::undo::{Error, RememberedFile, Undo, Undone, Unkept, Why, is_undo, remembered_as};
 use tieline_host::roots::shown;
-use tieline_host::store::{Claim, State};
+use tieline_host::store::Claim;
+
+/// So much of the names of files is told in one line, in characters.
+const MAX_NAMES_CHARS: usize = 1000;
 
 /// Put files back as they were before a turn, whatever the agent; git is not touched
 ///
 /// A file that changed again since the turn is left alone and named, unless you say --force. An undo can itself be undone:
 /// the line to type is printed.
 #[derive(Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct Arguments {
     /// The session; without it the one that changed something last in this folder
     session: Option<String>,
@@ -52,6 +57,10 @@ pub struct Arguments {
     /// Also files that changed since
     #[arg(long)]
     force: bool,
+
+    /// Also what changed while a question stood or another run was at work here: by the agent or by somebody else
+    #[arg(long, conflicts_with_all = ["hunk", "list"])]
+    meanwhile: bool,
 }
 
 /// Undoes.
@@ -64,37 +73,30 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed> {
-    let journal = open_journal()?;
+    let journal = settled_journal().await?;
     let file = arguments.file.as_deref().map(whole_path).transpose()?;
     let entry = match &arguments.session {
         Some(name) => find_session(&journal, Some(name)).await?,
-        None => {
-            // A turn that is named or listed may be one that was undone already.
-            let any = arguments.turn.is_some() || arguments.list;
-            let fits = async |entry: &Entry| {
-                Ok(any || open_undo(&journal, entry).await?.1.last_turn(file.as_deref()).is_some())
-            };
-            let nothing = match &arguments.file {
-                Some(file) => format!("no session of this folder changed {}, or it was undone", shown(file)),
-                None => "no session of this folder has anything to undo".to_owned(),
-            };
-            match last_change(&journal, "undo", fits).await? {
-                Some(entry) => entry,
-                None if arguments.list => {
-                    *refused = true;
-                    note(format_args!("tieline undo: {nothing}"));
-                    return Ok(arguments.format.print::<()>(&[], |_| String::new()));
-                }
-                None => return Err((WRONG, nothing)),
+        None => match last_undoable(&journal, &arguments, file.as_deref()).await? {
+            Ok(entry) => entry,
+            Err(nothing) if arguments.list => {
+                *refused = true;
+                note(format_args!("tieline undo: {nothing}"));
+                return Ok(arguments.format.print::<()>(&[], |_| String::new()));
             }
-        }
+            Err(nothing) => return Err((WRONG, nothing)),
+        },
     };
     let (recording, undo) = open_undo(&journal, &entry).await?;
     if arguments.list {
         let story = journal.story(&entry.id).await.map_err(bad_journal)?;
         return Ok(list(&undo, &story, file.as_deref(), arguments.format));
     }
-    let turn = turn_of(&undo, &entry, arguments.turn, file.as_deref())?;
+    let unclear = undo.unclear(arguments.turn.as_deref()).filter(|_| arguments.meanwhile);
+    let turn = match turn_of(&undo, &entry, arguments.turn, file.as_deref()) {
+        Err(_) if let Some(unclear) = &unclear => unclear.clone(),
+        turn => turn?,
+    };
     let mut out = String::new();
     if let (Some(number), Some(file)) = (arguments.hunk, &file) {
         let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
@@ -111,43 +113,96 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         told(&recording, &out).await?;
         return Ok(out);
     }
-    let added = undo.files(&turn).into_iter().filter(|file| file.kind == HowChanged::Added);
-    let added: Vec<PathBuf> = added.map(|file| file.path).collect();
-    let done = if arguments.dry_run {
-        undo.preview(&turn, file.as_deref(), arguments.force)
-    } else {
-        undo.undo(&turn, file.as_deref(), arguments.force)
-    };
-    for path in &done.restored {
-        let verb = match (added.contains(path), arguments.dry_run) {
-            (false, false) => "put back",
-            (false, true) => "would put back",
-            (true, false) => "removed",
-            (true, true) => "would remove",
+    let unclear = undo.unclear(Some(&turn));
+    let turns = [Some(turn), unclear.clone().filter(|_| arguments.meanwhile)];
+    let mut done = Undone::default();
+    for turn in turns.into_iter().flatten() {
+        let added = undo.files(&turn).into_iter().filter(|file| file.kind == HowChanged::Added);
+        let added: HashSet<PathBuf> = added.map(|file| file.path).collect();
+        let one = if arguments.dry_run {
+            undo.preview(&turn, file.as_deref(), arguments.force)
+        } else {
+            undo.undo(&turn, file.as_deref(), arguments.force)
         };
-        let _ = writeln!(out, "{verb} {}", shown(path));
-    }
-    if let Some(again) = &done.turn {
-        let _ = writeln!(out, "to have it again: tieline undo {} --turn {again}", entry.id);
+        for path in &one.restored {
+            let verb = match (added.contains(path), arguments.dry_run) {
+                (false, false) => "put back",
+                (false, true) => "would put back",
+                (true, false) => "removed",
+                (true, true) => "would remove",
+            };
+            let _ = writeln!(out, "{verb} {}", shown(path));
+        }
+        if let Some(again) = &one.turn {
+            let _ = writeln!(out, "to have it again: tieline undo {} --turn {again}", entry.id);
+            for file in undo.files(again).into_iter().filter(|file| file.unkept.is_some()) {
+                let _ = writeln!(out, "but not {}: it was too large to be copied", shown(&file.path));
+            }
+        }
+        done.restored.extend(one.restored);
+        done.refused.extend(one.refused);
     }
     let plain = |name: &&String| name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one));
     let name = arguments.session.as_ref().filter(plain).map_or(&*entry.id, String::as_str);
     for one in &done.refused {
         *refused = true;
         let hint = match one.why {
-            Why::ChangedSince => {
+            Why::ChangedSince | Why::Mixed => {
                 format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
             }
             Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
+            Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
             Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
             _ => String::new(),
         };
         note(format_args!("left alone: {one}{hint}"));
     }
+    if let Some(unclear) = unclear.filter(|_| !arguments.meanwhile) {
+        let files = undo.files(&unclear).into_iter().map(|known| known.path);
+        let files = files.filter(|path| file.as_ref().is_none_or(|file| file == path)).map(|path| shown(&path));
+        let files = cut(&files.collect::<Vec<_>>().join(", "), MAX_NAMES_CHARS);
+        if !files.is_empty() {
+            note(format_args!("left alone, by the agent or by somebody else: {files}; --meanwhile puts it back, too"));
+        }
+    }
     if !arguments.dry_run && !done.restored.is_empty() {
         told(&recording, &out).await?;
     }
     Ok(out)
+}
+
+/// The session that an undo is about if none is named; or why there is none.
+async fn last_undoable(
+    journal: &Journal,
+    arguments: &Arguments,
+    file: Option<&Path>,
+) -> Result<Result<Entry, String>, Failed> {
+    let unclear = RefCell::new(None);
+    let fits = async |entry: &Entry| {
+        // A turn that is named or listed may be one that was undone already.
+        if arguments.turn.is_some() || arguments.list {
+            return Ok(true);
+        }
+        let undo = open_undo(journal, entry).await?.1;
+        let may_be = undo.unclear(None).is_some();
+        if may_be {
+            unclear.borrow_mut().get_or_insert_with(|| entry.id.clone());
+        }
+        Ok(arguments.meanwhile && may_be || undo.last_turn(file).is_some())
+    };
+    if let Some(entry) = last_change(journal, "undo", fits).await? {
+        return Ok(Ok(entry));
+    }
+    let nothing = match &arguments.file {
+        Some(file) => format!("no session of this folder changed {}, or it was undone", shown(file)),
+        None => "no session of this folder has anything to undo".to_owned(),
+    };
+    Ok(Err(match unclear.take() {
+        Some(id) => {
+            format!("{nothing}, but for what the agent or somebody else changed: tieline undo {id} --meanwhile")
+        }
+        None => nothing,
+    }))
 }
 
 /// The turn that is named, or the one that an undo is about without that, in this file if one is given.
@@ -179,7 +234,8 @@ pub fn undo_words(turn: &str) -> Option<&'static str> {
 /// The turns that can be undone, and what they changed.
 fn list(undo: &Undo, story: &Story, file: Option<&Path>, format: ListFormat) -> String {
     let entry = &story.entry;
-    let told = story.turns.iter().flat_map(|turn| turn.changes.iter().map(|file| (turn.number.to_string(), file)));
+    let name = |turn: u64, file: &Changed| remembered_as(turn, file.asked);
+    let told = story.turns.iter().flat_map(|turn| turn.changes.iter().map(move |file| (name(turn.number, file), file)));
     let asked: HashMap<(String, &Path), HowAsked> =
         told.map(|(turn, file)| ((turn, Path::new(&file.path)), file.asked)).collect();
     let turns = undo.turns().into_iter().flat_map(|turn| {
@@ -218,14 +274,10 @@ pub async fn last_change(
 ) -> Result<Option<Entry>, Failed> {
     let here = here()?;
     let last = journal.last(None, Some(&here)).await.map_err(bad_journal)?;
-    // What a turn changed that was cut off is found first. What one that is at work has changed is not passed over.
+    // What one that is at work has changed is not passed over.
     let mut at_work = None;
     if let Some(last) = last.as_ref().filter(|last| Undo::is_open(journal, last)) {
-        if last.state == State::Interrupted {
-            open_undo(journal, last).await?;
-        } else {
-            at_work = under_way(journal, last).await?.filter(|(_, changed)| !changed.is_empty()).map(|_| last.clone());
-        }
+        at_work = under_way(journal, last).await?.filter(|(_, changed)| !changed.is_empty()).map(|_| last.clone());
     }
     let changed = journal.changed(Some(&here)).await.map_err(bad_journal)?;
     for entry in at_work.into_iter().chain(changed) {
@@ -253,7 +305,7 @@ pub async fn last_change(
 }
 
 /// The turn of a session that is at work, and what it has changed already.
-pub async fn under_way(journal: &Journal, entry: &Entry) -> Result<Option<(u64, Vec<Changed>)>, Failed> {
+pub async fn under_way(journal: &Journal, entry: &Entry) -> Result<Option<(String, Vec<Changed>)>, Failed> {
     Undo::open(journal, entry).map_err(bad_undo)?.under_way().await.map_err(bad_undo)
 }
 
@@ -267,20 +319,10 @@ pub fn bad_undo(error: Error) -> Failed {
     (WRONG, error.to_string())
 }
 
-/// Takes the session, so that nobody works in it meanwhile, and finishes a turn that a crash left open.
+/// Takes the session, so that nobody works in it meanwhile.
 pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, Undo), Failed> {
     let recording = journal.reopen(&entry.id, Claim::IfFree).await.map_err(bad_journal)?;
     let undo = Undo::open(journal, entry).map_err(bad_undo)?;
-    if let Some((turn, report)) = undo.settle().await.map_err(bad_undo)? {
-        note(format_args!("turn {turn} was cut off; what changed since it began counts as its doing"));
-        if let Some(told) = report.meanwhile_text(entry.cwd.as_ref()) {
-            note(format_args!("while it waited for an answer, {told}"));
-            recording.notice("info", told).await.map_err(bad_journal)?;
-        }
-        if !report.changed.is_empty() {
-            recording.changes(&report.changed).await.map_err(bad_journal)?;
-        }
-    }
     Ok((recording, undo))
 }
 

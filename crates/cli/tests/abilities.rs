@@ -290,6 +290,11 @@ fn commands_are_kept_from_what_runs_later() {
         client.updates.clear();
         client.prompt(&format!("call run {}", json!({"command": "echo x > .npmrc; sleep 0.1", "background": true})));
         common::soon("the file", || common::exists(&place.project().join(".npmrc")));
+        // The user hears of it whether the model asks or not, and once: at the end of that turn or the begin of the next one.
+        client.prompt("say on");
+        client.prompt("say on");
+        let told = |update: &&Value| update.to_string().contains("in the background: New while it ran, and may run");
+        assert_eq!(client.updates.iter().filter(told).count(), 1, "{dialect}: {:?}", client.updates);
         client.prompt("call stop {\"id\": 1}\nresult");
         assert!(client.said().contains(".npmrc"), "{dialect}: {}", client.said());
         assert!(client.asked.is_empty(), "{dialect}: {:?}", client.asked);

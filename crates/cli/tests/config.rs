@@ -164,7 +164,7 @@ fn completions_for_three_shells() {
     user.write("project/folder/file", "");
     let script = user.write("complete.bash", &user.run(&["completions", "bash"]).good().out);
     for (words, expect) in [
-        ("se", "sessions\n"),
+        ("ses", "sessions\n"),
         ("exec --agent cl", "claude climber\n"),
         ("agents which cli", "climber\n"),
         ("exec --file folder/f", "folder/file\n"),

@@ -223,7 +223,7 @@ fn look(place: &Place, said: &[(&str, &str)]) {
         |name: &str| find(name).map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default();
     assert!(text("seen.txt").contains("PATH="), "the MCP server looked around");
     let log = text("/log");
-    assert!(log.contains(" DEBUG ") && log.contains("tieline_coder") && log.contains("turn{session="), "{log}");
+    assert!(log.contains(" DEBUG ") && log.contains("tieline_web") && log.contains("turn{session="), "{log}");
     all.extend(said.iter().map(|(what, text)| ((*what).to_owned(), text.as_bytes().to_vec())));
     for secret in secrets() {
         let encoded = tieline::schema::to_base64(secret.as_bytes());
@@ -359,7 +359,7 @@ fn errors_and_notices_repeat_no_secret() {
     plant(&place, &echo());
     let mut client = start(&place, &near, &["--model", "mine/x"]);
     let end = client.prompt("Hello?");
-    assert!(end.contains("400") && end.contains("***"), "{end}");
+    assert!(end.contains("400") && end.contains("(hidden)"), "{end}");
     let notice = |start: &str| {
         let told = client.updates.iter().filter(|update| update["sessionUpdate"] == "notice");
         told.filter(|update| update["title"].as_str().unwrap().starts_with(start)).count()

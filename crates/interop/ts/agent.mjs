@@ -1,4 +1,5 @@
-// An interop agent on the official TypeScript SDK: `node agent.mjs 1|2`.
+// An interop agent on the official TypeScript SDK: `node agent.mjs 1|2` on stdio; with `listen` behind it, over HTTP and WebSocket on
+// loopback, whose port it prints.
 import { Readable, Writable } from "node:stream";
 import * as v1 from "@agentclientprotocol/sdk";
 import * as v2 from "@agentclientprotocol/sdk/experimental/v2";
@@ -305,6 +306,20 @@ if (!sdk) {
   console.error("usage: node agent.mjs 1|2");
   process.exit(2);
 }
-const app = sdk === v1 ? serve1() : serve2();
+const make = () => (sdk === v1 ? serve1() : serve2());
+if (process.argv[3] === "listen") {
+  const { AcpServer } = await import("@agentclientprotocol/sdk/experimental/server");
+  const { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } = await import("@agentclientprotocol/sdk/experimental/node");
+  const { createServer } = await import("node:http");
+  const { WebSocketServer } = await import("ws");
+  const acp = new AcpServer({ createAgent: make });
+  const server = createServer(createNodeHttpHandler(acp));
+  server.on("upgrade", createNodeWebSocketUpgradeHandler(acp, new WebSocketServer({ noServer: true })));
+  server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+  // Who started us holds our input open.
+  process.stdin.resume().on("end", () => process.exit(0));
+  await new Promise(() => {});
+}
+const app = make();
 const connection = app.connect(sdk.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
 await connection.closed;

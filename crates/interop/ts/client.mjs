@@ -1,4 +1,4 @@
-// An interop client on the official TypeScript SDK: `node client.mjs 1|2 -- AGENT COMMAND…`.
+// An interop client on the official TypeScript SDK: `node client.mjs 1|2 -- AGENT COMMAND…`, or an address instead of the command.
 import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -310,11 +310,24 @@ async function sessions(cwd, hello) {
 
 begin("allow");
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "interop-")));
-const child = spawn(args[2], args.slice(3), { stdio: ["pipe", "pipe", "inherit"] });
-const gone = new Promise((resolve) => child.on("close", resolve));
-try {
+const remote = /^(http|ws):/.exec(args[2])?.[1];
+const child = remote ? undefined : spawn(args[2], args.slice(3), { stdio: ["pipe", "pipe", "inherit"] });
+const gone = new Promise((resolve) => child?.on("close", resolve));
+async function open() {
+  if (remote === "http") {
+    const { createHttpStream } = await import("@agentclientprotocol/sdk/experimental/http-client");
+    return createHttpStream(args[2]);
+  }
+  if (remote === "ws") {
+    const { createWebSocketStream } = await import("@agentclientprotocol/sdk/experimental/ws-client");
+    const { WebSocket } = await import("ws");
+    return createWebSocketStream(args[2], { WebSocket });
+  }
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
-  const stream = sdk.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+  return sdk.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+}
+try {
+  const stream = await open();
   await app().connectWith(stream, async (context) => {
     agent = context;
     await scenario(folder);
@@ -326,8 +339,8 @@ try {
 rmSync(folder, { recursive: true, force: true });
 line({ step: "done", ok });
 // The end of its input is the agent's sign to leave.
-child.stdin.destroy();
-const late = setTimeout(() => child.kill("SIGKILL"), 2000);
-if (child.pid !== undefined) await gone;
+child?.stdin.destroy();
+const late = setTimeout(() => child?.kill("SIGKILL"), 2000);
+if (child?.pid !== undefined) await gone;
 clearTimeout(late);
 process.exit(ok ? 0 : 1);

@@ -1,10 +1,13 @@
 //! The command line of `tieline exec`.
 
+use crate::setup::Wanted;
 use crate::shared::{pair, session_name};
 use clap::{ArgGroup, Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 use tieline::Protocol;
+use tieline_client::live::{Budget, OnLost};
+use tieline_client::permission::Preset;
 use tieline_rpc::framing::Framing;
 
 const EXAMPLES: &str = "Examples:
@@ -291,6 +294,47 @@ impl Arguments {
             (true, _) => Format::Quiet,
             (_, true) => Format::StreamJson,
             _ => self.format.unwrap_or(usual),
+        }
+    }
+
+    /// What a session needs of it.
+    pub fn wanted(&self) -> Wanted {
+        let flags = [
+            (self.ask, Preset::Ask),
+            (self.allow_reads, Preset::AllowReads),
+            (self.allow_edits, Preset::AllowEdits),
+            (self.allow_all, Preset::AllowAll),
+            (self.deny_all, Preset::DenyAll),
+        ];
+        Wanted {
+            agent: self.agent.clone(),
+            command: self.command.clone(),
+            env: self.env.clone(),
+            login: self.login.clone(),
+            protocol: self.protocol,
+            framing: self.framing,
+            cwd: self.cwd.clone(),
+            add_dir: self.add_dir.clone(),
+            session: self.session.clone(),
+            go_on: self.go_on,
+            resume: self.resume.clone(),
+            on_lost: match &*self.on_lost {
+                "new" => OnLost::New,
+                "handover" => OnLost::HandOver,
+                _ => OnLost::Fail,
+            },
+            mode: self.mode.clone(),
+            model: self.model.clone(),
+            base_url: self.base_url.clone(),
+            options: self.option.clone(),
+            preset: flags.into_iter().find(|(on, _)| *on).map(|(_, preset)| preset),
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            no_fs: self.no_fs,
+            no_terminal: self.no_terminal,
+            start_timeout: self.start_timeout,
+            budget: Budget { cost: self.max_cost, tokens: self.max_tokens, tool_calls: self.max_tool_calls },
+            no_record: self.no_record,
         }
     }
 

@@ -30,7 +30,7 @@ const MAX_TYPED_BYTES: usize = 64 * 1024;
 /// So many lines of the agent's own words are shown with a question.
 const MAX_QUOTED_LINES: usize = 30;
 /// So many bytes of what a tool is given are shown.
-const MAX_INPUT_BYTES: usize = 4096;
+const MAX_INPUT_BYTES: usize = 64 << 10;
 
 /// How large the terminal is.
 pub fn terminal_size() -> Option<Size> {
@@ -101,6 +101,21 @@ impl Person {
         }
     }
 
+    /// What is typed behind a sign of ours, in lines; one that ends with a backslash goes on. `None` at the end (Ctrl-D).
+    pub async fn prompt(&self, sign: &str) -> Option<String> {
+        let mut held = self.printer.hold();
+        let mut words = String::new();
+        loop {
+            held.say(sign);
+            let (_, line) = self.line(&mut held, sign).await.ok()?;
+            held.answered();
+            match line.strip_suffix('\\') {
+                Some(line) if words.len() < MAX_TYPED_BYTES => words = words + line + "\n",
+                _ => return Some(words + &line),
+            }
+        }
+    }
+
     /// What was typed before a question stands there belongs to something else.
     fn forget_typed(&self) {
         let _ = rustix::termios::tcflush(&self.terminal, rustix::termios::QueueSelector::IFlush);
@@ -145,7 +160,7 @@ impl Person {
         }
         text += &question.hints.iter().map(|hint| mind(hint, width)).collect::<String>();
         text += &question.description.iter().map(|more| quoted(&sanitize::exact(more))).collect::<String>();
-        text += &input(question).map(|input| rows("with: ", &input, width)).unwrap_or_default();
+        text += &input(question).map(|input| given(input, width)).unwrap_or_default();
         let patch = |diff: &Diff| diff.patch().map(|patch| patch.text).unwrap_or_default();
         for patch in question.changes.iter().map(patch) {
             text += &self.style.diff(&patch, usize::MAX);
@@ -164,11 +179,15 @@ impl Person {
     /// and `d` shows it. With `whole` nothing is cut.
     fn question(&self, question: &Question, whole: bool) -> (String, bool) {
         let heading = format!("\n{}\n", self.style.bold("── The agent asks for permission ──"));
-        let title = quoted(&sanitize::exact(&question.title));
         let (matter, options) = (self.matter(question), options(question));
         let all = options.concat();
         let height = terminal_size().map_or(24, |size| usize::from(size.rows));
         let count = |text: &str| text.lines().count();
+        let title = quoted(&sanitize::exact(&question.title));
+        // Nor may a title push out anything else.
+        let title_rows = if whole { usize::MAX } else { (height / 6).max(2) };
+        let long = count(&title) > title_rows;
+        let title = if long { self.beginning(&title, title_rows) } else { title };
         let keys = keys(question, true).lines().count();
         // The empty line above the heading may scroll away.
         let room = |tail: &str| height.saturating_sub(1 + count(&title) + count(tail) + keys);
@@ -180,11 +199,16 @@ impl Person {
         let tail = tails.iter().find(fits).unwrap_or(&tails[2]);
         let room = room(tail).max(2);
         if whole || count(&matter) <= room {
-            return (format!("{heading}{title}{matter}{tail}"), false);
+            return (format!("{heading}{title}{matter}{tail}"), long);
         }
-        let shown: String = matter.lines().take(room - 1).fold(String::new(), |all, line| all + line + "\n");
-        let more = self.style.bold(&format!("… {}; d shows all", counted(count(&matter) - (room - 1), "more line")));
-        (format!("{heading}{title}{shown}{more}\n{tail}"), true)
+        (format!("{heading}{title}{}{tail}", self.beginning(&matter, room)), true)
+    }
+
+    /// The first of these rows, and how many more there are.
+    fn beginning(&self, text: &str, rows: usize) -> String {
+        let shown: String = text.lines().take(rows - 1).flat_map(|line| [line, "\n"]).collect();
+        let more = counted(text.lines().count() - (rows - 1), "more line");
+        format!("{shown}{}\n", self.style.bold(&format!("… {more}; d shows all")))
     }
 }
 
@@ -226,9 +250,11 @@ fn options(question: &Question) -> Vec<String> {
         // What it does is ours to say; what it is called is the agent's.
         let kind = match &option.kind {
             PermissionOptionKind::AllowOnce => "yes, once",
-            PermissionOptionKind::AllowAlways => "yes, and the agent keeps it",
+            PermissionOptionKind::AllowAlways if question.lasting.is_empty() => "yes, and the agent keeps it",
+            PermissionOptionKind::AllowAlways => "yes for this run, and the agent keeps it",
             PermissionOptionKind::RejectOnce => "no",
-            PermissionOptionKind::RejectAlways => "no, and the agent keeps it",
+            PermissionOptionKind::RejectAlways if question.lasting.is_empty() => "no, and the agent keeps it",
+            PermissionOptionKind::RejectAlways => "no for this run, and the agent keeps it",
             PermissionOptionKind::Other(_) => "neither yes nor no",
         };
         let (kind, name) = (format!("{kind}; the agent calls it: "), sanitize::exact_line(&option.name));
@@ -343,15 +369,33 @@ fn quoted(safe: &str) -> String {
     all
 }
 
-/// What the tool is given, where the facts don't tell all of it.
-fn input(question: &Question) -> Option<String> {
+/// What the tool is given, where the facts and the changes that are shown don't tell all of it.
+fn input(question: &Question) -> Option<&str> {
     let told =
         |fact: &String| ["run ", "read ", "write ", "delete ", "move "].iter().any(|verb| fact.starts_with(verb));
     let input = question.call.as_ref()?.raw_input.set()?.get();
-    if matches!(input, "null" | "{}") || (!question.facts.is_empty() && question.facts.iter().all(told)) {
-        return None;
+    let written = question.facts.iter().filter(|fact| fact.starts_with("write ")).count();
+    let shown: usize = question.changes.iter().map(|diff| diff.paths().count()).sum();
+    let whole = !question.facts.is_empty() && question.facts.iter().all(told) && written <= shown;
+    (!whole && !matches!(input, "null" | "{}")).then_some(input)
+}
+
+/// The same, every byte of it, but with the lines of a text below each other.
+fn given(input: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut chars = input[..input.floor_char_boundary(MAX_INPUT_BYTES)].chars();
+    while let Some(c) = chars.next() {
+        match (c, if c == '\\' { chars.next() } else { None }) {
+            ('\\', Some('n')) => text.push('\n'),
+            (c, escaped) => text.extend(std::iter::once(c).chain(escaped)),
+        }
     }
-    Some(sanitize::clipped(input, MAX_INPUT_BYTES))
+    if input.len() > MAX_INPUT_BYTES {
+        let _ = write!(text, "… [{} more bytes]", input.len() - MAX_INPUT_BYTES);
+    }
+    let text = sanitize::exact(&text);
+    let marked = |(at, line)| rows(if at == 0 { "with: " } else { "│ " }, line, width);
+    text.lines().enumerate().map(marked).collect()
 }
 
 impl Decider for Person {

@@ -1,8 +1,8 @@
 //! What a run is given: the words of the command line, what comes through a pipe, files, pictures and MCP servers.
 
 use super::arguments::Arguments;
-use super::prepare::{Result, usage};
 use super::printer::{Printer, To};
+use crate::setup::{Result, usage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 use std::fs::{read_dir, read_link, read_to_string};

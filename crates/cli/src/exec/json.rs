@@ -75,7 +75,7 @@ impl Watch for Stream {
                 self.event("agent", json!({"name": agent.name, "version": agent.version, "protocol": agent.protocol}));
             }
             Event::Session(session) => self.event("session", json!(session)),
-            Event::Said { kind, news, when } => {
+            Event::Said { kind, news, when, .. } => {
                 let name = if kind == MessageKind::Thought { "thought" } else { "text" };
                 let (fresh, text) = match news {
                     News::More(text) => (false, text),
@@ -225,6 +225,7 @@ pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
         let files = outcome.changed.iter().filter(|file| asked.is_none_or(|asked| file.asked == asked));
         files.map(|file| &*file.path).collect()
     };
+    let unclear = [files(Some(HowAsked::Waiting)), files(Some(HowAsked::Beside))].concat();
     let value = json!({
         "status": outcome.ending,
         "exit_code": outcome.ending.code(),
@@ -236,6 +237,7 @@ pub fn outcome_value(outcome: &Outcome) -> Map<String, Value> {
         "changed_files": files(None),
         "command_files": files(Some(HowAsked::Command)),
         "unasked_files": files(Some(HowAsked::Never)),
+        "unclear_files": unclear,
         "permissions": outcome.permissions,
         "warnings": outcome.warnings,
         "duration_ms": outcome.took.as_millis() as u64,

@@ -11,6 +11,8 @@ use tracing_subscriber::layer::Context;
 /// Listens to the libraries, beside the log that the user may want.
 pub fn listen(notes: Notes) -> Result<(), String> {
     let ours = Targets::new().with_target("tieline", LevelFilter::WARN);
+    // Files and terminals are offered to all agents; one that speaks a version without them works on the disk.
+    let ours = ours.with_target("tieline::offer", LevelFilter::OFF);
     crate::log::start(Some(Listener(notes).with_filter(ours).boxed()))
 }
 

@@ -26,9 +26,11 @@ fn server(name: &str, entry: &Value) -> Result<McpServer, String> {
         table.iter().map(one).collect()
     };
     if let Some(url) = entry.get("url").and_then(Value::as_str) {
-        let headers =
-            pairs("headers")?.into_iter().map(|(name, value)| HttpHeader { name, value, meta: None }).collect();
-        let server = McpHttp { name: name.to_owned(), url: url.to_owned(), headers, meta: None };
+        let headers = pairs("headers")?
+            .into_iter()
+            .map(|(name, value)| HttpHeader { name, value, ..Default::default() })
+            .collect();
+        let server = McpHttp { name: name.to_owned(), url: url.to_owned(), headers, ..Default::default() };
         let sse = entry.get("type").and_then(Value::as_str) == Some("sse");
         return Ok(if sse { McpServer::Sse(server) } else { McpServer::Http(server) });
     }
@@ -47,6 +49,7 @@ fn server(name: &str, entry: &Value) -> Result<McpServer, String> {
     let found = tieline_client::agents::find_program(command.as_ref(), None);
     let found = found.and_then(|path| std::path::absolute(path).ok());
     let command = found.map_or_else(|| command.to_owned(), |path| path.to_string_lossy().into_owned());
-    let env = pairs("env")?.into_iter().map(|(name, value)| EnvVariable { name, value, meta: None }).collect();
-    Ok(McpServer::Stdio(McpStdio { name: name.to_owned(), command, args, env, meta: None }))
+    let env =
+        pairs("env")?.into_iter().map(|(name, value)| EnvVariable { name, value, ..Default::default() }).collect();
+    Ok(McpServer::Stdio(McpStdio { name: name.to_owned(), command, args, env, ..Default::default() }))
 }

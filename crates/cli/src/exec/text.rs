@@ -202,13 +202,45 @@ impl Text {
         self.indented("  ", &lines);
     }
 
-    /// What is said when all is over.
-    pub fn end(&self, outcome: &Outcome) {
+    /// A line of ours.
+    pub fn say(&self, line: &str) {
         self.look();
+        self.dim(line);
+    }
+
+    /// Rings the bell.
+    pub fn ring(&self) {
+        self.printer.push(To::Err, "\u{7}");
+    }
+
+    /// A turn is over: what was held back is shown, and standard output ends its line.
+    pub fn end_turn(&self) {
+        self.look();
+        self.gather();
+        let (rest, removed) = self.said.take().finish();
+        self.words(&rest);
+        if !self.fresh.get() {
+            self.out("\n");
+        }
+        if !removed.is_empty() {
+            self.dim(&format!("made harmless: {removed}"));
+        }
+        self.any.set(false);
+        self.late.set(false);
+    }
+
+    /// Shows what terminals and thoughts still have.
+    fn gather(&self) {
         self.follow();
         self.thought_ends();
         let rest: Vec<String> = self.terminals.borrow_mut().values_mut().flat_map(Lines::rest).collect();
         self.indented("  ", &rest);
+    }
+
+    /// What is said when all is over.
+    pub fn end(&self, outcome: &Outcome) {
+        self.look();
+        self.gather();
         let (rest, removed) = self.said.take().finish();
         self.words(&rest);
         if let Some(answer) = outcome.answer.as_ref().filter(|_| self.quiet) {
@@ -228,9 +260,12 @@ impl Text {
         if !removed.is_empty() {
             self.dim(&format!("made harmless: {removed}"));
         }
-        for (asked, words) in
-            [(HowAsked::Command, "while a command that you allowed was running"), (HowAsked::Never, "without asking")]
-        {
+        for (asked, words) in [
+            (HowAsked::Command, "while a command that you allowed was running"),
+            (HowAsked::Waiting, "while a question stood, by you or by the agent"),
+            (HowAsked::Beside, "without asking, by the agent or by another run that was at work here"),
+            (HowAsked::Never, "without asking"),
+        ] {
             let mut files = outcome.changed.iter().filter(|file| file.asked == asked);
             for file in files.by_ref().take(MAX_LISTED_FILES) {
                 self.dim(&format!("changed {words}: {}", shown(file.path.as_ref())));
@@ -301,7 +336,7 @@ impl Watch for Text {
                     services.agent_is(&cut(&sanitize::line(name), 30));
                 }
             }
-            Event::Said { kind: MessageKind::Agent, news, when } if !self.quiet => {
+            Event::Said { kind: MessageKind::Agent, news, when, .. } if !self.quiet => {
                 if when == When::Late && news != News::Nothing && !self.late.replace(true) {
                     self.dim("the agent goes on after the end of its turn (late):");
                 }
@@ -311,6 +346,12 @@ impl Watch for Text {
             // The others hear of it as a warning.
             Event::Session(SessionFacts { anew: Some(anew), .. }) if self.quiet => {
                 self.printer.push(To::Err, format!("· note: {}\n", sanitize::line(&anew)));
+            }
+            // Whoever goes on by a name may be anywhere.
+            Event::Session(SessionFacts { resumed: true, cwd, .. })
+                if !self.quiet && std::env::current_dir().is_ok_and(|here| here != cwd) =>
+            {
+                self.dim(&format!("works in {}", sanitize::line(&cwd.to_string_lossy())));
             }
             Event::GoesOn(chosen) if !self.quiet => self.dim(&format!("goes on: {}", sanitize::line(&chosen))),
             Event::Update { update, tool, when } => self.update(&update, tool.as_deref(), when),

@@ -1,6 +1,8 @@
 """An agent that asks about a file and then appends to it by itself, as agents with their own tools do; or appends before it asks; or
 dies at its question once there is a file `die` above its folder; or has one command run in the client's terminal, which writes FILE, and
-writes other files itself before and after. usage: edits.py ask-then-append|append-then-ask|ask-then-die|around-a-command FILE"""
+writes other files itself before and after; or appends and then works on without end; or asks, and changes FILE, `a.txt` and `sneaked`
+while its question stands. usage: edits.py
+ask-then-append|append-then-ask|ask-then-die|around-a-command|append-then-work|ask-and-write FILE"""
 
 import json
 import os
@@ -34,13 +36,21 @@ for line in sys.stdin:
             command = {"command": "sh", "args": ["-c", f"echo command >> {name}; echo command >> before.txt"]}
             send({"id": "run", "method": "terminal/create", "params": {"sessionId": "s", **command}})
             continue
-        if how == "append-then-ask":
+        if how.startswith("append-then"):
             append()
+        if how == "append-then-work":
+            words = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "at work\n"}}
+            send({"method": "session/update", "params": {"sessionId": "s", "update": words}})
+            continue
         call = {"toolCallId": "t", "title": f"Append to {name}", "kind": "edit", "locations": [{"path": os.path.join(where, name)}]}
         options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, {"optionId": "no", "name": "No", "kind": "reject_once"}]
         update = {"sessionUpdate": "tool_call", "status": "pending", **call}
         send({"method": "session/update", "params": {"sessionId": "s", "update": update}})
         send({"id": "ask", "method": "session/request_permission", "params": {"sessionId": "s", "toolCall": call, "options": options}})
+        if how == "ask-and-write":
+            time.sleep(1)  # Sooner, nobody can have answered: it counts as the agent's.
+            for to in (None, "a.txt", "sneaked"):
+                append(to)
         if how == "ask-then-die":
             while not os.path.exists(os.path.join(where, "..", "die")):
                 time.sleep(0.05)

@@ -108,7 +108,8 @@ fn always_holds_until_the_run_ends_and_says_so() {
                 let (seen, code) = requests(&place, &json!([[ASKS, 600, typed]]), &[], &json!([ask, ask, ask]));
                 assert!(seen.contains(&format!("a: '{rule}'; until this run ends")), "{seen}");
                 assert!(seen.contains(&format!("always: '{rule}'; in this folder; ")), "{seen}");
-                assert_eq!(seen.contains("and the agent keeps it; the agent calls it"), options == &all, "{seen}");
+                let numbered = "yes for this run, and the agent keeps it; the agent calls it";
+                assert_eq!(seen.contains(numbered), options == &all, "{seen}");
                 // Nothing is stored, and the agent is told nothing that lasts unless that very option was chosen.
                 assert!(!place.path("config").join("tieline/learned.toml").exists());
                 assert_eq!(seen.contains("\"ever\""), typed == "1\n", "{seen}");

@@ -222,7 +222,7 @@ fn a_server_that_asks_and_never_listens_fills_no_memory() {
     client.prompt("say still here");
     let told = told(&client);
     assert!(told.contains("it did not answer within 8 s") && told.contains("still here"), "{told}");
-    assert!(client.memory() < 48 << 10, "{} KiB", client.memory());
+    assert!(client.memory() < 24 << 10, "{} KiB", client.memory());
 }
 
 #[test]

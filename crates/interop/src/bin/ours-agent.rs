@@ -55,6 +55,7 @@ async fn work(turn: &Turn, prompt: &[ContentBlock]) -> Result<StopReason> {
         command @ (Command::Read(_) | Command::Write(..) | Command::Run(..)) => {
             match with_the_client(turn, command).await {
                 Ok(text) => turn.say(text).await?,
+                Err(Error::NotInDialect { what, .. }) => turn.say(format!("nobody can be asked for {what}")).await?,
                 Err(Error::Unsupported(what)) => turn.say(format!("the client does not offer {what}")).await?,
                 Err(error) => return Err(error),
             }

@@ -146,7 +146,12 @@ impl Handler for Host {
     async fn terminal_output(&self, request: TerminalRequest) -> Result<TerminalOutputResponse> {
         let id = &request.terminal_id;
         let (output, exit) = self.terminals.output(id).ok_or_else(|| Error::not_found(id))?;
-        Ok(TerminalOutputResponse { output, truncated: false, exit_status: exit.map(exit_status), meta: None })
+        Ok(TerminalOutputResponse {
+            output,
+            truncated: false,
+            exit_status: exit.map(exit_status),
+            ..Default::default()
+        })
     }
 
     async fn wait_for_terminal_exit(&self, request: TerminalRequest) -> Result<ExitStatus> {

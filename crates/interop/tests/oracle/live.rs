@@ -70,7 +70,7 @@ impl Session for Talk {
                     }
                 }
                 turn.session().notice(Severity::Warning, "careful").await?;
-                turn.usage(1, 2, Some(Cost { amount: 0.5, currency: "EUR".into(), meta: None })).await?;
+                turn.usage(1, 2, Some(Cost { amount: 0.5, currency: "EUR".into(), ..Default::default() })).await?;
             }
             "tools" => tools(&turn).await?,
             "ask" => ask(&turn).await?,
@@ -142,7 +142,7 @@ async fn files(client: &ClientHandle) -> Result<()> {
 async fn stop(turn: &Turn) -> Result<()> {
     let call = turn.tool("Long").id("long").stoppable().start().await?;
     let stopped = turn.stoppable_terminal("screen");
-    let capabilities = Patch::Set(TerminalCapabilities { cancel: Marker::Yes, meta: None });
+    let capabilities = Patch::Set(TerminalCapabilities { cancel: Marker::Yes, ..Default::default() });
     turn.update(TerminalUpdate { terminal_id: "screen".into(), capabilities, ..TerminalUpdate::default() }).await?;
     call.stopped().await;
     stopped.cancelled().await;
@@ -173,7 +173,7 @@ impl Handler for Host {
 
     async fn terminal_output(&self, _: TerminalRequest) -> Result<TerminalOutputResponse> {
         let exit_status = Some(ExitStatus { exit_code: Some(1), ..ExitStatus::default() });
-        Ok(TerminalOutputResponse { output: "x".into(), truncated: true, exit_status, meta: None })
+        Ok(TerminalOutputResponse { output: "x".into(), truncated: true, exit_status, ..Default::default() })
     }
 
     async fn wait_for_terminal_exit(&self, _: TerminalRequest) -> Result<ExitStatus> {
@@ -213,7 +213,7 @@ async fn converse(agent: &AgentHandle) -> Result<()> {
             cwd: "/w".into(),
             additional_directories: vec!["/x".into()],
             mcp_servers: Some(vec![McpServer::Stdio(stdio), McpServer::Http(http)]),
-            meta: None,
+            ..Default::default()
         })
         .await?;
     session.set_mode("b").await?;

@@ -1,0 +1,282 @@
+//! `tieline chat`, and `tieline` alone on a terminal: the chat on a whole screen.
+
+use crate::exec::ask::Person;
+use crate::plain;
+use crate::setup::{Answers, Found, Permission, Wanted, config_error, services, warn};
+use crate::shared::{self, WRONG, here, session_name};
+use clap::{Args, ValueHint};
+use std::ffi::OsStr;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_chat::{AgentChoice, Go, Log, Opener, Ready, Which};
+use tieline_client::Future;
+use tieline_client::agents::{self, BUILT_IN, KNOWN, find_program};
+use tieline_client::config::{Config, Flags, Sources};
+use tieline_client::journal::Journal;
+use tieline_client::live::{Desk, Failure, Frames, Link, Notes, OnLost, Part, Parts};
+use tieline_client::login::Chooser;
+use tieline_client::permission::Preset;
+use tieline_host::run::Size;
+
+/// How long an agent may take until it has a prompt.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
+
+const EXAMPLES: &str = "Examples:
+  tieline                          the last agent used in this folder, else the built-in one
+  tieline chat --agent codex       another agent
+  tieline chat -c                  goes on with the last session here
+  tieline chat -r 4f2 \"and now?\"   goes on with a session, and says something";
+
+/// A conversation with an agent on the whole screen
+///
+/// Where nobody is at the terminal it is `tieline exec`.
+#[derive(Args, Debug, Default)]
+#[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
+pub struct Arguments {
+    /// What to say first
+    #[arg(value_name = "PROMPT")]
+    prompt: Vec<String>,
+
+    /// A name (see `tieline agents list`) or one quoted command line
+    #[arg(long, short, value_name = "NAME|COMMAND", value_hint = ValueHint::CommandString, conflicts_with = "command")]
+    agent: Option<String>,
+
+    /// The agent as a command with its arguments
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<String>,
+
+    /// The folder to work in
+    #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+
+    /// Another folder that the agent may use; can be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    add_dir: Vec<PathBuf>,
+
+    /// A session by a name of yours; begun if there is none
+    #[arg(long, short, value_name = "NAME", value_parser = session_name, conflicts_with_all = ["resume", "go_on"])]
+    session: Option<String>,
+
+    /// Goes on with the last session of this agent in this folder
+    #[arg(long = "continue", short = 'c', conflicts_with = "resume")]
+    go_on: bool,
+
+    /// Goes on with a session: its id, enough of it, its name, or `last`
+    #[arg(long, short, value_name = "SESSION")]
+    resume: Option<String>,
+
+    /// Switches to a mode first
+    #[arg(long, value_name = "MODE")]
+    mode: Option<String>,
+
+    /// Switches to a model first; the built-in agent takes any PROVIDER/MODEL, see `tieline models`
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+
+    /// Asks about everything, reading too
+    #[arg(long, conflicts_with_all = ["allow_edits", "allow_all"])]
+    ask: bool,
+
+    /// Allows changing files in the project without a question
+    #[arg(long, conflicts_with = "allow_all")]
+    allow_edits: bool,
+
+    /// Allows everything that no rule forbids
+    #[arg(long)]
+    allow_all: bool,
+
+    /// Allows what fits a rule, such as `run cargo test *`; can be given again
+    #[arg(long, value_name = "RULE")]
+    allow: Vec<String>,
+
+    /// Forbids what fits a rule, such as `write **/.env`; can be given again
+    #[arg(long, value_name = "RULE")]
+    deny: Vec<String>,
+
+    /// Lines instead of a screen: for screen readers, and for the terminal's own scrollback (also with ACCESSIBLE=1)
+    #[arg(long)]
+    plain: bool,
+
+    /// Keeps no record of the session
+    #[arg(long, conflicts_with_all = ["session", "go_on", "resume"])]
+    no_record: bool,
+}
+
+impl Arguments {
+    fn wanted(&self) -> Wanted {
+        let flags =
+            [(self.ask, Preset::Ask), (self.allow_edits, Preset::AllowEdits), (self.allow_all, Preset::AllowAll)];
+        Wanted {
+            agent: self.agent.clone(),
+            command: self.command.clone(),
+            cwd: self.cwd.clone(),
+            add_dir: self.add_dir.clone(),
+            session: self.session.clone(),
+            go_on: self.go_on,
+            resume: self.resume.clone(),
+            on_lost: OnLost::HandOver,
+            mode: self.mode.clone(),
+            model: self.model.clone(),
+            preset: flags.into_iter().find(|(on, _)| *on).map(|(_, preset)| preset),
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            start_timeout: START_TIMEOUT,
+            no_record: self.no_record,
+            ..Wanted::default()
+        }
+    }
+}
+
+impl Arguments {
+    /// True if lines are wanted instead of a screen, and somebody can type them.
+    pub fn is_plain(&self) -> bool {
+        (self.plain || plain::is_wanted()) && plain::has_person()
+    }
+}
+
+/// True if a person can see and use a screen here.
+pub fn has_screen() -> bool {
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
+    std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !dumb
+}
+
+/// Runs the chat until the user leaves.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match shared::block_on(chat(arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => shared::failed("chat", &why),
+    }
+}
+
+async fn chat(arguments: &Arguments) -> Result<(), shared::Failed> {
+    let here = here()?;
+    let folder = arguments.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
+    let config = shared::load(&Sources::of(&folder), &Flags::default()).map_err(shared::bad_config)?;
+    let mut wanted = arguments.wanted();
+    let journal = if wanted.no_record { None } else { Journal::open_default().ok().map(|(journal, _)| journal) };
+    let free = wanted.agent.is_none() && wanted.command.is_empty() && wanted.resume.is_none();
+    if let Some(journal) = journal.as_ref().filter(|_| free) {
+        wanted.agent = last_agent(journal, &folder, &config).await;
+    }
+    if wanted.resume.is_some() || wanted.go_on {
+        // What can't be gone on with is said here, not on a screen.
+        let found = Found::of(&wanted, &config, &Notes::default()).await;
+        found.map_err(|failure| {
+            let hint = failure.hint.as_ref().map(|hint| format!("\n  try: {hint}")).unwrap_or_default();
+            (failure.ending.code(), format!("{}{hint}", failure.message))
+        })?;
+    }
+    let words = arguments.prompt.join(" ");
+    let prompt = if words.is_empty() { Vec::new() } else { vec![Part::Text(words)] };
+    let which = Which::default();
+    let opener = Arc::new(Sessions { wanted, config, journal, folder });
+    if arguments.is_plain() {
+        return plain::chat(&opener, prompt).await;
+    }
+    tieline_chat::run(opener, which, prompt).await.map_err(|error| (WRONG, error.to_string()))
+}
+
+/// The agent that was used here last, if it can be had still.
+async fn last_agent(journal: &Journal, folder: &std::path::Path, config: &Config) -> Option<String> {
+    let folder = folder.canonicalize().ok()?;
+    let entry = journal.last(None, Some(&folder)).await.ok().flatten()?;
+    if !entry.command.is_empty() {
+        return Some(agents::join_line(&entry.command))
+            .filter(|_| find_program(entry.command[0].as_ref(), None).is_some());
+    }
+    let spec = agents::resolve(config, &entry.agent).ok()?;
+    find_program(spec.command.first()?.as_ref(), spec.cwd.as_deref()).map(|_| entry.agent.clone())
+}
+
+/// Prepares sessions for the chat, as the command line says.
+pub struct Sessions {
+    wanted: Wanted,
+    config: Config,
+    journal: Option<Journal>,
+    folder: PathBuf,
+}
+
+impl Sessions {
+    fn wanted(&self, which: Which) -> Wanted {
+        let mut wanted = self.wanted.clone();
+        if which.agent.is_some() {
+            (wanted.agent, wanted.command) = (which.agent, Vec::new());
+        }
+        if which.session != Go::Start {
+            (wanted.session, wanted.go_on, wanted.resume) = (None, false, None);
+        }
+        if let Go::On(id) = which.session {
+            // A session has an agent and a folder of its own.
+            (wanted.agent, wanted.command, wanted.cwd, wanted.resume) = (None, Vec::new(), None, Some(id));
+        }
+        wanted
+    }
+
+    /// True if they are written down.
+    pub fn keeps(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Prepares one. Who is asked is the person at the terminal, if there is one, else who reads the desk.
+    pub async fn ready(&self, which: Which, person: Option<Arc<Person>>) -> Result<Ready, Box<Failure>> {
+        let (wanted, config, notes) = (self.wanted(which), &self.config, Notes::default());
+        warn(config, &notes);
+        let found = Found::of(&wanted, config, &notes).await?;
+        let mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
+        let recording = found.recording().await?;
+        let permission = Permission::of(&wanted, config, &found.cwd, found.agent.is_built_in())?;
+        let desk = Arc::new(Desk(notes.clone()));
+        let answers = match &person {
+            Some(person) => Answers::Person(person.clone(), person.clone()),
+            None => Answers::Person(desk.clone(), desk.clone()),
+        };
+        let chooser: Arc<dyn Chooser> = match person {
+            Some(person) => person,
+            None => desk,
+        };
+        let services = services(&wanted, &permission, (&found.cwd, &found.roots), answers, Size::default(), &notes)?;
+        let log = Arc::new(Log::default());
+        let frames = Frames::new(notes.clone()).show({
+            let log = log.clone();
+            move |direction, json| log.push(direction, json)
+        });
+        let setup = found.setup(&wanted, &permission, &services, None, false);
+        let opening = found.opening(&wanted, mcp, Vec::new(), recording);
+        let parts = Parts { services, notes, frames: Arc::new(frames), chooser: Some(chooser) };
+        Ok(Ready { link: Link::new(setup, parts), opening, frames: log, prompt: Vec::new() })
+    }
+}
+
+impl Opener for Sessions {
+    fn open(&self, which: Which) -> Future<'_, Result<Ready, Box<Failure>>> {
+        Box::pin(self.ready(which, None))
+    }
+
+    fn agents(&self) -> Vec<AgentChoice> {
+        let is_there = |program: &str| find_program(OsStr::new(program), None).is_some();
+        let mut all = vec![AgentChoice { name: BUILT_IN.into(), about: "the built-in agent".into(), found: true }];
+        for spec in self.config.agents.keys().filter_map(|name| agents::resolve(&self.config, name).ok()) {
+            let (about, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
+            all.push(AgentChoice { name: spec.name, about, found });
+        }
+        for known in KNOWN.iter().filter(|known| !self.config.agents.contains_key(known.name)) {
+            let found = is_there(known.command[0]);
+            let about = if found { known.title } else { known.install };
+            all.push(AgentChoice { name: known.name.into(), about: about.into(), found });
+        }
+        all.sort_by_key(|choice| !choice.found);
+        all
+    }
+
+    fn journal(&self) -> Option<Journal> {
+        self.journal.clone()
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.folder.clone()
+    }
+}

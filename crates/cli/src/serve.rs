@@ -1,0 +1,347 @@
+//! `tieline serve`: agents behind one address, for clients of the protocol and, with a web page, for people.
+
+use crate::setup::{self, Answers, Found, Permission, config_error, services, warn};
+use crate::shared::{self, Failed, ListFormat, USAGE, WRONG, here, table};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tieline_client::config::{Config, Flags, Sources};
+use tieline_client::journal::Journal;
+use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
+use tieline_host::run::Size;
+use tieline_host::store::Time;
+use tieline_serve::{
+    Codes, Door, Hub, Launched, Launcher, Listener, Role, Rules, Secure, Settings, Token, Tokens, Wanted,
+};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long an agent may take until it has a prompt.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
+/// A session that nobody is on is let go after this time.
+const IDLE: Duration = Duration::from_mins(30);
+/// So many sessions are live at once.
+const MAX_SESSIONS: usize = 200;
+/// The file with the tokens, in the state folder.
+const TOKENS: &str = "serve-tokens.json";
+
+const EXAMPLES: &str = "Examples:
+  tieline serve                              the built-in agent in this folder; prints a link for a browser
+  tieline serve --agent claude --agent codex several agents
+  tieline serve -- my-agent --acp            any agent
+  tieline serve token add laptop             a token for another client
+  TIELINE_AGENT_TOKEN=tl-… tieline exec --agent ws://127.0.0.1:7717 list the files";
+
+/// Serve agents to clients over HTTP and WebSocket, and to people on a web page
+///
+/// A session belongs to the server: a client that is lost cancels nothing, and several can be on one session at once.
+#[derive(Args)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// The address to listen at; port 0 picks one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7717")]
+    listen: SocketAddr,
+
+    /// An agent by its name (see `tieline agents list`); can be given again
+    #[arg(long, short, value_name = "NAME", conflicts_with = "command")]
+    agent: Vec<String>,
+
+    /// The agent as a command with its arguments
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
+    command: Vec<String>,
+
+    /// The folder to work in; sessions stay in it and below
+    #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath)]
+    cwd: Option<PathBuf>,
+
+    /// Another folder that sessions may work in; can be given again
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    root: Vec<PathBuf>,
+
+    /// A chain of certificates in PEM form, for TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the first certificate
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
+    tls_key: Option<PathBuf>,
+
+    /// A name under which the server is asked for, besides its address; can be given again
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
+    /// A web page of this origin may ask, such as `https://example.org`; can be given again
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+
+    /// Listens beyond this machine without TLS: everybody on the way can read and change everything
+    #[arg(long)]
+    without_tls: bool,
+
+    /// Lets everybody in; only for an address of this machine
+    #[arg(long)]
+    no_auth: bool,
+
+    /// Refuses what the draft of the transport refuses
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Tokens of clients: add, list, revoke
+    #[command(subcommand)]
+    Token(TokenAction),
+}
+
+#[derive(Subcommand)]
+enum TokenAction {
+    /// Makes a token and prints it, once
+    Add {
+        /// What it is called
+        name: String,
+        /// What it may do
+        #[arg(long, value_enum, default_value = "use")]
+        role: RoleName,
+        /// For how many days it is good; for ever without this
+        #[arg(long, value_name = "DAYS")]
+        days: Option<u32>,
+    },
+    /// Lists the tokens; only their names are kept, and hashes
+    List {
+        #[command(flatten)]
+        format: ListFormat,
+    },
+    /// Takes a token back
+    Revoke {
+        /// What it is called
+        name: String,
+    },
+}
+
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum RoleName {
+    /// Looks on
+    Read,
+    /// Opens sessions, prompts, answers questions
+    Use,
+    /// Deletes sessions, too
+    Admin,
+}
+
+impl From<RoleName> for Role {
+    fn from(role: RoleName) -> Self {
+        match role {
+            RoleName::Read => Self::Read,
+            RoleName::Use => Self::Use,
+            RoleName::Admin => Self::Admin,
+        }
+    }
+}
+
+/// Serves until it is told to end.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let done = match &arguments.action {
+        Some(Action::Token(action)) => token(action),
+        None => shared::block_on(serve(arguments)).map(|()| String::new()),
+    };
+    shared::finish("serve", done)
+}
+
+fn tokens() -> Result<Tokens, Failed> {
+    let journal = Journal::default_path().map_err(|error| (WRONG, error.to_string()))?;
+    Ok(Tokens::at(journal.with_file_name(TOKENS)))
+}
+
+fn token(action: &TokenAction) -> Result<String, Failed> {
+    let (tokens, wrong) = (tokens()?, |error: tieline_serve::TokenError| (WRONG, error.to_string()));
+    match action {
+        TokenAction::Add { name, role, days } => {
+            let life = days.map(|days| Duration::from_hours(24 * u64::from(days)));
+            let secret = tokens.add(name, (*role).into(), life).map_err(wrong)?;
+            shared::note("This is told once. A client sends it as `Authorization: Bearer TOKEN`.");
+            Ok(format!("{secret}\n"))
+        }
+        TokenAction::List { format } => {
+            let known = tokens.list().map_err(|error| (WRONG, error.to_string()))?;
+            let rows: Vec<Row> = known.iter().map(Row::of).collect();
+            Ok(format.print(&rows, |rows| {
+                let cells = |row: &Row| {
+                    let until = row.until.as_ref().map(|until| format!("until {until}")).unwrap_or_default();
+                    vec![row.name.clone(), row.role.clone(), if row.ended { "ended".to_owned() } else { until }]
+                };
+                table(&rows.iter().map(cells).collect::<Vec<_>>())
+            }))
+        }
+        TokenAction::Revoke { name } if tokens.revoke(name).map_err(wrong)? => Ok(String::new()),
+        TokenAction::Revoke { name } => {
+            Err((WRONG, format!("there is no token `{name}`; `tieline serve token list` shows them")))
+        }
+    }
+}
+
+/// A token in a list.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    role: String,
+    until: Option<String>,
+    ended: bool,
+}
+
+impl Row {
+    fn of(token: &Token) -> Self {
+        let until = token.until.map(|until| Time(i64::try_from(until).unwrap_or(i64::MAX / 1000) * 1000).to_string());
+        Self {
+            name: token.name.clone(),
+            role: format!("{:?}", token.role).to_lowercase(),
+            until,
+            ended: !token.is_good(),
+        }
+    }
+}
+
+async fn serve(arguments: Arguments) -> Result<(), Failed> {
+    let here = here()?;
+    let real = |folder: &PathBuf| {
+        let folder = here.join(folder);
+        folder.canonicalize().map_err(|error| (USAGE, format!("the folder `{}`: {error}", folder.display())))
+    };
+    let folder = arguments.cwd.as_ref().map_or_else(|| real(&here), real)?;
+    let mut roots = vec![folder.clone()];
+    for root in &arguments.root {
+        roots.push(real(root)?);
+    }
+    let own = arguments.listen.ip().is_loopback();
+    let secure = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(chain), Some(key)) => {
+            Some(Secure::from_files(chain, key).map_err(|error| (USAGE, format!("no TLS: {error}")))?)
+        }
+        _ => None,
+    };
+    if !own && arguments.no_auth {
+        return Err((USAGE, "--no-auth is for an address of this machine only".to_owned()));
+    }
+    if !own && secure.is_none() && !arguments.without_tls {
+        let why =
+            "beyond this machine it needs TLS (--tls-cert, --tls-key), or --without-tls behind a proxy that has it";
+        return Err((USAGE, why.to_owned()));
+    }
+    let config = shared::load(&Sources::of(&folder), &Flags::default()).map_err(shared::bad_config)?;
+    let (journal, mended) = Journal::open_default().map_err(|error| (WRONG, error.to_string()))?;
+    if let Some(mended) = mended {
+        shared::note(mended);
+    }
+    let launcher = Sessions { config, command: arguments.command.clone(), agent: arguments.agent.first().cloned() };
+    // What can't be started is said now, not to the first client.
+    let wanted = Wanted { cwd: folder.clone(), ..Wanted::default() };
+    Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default())
+        .await
+        .map_err(|failure| (WRONG, failure.message.clone()))?;
+    let agents = if arguments.agent.is_empty() { Vec::new() } else { arguments.agent.clone() };
+    let settings = Settings { folder: folder.clone(), roots, agents, max_sessions: MAX_SESSIONS, idle: IDLE };
+    let hub = Hub::new(launcher, journal, settings);
+    let listener = TcpListener::bind(arguments.listen)
+        .await
+        .map_err(|error| (WRONG, format!("can't listen at {}: {error}; --listen takes another", arguments.listen)))?;
+    let bound = listener.local_addr().map_err(|error| (WRONG, error.to_string()))?;
+    let codes = Arc::new(Codes::default());
+    let door = Door::new(tokens()?, Arc::clone(&codes)).open(arguments.no_auth).secure(secure.is_some());
+    tell(bound, secure.is_some(), arguments.no_auth, &codes)?;
+    let listener = match secure {
+        Some(secure) => Listener::Tls(listener, secure),
+        None => Listener::Tcp(listener),
+    };
+    let rules = Rules {
+        strict: arguments.strict,
+        hosts: arguments.allow_host,
+        origins: arguments.allow_origin,
+        ..Rules::default()
+    };
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let stop = async move {
+        match &mut ends {
+            [Ok(interrupt), Ok(terminate)] => tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            },
+            _ => std::future::pending().await,
+        }
+        shared::note("Ending: running turns are stopped, sessions are kept.");
+    };
+    tieline_serve::serve(hub, door, rules, vec![listener], stop).await;
+    Ok(())
+}
+
+/// Says where the server is, and how a person comes in.
+fn tell(bound: SocketAddr, secure: bool, open: bool, codes: &Codes) -> Result<(), Failed> {
+    let (web, socket) = if secure { ("https", "wss") } else { ("http", "ws") };
+    let link = if open {
+        format!("{web}://{bound}/")
+    } else {
+        let code = codes.make().map_err(|error| (WRONG, error.to_string()))?;
+        format!("{web}://{bound}/?code={code}")
+    };
+    let page = if open { "Page" } else { "Page (this link is good once, for ten minutes)" };
+    let text =
+        format!("{page}:\n  {link}\nClients of the protocol:\n  {socket}://{bound}/acp\n  {web}://{bound}/acp\n");
+    let _ = shared::print(&text);
+    if !open {
+        shared::note("They need a token: `tieline serve token add NAME`. Ctrl-C ends the server.");
+    }
+    Ok(())
+}
+
+/// Starts sessions as the configuration says.
+struct Sessions {
+    config: Config,
+    command: Vec<String>,
+    agent: Option<String>,
+}
+
+impl Sessions {
+    fn wanted(&self, wanted: &Wanted) -> setup::Wanted {
+        // A session that goes on has its own agent and folder.
+        let new = wanted.resume.is_none();
+        setup::Wanted {
+            agent: wanted.agent.clone().or_else(|| self.agent.clone()).filter(|_| new),
+            command: if new && wanted.agent.is_none() { self.command.clone() } else { Vec::new() },
+            cwd: new.then(|| wanted.cwd.clone()),
+            add_dir: wanted.roots.clone(),
+            resume: wanted.resume.clone(),
+            on_lost: OnLost::HandOver,
+            start_timeout: START_TIMEOUT,
+            ..setup::Wanted::default()
+        }
+    }
+
+    async fn ready(&self, asked: Wanted) -> Result<Launched, Box<Failure>> {
+        let (wanted, notes) = (self.wanted(&asked), Notes::default());
+        warn(&self.config, &notes);
+        let found = Found::of(&wanted, &self.config, &notes).await?;
+        let mcp = self.config.mcp_servers().await.map_err(|error| config_error(&error))?;
+        let recording = found.recording().await?;
+        let permission = Permission::of(&wanted, &self.config, &found.cwd, found.agent.is_built_in())?;
+        let desk = Arc::new(Desk(notes.clone()));
+        let answers = Answers::Person(desk.clone(), desk.clone());
+        let services = services(&wanted, &permission, (&found.cwd, &found.roots), answers, Size::default(), &notes)?;
+        let setup = found.setup(&wanted, &permission, &services, None, false);
+        let opening = found.opening(&wanted, mcp, Vec::new(), recording);
+        let frames = Arc::new(Frames::new(notes.clone()));
+        Ok(Launched { setup, parts: Parts { services, notes, frames, chooser: Some(desk) }, opening })
+    }
+}
+
+impl Launcher for Sessions {
+    fn launch(&self, wanted: Wanted) -> Pin<Box<dyn Future<Output = Result<Launched, Box<Failure>>> + Send + '_>> {
+        Box::pin(self.ready(wanted))
+    }
+}

@@ -1,0 +1,294 @@
+//! `tieline check`: every check of agents can fail, and by one defect exactly the named ones do.
+
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tieline_check::agent::{Plan, check_agent};
+use tieline_check::table::{Check, Kind, all};
+use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
+use tieline_schema::Dialect;
+use tieline_trace::Side;
+
+const TIELINE: &str = env!("CARGO_BIN_EXE_tieline");
+/// Long enough for a busy machine; short where something is to be missed.
+const PATIENCE: Duration = Duration::from_mins(1);
+const SHORT: Duration = Duration::from_secs(3);
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+fn shell(line: &str) -> Vec<std::ffi::OsString> {
+    let line = line.replace("AGENT", &format!("'{TIELINE}' agent --script puppet"));
+    ["sh", "-c", &line].into_iter().map(Into::into).collect()
+}
+
+fn plan(state: &tempfile::TempDir, command: &str, edit: Option<Edit>, only: &[&'static str]) -> Plan {
+    let path = |name: &str| state.path().join(name).to_string_lossy().into_owned();
+    let env = [("XDG_STATE_HOME", path("state")), ("XDG_CONFIG_HOME", path("config")), ("HOME", path("home"))];
+    Plan {
+        settings: Settings {
+            command: shell(command),
+            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            prompts: Some(Prompts::directives()),
+            patience: PATIENCE,
+            edit,
+        },
+        wanted: Arc::new(|_: &Check| true),
+        parallel: 2,
+        only: only.to_vec(),
+        progress: Arc::new(|_, _| {}),
+    }
+}
+
+fn broken(sheet: &Sheet) -> BTreeSet<&'static str> {
+    assert_eq!(sheet.dead, None);
+    assert_eq!(sheet.unspoken, None);
+    sheet
+        .findings
+        .values()
+        .filter(|finding| finding.verdict == Verdict::Broken)
+        .map(|finding| finding.check.id)
+        .collect()
+}
+
+/// Changes messages; `process` is the number of the process, from 1 (which only says hello), `place` counts the messages that were changed.
+fn edit(change: fn(usize, &mut usize, Value) -> Vec<Value>) -> Option<Edit> {
+    let processes = AtomicUsize::new(0);
+    Some(Arc::new(move || {
+        let process = processes.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut place = 0;
+        Box::new(move |line| match serde_json::from_str(&line) {
+            Ok(message) => change(process, &mut place, message).iter().map(ToString::to_string).collect(),
+            Err(_) => vec![line],
+        })
+    }))
+}
+
+fn failed(message: &Value, code: i64) -> Value {
+    json!({"jsonrpc": "2.0", "id": message["id"], "error": {"code": code, "message": "broken on purpose"}})
+}
+
+fn answered(message: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": message["id"], "result": result})
+}
+
+fn kind(message: &Value) -> &str {
+    message["params"]["update"]["sessionUpdate"].as_str().unwrap_or_default()
+}
+
+/// Counts the turns that end for this reason, from 1.
+fn turn(message: &Value, place: &mut usize) -> usize {
+    let is_turn = message["result"]["stopReason"].is_string();
+    *place += usize::from(is_turn);
+    if is_turn { *place } else { 0 }
+}
+
+/// Counts the results that are empty, from 1.
+fn done(message: &Value, place: &mut usize) -> usize {
+    let is_done = message["result"] == json!({});
+    *place += usize::from(is_done);
+    if is_done { *place } else { 0 }
+}
+
+fn is_canary(message: &Value) -> bool {
+    message["error"]["data"]["method"] == "_tieline.check/canary"
+}
+
+fn stops(message: &mut Value, old: &str, new: &str) {
+    if message["result"]["stopReason"] == old {
+        message["result"]["stopReason"] = new.into();
+    }
+}
+
+type Change = fn(usize, &mut usize, Value) -> Vec<Value>;
+/// What fails, in which dialect and scenario, and the defect.
+type Row = (&'static str, Dialect, &'static str, Change);
+
+use Dialect::{V1, V2};
+
+#[rustfmt::skip]
+const ROWS: &[Row] = &[
+    ("hello-newer", V1, "hello", |process, _, m| vec![if process == 2 { failed(&m, -32603) } else { m }]),
+    ("hello-echo", V1, "hello", |process, _, mut m| { if process == 3 { m["result"]["protocolVersion"] = 7.into(); } vec![m] }),
+    ("hello-broken", V1, "hello", |process, _, m| vec![if process == 4 { answered(&m, json!({"protocolVersion": 1, "agentInfo": {"name": "a", "version": "1"}})) } else { m }]),
+    ("hello-needed", V1, "hello", |process, _, m| vec![if process == 5 { answered(&m, json!({"sessionId": "s"})) } else { m }]),
+    ("turn-ends", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "cancelled"); vec![m] }),
+    ("turn-ends", V2, "turn", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "end_turn" { m["params"]["update"]["stopReason"] = "cancelled".into(); } vec![m] }),
+    ("turn-said", V1, "turn", |_, _, m| if kind(&m) == "agent_message_chunk" { vec![] } else { vec![m] }),
+    ("turn-again", V1, "turn", |_, place, m| vec![if turn(&m, place) == 2 { failed(&m, -32603) } else { m }]),
+    ("sessions-parallel", V1, "sessions", |_, place, m| vec![if turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("cancel-answered", V1, "cancel", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
+    ("cancel-answered", V2, "cancel", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "cancelled" { m["params"]["update"]["stopReason"] = "end_turn".into(); } vec![m] }),
+    ("cancel-idle", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
+    ("cancel-then", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 3 { failed(&m, -32603) } else { m }]),
+    ("cancel-asked", V1, "cancel-question", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
+    ("permission-allow permission-reject", V1, "permission", |_, _, mut m| {
+        for option in m["params"]["options"].as_array_mut().into_iter().flatten() {
+            let kind = option["kind"].as_str().unwrap();
+            let (allows, times) = kind.split_once('_').unwrap();
+            option["kind"] = format!("{}_{times}", if allows == "allow" { "reject" } else { "allow" }).into();
+        }
+        vec![m]
+    }),
+    ("permission-reject-turn", V1, "permission", |process, place, m| vec![if process == 2 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("tool-told", V1, "tools", |_, _, m| if kind(&m).starts_with("tool_call") { vec![] } else { vec![m] }),
+    ("tool-fails", V1, "tools", |_, place, m| vec![if turn(&m, place) == 2 { failed(&m, -32603) } else { m }]),
+    ("content-link", V1, "content", |_, place, m| vec![if turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("content-refused-v1", V1, "content", |_, _, m| vec![if m["error"]["code"] == -32602 { answered(&m, json!({"stopReason": "end_turn"})) } else { m }]),
+    ("content-refused", V2, "content", |_, _, mut m| { if m["error"]["code"] == -32602 { m["error"]["code"] = (-32603).into(); } vec![m] }),
+    ("load-replays", V1, "load", |_, _, m| if kind(&m) == "user_message_chunk" { vec![] } else { vec![m] }),
+    ("load-replays", V2, "load", |process, _, m| if process == 3 && kind(&m).starts_with("agent_message") { vec![] } else { vec![m] }),
+    ("load-goes-on", V1, "load", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("load-unknown", V1, "load", |process, _, m| vec![if process == 3 && m["error"].is_object() { answered(&m, json!({})) } else { m }]),
+    ("resume-goes-on", V1, "resume", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("list-has", V1, "list", |_, _, mut m| { if m["result"]["sessions"].is_array() { m["result"]["sessions"] = json!([]); } vec![m] }),
+    ("list-folder", V1, "list", |_, _, mut m| { if m["result"]["sessions"][0].is_object() { m["result"]["sessions"][0]["cwd"] = "/elsewhere".into(); } vec![m] }),
+    ("list-cursor", V1, "list", |_, _, m| vec![if m["error"]["code"] == -32602 { answered(&m, json!({"sessions": []})) } else { m }]),
+    ("delete-gone", V1, "list", |_, place, m| vec![if done(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("delete-unknown", V1, "list", |_, place, m| vec![if done(&m, place) == 2 { failed(&m, -32002) } else { m }]),
+    ("close-answered", V1, "close", |_, place, m| vec![if done(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("close-cancels", V1, "close", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
+    ("mode-set", V1, "options", |_, place, m| vec![if done(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("mode-unknown", V1, "options", |_, place, m| { let bad = m["error"]["code"] == -32602; *place += usize::from(bad); vec![if bad && *place == 1 { answered(&m, json!({})) } else { m }] }),
+    ("option-set", V1, "options", |_, _, mut m| { if m["result"].get("configOptions").is_some() && m["result"].get("sessionId").is_none() { m["result"]["configOptions"] = json!([]); } vec![m] }),
+    ("option-unknown", V1, "options", |_, place, m| { let bad = m["error"]["code"] == -32602; *place += usize::from(bad); vec![if bad && *place == 2 { answered(&m, json!({"configOptions": []})) } else { m }] }),
+    ("login-unknown", V1, "options", |_, place, mut m| {
+        if m["result"]["protocolVersion"] == 1 { m["result"]["authMethods"] = json!([{"id": "x", "name": "X"}]); }
+        let bad = m["error"].is_object();
+        *place += usize::from(bad);
+        vec![if bad && *place == 3 { answered(&m, json!({})) } else { m }]
+    }),
+    ("offered-only", V1, "options", |_, _, mut m| { if m["error"]["data"]["method"] == "logout" || m["error"]["code"] == -32601 { m["error"]["code"] = (-32603).into(); } vec![m] }),
+];
+
+/// Defects that no edit of frames can make: the command, what it is told, what fails.
+fn others() -> Vec<(&'static str, &'static str, Plan)> {
+    let state = || Box::leak(Box::new(tempfile::tempdir().unwrap()));
+    let late = |mut plan: Plan| {
+        plan.settings.patience = SHORT;
+        plan
+    };
+    let drop_sessions: Change = |_, _, m| if m["result"]["sessionId"].is_string() { vec![] } else { vec![m] };
+    let drop_canary: Change = |_, _, m| if is_canary(&m) { vec![] } else { vec![m] };
+    let same: Change = |_, _, mut m| {
+        // The first id for every session.
+        static FIRST: std::sync::Mutex<Option<Value>> = std::sync::Mutex::new(None);
+        if m["result"]["sessionId"].is_string() {
+            m["result"]["sessionId"] = FIRST.lock().unwrap().get_or_insert(m["result"]["sessionId"].clone()).clone();
+        }
+        vec![m]
+    };
+    let mut writes = plan(state(), "AGENT --mode edit", None, &["permission"]);
+    if let Some(prompts) = &mut writes.settings.prompts {
+        prompts.write = Some("model: write made.txt made\nmodel: run touch other.txt".into());
+    }
+    vec![
+        ("agent-answers", "turn", late(plan(state(), "AGENT", edit(drop_sessions), &["turn"]))),
+        ("turn-busy", "cancel", late(plan(state(), "AGENT", edit(drop_canary), &["cancel"]))),
+        ("content-large", "content", late(plan(state(), "AGENT", edit(drop_canary), &["content"]))),
+        ("agent-lives", "turn", plan(state(), "head -n 1 | AGENT", None, &["turn"])),
+        (
+            "session-named sessions-differ sessions-parallel",
+            "sessions",
+            plan(state(), "AGENT", edit(same), &["sessions"]),
+        ),
+        ("permission-reject permission-unknown", "permission", writes),
+        ("end-exits", "end", plan(state(), "AGENT; sleep 30", None, &["end"])),
+        ("end-code", "end", plan(state(), "AGENT; exit 3", None, &["end"])),
+    ]
+}
+
+#[test]
+fn our_agent_keeps_every_rule_in_every_dialect() {
+    let state = tempfile::tempdir().unwrap();
+    for dialect in Dialect::ALL {
+        let sheet = block_on(check_agent(&plan(&state, "AGENT", None, &[]), dialect));
+        let wrong: Vec<String> = sheet
+            .findings
+            .values()
+            .filter(|finding| finding.verdict == Verdict::Broken)
+            .map(|finding| format!("{} {}", finding.check.id, finding.said))
+            .collect();
+        assert!(wrong.is_empty(), "{dialect}: {wrong:#?}");
+        assert_eq!(sheet.dead, None);
+        let held = sheet.findings.values().filter(|finding| finding.verdict == Verdict::Holds).count();
+        assert!(held > 80, "{dialect}: only {held} were looked at");
+    }
+}
+
+#[test]
+fn each_defect_fails_exactly_its_checks() {
+    let mut wrong = Vec::new();
+    for (ids, dialect, part, change) in ROWS {
+        let state = tempfile::tempdir().unwrap();
+        let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(*change), &[part]), *dialect));
+        let named: BTreeSet<&str> = ids.split(' ').collect();
+        if broken(&sheet) != named {
+            let said: Vec<String> = sheet
+                .findings
+                .values()
+                .filter(|finding| finding.verdict == Verdict::Broken)
+                .map(|finding| format!("{}: {}", finding.check.id, finding.said))
+                .collect();
+            wrong.push(format!("{ids} in {dialect} {part}: {said:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_other_defect_fails_exactly_its_checks() {
+    let mut wrong = Vec::new();
+    for (ids, part, plan) in others() {
+        let sheet = block_on(check_agent(&plan, V1));
+        let found = broken(&sheet);
+        if found != ids.split(' ').collect() {
+            wrong.push(format!("{ids} in {part}: {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn each_probe_fails_when_another_answer_comes() {
+    let mut wrong = Vec::new();
+    for probe in all().filter(|check| check.kind == Kind::Probe) {
+        let dialect = Dialect::ALL.into_iter().rev().find(|dialect| probe.dialects.has(*dialect)).unwrap();
+        let state = tempfile::tempdir().unwrap();
+        // Before the question behind the probe is answered, something that nobody asked for.
+        let change: Change = |_, _, m| {
+            let null = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -1, "message": "broken on purpose"}});
+            if is_canary(&m) { vec![null, m] } else { vec![m] }
+        };
+        let mut plan = plan(&state, "AGENT", edit(change), &["probes"]);
+        plan.wanted = Arc::new(|check: &Check| check.kind != Kind::Probe || check.id == probe.id);
+        let sheet = block_on(check_agent(&plan, dialect));
+        let found = broken(&sheet);
+        if found != BTreeSet::from([probe.id]) {
+            wrong.push(format!("{} in {dialect}: {found:?}", probe.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_check_of_agents_can_fail() {
+    let mut shown: BTreeSet<&str> = ROWS.iter().flat_map(|(ids, ..)| ids.split(' ')).collect();
+    shown.extend(others().iter().flat_map(|(ids, ..)| ids.split(' ')));
+    let scenarios = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Agent));
+    let missing: Vec<&str> = scenarios.map(|check| check.id).filter(|id| !shown.contains(id)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_dead_agent_scores_nothing() {
+    let state = tempfile::tempdir().unwrap();
+    let sheet = block_on(check_agent(&plan(&state, "exit 3", None, &[]), V1));
+    assert!(sheet.dead.is_some());
+    assert!(sheet.findings.values().all(|finding| finding.verdict == Verdict::NotExercised));
+}

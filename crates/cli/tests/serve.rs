@@ -1,0 +1,335 @@
+//! `tieline serve` as a whole: the real binary, the built-in agent, clients over HTTP and WebSocket in every dialect, the page's door.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../../scripts/skipped.rs"]
+mod skipped;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tieline::client::{AgentHandle, Client, Handler};
+use tieline::schema::{
+    Dialect, ListRequest, PermissionOptionKind, PermissionOutcome, PermissionRequest, Protocol, Replay, ResumeRequest,
+    StopReason, Transcript,
+};
+use tieline_http::Remote;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// Nothing here takes longer, however busy the machine is.
+const LONG: Duration = Duration::from_mins(2);
+const DIALECTS: [Dialect; 3] = [Dialect::V1, Dialect::V2Seed, Dialect::V2];
+
+struct Server {
+    folder: TempDir,
+    child: Child,
+    /// `127.0.0.1:PORT`
+    address: String,
+    /// The one-time link's code.
+    code: Option<String>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tieline(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tieline"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", folder.path().join("home"));
+    command.current_dir(folder.path().join("project")).stdin(Stdio::null());
+    command
+}
+
+impl Server {
+    fn start(flags: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["home", "project"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self::start_in(folder, flags)
+    }
+
+    fn start_in(folder: TempDir, flags: &[&str]) -> Self {
+        let mut command = tieline(&folder);
+        let mut child =
+            command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut next = || lines.next().unwrap().unwrap();
+        assert!(next().starts_with("Page"));
+        let link = next().trim().to_owned();
+        let (address, query) = link.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let code = query.strip_prefix("?code=").map(str::to_owned);
+        Self { address: address.to_owned(), code, folder, child }
+    }
+
+    fn token(&self, name: &str, role: &str) -> String {
+        let made = tieline(&self.folder).args(["serve", "token", "add", name, "--role", role]).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+
+    fn project(&self) -> String {
+        self.folder.path().join("project").canonicalize().unwrap().to_string_lossy().into_owned()
+    }
+
+    async fn connect(
+        &self,
+        scheme: &str,
+        token: &str,
+        dialect: Dialect,
+        person: Person,
+    ) -> tieline::Result<AgentHandle> {
+        let remote = Remote::new(&format!("{scheme}://{}/acp", self.address)).unwrap();
+        let remote = remote.header("Authorization", &format!("Bearer {token}")).unwrap();
+        let transport = remote.connect().await.map_err(|error| tieline::Error::Start(error.to_string()))?;
+        let client = Client::new("test", "1").handler(person).protocol(Protocol::Only(dialect));
+        timeout(LONG, client.connect(transport)).await.unwrap()
+    }
+
+    /// One request by hand: the head and the body of the answer.
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        write!(stream, "{request}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_lowercase(), body.to_owned())
+    }
+
+    fn get(&self, path: &str, headers: &str) -> (String, String) {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nHost: {}{headers}", self.address))
+    }
+}
+
+/// Says yes, or waits.
+#[derive(Clone, Default)]
+struct Person {
+    silent: bool,
+    asked: Arc<Notify>,
+}
+
+impl Handler for Person {
+    async fn permission(&self, request: PermissionRequest) -> PermissionOutcome {
+        self.asked.notify_one();
+        if self.silent {
+            return std::future::pending().await;
+        }
+        let once = request.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce).unwrap();
+        PermissionOutcome::selected(&*once.option_id)
+    }
+}
+
+async fn say(session: &tieline::client::Session, words: &str) -> (String, StopReason) {
+    timeout(LONG, async { session.prompt(words).await.unwrap().text().await.unwrap() }).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_with_a_question_by_every_way_and_in_every_dialect() {
+    let server = Server::start(&[]);
+    let token = server.token("test", "use");
+    for scheme in ["ws", "http"] {
+        for dialect in DIALECTS {
+            let client = server.connect(scheme, &token, dialect, Person::default()).await.unwrap();
+            let session = client.open(server.project()).await.unwrap();
+            let name = format!("{scheme}-{dialect}.txt");
+            let (_, stop) = say(&session, &format!("write {name}: hello")).await;
+            assert_eq!(stop, StopReason::EndTurn, "{scheme} {dialect}");
+            let path = server.folder.path().join("project").join(&name);
+            assert_eq!(std::fs::read_to_string(path).unwrap(), "hello\n", "{scheme} {dialect}");
+            client.close().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_outlives_the_client_and_the_session_outlives_the_server() {
+    for dialect in DIALECTS {
+        let mut server = Server::start(&[]);
+        let token = server.token("test", "use");
+        let silent = Person { silent: true, ..Person::default() };
+        let one = server.connect("ws", &token, dialect, silent.clone()).await.unwrap();
+        let session = one.open(server.project()).await.unwrap();
+        let id = session.id().clone();
+        let turn = session.prompt("write a.txt: hello").await.unwrap();
+        timeout(LONG, silent.asked.notified()).await.unwrap();
+        turn.detach();
+        one.close().await;
+        let path = server.folder.path().join("project/a.txt");
+        assert!(!path.exists());
+        // The question waits for whoever comes; the answer of another connection counts.
+        let two = server.connect("http", &token, dialect, Person::default()).await.unwrap();
+        let joined = timeout(LONG, two.load(id.clone(), server.project())).await.unwrap().unwrap();
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(say(&joined, "read a.txt").await.0.contains("Read `a.txt`"), "{dialect}");
+        two.close().await;
+        // Another server finds it as it was.
+        server.child.kill().unwrap();
+        server.child.wait().unwrap();
+        let folder = std::mem::replace(&mut server.folder, tempfile::tempdir().unwrap());
+        let server = Server::start_in(folder, &[]);
+        let three = server.connect("ws", &token, dialect, Person::default()).await.unwrap();
+        let list = three.list(ListRequest::default()).await.unwrap();
+        assert_eq!(list.sessions.len(), 1, "{dialect}: {list:?}");
+        let mut told = Transcript::new(three.dialect());
+        let request =
+            ResumeRequest { session_id: id, cwd: server.project(), replay: Replay::Start, ..ResumeRequest::default() };
+        let again = three.resume_telling(request, |update| {
+            told.apply(&update);
+        });
+        let again = timeout(LONG, again).await.unwrap().unwrap();
+        let all = format!("{:?}", told.items());
+        assert!(all.contains("write a.txt: hello") && all.contains("read a.txt"), "{dialect}: {all}");
+        assert_eq!(say(&again, "list the files").await.1, StopReason::EndTurn, "{dialect}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_no_token_is_not_let_in_and_a_token_ends_when_it_is_revoked() {
+    let server = Server::start(&[]);
+    let refused = server.connect("ws", "tl-wrong", Dialect::V2, Person::default()).await;
+    assert!(refused.unwrap_err().to_string().contains("401"));
+    let (head, _) = server.get("/acp", "\r\nAccept: text/event-stream");
+    assert!(head.starts_with("http/1.1 401"), "{head}");
+    let token = server.token("reader", "read");
+    let reader = server.connect("ws", &token, Dialect::V2, Person::default()).await.unwrap();
+    assert!(reader.open(server.project()).await.unwrap_err().to_string().contains("may not open"));
+    let revoked = tieline(&server.folder).args(["serve", "token", "revoke", "reader"]).status().unwrap();
+    assert!(revoked.success());
+    assert!(server.connect("ws", &token, Dialect::V2, Person::default()).await.is_err());
+    let list = tieline(&server.folder).args(["serve", "token", "list"]).output().unwrap();
+    assert_eq!(String::from_utf8(list.stdout).unwrap(), "");
+}
+
+#[test]
+fn the_page_has_a_strict_policy_and_its_link_is_good_once() {
+    let server = Server::start(&[]);
+    let (head, body) = server.get("/", "");
+    assert!(head.starts_with("http/1.1 200") && body.contains("app.js"), "{head}");
+    for wanted in
+        ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for", "nosniff"]
+    {
+        assert!(head.contains(wanted), "{wanted}: {head}");
+    }
+    assert!(!head.contains("unsafe-"), "{head}");
+    for path in ["/style.css", "/app.js", "/vendor/preact.js", "/vendor/LICENSES"] {
+        assert!(server.get(path, "").0.starts_with("http/1.1 200"), "{path}");
+    }
+    for path in ["/nothing", "/../Cargo.toml", "/vendor/", "/%2e%2e/x", "//app.js"] {
+        assert!(!server.get(path, "").0.starts_with("http/1.1 200"), "{path}");
+    }
+    assert!(server.get("/whoami", "").0.starts_with("http/1.1 401"));
+    assert!(server.get("/?code=0000", "").0.starts_with("http/1.1 403"));
+    let link = format!("/?code={}", server.code.as_ref().unwrap());
+    let (head, body) = server.get(&link, "");
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert!(head.contains("httponly; samesite=strict") && !body.contains("tl-"), "{head}");
+    let cookie = head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
+    assert!(server.get("/whoami", &format!("\r\nCookie: {cookie}")).0.starts_with("http/1.1 200"));
+    assert!(server.get(&link, "").0.starts_with("http/1.1 403"), "it is good once");
+    // A name that somebody made to lead here, and a page of somebody else.
+    let (head, _) = server.ask("GET /acp HTTP/1.1\r\nHost: evil.example\r\nAccept: text/event-stream");
+    assert!(head.starts_with("http/1.1 4"), "{head}");
+    let (head, _) = server
+        .get("/acp", &format!("\r\nAccept: text/event-stream\r\nCookie: {cookie}\r\nOrigin: http://evil.example"));
+    assert!(head.starts_with("http/1.1 403"), "{head}");
+}
+
+#[test]
+fn what_makes_no_sense_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["home", "project"] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+    }
+    for (flags, code, words) in [
+        (&["--listen", "0.0.0.0:0"][..], 2, "needs TLS"),
+        (&["--listen", "0.0.0.0:0", "--without-tls", "--no-auth"], 2, "--no-auth is for"),
+        (&["--tls-cert", "a.pem"], 2, "--tls-key"),
+        (&["--tls-cert", "a.pem", "--tls-key", "b.pem"], 2, "no TLS"),
+        (&["-C", "nowhere"], 2, "nowhere"),
+        (&["--agent", "no-such-agent"], 1, "no-such-agent"),
+        (&["token", "revoke", "nobody"], 1, "there is no token"),
+        (&["token", "add", "a\u{1b}[2J"], 1, "a name has"),
+    ] {
+        let output = tieline(&folder).arg("serve").args(flags).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && said.contains(words), "{flags:?}: {:?} {said}", output.status);
+    }
+}
+
+/// What the browser is driven with.
+const PACKAGE: &str = r#"{"private": true, "type": "module", "dependencies": {"puppeteer-core": "24.43.1"}}"#;
+
+#[test]
+fn the_page_in_a_browser() {
+    let is_there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|done| done.status.success());
+    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"].iter().find(is_there) else {
+        return skipped::skipped("BROWSER", "the page was not tried in a browser: there is no chromium");
+    };
+    let script = include_str!("browser/page.mjs");
+    let folder = tieline_npm::install("browser", &[("package.json", PACKAGE), ("page.mjs", script)]);
+    let server = Server::start(&[]);
+    let link = format!("http://{}/?code={}", server.address, server.code.as_ref().unwrap());
+    let found = Command::new("sh").args(["-c", &format!("command -v {browser}")]).output().unwrap();
+    let chromium = String::from_utf8(found.stdout).unwrap();
+    let mut command = Command::new("node");
+    command.arg("page.mjs").args([chromium.trim(), &link, &server.project()]);
+    let done = command.current_dir(folder).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+}
+
+#[test]
+fn exec_asks_an_agent_at_an_address_and_goes_on_with_it() {
+    let server = Server::start(&[]);
+    let token = server.token("exec", "use");
+    std::fs::write(server.folder.path().join("project/a.txt"), "some words\n").unwrap();
+    for scheme in ["ws", "http"] {
+        let address = format!("{scheme}://{}", server.address);
+        let exec = |token: &str, words: &[&str]| {
+            let mut command = tieline(&server.folder);
+            command.env("TIELINE_AGENT_TOKEN", token).args(["exec", "--agent", &address]).args(words);
+            let done = command.output().unwrap();
+            let said = [done.stdout, done.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            (done.status.code().unwrap(), said.concat())
+        };
+        let (code, said) = exec(&token, &["read a.txt"]);
+        assert!(code == 0 && said.contains("some words"), "{scheme} {code}: {said}");
+        let (code, said) = exec(&token, &["-c", "--allow-all", &format!("write {scheme}.txt: done")]);
+        assert!(code == 0 && said.contains("Wrote"), "{scheme} {code}: {said}");
+        let path = server.folder.path().join("project").join(format!("{scheme}.txt"));
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "done\n");
+        let (code, said) = exec("tl-wrong", &["read a.txt"]);
+        assert!(code == 7 && said.contains("401") && !said.contains("tl-wrong"), "{scheme} {code}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_told_to_end_does_so_with_a_question_open() {
+    let mut server = Server::start(&[]);
+    let token = server.token("test", "use");
+    let silent = Person { silent: true, ..Person::default() };
+    let client = server.connect("ws", &token, Dialect::V2, silent.clone()).await.unwrap();
+    let session = client.open(server.project()).await.unwrap();
+    let turn = session.prompt("write a.txt: hello").await.unwrap();
+    timeout(LONG, silent.asked.notified()).await.unwrap();
+    let told = Command::new("kill").args(["-TERM", &server.child.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let status = tokio::task::spawn_blocking(move || {
+        let status = server.child.wait().unwrap();
+        (status, server)
+    });
+    let (status, server) = timeout(LONG, status).await.expect("it ends").unwrap();
+    assert!(status.success(), "{status}");
+    assert!(!server.folder.path().join("project/a.txt").exists());
+    drop(turn);
+}

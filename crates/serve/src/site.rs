@@ -59,7 +59,12 @@ static FILES: &[File] = files![
 
 /// The file of a path.
 pub(crate) fn file(path: &str) -> Option<&'static File> {
-    let path = if path == "/" { "/index.html" } else { path };
+    let path = match path {
+        "/" => "/index.html",
+        // Browsers ask for it by themselves, for every page that names no other.
+        "/favicon.ico" => "/icon.svg",
+        path => path,
+    };
     FILES.iter().find(|file| file.path == path)
 }
 

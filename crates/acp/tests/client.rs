@@ -11,7 +11,7 @@ use std::time::Duration;
 use tieline::agent::{Agent, Turn as AgentTurn, from_fn};
 use tieline::client::{AgentHandle, Client, Handler};
 use tieline::schema::{
-    CreateTerminalRequest, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ExitStatus, FormSchema,
+    CreateTerminalRequest, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ExitStatus, FormSchema, Item,
     ListRequest, McpHttp, McpServer, NewSessionRequest, ReadTextFileRequest, Replay, ResumeRequest, State,
     TerminalOutputResponse, TerminalRequest, WriteTextFileRequest,
 };
@@ -450,6 +450,39 @@ async fn a_conversation_longer_than_the_budget_is_told_again() {
         assert!(told >= 6 * 40_000, "{dialect}: {told}");
         assert!(session.try_next().is_none(), "{dialect}: what was told is not there twice");
         assert_eq!(session.prompt("more").await.unwrap().text().await.unwrap().0, "echo more");
+    })
+    .await;
+}
+
+/// The task that hears and the reader that takes the answer read one queue, on two threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_told_again_comes_in_its_order() {
+    in_every_dialect(|dialect| async move {
+        let agent = pair(dialect, agent(), able(Desk::default())).await;
+        let session = agent.open("/tmp").await.unwrap();
+        let session_id = session.id().clone();
+        for number in 0..20 {
+            session.prompt(format!("number {number}")).await.unwrap().text().await.unwrap();
+        }
+        session.close().await.unwrap();
+        for round in 0..200 {
+            let (session_id, replay) = (session_id.clone(), Replay::Start);
+            let request = ResumeRequest { session_id, cwd: "/tmp".into(), replay, ..ResumeRequest::default() };
+            let mut told = Transcript::new(dialect);
+            let loaded = agent.resume_telling(request, |update| {
+                told.apply(&update);
+            });
+            let session = tokio::time::timeout(SOON, loaded).await.expect("it ends").unwrap();
+            let words = |item: &Item| match item {
+                Item::Message(message) => Some(message.text()),
+                _ => None,
+            };
+            let said: Vec<String> = told.items().iter().filter_map(words).collect();
+            let expect: Vec<String> =
+                (0..20).flat_map(|number| [format!("number {number}"), format!("echo number {number}")]).collect();
+            assert_eq!(said, expect, "{dialect}, round {round}");
+            session.close().await.unwrap();
+        }
     })
     .await;
 }

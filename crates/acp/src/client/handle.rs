@@ -176,7 +176,7 @@ impl AgentHandle {
             let queue = registered.queue(&id);
             queue.set_up(setup.config_options.clone(), setup.commands.clone());
             // Taken here, on the reader: what comes behind the answer is not told again.
-            let told: Vec<Update> = if hears { std::iter::from_fn(|| queue.try_next()).collect() } else { Vec::new() };
+            let told = if hears { queue.take_all() } else { Vec::new() };
             Ok((id, queue, setup, told))
         };
         let limit = shared.deadlines.set_up;

@@ -216,27 +216,41 @@ impl UpdateQueue {
         }
     }
 
+    /// All updates that are there, at once: a reader beside this one gets those before them, or those behind.
+    pub(crate) fn take_all(&self) -> Vec<Update> {
+        let mut inner = self.lock();
+        let items = std::mem::take(&mut inner.items);
+        items
+            .into_iter()
+            .filter_map(|item| match self.taken(&mut inner, item) {
+                Popped::Update(update) => Some(update),
+                Popped::End => None,
+            })
+            .collect()
+    }
+
     /// Takes the first item: an update, or the end of a turn, which is noted.
     fn pop(&self) -> Option<Popped> {
         let mut inner = self.lock();
-        match inner.items.pop_front()? {
+        let item = inner.items.pop_front()?;
+        Some(self.taken(&mut inner, item))
+    }
+
+    fn taken(&self, inner: &mut Inner, item: Item) -> Popped {
+        match item {
             Item::Update(update, meta, bytes) => {
                 inner.update_meta = meta;
                 self.budget.give(bytes);
-                Some(Popped::Update(update))
+                return Popped::Update(update);
             }
-            Item::Mark(waits) => {
-                let _ = waits.send(());
-                Some(Popped::End)
-            }
+            Item::Mark(waits) => drop(waits.send(())),
             Item::End(turn, result) => {
-                drop(inner);
                 turn.finish(result);
                 // Others may wait for this end.
                 self.wake.notify_waiters();
-                Some(Popped::End)
             }
         }
+        Popped::End
     }
 
     /// Waits until all that is here now was taken, and the reader has come back for more.

@@ -13,17 +13,17 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 /// Writes a file beside its place, makes it durable, and moves it there; folders are made. A link is followed, so that a file
 /// kept elsewhere stays there, and the mode of a file that is there already is kept.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write(path, bytes, true)
+    write(&std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()), bytes, true)
 }
 
-/// The same, but it is durable only when the file system is made so.
-pub(crate) fn write_in_bulk(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    write(path, bytes, false)
+/// The same for a file in an [own folder](own_folder): a link there is replaced, and what it leads to stays as it is. Without
+/// `durable` it is so only when the file system is made so.
+pub(crate) fn write_own(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
+    write(path, bytes, durable)
 }
 
 fn write(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().unwrap_or(Path::new("."));
     make_private(folder)?;
     let mut temp = path.as_os_str().to_owned();
@@ -31,15 +31,15 @@ fn write(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     let temp = PathBuf::from(temp);
     let write = || {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temp)?;
-        if let Ok(known) = std::fs::metadata(&path) {
+        if let Some(known) = std::fs::symlink_metadata(path).ok().filter(std::fs::Metadata::is_file) {
             file.set_permissions(known.permissions())?;
         }
         file.write_all(bytes)?;
         if !durable {
-            return std::fs::rename(&temp, &path);
+            return std::fs::rename(&temp, path);
         }
         file.sync_all()?;
-        std::fs::rename(&temp, &path)?;
+        std::fs::rename(&temp, path)?;
         File::open(folder)?.sync_all()
     };
     write().inspect_err(|_| drop(std::fs::remove_file(&temp)))
@@ -61,7 +61,7 @@ pub(crate) fn sync_disk(folder: &Path) -> io::Result<()> {
 /// Fails with `WouldBlock` if another one keeps us out for longer than `timeout`.
 pub fn lock(path: &Path, timeout: Duration) -> io::Result<File> {
     make_private(path.parent().unwrap_or(Path::new(".")))?;
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let file = open_own(OpenOptions::new().write(true), path)?;
     let until = Instant::now() + timeout;
     loop {
         match file.try_lock() {
@@ -73,6 +73,27 @@ pub fn lock(path: &Path, timeout: Duration) -> io::Result<File> {
             Err(TryLockError::Error(error)) => return Err(error),
         }
     }
+}
+
+/// Opens a file of our own, made if it is not there. A link is refused: what it leads to is not ours.
+pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = options.create(true).mode(0o600).custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_ours("file", io::ErrorKind::InvalidInput)) }
+}
+
+/// A folder of our own, made if it is not there. A link is refused (`NotADirectory`): in what it leads to nothing may be changed, let alone tidied up.
+pub(crate) fn own_folder(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => Ok(()),
+        Ok(_) => Err(not_ours("folder", io::ErrorKind::NotADirectory)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => make_private(path),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_ours(what: &str, kind: io::ErrorKind) -> io::Error {
+    io::Error::new(kind, format!("it is no {what} of Tieline's own but a link or something else; move it away"))
 }
 
 /// Makes a folder that only the user can look into, and those above it that are missing.

@@ -261,6 +261,90 @@ fn an_undo_follows_no_link() {
     assert_eq!(fs::read_to_string(outside.join("a")).unwrap(), "new");
 }
 
+/// Whatever stands in the place of our folders and files: nothing is deleted, changed or added where it leads.
+#[test]
+fn links_in_the_store_lead_nowhere() {
+    use std::os::unix::fs::symlink;
+    let aged = SystemTime::now() - Duration::from_secs(400 * 86_400);
+    for name in ["", "blobs", "index.json", "lock", "turn", "pack"] {
+        let mut world = World::new(1 << 20);
+        world.write("one", "a.txt", "before");
+        world.write("two", "a.txt", "after");
+        drop(std::mem::replace(&mut world.snapshots, Snapshots::in_memory()));
+        let decoy = world.root.parent().unwrap().join("decoy");
+        fs::create_dir(&decoy).unwrap();
+        // Things of others, also such as look like ours.
+        let hash = "0".repeat(64);
+        for thing in ["passwd", "index.json", "lock", "turn", "pack", "held-1-2-3", &hash] {
+            fs::write(decoy.join(thing), "theirs").unwrap();
+            fs::File::open(decoy.join(thing)).unwrap().set_modified(aged).unwrap();
+        }
+        symlink("passwd", decoy.join("link")).unwrap();
+        let seen = || {
+            let mut seen: Vec<_> = fs::read_dir(&decoy).unwrap().map(|entry| entry.unwrap().path()).collect();
+            seen.sort();
+            seen.into_iter().map(|path| (fs::read(&path).ok(), path)).collect::<Vec<_>>()
+        };
+        let before = seen();
+        let place = if name.is_empty() { world.store.clone() } else { world.store.join(name) };
+        let target = if matches!(name, "" | "blobs") { decoy.clone() } else { decoy.join(name) };
+        if place.is_dir() {
+            fs::rename(&place, world.root.parent().unwrap().join("real")).unwrap();
+        } else {
+            let _ = fs::remove_file(&place);
+        }
+        symlink(target, &place).unwrap();
+        if let Ok(snapshots) = Snapshots::open(&world.store, 1 << 20) {
+            world.snapshots = snapshots;
+            let _announced = world.snapshots.announce("three");
+            let _ = world.snapshots.undo(&world.files, "two", None, true);
+            let files = world.files.clone().with_journal(world.snapshots.begin("three"));
+            let _ = files.write(&files.roots().resolve("a.txt").unwrap(), b"more", &ANY);
+        }
+        assert_eq!(seen(), before, "{name:?}");
+    }
+    // The copies of folders, too.
+    for name in ["undo", "undo/base", "lock", "pack", "index.json"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, root, decoy) = (dir.path().join("state"), dir.path().join("root"), dir.path().join("decoy"));
+        for folder in [&state, &root, &decoy, &decoy.join("project"), &decoy.join("base"), &decoy.join("base/project")]
+        {
+            fs::create_dir(folder).unwrap();
+        }
+        let things = ["project", "base/project", ""];
+        let things: Vec<PathBuf> = things
+            .iter()
+            .flat_map(|folder| ["index.json", "lock", "pack"].map(|name| decoy.join(folder).join(name)))
+            .collect();
+        for thing in &things {
+            fs::write(thing, "theirs").unwrap();
+            fs::File::open(thing).unwrap().set_modified(aged).unwrap();
+        }
+        fs::write(root.join("a.txt"), "some").unwrap();
+        let look = || drop(Base::take(Some(&state), &root, Vec::new(), Limits::default(), SystemTime::now()));
+        look();
+        let place = match name {
+            "undo" | "undo/base" => state.join(name),
+            name => fs::read_dir(state.join("undo/base")).unwrap().next().unwrap().unwrap().path().join(name),
+        };
+        if place.is_dir() {
+            fs::remove_dir_all(&place).unwrap()
+        } else {
+            fs::remove_file(&place).unwrap()
+        }
+        symlink(if place.starts_with(state.join("undo/base/")) { decoy.join(name) } else { decoy.clone() }, &place)
+            .unwrap();
+        look();
+        fs::write(root.join("a.txt"), "more").unwrap();
+        look();
+        for thing in &things {
+            assert_eq!(fs::read(thing).ok().as_deref(), Some(&b"theirs"[..]), "{name}: {}", thing.display());
+        }
+        let count = |folder: &Path| fs::read_dir(folder).unwrap().count();
+        assert_eq!((count(&decoy), count(&decoy.join("project"))), (5, 3), "{name}: nothing is added");
+    }
+}
+
 #[test]
 fn a_damaged_index_is_put_aside() {
     let mut world = World::new(1 << 20);

@@ -6,7 +6,7 @@ use super::index::Name;
 use super::walk::{Before, Facts, Ignores, Limits, TICK, Walked, ignore_of, is_private, told, walk};
 use super::{Made, Unkept};
 use crate::files::{Hash, State};
-use crate::whole::{lock, write_whole};
+use crate::whole::{lock, open_own, own_folder, write_own};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{File, OpenOptions};
@@ -29,6 +29,8 @@ const FORMAT: u32 = 3;
 /// The files of a look: what is where, and the copies. Both have a second name while a turn needs them.
 const INDEX: &str = "index.json";
 const PACK: &str = "pack";
+/// So long is the name of the folder for the looks at one root.
+const NAME_CHARS: usize = 32;
 
 /// The second names: the look stays as it is, whoever looks next.
 #[derive(Debug)]
@@ -132,6 +134,8 @@ impl Base {
         let dir = state.map(|state| folder(state, &root));
         let began = nanos(began);
         let open = |dir: &Path| {
+            // The folder of all sessions, that of all looks, and the one of this root: all of them ours, or nothing is touched.
+            dir.ancestors().skip(1).take(2).chain([dir]).try_for_each(own_folder)?;
             let lock = lock(&dir.join("lock"), LOCK_TIMEOUT)?;
             let mut index = load(&dir.join(INDEX)).unwrap_or_default();
             let (pack, end) = open_pack(dir, &mut index)?;
@@ -462,7 +466,7 @@ fn nanos(time: SystemTime) -> i64 {
 
 fn folder(state: &Path, root: &Path) -> PathBuf {
     use std::os::unix::ffi::OsStrExt as _;
-    state.join("undo/base").join(&Hash::of(root.as_os_str().as_bytes()).to_string()[..32])
+    state.join("undo/base").join(&Hash::of(root.as_os_str().as_bytes()).to_string()[..NAME_CHARS])
 }
 
 /// Removes the copies of folders in which nobody worked for long, and what was held here by somebody who did not get further.
@@ -472,7 +476,9 @@ fn sweep(mine: &Path) {
         touched.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > KEEP_TIME))
     };
     let entries = |dir: &Path| std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    for dir in mine.parent().map(entries).into_iter().flatten().filter(|dir| dir != mine && old(&dir.join(INDEX))) {
+    let name = |dir: &Path| dir.file_name().and_then(|name| Some(name.to_str()?.len())) == Some(NAME_CHARS);
+    let others = mine.parent().map(entries).into_iter().flatten().filter(|dir| dir != mine && name(dir));
+    for dir in others.filter(|dir| old(&dir.join(INDEX))) {
         let lock = File::open(dir.join("lock"));
         if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
             let _ = std::fs::remove_dir_all(&dir);
@@ -513,7 +519,7 @@ fn load(path: &Path) -> io::Result<Index> {
 
 fn save(dir: &Path, index: &Index) -> io::Result<()> {
     let text = serde_json::to_vec(index).map_err(io::Error::other)?;
-    write_whole(&dir.join(INDEX), &text)
+    write_own(&dir.join(INDEX), &text, true)
 }
 
 /// Opens the copies to add to them. If most of them are of no use any more, begins a new file; those who read the old one
@@ -526,7 +532,7 @@ fn open_pack(dir: &Path, index: &mut Index) -> io::Result<(File, u64)> {
         let _ = std::fs::remove_file(&path);
         index.files.values_mut().for_each(|seen| seen.kept = Err(Unkept::Unseen));
     }
-    let mut pack = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
+    let mut pack = open_own(OpenOptions::new().read(true).append(true), &path)?;
     let end = pack.seek(SeekFrom::End(0))?;
     Ok((pack, end))
 }

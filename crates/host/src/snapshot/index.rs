@@ -4,18 +4,19 @@ use super::Unkept;
 use crate::{
     files::{Hash, State},
     roots::{Error, Result},
-    whole::{self, sync_disk, write_in_bulk, write_whole},
+    whole::{self, own_folder, sync_disk, write_own},
 };
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::{
     borrow::Borrow,
     collections::{HashMap, HashSet},
     ffi::OsString,
-    fs::{self, DirBuilder, File},
+    fs::{self, File},
     io::{self, Read as _, Write as _},
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
-        fs::{DirBuilderExt as _, MetadataExt as _},
+        fs::MetadataExt as _,
     },
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -177,7 +178,12 @@ impl Disk {
     pub(super) fn open(dir: PathBuf) -> Result<(Self, Index)> {
         let disk = Self { dir };
         let failed = |error| Error::new(&disk.dir, "opening", error);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(disk.dir.join("blobs")).map_err(failed);
+        // The folder of all sessions, this one's, and that of its contents: all of them ours, or nothing is touched.
+        let folders = [disk.dir.parent().unwrap_or(&disk.dir), &disk.dir, &disk.contents()];
+        let made = match folders.into_iter().try_for_each(own_folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(failed(error)),
+            made => made.map_err(failed),
+        };
         let _alone = match (made.and_then(|()| disk.lock()), disk.load()) {
             (Ok(lock), _) => lock,
             // What can't be written can still be looked at.
@@ -246,13 +252,17 @@ impl Disk {
     }
 
     fn blob(&self, hash: Hash) -> PathBuf {
-        self.dir.join("blobs").join(hash.to_string())
+        self.contents().join(hash.to_string())
+    }
+
+    fn contents(&self) -> PathBuf {
+        self.dir.join("blobs")
     }
 
     pub(super) fn save(&self, index: &Index) -> Result<()> {
         let path = self.index();
         let text = serde_json::to_vec(index).map_err(|error| Error::new(&path, "writing", io::Error::other(error)))?;
-        write_whole(&path, &text).map_err(|error| Error::new(&path, "writing", error))
+        write_own(&path, &text, true).map_err(|error| Error::new(&path, "writing", error))
     }
 
     /// Keeps a content; in bulk it is durable only after [`Disk::sync`].
@@ -260,8 +270,9 @@ impl Disk {
         if self.get(hash).is_some() {
             return Ok(());
         }
-        let (path, write) = (self.blob(hash), if bulk { write_in_bulk } else { write_whole });
-        write(&path, bytes).map_err(|error| Error::new(&path, "writing", error))
+        let path = self.blob(hash);
+        let written = own_folder(&self.contents()).and_then(|()| write_own(&path, bytes, !bulk));
+        written.map_err(|error| Error::new(&path, "writing", error))
     }
 
     /// Makes durable all that was written.
@@ -274,15 +285,25 @@ impl Disk {
         fs::read(self.blob(hash)).ok().filter(|bytes| Hash::of(bytes) == hash)
     }
 
-    /// Removes contents that nobody needs.
+    /// Removes contents that nobody needs, and nothing that is not named like one: through a handle on our own folder, so that
+    /// nothing else can take its place meanwhile.
     pub(super) fn tidy(&self, index: &Index) {
         let wanted: HashSet<String> = index.blobs().keys().map(Hash::to_string).collect();
-        for entry in fs::read_dir(self.dir.join("blobs")).into_iter().flatten().flatten() {
-            if entry.file_name().to_str().is_none_or(|name| !wanted.contains(name)) {
-                _ = fs::remove_file(entry.path());
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(folder) = rustix::fs::open(self.contents(), flags, Mode::empty()) else { return };
+        for entry in Dir::read_from(&folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_str().unwrap_or_default();
+            if is_content(name) && !wanted.contains(name) {
+                _ = rustix::fs::unlinkat(&folder, name, AtFlags::empty());
             }
         }
     }
+}
+
+/// Whether a content, or one that was not written to its end, has this name.
+fn is_content(name: &str) -> bool {
+    let (hash, rest) = name.split_once('.').unwrap_or((name, ""));
+    hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && (rest.is_empty() || rest.ends_with(".tmp"))
 }
 
 /// A path in the index: text where it is text, otherwise its bytes.

@@ -3,7 +3,7 @@
 use super::index::Name;
 use super::{Base, Snapshots, is_under_way};
 use crate::roots::{Result, shown};
-use crate::whole::write_whole;
+use crate::whole::write_own;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ impl Open {
 
     /// Writes it down.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        write_whole(&folder.join(MARKER), &serde_json::to_vec(self)?)
+        write_own(&folder.join(MARKER), &serde_json::to_vec(self)?, true)
     }
 
     /// The turn is over: what was remembered of it goes, also if it can't be read.

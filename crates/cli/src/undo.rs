@@ -150,6 +150,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
             Why::ChangedSince | Why::Mixed => {
                 format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
             }
+            Why::OnlyCopy => "; --force removes it all the same".to_owned(),
             Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
             Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
             Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),

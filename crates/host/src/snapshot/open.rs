@@ -62,9 +62,9 @@ impl Open {
         bases.into_iter().for_each(|base| drop(base.hold(false)));
     }
 
-    /// True if it works in this folder.
+    /// True if it works in this folder, in one around it or in one below.
     pub fn works_in(&self, root: &Path) -> bool {
-        self.looks.iter().any(|(name, _)| name.0 == root)
+        self.looks.iter().any(|(name, _)| name.0.starts_with(root) || root.starts_with(&name.0))
     }
 
     /// The folders as they were when it began, and what is not known of them any more, in words.

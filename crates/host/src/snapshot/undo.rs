@@ -50,6 +50,8 @@ pub enum Why {
     Mixed,
     /// The old content is not there.
     NotKept(Unkept),
+    /// It would be gone for good: it is too large to be kept, and may be the only copy of something.
+    OnlyCopy,
     /// That change isn't there any more.
     NoSuchHunk,
     /// It could not be remembered how to have it again, so nothing was done.
@@ -65,6 +67,9 @@ impl Why {
             Self::ChangedSince => format!("{path} changed again since that turn"),
             Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
+            Self::OnlyCopy => {
+                format!("{path} was left where it is: it is too large to be kept, so nobody could have it again")
+            }
             Self::NoSuchHunk => format!("{path} no longer has that change"),
             Self::Unrecorded(why) => format!("{path} was left alone: {why}"),
             Self::Failed(error) => error.to_string(),
@@ -279,6 +284,9 @@ impl Snapshots {
         }
         if !force && !entry.ours(&now) {
             return Err(Why::ChangedSince);
+        }
+        if !force && entry.before == State::Missing && there == Err(Unkept::Large) {
+            return Err(Why::OnlyCopy);
         }
         let missing = |folder: &&Path| !entry.root.0.join(folder).is_dir();
         let above = entry.path.0.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());

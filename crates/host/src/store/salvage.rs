@@ -77,9 +77,10 @@ fn with_head(path: &Path) -> std::io::Result<PathBuf> {
 /// What is said of a store that is there and holds nothing, although something was kept beside it.
 pub(super) fn emptied(path: &Path) -> Option<String> {
     let is_empty = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len()) == 0;
-    let lost = path.exists() && is_empty(path) && is_empty(&place::beside(path, "-wal"));
     let beside = std::fs::read_dir(path.with_file_name("undo")).is_ok_and(|mut undo| undo.next().is_some());
-    (lost && beside).then(|| format!("{} was empty: the sessions in it are lost", path.display()))
+    let rest = if is_empty(&place::beside(path, "-wal")) { "" } else { ", but for what was written last" };
+    let lost = path.exists() && is_empty(path) && beside;
+    lost.then(|| format!("{} was empty: the sessions in it are lost{rest}", path.display()))
 }
 
 /// Brings a store that is damaged in order, and says what became of it; `None` if nothing is wrong with it. What can be read is

@@ -5,7 +5,7 @@
 //! their names ([`table::TELLING_NAMES`]). Interpreters and package runners (`python *`, `npx *`) are not in it: who allows them with any
 //! argument can see that this is everything.
 
-mod sed;
+pub(super) mod sed;
 mod table;
 
 use super::shell::Word;
@@ -127,6 +127,11 @@ fn is_elsewhere(folder: &str) -> bool {
 /// An element of an array, whose number is worked out.
 fn names_element(word: &str) -> bool {
     word.contains('[') && word.contains(['$', '`'])
+}
+
+/// Whether one of the words is one of these.
+fn names_one(words: &[&str], names: &str) -> bool {
+    words.iter().any(|word| is_listed(names, word))
 }
 
 fn tar_runs(words: &[&str]) -> bool {

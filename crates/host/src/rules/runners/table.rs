@@ -1,7 +1,7 @@
 //! The table: programs, and the arguments with which they run another program or write a file.
 
 use super::sed::is_plain_sed;
-use super::{first_words, git_is_led, gives, is_elsewhere, is_path, names_element, tar_runs};
+use super::{first_words, git_is_led, gives, is_elsewhere, is_path, names_element, names_one, tar_runs};
 
 /// When a program runs, or writes to, what it is told.
 pub(super) enum When {
@@ -50,9 +50,9 @@ pub(super) const TABLE: &[(&str, When)] = &[
     ),
     // Programs that start another one.
     (
-        "ansible ansible-console ansible-pull arch at batch bwrap caffeinate capsh catchsegv chpst choom chroot chronic chrt cgexec cpulimit crontab daemonize dbus-run-session doas dtach \
-         eatmydata entr env expect fakeroot faketime firejail flock genv gnice gosu gtimeout gxargs hyperfine i386 ifne ionice ld.so linux32 linux64 logsave ltrace nice nohup nsenter \
-         nsjail numactl parallel perf pkexec prlimit proot rlwrap run-parts runcon runuser schroot screen script sem setarch setpriv \
+        "ansible ansible-console ansible-pull arch at batch bwrap caffeinate capsh catchsegv chpst choom chroot chronic chrt cgexec clush cpulimit crontab daemonize dbus-run-session doas dtach \
+         eatmydata entr env expect fakeroot faketime firejail flock genv gnice gosu gtimeout gxargs hyperfine i386 ifne ionice juju ld.so linux32 linux64 logsave ltrace nice nohup nsenter \
+         nsjail numactl parallel pdsh perf pkexec prlimit proot rlwrap run-parts runcon runuser salt-ssh schroot screen script sem setarch setpriv \
          setsid sg socat ssh ssh-agent sshpass start-stop-daemon stdbuf strace su sudo systemd-inhibit systemd-nspawn systemd-run taskset \
          time timeout tmux torify torsocks unbuffer unshare valgrind watch watchexec x86_64 xargs xdg-open xvfb-run",
         Always,
@@ -291,6 +291,15 @@ pub(super) const TABLE: &[(&str, When)] = &[
             "-e -M -c --extra-vars --module-path --connection --ssh-common-args --ssh-extra-args --scp-extra-args --sftp-extra-args",
         ),
     ),
+    // Machines of others that run what they are told, and settings and files that are written here.
+    ("aws", Doing("ec2-instance-connect emr configure", "")),
+    ("aws", Doing("ssm", "send-command start-session resume-session start-automation-execution create-association")),
+    ("aws", Doing("ecs batch codebuild lambda", "execute-command run-task start-task submit-job start-build invoke")),
+    ("aws", Doing("s3 s3api eks", "cp sync mv get-object update-kubeconfig")),
+    ("gcloud", If(|words| names_one(words, "ssh scp copy-files config-ssh config submit execute get-credentials components"))),
+    ("az", If(|words| names_one(words, "run-command exec ssh command tunnel get-credentials extension config rest"))),
+    ("doctl", If(|words| names_one(words, "ssh console kubeconfig"))),
+    ("gh", Doing("codespace cs", "ssh cp jupyter")),
     ("terraform tofu", Given("-chdir -plugin-dir -out -state -state-out -backup")),
     ("kubectl oc helm", Given("--kubeconfig --post-renderer")),
     // The system and the network.
@@ -339,4 +348,5 @@ pub(super) const STARTERS: &str = "\
     nerdctl oc op pssh rsh run0 salt snap sops teleport toolbox tsh vagrant wine wsl xterm zellij \
     apptainer bazel bazelisk bear buck2 buildah catatonit ccache ch-run colima consul-template crictl ctr distcc dumb-init envconsul envdir \
     icecc intercept-build java kcov lima limactl lockf multipass nomad pants pee rr s6-setuidgid sccache scan-build setlock singularity \
-    softlimit su-exec summon teller tini ts tsp uftrace vault zrun";
+    softlimit su-exec summon teller tini ts tsp uftrace vault zrun \
+    aws az bolt cf doctl eb gcloud knife oci railway tailscale";

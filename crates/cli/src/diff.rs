@@ -2,7 +2,7 @@
 
 use crate::sessions::story_of;
 use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, settled_journal};
-use crate::undo::{bad_undo, last_change, open_undo, turn_of, under_way, undo_words, whole_path};
+use crate::undo::{bad_undo, last_change, open_undo, tell_damage, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -91,10 +91,12 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
     }
     if arguments.now {
         let (_held, undo) = open_undo(&journal, &entry).await?;
+        tell_damage(&undo);
         return Ok(now(&undo, &entry, file.as_deref(), &arguments));
     }
     if let Some(turn) = arguments.turn.as_deref().filter(|turn| is_undo(turn)) {
         let (_held, undo) = open_undo(&journal, &entry).await?;
+        tell_damage(&undo);
         let changes = undo.of_undo(turn);
         let changes = changes.ok_or_else(|| (WRONG, format!("session {} has no turn {turn}", entry.id)))?;
         let rows = changes.iter().map(|changed| (turn.to_owned(), changed)).collect();
@@ -228,6 +230,7 @@ async fn hunks(
     format: ListFormat,
 ) -> Result<String, Failed> {
     let (_held, undo) = open_undo(journal, entry).await?;
+    tell_damage(&undo);
     let turn = turn_of(&undo, entry, turn, Some(file))?;
     let hunks = undo.hunks(&turn, file).map_err(bad_undo)?;
     let value = |(at, hunk): (usize, &Hunk)| {

@@ -12,8 +12,8 @@ use tieline_client::{export, sanitize};
 
 /// Check an agent, step by step, and say what to type if something is wrong
 ///
-/// Finds the command, starts it, says hello, looks whether login is needed, opens a session in an empty folder, asks for one
-/// word and ends it. The exit code is 0 if all went well, 7 if it could not be started or
+/// Finds the command, starts it, says hello, looks whether login is needed, opens a session in an empty folder (in this one, if the
+/// agent is at an address), asks for one word and ends it. The exit code is 0 if all went well, 7 if it could not be started or
 /// does not speak the protocol, 6 if login is needed, 3 if it took
 /// too long, otherwise 1.
 #[derive(Args)]

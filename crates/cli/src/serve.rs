@@ -27,6 +27,8 @@ const START_TIMEOUT: Duration = Duration::from_mins(2);
 const IDLE: Duration = Duration::from_mins(30);
 /// So many sessions are live at once.
 const MAX_SESSIONS: usize = 200;
+/// So many of them were opened with one token.
+const MAX_SESSIONS_EACH: usize = 100;
 /// The file with the tokens, in the state folder.
 const TOKENS: &str = "serve-tokens.json";
 
@@ -247,7 +249,14 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         .await
         .map_err(|failure| (WRONG, failure.message.clone()))?;
     let agents = if arguments.agent.is_empty() { Vec::new() } else { arguments.agent.clone() };
-    let settings = Settings { folder: folder.clone(), roots, agents, max_sessions: MAX_SESSIONS, idle: IDLE };
+    let settings = Settings {
+        folder: folder.clone(),
+        roots,
+        agents,
+        max_sessions: MAX_SESSIONS,
+        max_sessions_each: MAX_SESSIONS_EACH,
+        idle: IDLE,
+    };
     let hub = Hub::new(launcher, journal, settings);
     let listener = TcpListener::bind(arguments.listen)
         .await

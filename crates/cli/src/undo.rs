@@ -88,6 +88,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         },
     };
     let (recording, undo) = open_undo(&journal, &entry).await?;
+    tell_damage(&undo);
     if arguments.list {
         let story = journal.story(&entry.id).await.map_err(bad_journal)?;
         return Ok(list(&undo, &story, file.as_deref(), arguments.format));
@@ -189,7 +190,11 @@ async fn last_undoable(
         if may_be {
             unclear.borrow_mut().get_or_insert_with(|| entry.id.clone());
         }
-        Ok(arguments.meanwhile && may_be || undo.last_turn(file).is_some())
+        let fits = arguments.meanwhile && may_be || undo.last_turn(file).is_some();
+        if !fits {
+            tell_damage(&undo);
+        }
+        Ok(fits)
     };
     if let Some(entry) = last_change(journal, "undo", fits).await? {
         return Ok(Ok(entry));
@@ -325,6 +330,11 @@ pub async fn open_undo(journal: &Journal, entry: &Entry) -> Result<(Recording, U
     let recording = journal.reopen(&entry.id, Claim::IfFree).await.map_err(bad_journal)?;
     let undo = Undo::open(journal, entry).map_err(bad_undo)?;
     Ok((recording, undo))
+}
+
+/// Says what is lost because the list of what can be undone was damaged.
+pub fn tell_damage(undo: &Undo) {
+    undo.damage().into_iter().for_each(note);
 }
 
 /// The whole path of a file, whether it is there or not.

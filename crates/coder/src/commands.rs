@@ -224,7 +224,10 @@ fn last_turn(session: &Conversation) -> std::result::Result<(Arc<Snapshots>, Str
     let turns = snapshots.turns().into_iter().rev();
     let mut changing = turns
         .filter(|turn| !snapshot::is_undo(turn) && !snapshot::is_unclear(turn) && !snapshots.changed(turn).is_empty());
-    let turn = changing.next().ok_or("No turn has changed files that could be restored.")?;
+    let turn = changing.next().ok_or_else(|| {
+        let damage = snapshots.damage().map(|damage| format!(" {damage}.")).unwrap_or_default();
+        format!("No turn has changed files that could be restored.{damage}")
+    })?;
     Ok((Arc::clone(snapshots), turn))
 }
 
@@ -242,7 +245,7 @@ async fn undo(session: &Conversation, client: ClientHandle) -> std::result::Resu
     let (restored, refused) = wanted.await?;
     // What the client writes is remembered as this undo, too.
     let workspace = session.workspace(client, Some(snapshots.begin(snapshots.undo_turn(&turn))));
-    let mut text = String::new();
+    let mut text = snapshots.damage().map(|damage| format!("- {damage}\n")).unwrap_or_default();
     for (before, path) in restored {
         let by_client = match &before {
             Some(before) => workspace.put_back(&path, before).await,

@@ -178,7 +178,7 @@ impl Policy {
     }
 
     /// Makes what runs by itself later read-only wherever it is below the roots: `.git`, `.envrc` and the like, as
-    /// [`crate::later::LATER`] names them, and where git looks for hooks. Where there are no namespaces this can't be had, and
+    /// [`crate::later`] names them, and where git looks for hooks. Where there are no namespaces this can't be had, and
     /// [`Policy::guards`] and [`Policy::describe`] say so. What else can't be held [`Policy::guarded`] tells; what is new after a
     /// command, too.
     #[must_use]

@@ -171,7 +171,7 @@ pub struct Changed {
 
 impl Snapshots {
     /// Opens a directory of snapshots, made if it isn't there, that holds up to `limit` bytes of old contents. An index that
-    /// can't be read is put aside as `index.damaged`.
+    /// is damaged is put aside, what can be read of it counts, and [`Snapshots::damage`] says so.
     pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
         let (disk, index) = Disk::open(dir.into())?;
         Ok(Arc::new(Self { disk: Some(disk), limit, index: Mutex::new(index) }))
@@ -180,6 +180,11 @@ impl Snapshots {
     /// Snapshots without a directory: it is known what changed, but nothing can be put back.
     pub fn in_memory() -> Arc<Self> {
         Arc::new(Self { disk: None, limit: 0, index: Mutex::default() })
+    }
+
+    /// What is lost because the index was damaged once, and where the damaged file is, for people.
+    pub fn damage(&self) -> Option<String> {
+        self.index.locked().damage.clone()
     }
 
     /// Starts to record a turn, or goes on with one.

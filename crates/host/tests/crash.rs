@@ -74,7 +74,7 @@ mod unix {
         let litter = || fs::read_dir(top.join("root/dir")).unwrap().count() - 1;
         let left = litter();
         let snapshots = Snapshots::open(top.join("snapshots"), 64 << 20).unwrap();
-        assert!(!top.join("snapshots/index.damaged").exists());
+        assert_eq!(snapshots.damage(), None);
         let files = Files::new(Roots::new(top.join("root"), [] as [&str; 0]).unwrap());
         let undone = snapshots.undo(&files, "turn", None, false);
         assert!(undone.refused.is_empty(), "{:?}", undone.refused);

@@ -346,14 +346,53 @@ fn links_in_the_store_lead_nowhere() {
 }
 
 #[test]
-fn a_damaged_index_is_put_aside() {
+fn what_can_be_read_of_a_damaged_index_can_be_undone() {
     let mut world = World::new(1 << 20);
+    let index = world.store.join("index.json");
+    let whole = || {
+        for (turn, file) in [("1", "a"), ("1", "b"), ("2", "c"), ("3", "d")] {
+            world.put(file, "old");
+            world.write(turn, file, "new");
+        }
+        fs::read(&index).unwrap()
+    };
+    let whole = whole();
+    // Where turn 3 begins, and where the second file of turn 1 does.
+    let place = |text: &str| whole.windows(text.len()).position(|part| part == text.as_bytes()).unwrap();
+    let (third, second) = (place(r#"{"id":"3""#), place(r#""path":"b""#));
+    let mut holed = whole.clone();
+    holed[second..second + 8].fill(0);
+    let mut nameless = whole.clone();
+    nameless[place(r#"{"id":"2""#)..][..9].fill(b'x');
+    for (number, (damaged, turns, files)) in [
+        (whole[..third + 20].to_vec(), &["1", "2"][..], 3),
+        (whole[..whole.len() - 2].to_vec(), &["1", "2", "3"], 4),
+        (holed, &["1", "2", "3"], 3),
+        (nameless, &["1", "lost2", "3"], 4),
+        (b"{".to_vec(), &[], 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::write(&index, &damaged).unwrap();
+        world.restart();
+        assert_eq!(world.snapshots.turns(), turns, "{number}");
+        let aside = world.store.join(format!("index.damaged-{}", number + 1));
+        assert_eq!(fs::read(&aside).unwrap(), damaged);
+        let told = world.snapshots.damage().unwrap();
+        let parts = ["index.json", &*format!("{files} changes"), &aside.to_string_lossy()].map(str::to_owned);
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        for turn in turns {
+            for file in world.snapshots.undo(&world.files, turn, None, false).restored {
+                assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+                fs::write(file, "new").unwrap();
+            }
+        }
+        world.restart();
+        assert_eq!(world.snapshots.damage(), Some(told), "it is said as long as something may be missing");
+    }
     world.put("a", "old");
     world.write("t", "a", "new");
-    fs::write(world.store.join("index.json"), "{").unwrap();
-    world.restart();
-    assert!(world.snapshots.turns().is_empty());
-    assert!(world.store.join("index.damaged").exists());
     world.write("t", "a", "newer");
     // A damaged content is as good as none.
     let blob = fs::read_dir(world.store.join("blobs")).unwrap().map(|entry| entry.unwrap().path());

@@ -110,6 +110,35 @@ async fn an_index_that_is_damaged_is_done_without() {
 }
 
 #[tokio::test]
+async fn a_lost_first_page_of_a_table_costs_only_itself() {
+    for table in ["event", "session"] {
+        let place = Place::new();
+        let all = whole(&place, 100).await;
+        let sql = format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'");
+        let first: u32 =
+            rusqlite::Connection::open(&place.path).unwrap().query_row(&sql, [], |row| row.get(0)).unwrap();
+        let mut bytes = std::fs::read(&place.path).unwrap();
+        let at = usize::try_from(first - 1).unwrap() * 4096;
+        bytes[at..at + 4096].fill(0);
+        std::fs::write(&place.path, bytes).unwrap();
+        let (saved, _) = recover(&place.path).unwrap();
+        assert_eq!((saved.sessions, saved.events, saved.lost), (2, 800, 0), "{table}: {saved:?}");
+        let store = place.store();
+        for (at, (id, events)) in all.iter().enumerate() {
+            // Of sessions that are all in the first page only their events are left.
+            let id = if table == "session" { format!("lost-{}", at + 1).into() } else { id.clone() };
+            let back = store.load(&id).all().await.unwrap();
+            assert!(back.iter().map(|one| &one.event).eq(events.iter().map(|one| &one.event)), "{table}");
+        }
+        let beside = std::fs::read_dir(place.path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        let left: Vec<_> = beside
+            .filter(|name| [".pages", ".head", ".tried"].iter().any(|end| name.to_string_lossy().contains(end)))
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_lost_page_costs_only_its_own_events() {
     let place = Place::new();
     let all = whole(&place, 100).await;

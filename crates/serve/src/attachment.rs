@@ -2,7 +2,7 @@
 
 use crate::hub::{Role, failed};
 use crate::question;
-use crate::room::{Arrival, Out, Person, Room, Takes, state};
+use crate::room::{Arrival, Out, Person, Room, STALL_TIMEOUT, Takes, state};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tieline::agent::{Opened, Session, SessionHandle, Turn};
@@ -13,6 +13,7 @@ use tieline::{Error, Result};
 use tieline_client::live::{Asked, Part};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 /// The prompts of a client that are not over.
 type Waiting = Arc<Mutex<Prompts>>;
@@ -59,7 +60,7 @@ impl Attachment {
         let can = session.client().capabilities().clone();
         let may = role >= Role::Use;
         let takes = Takes { questions: may, forms: may && can.elicit_form, pages: may && can.elicit_url };
-        let Some(arrival) = room.arrive(name, takes, over).map_err(Error::internal)? else { return Ok(None) };
+        let Some(arrival) = room.arrive(name, takes, over.clone()).map_err(Error::internal)? else { return Ok(None) };
         let Arrival { person, out, before, running, questions } = arrival;
         let waiting = Waiting::default();
         let line =
@@ -71,7 +72,11 @@ impl Attachment {
         let task = tokio::spawn(line.run(out, running, questions, ready)).abort_handle();
         let attachment = Self { room, person, role, waiting, task };
         for update in before.into_iter().filter(|_| replay) {
-            session.update(update).await?;
+            let Ok(sent) = timeout(STALL_TIMEOUT, session.update(update)).await else {
+                over.cancel();
+                return Err(Error::wire(-32603, "the client takes nothing"));
+            };
+            sent?;
         }
         let _ = told.send(());
         let mut opened = Opened::new(attachment).options(options);
@@ -236,14 +241,14 @@ impl Line {
                 }
                 Ok(())
             }
-            Out::Lost(failure) => {
+            Out::Lost(failure, last) => {
                 self.own = None;
-                for (_, Prompted { end, .. }) in self.waiting.locked().known.drain() {
+                for (_, Prompted { end, .. }) in self.waiting.locked().known.extract_if(|number, _| *number <= last) {
                     let _ = end.send(Err(failed(&failure)));
                 }
                 let words = format!("{}. The next prompt starts the agent again.", failure.message);
                 self.session.notice(Severity::Error, words).await?;
-                self.session.update(state(false, None)).await
+                self.tell_state(state(false, None)).await
             }
             Out::Notice(severity, words) => self.session.notice(severity, &*words).await,
         }

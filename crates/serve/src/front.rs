@@ -67,7 +67,7 @@ impl Agent for Front {
             roots: opening.additional_directories.iter().map(PathBuf::from).collect(),
             resume: None,
         };
-        let room = self.hub.open(wanted).await?;
+        let room = self.hub.open(wanted, &self.visitor.name).await?;
         opening.session.set_id(room.id().into());
         let session = opening.session.clone();
         let opened = Attachment::open(room, session, self.me(), false, self.over.clone()).await?;
@@ -87,12 +87,13 @@ impl Agent for Front {
                 // To look on starts no agent.
                 None => {
                     self.may(Role::Use, "wake a session that sleeps")?;
-                    self.hub.find(&id).await?
+                    self.hub.find(&id, &self.visitor.name).await?
                 }
             };
             let session = resuming.session.clone();
             // One at a time: what is told again is held in memory until the client has taken it.
             let _one = self.replaying.lock().await;
+            let _held = if replay { Some(self.hub.replay(&self.visitor.name).await) } else { None };
             let opened = Attachment::open(Arc::clone(&room), session, self.me(), replay, self.over.clone()).await?;
             if let Some(opened) = opened {
                 return Ok(opened);

@@ -17,13 +17,16 @@ use tieline_client::live::{Failure, Link, Opening, Parts, Setup};
 use tieline_client::sanitize;
 use tieline_host::store::ListQuery;
 use tieline_host::text::cut;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 /// A cancelled turn gets this long to end in its own way.
 const CANCEL_GRACE: Duration = Duration::from_mins(1);
 
 /// Agents get this long to end their turns when the server stops; then they are killed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// So many sessions are told again at once, in all and to one visitor.
+const MAX_REPLAYS: usize = 16;
+const MAX_REPLAYS_EACH: usize = 4;
 /// As much of a name as is repeated, in characters.
 const MAX_NAME_CHARS: usize = 60;
 
@@ -67,6 +70,8 @@ pub struct Settings {
     pub agents: Vec<String>,
     /// So many sessions are live at once.
     pub max_sessions: usize,
+    /// So many of them were opened or woken by one visitor.
+    pub max_sessions_each: usize,
     /// A session that nobody is on, and in which nothing happens, is let go after this time. It is in the journal.
     pub idle: Duration,
 }
@@ -100,16 +105,47 @@ struct Inner {
     launcher: Box<dyn Launcher>,
     journal: Journal,
     settings: Settings,
-    /// By id; a cell is empty while its session is started.
-    rooms: Mutex<HashMap<String, Arc<OnceCell<Arc<Room>>>>>,
+    rooms: Mutex<Rooms>,
+    /// Held while a session is told again, by all and by each visitor: it is in memory until its client has taken it.
+    replays: (Arc<Semaphore>, Mutex<HashMap<String, Arc<Semaphore>>>),
     stopping: Cancel,
+}
+
+/// A session, or the place of one that is started.
+type Cell = Arc<OnceCell<Arc<Room>>>;
+
+/// The sessions that live.
+#[derive(Default)]
+struct Rooms {
+    /// By id, and who had it opened or woken; a cell is empty while its session is started.
+    known: HashMap<String, (String, Cell)>,
+    /// Who waits for new ones that have no id yet.
+    coming: Vec<String>,
+}
+
+/// Held while a session is told again.
+pub(crate) struct Replay {
+    _held: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+}
+
+/// A place for a session that is started.
+struct Coming<'a>(&'a Hub, String);
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        let coming = &mut self.0.0.rooms.locked().coming;
+        if let Some(at) = coming.iter().position(|name| *name == self.1) {
+            coming.swap_remove(at);
+        }
+    }
 }
 
 impl Hub {
     /// A hub without sessions.
     pub fn new(launcher: impl Launcher, journal: Journal, settings: Settings) -> Self {
         let (launcher, rooms, stopping) = (Box::new(launcher), Mutex::default(), Cancel::default());
-        Self(Arc::new(Inner { launcher, journal, settings, rooms, stopping }))
+        let replays = (Arc::new(Semaphore::new(MAX_REPLAYS)), Mutex::default());
+        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping }))
     }
 
     /// What it offers.
@@ -138,40 +174,58 @@ impl Hub {
     /// Lets all clients and sessions go, in good order.
     pub async fn stop(&self) {
         self.0.stopping.cancel();
-        let rooms: Vec<_> = self.0.rooms.locked().drain().filter_map(|(_, room)| room.get().cloned()).collect();
+        let rooms: Vec<_> =
+            self.0.rooms.locked().known.drain().filter_map(|(_, (_, room))| room.get().cloned()).collect();
         let ends = rooms.into_iter().map(|room| tokio::spawn(async move { room.end(STOP_TIMEOUT).await }));
         for end in ends.collect::<Vec<_>>() {
             let _ = end.await;
         }
     }
 
+    /// Waits until one more session may be told again to this visitor.
+    pub(crate) async fn replay(&self, name: &str) -> Replay {
+        let each = || Arc::new(Semaphore::new(MAX_REPLAYS_EACH));
+        let own = Arc::clone(self.0.replays.1.locked().entry(name.to_owned()).or_insert_with(each));
+        let own = own.acquire_owned().await;
+        Replay { _held: (own.ok(), Arc::clone(&self.0.replays.0).acquire_owned().await.ok()) }
+    }
+
     /// Opens a new session.
-    pub(crate) async fn open(&self, wanted: Wanted) -> Result<Arc<Room>> {
+    pub(crate) async fn open(&self, wanted: Wanted, name: &str) -> Result<Arc<Room>> {
         self.allowed(std::iter::once(&wanted.cwd).chain(&wanted.roots))?;
         // A client names an agent that is offered, and nothing else: a command line or an address would be run or dialled here.
         if let Some(agent) = wanted.agent.as_ref().filter(|agent| !self.0.settings.agents.contains(agent)) {
             let why = format!("this server offers no agent `{}`", sanitize::exact_line(&cut(agent, MAX_NAME_CHARS)));
             return Err(Error::invalid_params(why));
         }
-        self.room_for_one_more()?;
+        let coming = {
+            let rooms = &mut *self.0.rooms.locked();
+            self.room_for_one_more(rooms, name)?;
+            rooms.coming.push(name.to_owned());
+            Coming(self, name.to_owned())
+        };
         let room = self.start(wanted).await?;
         let cell = Arc::new(OnceCell::new_with(Some(Arc::clone(&room))));
-        self.0.rooms.locked().insert(room.id().to_owned(), cell);
+        self.0.rooms.locked().known.insert(room.id().to_owned(), (name.to_owned(), cell));
+        drop(coming);
         self.forget_when_over(&room);
         Ok(room)
     }
 
     /// The session of this id: as it lives, or taken up from the journal.
-    pub(crate) async fn find(&self, id: &str) -> Result<Arc<Room>> {
-        let known = self.0.rooms.locked().get(id).cloned();
+    pub(crate) async fn find(&self, id: &str, name: &str) -> Result<Arc<Room>> {
+        let known = self.0.rooms.locked().known.get(id).cloned();
         let cell = match known {
-            Some(cell) => cell,
+            Some((_, cell)) => cell,
             None => {
                 let entry = self.journal().entry(id).await.map_err(|_| Error::unknown_session(id))?;
                 // Where it works must still be allowed.
                 self.allowed(std::iter::once(Path::new(&entry.cwd)).chain(entry.directories.iter().map(Path::new)))?;
-                self.room_for_one_more()?;
-                Arc::clone(self.0.rooms.locked().entry(id.to_owned()).or_default())
+                let rooms = &mut *self.0.rooms.locked();
+                if !rooms.known.contains_key(id) {
+                    self.room_for_one_more(rooms, name)?;
+                }
+                Arc::clone(&rooms.known.entry(id.to_owned()).or_insert_with(|| (name.to_owned(), Arc::default())).1)
             }
         };
         let start = || async {
@@ -181,14 +235,14 @@ impl Hub {
         };
         let found = cell.get_or_try_init(start).await.cloned();
         if found.is_err() {
-            self.0.rooms.locked().remove(id);
+            self.0.rooms.locked().known.remove(id);
         }
         found
     }
 
     /// The session of this id, if it is live.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<Room>> {
-        self.0.rooms.locked().get(id)?.get().cloned()
+        self.0.rooms.locked().known.get(id)?.1.get().cloned()
     }
 
     /// The sessions of the journal that this server may show, the one used last first.
@@ -217,20 +271,24 @@ impl Hub {
 
     /// A session that is over is not found any more.
     pub(crate) fn forget(&self, room: &Arc<Room>) {
-        let mut rooms = self.0.rooms.locked();
+        let known = &mut self.0.rooms.locked().known;
         // Another one may have taken its place.
-        let same = |cell: &Arc<OnceCell<Arc<Room>>>| cell.get().is_some_and(|known| Arc::ptr_eq(known, room));
-        if rooms.get(room.id()).is_some_and(same) {
-            rooms.remove(room.id());
+        if known.get(room.id()).and_then(|(_, cell)| cell.get()).is_some_and(|known| Arc::ptr_eq(known, room)) {
+            known.remove(room.id());
         }
     }
 
-    fn room_for_one_more(&self) -> Result<()> {
-        let most = self.0.settings.max_sessions;
-        if self.0.rooms.locked().len() < most {
+    fn room_for_one_more(&self, rooms: &Rooms, name: &str) -> Result<()> {
+        let Settings { max_sessions: most, max_sessions_each: each, .. } = self.0.settings;
+        let owners = || rooms.known.values().map(|(owner, _)| owner).chain(&rooms.coming);
+        let why = if owners().count() >= most {
+            format!("this server has {most} sessions open, which is its limit; close one first")
+        } else if owners().filter(|owner| *owner == name).count() >= each {
+            format!("you have {each} sessions open, which is your share; close one first")
+        } else {
             return Ok(());
-        }
-        Err(Error::wire(-32603, format!("this server has {most} sessions open, which is its limit; close one first")))
+        };
+        Err(Error::wire(-32603, why))
     }
 
     /// An error for a folder that is none of ours. Links are followed: what counts is where they lead.

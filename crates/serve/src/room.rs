@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 /// So many events wait for one client; then the session waits for it.
 const MAX_WAITING: usize = 16;
 /// A client that takes nothing for this long is let go. It can come back.
-const STALL_TIMEOUT: Duration = Duration::from_mins(1);
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// What a client on a session is told.
 #[derive(Clone)]
@@ -32,8 +32,8 @@ pub(crate) enum Out {
     Asked(Arc<Asked>),
     /// A question is answered, or not wanted any more.
     Settled(u64),
-    /// The agent is gone.
-    Lost(Arc<Failure>),
+    /// The agent is gone, and with it the prompts up to this one.
+    Lost(Arc<Failure>, u64),
     /// What there is to say.
     Notice(Severity, Arc<str>),
 }
@@ -76,6 +76,8 @@ struct People {
     list: Arc<Vec<Arc<Person>>>,
     /// The prompt that the agent works on.
     running: Option<u64>,
+    /// The last prompt that there was when a turn failed: what comes behind it was said in spite of that.
+    failed: Option<u64>,
     /// Nobody can come any more.
     closing: bool,
 }
@@ -217,9 +219,16 @@ impl Room {
                         break;
                     }
                     // Nobody waits for an answer that does not come; what waited can be said again.
-                    self.live.edit_queue(std::collections::VecDeque::clear);
-                    self.people.locked().running = None;
-                    self.tell(count, Out::Lost(failure)).await;
+                    let last = {
+                        let mut people = self.people.locked();
+                        people.running = None;
+                        people.failed.take().unwrap_or(u64::MAX)
+                    };
+                    self.live.edit_queue(|queue| queue.retain(|queued| queued.number > last));
+                    self.tell(count, Out::Lost(failure, last)).await;
+                    if !self.live.queue().is_empty() {
+                        self.live.revive();
+                    }
                 }
                 Some(event) => {
                     count += u64::from(matches!(event, Event::Said { .. } | Event::Update { .. }));
@@ -244,11 +253,19 @@ impl Room {
             Event::Update { update, .. } if matches!(*update, Update::State(_)) => None,
             Event::Update { update, .. } => Some(Out::Update(Arc::from(update), false)),
             Event::Begun(number) => {
-                self.people.locked().running = Some(number);
+                let mut people = self.people.locked();
+                (people.running, people.failed) = (Some(number), None);
+                drop(people);
                 Some(Out::Begun(number))
             }
             Event::Ended { stop, remarks, .. } => {
-                let number = self.people.locked().running.take()?;
+                let number = {
+                    let mut people = self.people.locked();
+                    let number = people.running.take()?;
+                    let last = self.live.queue().iter().map(|queued| queued.number).max();
+                    people.failed = stop.is_err().then(|| last.unwrap_or(number).max(number));
+                    number
+                };
                 // What others have queued is not cancelled with it.
                 self.live.revive();
                 if !remarks.is_empty() {

@@ -145,8 +145,14 @@ fn place(idle: Duration) -> Place {
     let work = folder.path().canonicalize().unwrap().join("work");
     std::fs::create_dir(&work).unwrap();
     let journal = Journal::open(folder.path().join("journal.db")).unwrap();
-    let settings =
-        Settings { folder: work.clone(), roots: vec![work], agents: vec!["scripted".into()], max_sessions: 8, idle };
+    let settings = Settings {
+        folder: work.clone(),
+        roots: vec![work],
+        agents: vec!["scripted".into()],
+        max_sessions: 8,
+        max_sessions_each: 6,
+        idle,
+    };
     Place { hub: Hub::new(Scripted { journal: journal.clone() }, journal, settings), folder }
 }
 
@@ -156,8 +162,12 @@ impl Place {
     }
 
     async fn visit(&self, dialect: Dialect, role: Role, person: Person) -> AgentHandle {
+        self.visit_as("somebody", dialect, role, person).await
+    }
+
+    async fn visit_as(&self, name: &str, dialect: Dialect, role: Role, person: Person) -> AgentHandle {
         let (ours, theirs) = Transport::memory();
-        let (hub, visitor) = (self.hub.clone(), Visitor { name: "somebody".into(), role });
+        let (hub, visitor) = (self.hub.clone(), Visitor { name: name.into(), role });
         tokio::spawn(async move { hub.serve(theirs, visitor).await });
         let client = Client::new("test", "1").handler(person).protocol(Protocol::Only(dialect));
         timeout(LONG, client.connect(ours)).await.unwrap().unwrap()
@@ -399,4 +409,27 @@ async fn an_answer_that_makes_no_sense_refuses_and_a_server_ends_with_a_question
         timeout(LONG, place.hub.stop()).await.expect("a server ends although a question is open");
         drop(turn);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_visitor_has_a_share_of_the_sessions() {
+    let place = place(LONG);
+    let greedy = place.visit(Dialect::V2, Role::Use, Person::default()).await;
+    let work = place.work();
+    // All at once: none of them is counted too late.
+    let mut opening = tokio::task::JoinSet::new();
+    for _ in 0..9 {
+        let (greedy, work) = (greedy.clone(), work.clone());
+        opening.spawn(async move { greedy.open(work).await });
+    }
+    let opened = opening.join_all().await;
+    let refused: Vec<String> = opened.iter().filter_map(|opened| Some(opened.as_ref().err()?.to_string())).collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    assert!(refused.iter().all(|why| why.contains("your share")), "{refused:?}");
+    let other = place.visit_as("another", Dialect::V2, Role::Use, Person::default()).await;
+    let both = [other.open(&work).await.unwrap(), other.open(&work).await.unwrap()];
+    let full = other.open(&work).await.unwrap_err().to_string();
+    assert!(full.contains("this server has 8 sessions"), "{full}");
+    drop((both, opened));
+    place.hub.stop().await;
 }

@@ -9,7 +9,7 @@ use super::printer::{Printer, To};
 use super::style::Style;
 use crate::shared::cut;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use tieline_client::journal::HowAsked;
 use tieline_client::live::{Ending, Event, Failure, Gone, News, Phase, SessionFacts, When};
@@ -20,6 +20,8 @@ use tieline_host::roots::shown;
 use tieline_schema::{AuthMethod, MessageKind};
 use told::Shown;
 
+/// Fewer lines that an agent repeats of a terminal are not shown again.
+const MAX_REPEATED_LINES: usize = 199;
 /// Text is written in pieces of this size, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -50,6 +52,8 @@ pub struct Text {
     failed: Cell<bool>,
     /// Terminals that the agent shows.
     terminals: RefCell<HashMap<String, Lines>>,
+    /// The last lines of terminals that are on the same screen as the agent's words.
+    on_screen: RefCell<VecDeque<String>>,
     /// Terminals that we run for the agent.
     ours: RefCell<Vec<Followed>>,
     services: RefCell<Option<Services>>,
@@ -76,6 +80,7 @@ impl Text {
             tools: RefCell::default(),
             failed: Cell::default(),
             terminals: RefCell::default(),
+            on_screen: RefCell::default(),
             ours: RefCell::default(),
             services: RefCell::default(),
             plan: RefCell::default(),
@@ -180,6 +185,7 @@ impl Text {
             }
             News::Nothing => return Ok(()),
         };
+        let text = self.without_repeated(text);
         let mut rest = &*text;
         while !rest.is_empty() {
             let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE_BYTES));
@@ -191,6 +197,28 @@ impl Text {
         Ok(())
     }
 
+    /// Shows lines of a terminal.
+    fn terminal_lines(&self, lines: &[String]) {
+        self.indented("  ", lines);
+        if self.style.same_screen && !self.quiet {
+            let mut last = self.on_screen.borrow_mut();
+            last.extend(lines.iter().cloned());
+            let surplus = last.len().saturating_sub(MAX_REPEATED_LINES);
+            last.drain(..surplus);
+        }
+    }
+
+    /// What the agent says, without a block that only repeats what a terminal has just shown on the same screen.
+    fn without_repeated(&self, text: String) -> String {
+        let shown = self.on_screen.take();
+        let Some((before, rest)) = text.split_once("\n\n```\n").filter(|_| !shown.is_empty()) else { return text };
+        let Some((block, after)) = rest.split_once("\n```") else { return text };
+        let repeats = block.lines().count() <= shown.len()
+            && after.trim().is_empty()
+            && block.lines().rev().zip(shown.iter().rev()).all(|(said, shown)| said == shown);
+        if repeats { format!("{before}\n") } else { text }
+    }
+
     /// These run the terminals that are to be shown.
     pub fn serve(&self, services: &Services) {
         *self.services.borrow_mut() = Some(services.clone());
@@ -199,7 +227,7 @@ impl Text {
     /// Shows what is new in our terminals.
     fn follow(&self) {
         let lines: Vec<String> = self.ours.borrow_mut().iter_mut().flat_map(Followed::news).collect();
-        self.indented("  ", &lines);
+        self.terminal_lines(&lines);
     }
 
     /// A line of ours.
@@ -234,7 +262,7 @@ impl Text {
         self.follow();
         self.thought_ends();
         let rest: Vec<String> = self.terminals.borrow_mut().values_mut().flat_map(Lines::rest).collect();
-        self.indented("  ", &rest);
+        self.terminal_lines(&rest);
     }
 
     /// What is said when all is over.
@@ -289,6 +317,8 @@ impl Text {
             (Some(failure), _) => {
                 let when = match failure.phase {
                     Phase::Find | Phase::Turn => String::new(),
+                    // It ends with the line to type.
+                    _ if outcome.ending == Ending::LoginNeeded => String::new(),
                     phase => format!(", while {}", phase.waits_for()),
                 };
                 failed(&(sanitize::line(&failure.message) + &when)) + &Self::failure(failure)

@@ -118,6 +118,8 @@ async fn watched<T: FnMut(&Finding)>(agent: &AgentSpec, options: &Options, check
             return Ending::Failed;
         }
     };
+    // An agent elsewhere does not have that folder; it knows those that others work in.
+    let here = agent.address().and_then(|_| std::env::current_dir().ok());
     let plan = Plan {
         setup: Setup {
             cwd: folder.to_owned(),
@@ -127,7 +129,7 @@ async fn watched<T: FnMut(&Finding)>(agent: &AgentSpec, options: &Options, check
             agent: agent.clone(),
             ..Setup::default()
         },
-        opening: Opening { cwd: folder.to_owned(), forget: true, ..Opening::default() },
+        opening: Opening { cwd: here.unwrap_or_else(|| folder.to_owned()), forget: true, ..Opening::default() },
         prompt: options.ask.then(|| Part::Text(QUESTION.to_owned())).into_iter().collect(),
         limit: Some(options.patience + options.turn),
         idle_limit: Some(options.turn),

@@ -113,6 +113,7 @@ impl JournalWriter {
                 .map(|recording| (recording, Undo::open(recording.journal(), recording.entry())));
             let undo = match kept {
                 Some((recording, Ok(undo))) => {
+                    undo.damage().into_iter().for_each(|told| self.notes.warn(told));
                     // A turn that a crash left open is over now.
                     if let Some(told) = undo::settle_turn(recording).await? {
                         self.notes.warn(told);

@@ -237,7 +237,13 @@ impl Link {
         let remote =
             self.setup().agent.remote(address).await.map_err(|error| wrong(Ending::Config, error.to_string()))?;
         let transport = remote.connect().await.map_err(|error| {
-            wrong(Ending::NotStarted, error.to_string()).hint("check the address, and whether the agent's server runs")
+            let hint = match &error {
+                tieline_http::client::Error::Refused { status, .. } if matches!(status.as_u16(), 401 | 403) => {
+                    "TIELINE_AGENT_TOKEN=… before the command, or `headers` of the agent in the configuration"
+                }
+                _ => "check the address, and whether the agent's server runs",
+            };
+            wrong(Ending::NotStarted, error.to_string()).hint(hint)
         })?;
         *self.0.up.locked() = Up { remote: Some(remote), ..Up::default() };
         Ok(transport)

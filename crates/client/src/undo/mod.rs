@@ -175,6 +175,11 @@ impl Undo {
         Ok(Self { kept: Some((state(journal), folder)), snapshots, files: Files::new(roots) })
     }
 
+    /// What is lost because the list of what can be undone was damaged, for people.
+    pub fn damage(&self) -> Option<String> {
+        self.snapshots.damage()
+    }
+
     /// What a session changes while it runs, where nothing can be kept.
     pub fn in_memory(scanning: &Scanning) -> Result<Self, Error> {
         let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());

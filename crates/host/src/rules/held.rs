@@ -3,7 +3,7 @@
 //! What no list foresees is better held back once too often. So a rule `run git push` also counts with options between its words,
 //! whatever they mean (`git -C x --no-pager push`), behind programs that start others, and in texts that are run.
 
-use super::runners::{is_option, starts_others};
+use super::runners::{is_option, sed, starts_others};
 use super::shell::{CommandLine, Word, program};
 use std::collections::BTreeSet;
 
@@ -70,7 +70,8 @@ impl<'a> Held<'a> {
             let given = words.iter().zip(words.iter().skip(1)).filter(|(option, _)| RUNNING.contains(&&*option.text));
             let given = given.map(|(_, word)| word).chain(words.iter().filter(|word| behind || runs_value(&word.text)));
             let texts = given.flat_map(|word| texts(&word.text));
-            self.is_in(words, anywhere, unclear) || depth < MAX_DEPTH && { texts }.any(is_run)
+            self.is_in(words, anywhere, unclear)
+                || depth < MAX_DEPTH && ({ texts }.any(is_run) || scripts(words).any(|text| is_run(&text)))
         })
     }
 
@@ -105,9 +106,10 @@ impl<'a> Held<'a> {
         met_all && self.options.iter().all(given) && self.values.iter().all(named)
     }
 
-    /// How many deeds a program's name has met: `git-push` is `git push`, and `x@2`, `x:latest`, `npm:x` and `packages#x` are `x`.
+    /// How many deeds a program's name has met: `git-push` is `git push`, and `x@2`, `x:latest`, `npm:x`, `packages#x` and `["x"]` are
+    /// `x`.
     fn begins(&self, program: &str) -> Option<usize> {
-        program.split(['@', ':', '#']).find_map(|name| self.begins_with(name))
+        program.split(['@', ':', '#', '[', ']', '{', '}', '"', ',']).find_map(|name| self.begins_with(name))
     }
 
     fn begins_with(&self, program: &str) -> Option<usize> {
@@ -123,6 +125,15 @@ impl<'a> Held<'a> {
         let short = SHORTENING.contains(&&*self.program) && !word.text.is_empty() && deed.starts_with(&word.text);
         deed == word.text || becomes || short
     }
+}
+
+/// What scripts of `sed` among the words may run.
+fn scripts(words: &[Word]) -> impl Iterator<Item = String> {
+    let at = words.iter().position(|word| matches!(&*word.program(), "sed" | "gsed"));
+    let scripts = at.map_or(&[][..], |at| &words[at + 1..]);
+    let plain: Vec<&str> = scripts.iter().map(|word| &*word.text).collect();
+    let scripts = if sed::is_plain_sed(&plain) { &[] } else { scripts };
+    scripts.iter().flat_map(|word| sed::may_run(&word.text))
 }
 
 /// Whether a command only tells of others.

@@ -5,12 +5,12 @@
 //! their names ([`table::TELLING_NAMES`]). Interpreters and package runners (`python *`, `npx *`) are not in it: who allows them with any
 //! argument can see that this is everything.
 
-mod sed;
+pub(super) mod sed;
 mod table;
 
 use super::shell::Word;
 use table::When::{Always, Doing, Given, Has, If, With};
-use table::{OTHER_NAMES, STARTERS, TABLE, TELLING_NAMES, When};
+use table::{OTHER_NAMES, STARTERS, TELLING_NAMES, When, rows};
 
 /// Among so many first words the program is looked for that another one starts.
 const MAX_LEADING_WORDS: usize = 16;
@@ -29,7 +29,7 @@ pub(super) fn runs_another(words: &[Word], named: usize) -> Option<&'static str>
     let starts = words.first().is_some_and(|word| starts_others(&word.program()));
     let is_known = |at: &usize| {
         let inner = words[*at].program();
-        TABLE.iter().any(|(names, when)| is_listed(names, &inner) && !matches!(when, Always))
+        rows().any(|(names, when)| is_listed(names, &inner) && !matches!(when, Always))
     };
     // What it starts may be one of the table: `npx jest`, `python -m pytest`. The script of `npm test` counts as `test`.
     let inner = (1..words.len().min(MAX_LEADING_WORDS)).find(is_known).filter(|_| starts);
@@ -56,14 +56,17 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
             };
             gives(&[word], options) && so(value)
         }),
-        Has(texts) => more.iter().any(|word| texts.iter().any(|text| word.to_ascii_lowercase().contains(text))),
+        Has(texts) => more.iter().any(|word| {
+            let word = word.to_ascii_lowercase();
+            texts.split_whitespace().any(|text| word.contains(text))
+        }),
         Doing(deeds, options) => {
             first_words(&arguments).any(|word| deeds.split_whitespace().any(|deed| deed == word))
                 && (options.is_empty() || given(options))
         }
         If(so) => so(&arguments),
     };
-    let mut rows = TABLE.iter().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
+    let mut rows = rows().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
     match rows.next() {
         Some(Always) => Some("its program runs another one"),
         Some(_) => Some("its arguments may run another program or write a file"),
@@ -127,6 +130,11 @@ fn is_elsewhere(folder: &str) -> bool {
 /// An element of an array, whose number is worked out.
 fn names_element(word: &str) -> bool {
     word.contains('[') && word.contains(['$', '`'])
+}
+
+/// Whether one of the words is one of these.
+fn names_one(words: &[&str], names: &str) -> bool {
+    words.iter().any(|word| is_listed(names, word))
 }
 
 fn tar_runs(words: &[&str]) -> bool {

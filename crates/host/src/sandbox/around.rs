@@ -9,8 +9,9 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use tieline_rpc::sync::Lock as _;
 
 /// No more entries are looked at, the nearest ones first.
 const MAX_ENTRIES: usize = 20_000;
@@ -43,6 +44,26 @@ pub(super) fn settings(roots: &[Pinned]) -> Vec<PathBuf> {
         }
     }
     all
+}
+
+/// The folders in which a shell looks for programs; some begin wherever it stands.
+fn programs() -> Vec<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+/// The same, for a shell that stands in one of these.
+pub(super) fn programs_in(roots: &[Pinned]) -> Vec<PathBuf> {
+    let folders = programs();
+    roots.iter().flat_map(|root| folders.iter().map(|folder| root.path.join(folder))).collect()
+}
+
+/// Whether what is moved here may stand in the way of a program that somebody means to run.
+pub(crate) fn is_program(path: &Path) -> bool {
+    let is = |folder: &PathBuf, path: &Path| match folder.strip_prefix(".").unwrap_or(folder) {
+        folder if folder.is_absolute() => promise(folder).is_some_and(|folder| folder == path),
+        folder => path.ends_with(folder),
+    };
+    programs().iter().any(|folder| is(folder, path) || path.parent().is_some_and(|around| is(folder, around)))
 }
 
 /// Adds what counts in a folder that is called so, or stands for one that is, and in those in it that may hold more.
@@ -84,7 +105,7 @@ pub(super) fn links(tops: Vec<PathBuf>, steps: usize, several_names: bool) -> Ve
 /// Whether a setting of the home that runs by itself later leads to this path, without links, or around it.
 pub(crate) fn leads_to(path: &Path) -> bool {
     static KNOWN: Mutex<Option<(Instant, Vec<PathBuf>)>> = Mutex::new(None);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.locked();
     let fresh = known.take().filter(|(when, _)| when.elapsed() < HOLDS);
     let (_, places) = known.insert(fresh.unwrap_or_else(|| {
         let links = links(settings(&[]), STEPS_TO_SETTINGS, false).into_iter().filter(|(_, facts)| facts.is_symlink());

@@ -10,8 +10,9 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tieline_rpc::sync::Lock as _;
 
 /// No more entries are looked at, so that a huge folder does not hold up its commands.
 const MAX_ENTRIES: usize = 400_000;
@@ -181,14 +182,18 @@ struct Look<'a> {
 /// Looks below these folders. Links are not followed. The names of the roots themselves come first, then those that earlier looks
 /// found, then the others, the nearest ones first.
 pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -> Guarded {
-    let mut known = memory.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = memory.0.locked();
     let version = denied.map(|denied| denied.version);
     if known.version != version {
         known.version = version;
         known.folders.clear();
     }
     let fresh = known.around.take().filter(|(when, _)| when.elapsed() < around::HOLDS);
-    let around = fresh.unwrap_or_else(|| (Instant::now(), Around::new(around::settings(roots), false)));
+    let around = fresh.unwrap_or_else(|| {
+        let mut around = Around::new(around::settings(roots), false);
+        around.ways.extend(around::programs_in(roots));
+        (Instant::now(), around)
+    });
     known.around = Some(around.clone());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
     let mut look = Look {

@@ -3,11 +3,11 @@
 use super::Unkept;
 use crate::{
     files::{Hash, State},
-    roots::{Error, Result},
+    roots::{Error, Result, shown},
     whole::{self, own_folder, sync_disk, write_own},
 };
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use std::{
     borrow::Borrow,
     collections::{HashMap, HashSet},
@@ -29,6 +29,9 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) struct Index {
     pub(super) format: u32,
     pub(super) turns: Vec<Turn>,
+    /// What is said of an earlier one that was damaged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) damage: Option<String>,
     /// The file that says just this; `None` if no file does.
     #[serde(skip)]
     pub(super) stamp: Option<Stamp>,
@@ -148,6 +151,44 @@ impl Index {
     }
 }
 
+/// The turns in a damaged index; of one that is not whole, the files that are. A turn whose name is lost gets another one.
+fn readable_turns(text: &[u8]) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    // Whether what comes next belongs to the last turn.
+    let (mut is_open, mut at) = (false, 0);
+    while let Some(found) = text[at..].windows(2).position(|two| two == b"{\"") {
+        at += found;
+        let rest = &text[at..];
+        if let Some((turn, length)) = first::<Turn>(rest) {
+            turns.push(turn);
+            (is_open, at) = (false, at + length);
+        } else if let Some((entry, length)) = first::<Entry>(rest) {
+            if !is_open {
+                turns.push(Turn { id: format!("lost{}", turns.len() + 1), entries: Vec::new() });
+            }
+            if let Some(turn) = turns.last_mut() {
+                turn.entries.push(entry);
+            }
+            (is_open, at) = (true, at + length);
+        } else {
+            if let Some((id, _)) = rest.strip_prefix(b"{\"id\":").and_then(first::<String>) {
+                turns.push(Turn { id, entries: Vec::new() });
+                is_open = true;
+            }
+            at += 2;
+        }
+    }
+    turns.retain(|turn| !turn.entries.is_empty());
+    turns
+}
+
+/// The value at the beginning of a text, and how long it is.
+fn first<T: DeserializeOwned>(text: &[u8]) -> Option<(T, usize)> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<T>();
+    let value = values.next()?.ok()?;
+    Some((value, values.byte_offset()))
+}
+
 /// The directory on disk. Everything in it is written whole or not at all.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -174,7 +215,7 @@ impl Disk {
         self.load().filter(|_| written >= since)
     }
 
-    /// Opens it and reads the index. A damaged one is put aside.
+    /// Opens it and reads the index. A damaged one is put aside; what can be read of it counts.
     pub(super) fn open(dir: PathBuf) -> Result<(Self, Index)> {
         let disk = Self { dir };
         let failed = |error| Error::new(&disk.dir, "opening", error);
@@ -184,24 +225,42 @@ impl Disk {
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Err(failed(error)),
             made => made.map_err(failed),
         };
-        let _alone = match (made.and_then(|()| disk.lock()), disk.load()) {
-            (Ok(lock), _) => lock,
-            // What can't be written can still be looked at.
-            (Err(_), Some(index)) => return Ok((disk, index)),
-            (Err(error), None) => return Err(error),
-        };
-        let empty = Index { format: 1, turns: Vec::new(), stamp: None };
-        match File::open(disk.index()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((disk, empty)),
-            done => drop(done.map_err(|error| Error::new(&disk.index(), "reading", error))?),
-        }
+        let alone = made.and_then(|()| disk.lock());
         if let Some(index) = disk.load() {
-            disk.tidy(&index);
+            // What can't be written can still be looked at. Contents that only a damaged index knew of stay, as it does.
+            if alone.is_ok() && index.damage.is_none() {
+                disk.tidy(&index);
+            }
             return Ok((disk, index));
         }
-        let aside = disk.dir.join("index.damaged");
-        fs::rename(disk.index(), &aside).map_err(|error| Error::new(&aside, "putting aside", error))?;
-        Ok((disk, empty))
+        let _alone = alone?;
+        let index = match File::open(disk.index()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Index { format: 1, ..Index::default() },
+            file => disk.salvaged(file.map_err(|error| Error::new(&disk.index(), "reading", error))?)?,
+        };
+        Ok((disk, index))
+    }
+
+    /// What can be read of a damaged index. The file is kept beside.
+    fn salvaged(&self, mut damaged: File) -> Result<Index> {
+        let (path, mut text) = (self.index(), Vec::new());
+        let read = damaged.read_to_end(&mut text);
+        let names = (1..).map(|number| self.dir.join(format!("index.damaged-{number}")));
+        let aside = { names }.find(|name| !name.exists()).unwrap_or_default();
+        fs::rename(&path, &aside).map_err(|error| Error::new(&aside, "putting aside", error))?;
+        let turns = readable_turns(&text);
+        let files: usize = turns.iter().map(|turn| turn.entries.len()).sum();
+        let why = read.err().map(|error| format!(" ({error})")).unwrap_or_default();
+        let damage = format!(
+            "{}, the list of what can be undone, was damaged{why}: {files} changes of {} turns could be read, others are lost; the \
+             damaged file is {}",
+            shown(&path),
+            turns.len(),
+            shown(&aside)
+        );
+        let index = Index { format: 1, turns, damage: Some(damage), stamp: None };
+        self.save(&index)?;
+        Ok(index)
     }
 
     /// Keeps other processes from changing anything.

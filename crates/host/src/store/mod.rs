@@ -32,6 +32,7 @@ mod keep;
 mod lease;
 mod list;
 mod log;
+mod pages;
 mod place;
 mod replay;
 mod salvage;

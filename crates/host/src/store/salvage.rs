@@ -3,7 +3,7 @@
 use super::append::{self, Head};
 use super::replay::{Walk, decode, one};
 use super::session::{self, NewSession};
-use super::{Error, Event, Result, Stored, Time, keep, place, schema};
+use super::{Error, Event, Result, Stored, Time, keep, pages, place, schema};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 
@@ -34,16 +34,26 @@ fn recover_alone(path: &Path) -> Result<(Salvaged, PathBuf)> {
     let new = place::beside(path, ".salvaged");
     // What an earlier attempt left, when it was cut short.
     clean(&new)?;
-    let saved = match salvage(path, &new) {
-        // What is in the file may be whole, and only its head is not.
-        Err(Error::Damaged(_) | Error::Failed(_)) => {
-            let old = with_head(path).map_err(failed)?;
-            let saved = clean(&new).and_then(|()| salvage(&old, &new));
-            let _ = clean(&old);
-            saved?
+    // A copy is looked at page by page: what is in the file may be whole, and only its head or what leads to it is not.
+    let old = with_head(path).map_err(failed)?;
+    let (mut saved, by_pages) = (salvage(path, &new), place::beside(path, ".pages"));
+    let others = [Ok(old.clone()), pages::collect(&old, &by_pages).map(|()| by_pages.clone())];
+    let tried = place::beside(path, ".tried");
+    for other in others.into_iter().flatten() {
+        let found = clean(&tried).and_then(|()| salvage(&other, &tried));
+        let count = |saved: &Result<Salvaged>| saved.as_ref().map_or((0, 0), |saved| (saved.events, saved.sessions));
+        let is_fatal = matches!(&saved, Err(error) if !matches!(error, Error::Damaged(_) | Error::Failed(_)));
+        if !is_fatal && count(&found) > count(&saved) {
+            clean(&new)?;
+            std::fs::rename(&tried, &new).map_err(failed)?;
+            saved = found;
         }
-        saved => saved?,
-    };
+    }
+    for left in [&old, &by_pages, &tried] {
+        clean(left)?;
+        let _ = std::fs::remove_file(place::beside(left, ".lock"));
+    }
+    let saved = saved?;
     let _ = std::fs::remove_file(place::beside(&new, ".lock"));
     let aside = set_aside(path).map_err(failed)?;
     std::fs::rename(&new, path).map_err(failed)?;
@@ -71,6 +81,10 @@ fn with_head(path: &Path) -> std::io::Result<PathBuf> {
     // The fourth form of tables; texts are UTF-8.
     file.write_all_at(&[0, 0, 0, 4], 44)?;
     file.write_all_at(&[0, 0, 0, 1], 56)?;
+    drop(file);
+    // What is in the log goes into the file, as far as it can.
+    let settled = rusqlite::Connection::open(&copy);
+    let _ = settled.and_then(|db| db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
     Ok(copy)
 }
 

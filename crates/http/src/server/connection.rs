@@ -1,11 +1,13 @@
 //! One client over Streamable HTTP: which of its streams a message goes to, what waits there, what is kept of it, and its end.
 
+use super::shares::Share;
 use super::{Guest, Limits, Server};
 use crate::look::{Look, Sight, look};
 use crate::random_name;
 use hyper::body::Bytes;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -21,6 +23,9 @@ const PIECE: usize = 64 << 10;
 /// A connection whose hello was refused is kept for so long: its client has its name now and may say goodbye.
 const REFUSED: Duration = Duration::from_secs(5);
 
+/// A place among all clients, and one of its guest's.
+pub(super) type Place = (OwnedSemaphorePermit, Share);
+
 /// A client's connection.
 pub(super) struct Connection {
     pub id: String,
@@ -29,6 +34,8 @@ pub(super) struct Connection {
     /// Begins the positions on our streams, so that those of another connection are not mistaken for ours.
     mark: String,
     state: Mutex<State>,
+    /// What waits, of all connections, in bytes.
+    all_waiting: Arc<AtomicUsize>,
     /// Rings when something has changed that somebody may wait for.
     bell: watch::Sender<()>,
 }
@@ -48,7 +55,7 @@ struct State {
     quiet_since: Instant,
     grace: Duration,
     /// Held while the client is here.
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 #[derive(Clone)]
@@ -111,7 +118,7 @@ impl Connection {
         server: &Server,
         guest: Guest,
         hello: Id,
-        place: OwnedSemaphorePermit,
+        place: Place,
     ) -> (Arc<Self>, mpsc::Receiver<Vec<u8>>, oneshot::Receiver<String>) {
         let (inbox, messages) = mpsc::channel(INBOX);
         let (tell, told) = oneshot::channel();
@@ -135,6 +142,7 @@ impl Connection {
             limits,
             mark: random_name::<4>(),
             state: Mutex::new(state),
+            all_waiting: Arc::clone(&server.0.waiting),
             bell: watch::Sender::new(()),
         });
         tokio::spawn(watch_over(server.clone(), Arc::clone(&connection)));
@@ -273,8 +281,20 @@ impl Connection {
         stream.put += 1;
         let position = position.unwrap_or_else(|| format!("{}.{}", self.mark, stream.put));
         state.waiting_bytes += text.len();
+        self.all_waiting.fetch_add(text.len(), Ordering::Relaxed);
         stream.queue.push_back(Event { position, text, behind });
         stream.wake();
+    }
+
+    /// Whether more may wait here. Where too much waits in all, who reads is not held up by those who don't.
+    fn fits(&self, waiting: usize) -> bool {
+        let Limits { waiting_bytes, all_waiting_bytes, connections, .. } = self.limits;
+        let most = if self.all_waiting.load(Ordering::Relaxed) <= all_waiting_bytes {
+            waiting_bytes
+        } else {
+            waiting_bytes.min(all_waiting_bytes / connections.max(1))
+        };
+        waiting <= most
     }
 
     /// Waits until there is room. If nothing is read for too long, the connection ends.
@@ -288,7 +308,7 @@ impl Connection {
                 if state.inbox.is_none() {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
-                if state.waiting_bytes <= self.limits.waiting_bytes {
+                if self.fits(state.waiting_bytes) {
                     return Ok(());
                 }
                 if state.waiting_bytes < last {
@@ -340,6 +360,7 @@ impl Connection {
             stream.taken -= 1;
             state.kept_bytes -= event.text.len();
             state.waiting_bytes += event.text.len();
+            self.all_waiting.fetch_add(event.text.len(), Ordering::Relaxed);
             stream.queue.push_front(event);
         }
         if from.is_some() {
@@ -382,6 +403,7 @@ impl Connection {
         for event in stream.queue.drain(..ready) {
             out.extend(["id: ", &event.position, "\ndata: ", &event.text, "\n\n"]);
             state.waiting_bytes -= event.text.len();
+            self.all_waiting.fetch_sub(event.text.len(), Ordering::Relaxed);
             state.kept_bytes += event.text.len();
             stream.last = Some(event.position.clone());
             stream.taken += 1;
@@ -419,6 +441,12 @@ impl Connection {
             stream.wake();
         }
         self.bell.send_replace(());
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.all_waiting.fetch_sub(self.state.locked().waiting_bytes, Ordering::Relaxed);
     }
 }
 

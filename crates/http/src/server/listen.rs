@@ -1,6 +1,7 @@
 //! Sockets: TCP with or without TLS, Unix; HTTP/1.1 and HTTP/2 on each of them, a limit for their number and for those that dawdle.
 
 use super::request::answer;
+use super::shares::Caller;
 use super::who::Place;
 use super::{Limits, Server};
 use hyper::service::service_fn;
@@ -90,18 +91,27 @@ pub(super) async fn run(server: &Server, listener: Listener) {
         };
         let (server, held) = (server.clone(), server.0.sockets.subscribe());
         tokio::spawn(async move {
-            match socket {
-                Socket::Tls(tcp, secure) => match timeout(server.limits().head_time, secure.0.accept(tcp)).await {
-                    Ok(Ok(stream)) => serve(&server, stream, Place { bound, secure: true }).await,
-                    Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
-                    Err(_) => tracing::debug!("no TLS in time"),
-                },
-                Socket::Tcp(tcp) => serve(&server, tcp, Place { bound, secure: false }).await,
-                #[cfg(unix)]
-                Socket::Unix(unix) => serve(&server, unix, Place { bound, secure: false }).await,
+            let caller = server.0.strangers.come(server.limits().strangers);
+            tokio::select! {
+                () = answer_on(&server, socket, bound, &caller) => {}
+                () = caller.over.cancelled() => tracing::debug!("a socket on which nobody was let in made room for others"),
             }
+            server.0.strangers.leave(&caller);
             drop((place, held));
         });
+    }
+}
+
+async fn answer_on(server: &Server, socket: Socket, bound: Option<std::net::IpAddr>, caller: &Arc<Caller>) {
+    match socket {
+        Socket::Tls(tcp, secure) => match timeout(server.limits().head_time, secure.0.accept(tcp)).await {
+            Ok(Ok(stream)) => serve(server, stream, Place { bound, secure: true }, caller).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no TLS"),
+            Err(_) => tracing::debug!("no TLS in time"),
+        },
+        Socket::Tcp(tcp) => serve(server, tcp, Place { bound, secure: false }, caller).await,
+        #[cfg(unix)]
+        Socket::Unix(unix) => serve(server, unix, Place { bound, secure: false }, caller).await,
     }
 }
 
@@ -129,15 +139,15 @@ async fn accept(listener: &Listener) -> io::Result<(Socket, Option<std::net::IpA
     })
 }
 
-async fn serve<S>(server: &Server, stream: S, place: Place)
+async fn serve<S>(server: &Server, stream: S, place: Place, caller: &Arc<Caller>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let asked = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
         asked.store(true, Ordering::Relaxed);
-        let server = server.clone();
-        async move { Ok::<_, std::convert::Infallible>(answer(&server, request, place).await) }
+        let (server, caller) = (server.clone(), Arc::clone(caller));
+        async move { Ok::<_, std::convert::Infallible>(answer(&server, request, place, &caller).await) }
     });
     let builder = builder(server.limits());
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);

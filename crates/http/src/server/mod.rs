@@ -4,6 +4,7 @@ mod connection;
 mod events;
 mod listen;
 mod request;
+mod shares;
 mod who;
 
 pub use connection::Streams;
@@ -14,8 +15,10 @@ use connection::Connection;
 use http::Response;
 use http::request::Parts;
 use hyper::body::Bytes;
+use shares::{Counts, Strangers};
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline_rpc::Transport;
@@ -121,10 +124,18 @@ pub struct Limits {
     pub waiting_bytes: usize,
     /// What is kept of what was sent, of one connection, in bytes, so that a stream that was cut can go on.
     pub kept_bytes: usize,
+    /// What waits for all readers together, in bytes. Beyond that each connection has the same share of it.
+    pub all_waiting_bytes: usize,
     /// Sockets, of whatever kind.
     pub sockets: usize,
+    /// Sockets on which nobody was let in yet. If one more comes, the oldest goes.
+    pub strangers: usize,
+    /// Sockets of one guest.
+    pub guest_sockets: usize,
     /// Clients: connections of the protocol.
     pub connections: usize,
+    /// Those of one guest.
+    pub guest_connections: usize,
     /// Session streams of one connection.
     pub streams: usize,
     /// Session streams of one connection that nobody has heard of.
@@ -155,8 +166,12 @@ impl Default for Limits {
             message_bytes: 64 << 20,
             waiting_bytes: 64 << 20,
             kept_bytes: 4 << 20,
+            all_waiting_bytes: 256 << 20,
             sockets: 1024,
+            strangers: 256,
+            guest_sockets: 256,
             connections: 256,
+            guest_connections: 64,
             streams: 1024,
             unknown_streams: 16,
             open_requests: 4096,
@@ -211,6 +226,11 @@ struct Inner {
     connections: Mutex<HashMap<String, Arc<Connection>>>,
     /// One for each client.
     places: Arc<Semaphore>,
+    guest_places: Arc<Counts>,
+    strangers: Strangers,
+    guest_sockets: Arc<Counts>,
+    /// The bytes that wait for readers, of all connections.
+    waiting: Arc<AtomicUsize>,
     stop: watch::Sender<bool>,
     /// Every socket holds a receiver.
     sockets: watch::Sender<()>,
@@ -232,6 +252,10 @@ impl Server {
             arrivals,
             connections: Mutex::default(),
             places,
+            guest_places: Arc::default(),
+            strangers: Strangers::default(),
+            guest_sockets: Arc::default(),
+            waiting: Arc::default(),
             stop: watch::Sender::new(false),
             sockets: watch::Sender::new(()),
         }))
@@ -250,6 +274,11 @@ impl Server {
             connection.end();
         }
         let _ = timeout(limit, self.0.sockets.closed()).await;
+    }
+
+    /// What waits for readers, of all clients, in bytes.
+    pub fn waiting_bytes(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
     }
 
     fn is_stopping(&self) -> bool {

@@ -3,8 +3,9 @@
 // A refusal is an answer as any other, and no larger.
 #![allow(clippy::result_large_err)]
 
-use super::connection::{Connection, NoStream, Refused, Writer};
+use super::connection::{self, Connection, NoStream, Refused, Writer};
 use super::events::Events;
+use super::shares::Caller;
 use super::who::{self, Place};
 use super::{Arrival, Guest, Opened, Server, Streams};
 use crate::look::{Sight, look};
@@ -17,6 +18,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::sync::Arc;
 use tieline_rpc::Transport;
 use tieline_rpc::sync::Lock;
 use tokio::time::timeout;
@@ -38,7 +40,7 @@ const ALLOWED: &str =
 const EXPOSED: &str = "acp-connection-id, acp-session-id";
 
 /// Answers a request.
-pub(super) async fn answer(server: &Server, request: Request<Incoming>, place: Place) -> Answer {
+pub(super) async fn answer(server: &Server, request: Request<Incoming>, place: Place, caller: &Arc<Caller>) -> Answer {
     let rules = &server.0.rules;
     let (head, body) = request.into_parts();
     if !who::host_is_ours(&head, rules, place) {
@@ -47,7 +49,7 @@ pub(super) async fn answer(server: &Server, request: Request<Incoming>, place: P
     let Ok(origin) = who::page_origin(&head, rules, place).map(|origin: Option<&HeaderValue>| origin.cloned()) else {
         return told(StatusCode::FORBIDDEN, "pages of this origin may not ask");
     };
-    let mut answer = route(server, head, body, place).await;
+    let mut answer = route(server, head, body, place, caller).await;
     let headers = answer.headers_mut();
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(origin) = origin {
@@ -59,7 +61,7 @@ pub(super) async fn answer(server: &Server, request: Request<Incoming>, place: P
     answer
 }
 
-async fn route(server: &Server, head: Parts, body: Incoming, place: Place) -> Answer {
+async fn route(server: &Server, head: Parts, body: Incoming, place: Place, caller: &Arc<Caller>) -> Answer {
     let rules = &server.0.rules;
     if head.uri.path() != rules.path {
         return match server.0.gate.page(&head) {
@@ -88,6 +90,12 @@ async fn route(server: &Server, head: Parts, body: Incoming, place: Place) -> An
     if server.is_stopping() {
         return later("the server stops");
     }
+    let most = server.limits().guest_sockets;
+    if !caller.belongs(&guest, &server.0.guest_sockets, most, &server.0.strangers) {
+        let mut answer = busy(StatusCode::TOO_MANY_REQUESTS, "this token has all the sockets that it may have");
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return answer;
+    }
     let done = match head.method {
         Method::POST => post(server, &head, body, guest).await,
         Method::DELETE => delete(server, &head, &guest),
@@ -108,7 +116,7 @@ fn name<'a>(headers: &'a HeaderMap, key: &HeaderName) -> Result<Option<&'a str>,
 }
 
 /// The connection that the request names.
-fn connection(server: &Server, head: &Parts, guest: &Guest) -> Result<std::sync::Arc<Connection>, Answer> {
+fn connection(server: &Server, head: &Parts, guest: &Guest) -> Result<Arc<Connection>, Answer> {
     let id = name(&head.headers, &CONNECTION)?;
     let id = id.ok_or_else(|| told(StatusCode::BAD_REQUEST, "Acp-Connection-Id is missing"))?;
     let found = server.connection(id, guest);
@@ -189,8 +197,17 @@ impl Drop for Unanswered<'_> {
     }
 }
 
+/// A place for one more client.
+fn place_for(server: &Server, guest: &Guest) -> Result<connection::Place, Answer> {
+    let own = server.0.guest_places.take(guest, server.limits().guest_connections);
+    let own =
+        own.ok_or_else(|| busy(StatusCode::TOO_MANY_REQUESTS, "this token has all the connections that it may have"))?;
+    let all = server.0.places.clone().try_acquire_owned().map_err(|_| later("there are too many connections"))?;
+    Ok((all, own))
+}
+
 async fn initialize(server: &Server, text: String, id: tieline_rpc::Id, guest: Guest) -> Result<Answer, Answer> {
-    let place = server.0.places.clone().try_acquire_owned().map_err(|_| later("there are too many connections"))?;
+    let place = place_for(server, &guest)?;
     let (connection, messages, told_hello) = Connection::new(server, guest.clone(), id, place);
     let name = connection.id.clone();
     server.0.connections.locked().insert(name.clone(), connection.clone());
@@ -270,7 +287,7 @@ async fn upgrade(server: &Server, mut head: Parts, guest: Guest) -> Result<Answe
         answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return Err(answer);
     }
-    let place = server.0.places.clone().try_acquire_owned().map_err(|_| later("there are too many connections"))?;
+    let place = place_for(server, &guest)?;
     let room = server.0.arrivals.clone().reserve_owned();
     let room = timeout(server.limits().take_time, room).await.ok().and_then(Result::ok);
     let room = room.ok_or_else(|| later("nobody takes new connections now"))?;

@@ -104,7 +104,7 @@ impl Text {
         }
         lines.extend(terminals.entry(terminal.to_owned()).or_default().push(&bytes));
         drop(terminals);
-        self.indented("  ", &lines);
+        self.terminal_lines(&lines);
     }
 
     fn plan(&self, entries: &[tieline_schema::PlanEntry]) {

@@ -1,7 +1,9 @@
 //! What scripts of `sed` do.
 
+use std::collections::BTreeSet;
+
 /// Whether all that `sed` is told is to print, delete and replace.
-pub(super) fn is_plain_sed(words: &[&str]) -> bool {
+pub(in crate::rules) fn is_plain_sed(words: &[&str]) -> bool {
     let mut scripts: Vec<&str> = Vec::new();
     let mut first = true;
     let mut rest = words.iter();
@@ -17,6 +19,27 @@ pub(super) fn is_plain_sed(words: &[&str]) -> bool {
         first = false;
     }
     !scripts.is_empty() && scripts.iter().all(|script| is_plain_script(script))
+}
+
+/// What a script may run, as lines of a shell, each text one way to read it: what follows an `e`, and what is put in the place of a
+/// pattern. Too much, if in doubt.
+pub(in crate::rules) fn may_run(script: &str) -> impl Iterator<Item = String> {
+    let chars = move || std::iter::once(' ').chain(script.chars()).zip(script.chars());
+    // A pattern stands between any two signs, letters included.
+    let letters: BTreeSet<char> =
+        chars().filter(|(before, c)| *before == 's' && c.is_ascii_alphanumeric()).map(|(_, c)| c).collect();
+    let read = move |sign: Option<char>| {
+        let mut lines = String::new();
+        for (before, c) in chars() {
+            let stays = c.is_ascii_alphanumeric() || c.is_whitespace() || "-._~".contains(c);
+            lines.push(if stays && sign != Some(c) { c } else { '\n' });
+            if c == 'e' && !before.is_alphabetic() {
+                lines.push('\n');
+            }
+        }
+        lines
+    };
+    std::iter::once(None).chain(letters.into_iter().map(Some)).map(read)
 }
 
 fn is_plain_script(script: &str) -> bool {

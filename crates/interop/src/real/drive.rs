@@ -1,6 +1,6 @@
 //! One prompt to a real agent, through `tieline exec`, as a script would do it.
 
-use super::agents::{Agent, Place};
+use super::agents::Agent;
 use super::install::Installed;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use tieline_model_server::Profile;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -78,8 +79,10 @@ pub struct Turn<'a> {
     pub agent: &'a Agent,
     /// Where it is installed.
     pub installed: &'a Installed,
-    /// Its surroundings.
-    pub place: Place<'a>,
+    /// Its home folder.
+    pub home: &'a Path,
+    /// The model server.
+    pub url: &'a str,
     /// The project.
     pub folder: &'a Path,
     /// The version of the protocol.
@@ -99,7 +102,8 @@ impl Turn<'_> {
     }
 
     fn command(&self) -> Result<Command, String> {
-        let variables = (self.agent.prepare)(&self.place).map_err(|e| format!("{}: {e}", self.place.home.display()))?;
+        let profile = Profile::named(self.agent.name).ok_or("there is no such profile")?;
+        let variables = profile.prepare(self.home, self.url).map_err(|e| format!("{}: {e}", self.home.display()))?;
         let mut words: Vec<OsString> = self.agent.start.1.iter().map(OsString::from).collect();
         words.insert(0, self.installed.folder.join("node_modules").join(self.agent.start.0).into());
         if !self.agent.native {
@@ -119,7 +123,7 @@ impl Turn<'_> {
         command.arg(self.prompt).arg("--").args(words);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env_clear().env("PATH", format!("{}:{path}", self.installed.node.display()));
-        command.env("HOME", self.place.home).env("LANG", "C.UTF-8").envs(variables);
+        command.env("LANG", "C.UTF-8").envs(variables);
         Ok(command)
     }
 }

@@ -1,6 +1,6 @@
 //! What each real agent has to do: make a file, edit one, run a command, take a refusal, be interrupted.
 
-use super::agents::{Agent, Place};
+use super::agents::Agent;
 use super::drive::{Outcome, Turn, User};
 use super::install::Installed;
 use std::fs;
@@ -65,9 +65,8 @@ impl<'a> Stage<'a> {
         let folder = folder.canonicalize().map_err(|e| e.to_string())?;
         let prompt = prompt.replace("DIR", &folder.to_string_lossy());
         let url = self.server.url();
-        let place = Place { home: self.home.path(), url: &url };
-        let (agent, installed, (protocol, bridge)) = (self.agent, self.installed, way);
-        let turn = Turn { agent, installed, place, folder: &folder, protocol, bridge, prompt: &prompt, user };
+        let (agent, installed, home, (protocol, bridge)) = (self.agent, self.installed, self.home.path(), way);
+        let turn = Turn { agent, installed, home, url: &url, folder: &folder, protocol, bridge, prompt: &prompt, user };
         let outcome = turn.run().await?;
         check("there is not exactly one closing object", outcome.ends == 1, &outcome)?;
         let told = outcome.end["exit_code"].as_i64();

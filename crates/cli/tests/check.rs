@@ -323,8 +323,15 @@ fn each_defect_of_a_clients_process_fails_exactly_its_checks() {
         ("client-crash", "EXEC \"$0\"; sleep 60", "crash", short),
         // It is deaf to an interrupt, and so waits for ever.
         ("client-hang", "trap '' INT; EXEC \"$0\"; true", "hang", short),
-        // It holds the agent's input open until it kills it.
-        ("client-closes", "exec EXEC sh -c '(cat; sleep 60) | \"$0\"' \"$0\"", "talk", PATIENCE),
+        // It holds the agent's input open, and kills it.
+        (
+            "client-closes",
+            "exec EXEC sh -c '\
+            d=$(dirname \"$0\"); mkfifo $d/f; exec 3<&0; sleep 60 >$d/f & s=$!; cat <&3 >$d/f & \"$0\" <$d/f & p=$!; \
+            until grep -q over $d/found.told 2>/dev/null; do sleep 0.1; done; kill -9 $p; kill $s' \"$0\"",
+            "talk",
+            PATIENCE,
+        ),
         // It prints what it is told.
         ("client-hostile", "EXEC \"$0\"; printf '\\033]0;tieline-check\\007'", "hostile", PATIENCE),
     ] {

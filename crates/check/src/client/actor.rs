@@ -10,6 +10,9 @@ use std::time::Duration;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
 
+/// A client that asks nobody has answered after this time.
+const ANSWER: Duration = Duration::from_secs(1);
+
 /// Why an agent stops playing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
@@ -242,8 +245,12 @@ impl Actor<'_> {
 
     /// The next message of the client.
     pub(super) fn hear(&mut self) -> Result<Value, End> {
+        self.hear_within(self.patience)
+    }
+
+    fn hear_within(&mut self, patience: Duration) -> Result<Value, End> {
         loop {
-            let line = self.input.recv_timeout(self.patience).map_err(|error| match error {
+            let line = self.input.recv_timeout(patience).map_err(|error| match error {
                 RecvTimeoutError::Timeout => End::Late,
                 RecvTimeoutError::Disconnected => End::Closed,
             })?;
@@ -273,9 +280,14 @@ impl Actor<'_> {
         let id = format!("check-{}", self.next);
         self.next += 1;
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
-        self.tell("asked");
+        let mut told = false;
         loop {
-            match self.hear() {
+            match self.hear_within(if told { self.patience } else { self.patience.min(ANSWER) }) {
+                // It may be waiting for its user.
+                Err(End::Late) if !told => {
+                    told = true;
+                    self.tell("asked");
+                }
                 Ok(message) if message.get("method").is_none() && message["id"] == *id => {
                     self.expect("client-answers", true, String::new);
                     return Ok(message);

@@ -328,11 +328,22 @@ impl Peer {
 
     /// Waits for a message; others are served and kept.
     pub async fn until(&mut self, what: &str, found: impl Fn(&Value) -> bool) -> Result<Value, Stop> {
-        let deadline = Instant::now() + self.settings.patience;
+        self.within(None, what, found).await
+    }
+
+    /// The same, within a shorter time.
+    pub async fn within(
+        &mut self,
+        time: Option<Duration>,
+        what: &str,
+        found: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Stop> {
+        let patience = time.unwrap_or(self.settings.patience).min(self.settings.patience);
+        let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(next) = timeout(left, self.next_message()).await else {
-                return Err(Stop::Late(format!("{what} within {} s", self.settings.patience.as_secs())));
+                return Err(Stop::Late(format!("{what} within {} s", patience.as_secs())));
             };
             let message = next?;
             let messages = message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]);

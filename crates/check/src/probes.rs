@@ -5,8 +5,12 @@ use crate::peer::{Reply, Stop, is_answer};
 use crate::sheet::Verdict;
 use crate::table::{Check, Kind, Level};
 use serde_json::Value;
+use std::time::Duration;
 use tieline_schema::Dialects;
 use tieline_trace::Side;
+
+/// A line that can't be used is refused within this time after the next one was answered.
+const REFUSAL: Duration = Duration::from_secs(5);
 
 /// What has to come back.
 #[derive(Debug, Clone, Copy)]
@@ -128,9 +132,10 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
         if is_canary(&message) {
             let waits = heard.is_none() && !matches!(probe.expect, Silence);
             if waits {
-                // Answers may overtake each other.
-                heard =
-                    Some(peer.until("it is not answered", |message| is_answer(message) || message.is_array()).await?);
+                // Answers may overtake each other; what needs no work to be refused does not take long.
+                let quick = matches!(probe.expect, Unnamed(_) | Batch(_));
+                let is_it = |message: &Value| is_answer(message) || message.is_array();
+                heard = Some(peer.within(quick.then_some(REFUSAL), "it is not answered", is_it).await?);
             }
             break;
         }

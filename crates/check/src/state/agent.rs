@@ -93,7 +93,8 @@ impl Judge {
             if self.state.early.len() < MAX_KNOWN {
                 self.state.early.insert(id.to_owned());
             }
-        } else {
+        } else if !self.open(Side::Client).any(|open| open.session.as_deref() == Some(id)) {
+            // The client has not named it, either.
             self.breach("session-named", Side::Agent, &format!("`{method}` names a session that nobody knows: {id:?}"));
         }
     }

@@ -101,9 +101,8 @@ impl Turn<'_> {
         follow(self.command()?, self.user == User::Interrupts).await
     }
 
-    fn command(&self) -> Result<Command, String> {
-        let profile = Profile::named(self.agent.name).ok_or("there is no such profile")?;
-        let variables = profile.prepare(self.home, self.url).map_err(|e| format!("{}: {e}", self.home.display()))?;
+    /// The agent's command, behind a bridge if one is wanted.
+    pub(super) fn words(&self) -> Result<Vec<OsString>, String> {
         let mut words: Vec<OsString> = self.agent.start.1.iter().map(OsString::from).collect();
         words.insert(0, self.installed.folder.join("node_modules").join(self.agent.start.0).into());
         if !self.agent.native {
@@ -113,6 +112,20 @@ impl Turn<'_> {
             let bridge = ["bridge", "--agent-protocol", protocol, "--"].map(OsString::from);
             words.splice(0..0, [beside_us("tieline")?.into()].into_iter().chain(bridge));
         }
+        Ok(words)
+    }
+
+    /// A clean environment in which the agent finds its model.
+    pub(super) fn at_home(&self, command: &mut Command) -> Result<(), String> {
+        let profile = Profile::named(self.agent.name).ok_or("there is no such profile")?;
+        let variables = profile.prepare(self.home, self.url).map_err(|e| format!("{}: {e}", self.home.display()))?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env_clear().env("PATH", format!("{}:{path}", self.installed.node.display()));
+        command.env("LANG", "C.UTF-8").envs(variables);
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command, String> {
         let mut command = Command::new(beside_us("tieline")?);
         command.args(["exec", "--timeout", RUN, "--start-timeout", "4m", "--protocol", self.protocol, "--cwd"]);
         command.arg(self.folder).arg("--format");
@@ -120,10 +133,8 @@ impl Turn<'_> {
             User::Allows | User::Interrupts => command.args(["stream-json", "--allow-all"]),
             User::IsAway => command.arg("json"),
         };
-        command.arg(self.prompt).arg("--").args(words);
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env_clear().env("PATH", format!("{}:{path}", self.installed.node.display()));
-        command.env("LANG", "C.UTF-8").envs(variables);
+        command.arg(self.prompt).arg("--").args(self.words()?);
+        self.at_home(&mut command)?;
         Ok(command)
     }
 }

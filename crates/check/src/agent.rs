@@ -172,6 +172,13 @@ impl Stage {
         self.sheet.add_some(finding);
     }
 
+    /// A finding is about this frame.
+    pub fn point(&mut self, id: &str, frame: usize) {
+        if let Some(finding) = self.sheet.findings.get_mut(id) {
+            finding.frame = frame;
+        }
+    }
+
     /// None of these is for this agent, or none could be looked at.
     fn leave(&mut self, ids: &[&str], verdict: &Verdict, why: &str) {
         for id in ids {

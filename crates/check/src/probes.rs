@@ -116,7 +116,8 @@ pub(crate) async fn play(stage: &mut Stage) -> Result<(), Stop> {
 
 async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
     let peer = stage.peer()?;
-    let number = 1000 + peer.witness.log.len();
+    let sent = peer.witness.log.len();
+    let number = 1000 + sent;
     let folder = serde_json::Value::from(peer.folder.to_string_lossy()).to_string();
     let text = probe.send.replace("$ID", &number.to_string()).replace("$SESSION", &peer.session);
     let text = text.replace("$CWD", folder.trim_matches('"'));
@@ -145,12 +146,17 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
             heard = Some(message);
         }
     }
+    // What it is about is what came back, or what was sent; the canary is nobody's business.
+    let others = peer.witness.log.iter().enumerate().skip(sent + 2);
+    let about = others.filter(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary).last();
+    let about = about.map_or(sent, |(at, _)| at);
     let (fine, said) = fits(probe.expect, id.as_ref(), heard.as_ref());
     if let Some(extra) = extra {
         stage.expect(probe.check.id, false, || format!("it is answered twice: {extra}"));
     } else {
         stage.expect(probe.check.id, fine, || said);
     }
+    stage.point(probe.check.id, about);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios of sessions that last: loaded, resumed, listed, closed.
 
-use super::Stage;
+use super::{Stage, part_checks};
 use crate::peer::{Reply, Stop, Turn};
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
@@ -65,6 +65,10 @@ impl Stage {
         let taken = self.take_up(&session, replay).await?;
         if taken.is_ok() {
             return Ok((turn, session));
+        }
+        if taken.code() == Some(-32601) {
+            let id = part_checks(self.part).first().copied().unwrap_or_default();
+            self.expect(id, false, || format!("this is offered, and not there: {}", taken.message["error"]));
         }
         Err(Stop::Skip(format!("a session of before could not be taken up: {}", taken.message["error"])))
     }

@@ -231,12 +231,12 @@ impl Judge {
 
     pub(super) fn stop_reason(&mut self, reason: &StopReason) {
         let other = match reason {
-            StopReason::Other(text) => Some(text.to_string()),
-            StopReason::Error if self.dialect != Some(Dialect::V2) => Some("error".to_owned()),
-            _ => None,
+            StopReason::Other(text) => text.to_string(),
+            StopReason::Error if self.dialect != Some(Dialect::V2) => "error".to_owned(),
+            _ => String::new(),
         };
-        self.expect("stop-reason", Side::Agent, other.is_none(), || format!("the reason {other:?} does not exist"));
-        let own = other.as_ref().is_none_or(|text| text.starts_with('_'));
+        self.expect("stop-reason", Side::Agent, other.is_empty(), || format!("the reason {other:?} does not exist"));
+        let own = other.is_empty() || other.starts_with('_');
         self.expect("stop-reason-v2", Side::Agent, own, || format!("the reason {other:?} does not start with `_`"));
     }
 

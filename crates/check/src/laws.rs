@@ -88,7 +88,7 @@ pub const LAWS: &[Check] = &[
     law("can-prompt", CLIENT, Must, ALL, "V1-PROMPT-02 V2-PROMPT-02", "Prompts hold only content that the agent takes.", CONTENT, "Look at `promptCapabilities` first; send a `resource_link` otherwise."),
     law("can-mcp", CLIENT, Must, ALL, "V1-SESS-10 V1-SESS-20 V2-SESS-14", "MCP servers and further folders are named only as the agent takes them.", SETUP, "Look at `mcpCapabilities` and `additionalDirectories` first."),
     law("prompt-empty", CLIENT, Must, Dialects::V2, "V2-PROMPT-13", "A prompt has at least one block.", TURN, "Don't send an empty prompt."),
-    law("permission-options", AGENT, Must, ALL, "V1-PERM-08", "A question has options, and each has its own id.", "ACP: requesting permission", "Offer at least one option; make the ids differ."),
+    law("permission-options", AGENT, Should, ALL, "V1-PERM-08", "A question has options, and each has its own id.", "ACP: requesting permission", "Offer at least one option; make the ids differ."),
     law("permission-answer", CLIENT, Must, ALL, "V1-PERM-02", "A question is answered with one of its options, or `cancelled`.", "ACP: requesting permission", "Send back the `optionId` as it came."),
     law("permission-cancel", CLIENT, Must, Dialects::OLD, "V1-CANCEL-03 V1-PERM-03", "After a cancel the open questions of that session are answered with `cancelled`.", "ACP: cancellation", "Answer every open question with `cancelled` when the user cancels."),
     law("option-value", AGENT, Must, ALL, "V1-CONF-02 V2-CONF-01", "Each option has a present value, and it is one of its values.", "ACP: session config options", "Set `currentValue` to one of the values."),
@@ -133,6 +133,8 @@ pub(crate) struct Asked {
     pub cancelled: bool,
     /// A session is taken up with a replay.
     pub replay: bool,
+    /// It was never offered: what comes back has no shape to keep.
+    pub unoffered: bool,
 }
 
 /// Judges what both sides say.
@@ -409,6 +411,9 @@ impl Judge {
             | "session/set_mode" | "terminal/kill" | "terminal/release" => shape::<OrNull<Done>>(result, dialect),
             _ => return,
         };
+        if asked.unoffered {
+            return;
+        }
         let wrong = match found {
             Ok(found) => found.iter().map(|found| format!("the answer to `{method}`: {found}")).collect(),
             Err(error) => vec![format!("the answer to `{method}`: {error}")],

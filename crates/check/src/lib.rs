@@ -14,6 +14,7 @@ mod sheet;
 mod state;
 pub mod table;
 pub mod trace;
+mod witness;
 
 pub use baseline::Baseline;
 pub use laws::{Breach, Judge};

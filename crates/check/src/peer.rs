@@ -1,8 +1,7 @@
 //! A client for one agent process: speaks raw messages, keeps everything that was said, and lets the laws look at it.
 
-use crate::laws::{Breach, Judge, LAWS};
-use crate::sheet::{Finding, Line, Log, Sheet, Verdict};
-use crate::table;
+use crate::sheet::Line;
+use crate::witness::Witness;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,9 +15,6 @@ use tokio::time::timeout;
 
 /// A longer line is no message to us.
 const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
-/// So much of a frame is kept as evidence, and so many frames.
-const MAX_KEPT_BYTES: usize = 4096;
-const MAX_KEPT_FRAMES: usize = 20_000;
 /// So long an agent may take to end after the end of its input; its own children included.
 const END: Duration = Duration::from_secs(10);
 
@@ -30,8 +26,8 @@ pub type Edit = Arc<dyn Fn() -> Box<dyn FnMut(String) -> Vec<String> + Send> + S
 pub struct Settings {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// Variables for it.
-    pub env: Vec<(String, String)>,
+    /// Its environment, all of it; none: ours.
+    pub env: Option<Vec<(OsString, OsString)>>,
     /// What makes it do things.
     pub prompts: Option<Prompts>,
     /// How long an answer may take.
@@ -89,7 +85,8 @@ impl Prompts {
             say: text("model: say hello"),
             read: text("model: read {cwd}/a.txt\nmodel: say done"),
             write: text("model: write {cwd}/made.txt made\nmodel: say done"),
-            wait: text("model: say started\nmodel: wait"),
+            // More than one piece of a stream, of which a server may keep back the last.
+            wait: text("model: say It has started, and goes on until it is cancelled.\nmodel: wait"),
             fail: text("model: read {cwd}/nowhere.txt\nmodel: say done"),
         }
     }
@@ -200,10 +197,8 @@ pub struct Peer {
     ready: std::collections::VecDeque<String>,
     buffer: Vec<u8>,
     searched: usize,
-    start: Instant,
-    log: Vec<Line>,
-    judge: Judge,
-    breaches: Vec<Breach>,
+    /// What was said so far.
+    pub witness: Witness,
     next: i64,
     turn: Turn,
     /// The state that was told last.
@@ -217,8 +212,8 @@ impl Peer {
         let shutdown = ShutdownTimeouts { eof: Duration::from_secs(5), term: Duration::from_secs(1) };
         let mut spec = Spec::new(words.next().cloned().unwrap_or_default()).args(words.cloned());
         spec = spec.guard(Guard::IfPossible).shutdown(shutdown);
-        for (name, value) in &settings.env {
-            spec = spec.env(name, value);
+        if let Some(env) = &settings.env {
+            spec = env.iter().fold(spec.env_clear(), |spec, (name, value)| spec.env(name, value));
         }
         let spawned = ChildProcess::spawn(&spec).await;
         let (pipes, child) = spawned.map_err(|error| Stop::Gone(format!("it can't be started: {error}")))?;
@@ -238,10 +233,7 @@ impl Peer {
             ready: std::collections::VecDeque::new(),
             buffer: Vec::new(),
             searched: 0,
-            start: Instant::now(),
-            log: Vec::new(),
-            judge: Judge::default(),
-            breaches: Vec::new(),
+            witness: Witness::default(),
             next: 1,
             turn: Turn::default(),
             state: String::new(),
@@ -255,8 +247,8 @@ impl Peer {
         // How long a program takes to start is not the protocol's business.
         let reply = peer.call("initialize", params).await.map_err(late)?;
         let version = reply.result()["protocolVersion"].as_u64();
-        if version != Some(dialect.version().into()) || peer.judge.dialect() != Some(dialect) {
-            let name = peer.judge.dialect().map_or("nothing that we know", Dialect::name);
+        if version != Some(dialect.version().into()) || peer.witness.judge.dialect() != Some(dialect) {
+            let name = peer.witness.judge.dialect().map_or("nothing that we know", Dialect::name);
             return Err(Stop::Skip(format!("the agent does not speak {dialect}: it answers with {name}")));
         }
         peer.hello = reply.result().clone();
@@ -292,10 +284,8 @@ impl Peer {
 
     /// Sends bytes as they are, and a line end.
     pub async fn send(&mut self, text: &str) -> Result<(), Stop> {
-        self.log(Side::Client, text);
-        let json = serde_json::from_str::<Value>(text).is_ok();
         // What we send wrong on purpose is nobody's breach; the laws only need to know what was asked.
-        let _ = self.judge.frame(Side::Client, json.then_some(text));
+        let _ = self.witness.hear(Side::Client, text);
         let Some(input) = &mut self.input else { return Err(Stop::Gone("its input is closed".into())) };
         let line = format!("{text}\n");
         let write = async {
@@ -338,11 +328,22 @@ impl Peer {
 
     /// Waits for a message; others are served and kept.
     pub async fn until(&mut self, what: &str, found: impl Fn(&Value) -> bool) -> Result<Value, Stop> {
-        let deadline = Instant::now() + self.settings.patience;
+        self.within(None, what, found).await
+    }
+
+    /// The same, within a shorter time.
+    pub async fn within(
+        &mut self,
+        time: Option<Duration>,
+        what: &str,
+        found: impl Fn(&Value) -> bool,
+    ) -> Result<Value, Stop> {
+        let patience = time.unwrap_or(self.settings.patience).min(self.settings.patience);
+        let deadline = Instant::now() + patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(next) = timeout(left, self.next_message()).await else {
-                return Err(Stop::Late(format!("{what} within {} s", self.settings.patience.as_secs())));
+                return Err(Stop::Late(format!("{what} within {} s", patience.as_secs())));
             };
             let message = next?;
             let messages = message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]);
@@ -371,23 +372,12 @@ impl Peer {
                     }
                 }
             };
-            if let Some(message) = self.take(&line) {
+            if !line.trim().is_empty()
+                && let Some(message) = self.witness.hear(Side::Agent, &line)
+            {
                 return Ok(message);
             }
         }
-    }
-
-    /// Looks at a line of the agent.
-    fn take(&mut self, line: &str) -> Option<Value> {
-        if line.trim().is_empty() {
-            return None;
-        }
-        self.log(Side::Agent, line);
-        let message = serde_json::from_str::<Value>(line).ok();
-        let frame = self.log.len();
-        let found = self.judge.frame(Side::Agent, message.is_some().then_some(line));
-        self.breaches.extend(found.into_iter().map(|breach| Breach { frame, ..breach }));
-        message
     }
 
     /// A line, without its end; `None` at the end.
@@ -415,23 +405,6 @@ impl Peer {
         let how = reason.map_or("closed its output".to_owned(), |reason| reason.status.to_string());
         let last = self.child.last_lines().join("; ");
         Stop::Gone(if last.is_empty() { format!("the agent {how}") } else { format!("the agent {how}: {last}") })
-    }
-
-    fn log(&mut self, from: Side, text: &str) {
-        if self.log.len() < MAX_KEPT_FRAMES {
-            let mut end = text.len().min(MAX_KEPT_BYTES);
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            let more = if end < text.len() { format!("… ({} bytes)", text.len()) } else { String::new() };
-            let at = self.start.elapsed().as_micros() as u64;
-            self.log.push(Line { at, from, text: format!("{}{more}", &text[..end]) });
-        }
-    }
-
-    /// How many frames there were.
-    pub fn frames(&self) -> usize {
-        self.log.len()
     }
 
     /// What the agent says and asks is kept; what it asks is answered.
@@ -503,7 +476,7 @@ impl Peer {
     pub async fn end(&mut self, id: i64) -> Result<Turn, Stop> {
         let answered = |message: &Value| is_answer(message) && message["id"] == id;
         // In current version 2 the answer may come before the work and after it.
-        let had = self.log.iter().rev().find(|line| line.from == Side::Agent && answered(&line.value()));
+        let had = self.witness.log.iter().rev().find(|line| line.from == Side::Agent && answered(&line.value()));
         let message = match had.map(Line::value) {
             Some(message) => message,
             None => self.until("no answer to `session/prompt`", answered).await.map_err(late)?,
@@ -566,37 +539,6 @@ impl Peer {
         self.child.shutdown().await;
         status.ok().filter(|_| in_time).map(|reason| reason.status)
     }
-
-    /// What the laws say about everything that was said, as findings.
-    pub fn judged(&self, sheet: &mut Sheet, part: &str) {
-        let log: Log = Arc::new(self.log.clone());
-        for law in LAWS.iter().filter(|law| law.applies(Side::Agent, self.dialect)) {
-            let (seen, _) = self.judge.tally(law.id, Side::Agent);
-            let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == Side::Agent);
-            let verdict = match (breach, seen) {
-                (Some(_), _) => Verdict::Broken,
-                (None, 0) => continue,
-                (None, _) => Verdict::Holds,
-            };
-            let (said, frame) =
-                breach.map_or((String::new(), 0), |breach| (breach.said.clone(), breach.frame.max(1) - 1));
-            sheet.add(Finding { check: law, verdict, said, part: part.to_owned(), log: log.clone(), frame });
-        }
-    }
-
-    /// A finding about what was said so far.
-    pub fn finding(&self, id: &'static str, verdict: Verdict, said: &str, part: &str) -> Option<Finding> {
-        let check = table::find(id)?;
-        let frame = self.log.len().saturating_sub(1);
-        Some(Finding {
-            check,
-            verdict,
-            said: said.to_owned(),
-            part: part.to_owned(),
-            log: Arc::new(self.log.clone()),
-            frame,
-        })
-    }
 }
 
 impl Line {
@@ -607,7 +549,7 @@ impl Line {
 }
 
 /// How long a turn takes is the model's business.
-fn late(stop: Stop) -> Stop {
+pub fn late(stop: Stop) -> Stop {
     match stop {
         Stop::Late(why) => Stop::Skip(why),
         stop => stop,

@@ -5,8 +5,12 @@ use crate::peer::{Reply, Stop, is_answer};
 use crate::sheet::Verdict;
 use crate::table::{Check, Kind, Level};
 use serde_json::Value;
+use std::time::Duration;
 use tieline_schema::Dialects;
 use tieline_trace::Side;
+
+/// A line that can't be used is refused within this time after the next one was answered.
+const REFUSAL: Duration = Duration::from_secs(5);
 
 /// What has to come back.
 #[derive(Debug, Clone, Copy)]
@@ -67,9 +71,9 @@ pub const PROBES: &[Probe] = &[
     probe("probe-notification-extension", Must, ALL, "V1-EXT-04 V1-RPC-03", "An unknown notification of an implementation is passed over in silence.", EXT, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"_tieline.check/told","params":{}}"#, Silence),
     probe("probe-notification-unknown", Must, ALL, "V1-RPC-03 TR-ENV-02", "An unknown notification is passed over in silence.", RPC, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"session/tieline_check_told","params":{}}"#, Silence),
     probe("probe-notification-broken", Must, ALL, "V1-RPC-03 TR-ENV-02", "A broken notification is passed over in silence.", RPC, "Don't answer what has no `id`, also if it is wrong.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#, Silence),
-    probe("probe-notification-dollar", Must, ALL, "V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have.", r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, Silence),
+    probe("probe-notification-dollar", Must, ALL, "V1-RPC-03 V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have.", r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, Silence),
     probe("probe-cancel-nothing", Must, Dialects::NOT_SEED, "V1-CANCEL-13 V2-CANCEL-10", "`$/cancel_request` of an id that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore ids that you don't know.", r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":987654}}"#, Silence),
-    probe("probe-cancel-unknown", Must, ALL, "V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, Silence),
+    probe("probe-cancel-unknown", Must, ALL, "V1-RPC-03 V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, Silence),
     probe("probe-answer-unasked", Should, ALL, "V1-RPC-12 TR-ENV-03", "An answer to nothing is passed over in silence.", RPC, "Never answer what looks like an answer: two peers could go on for ever.", r#"{"jsonrpc":"2.0","id":987654,"result":{}}"#, Silence),
     probe("probe-id-text", Must, ALL, "V1-RPC-05", "An id that is a text comes back as it was.", RPC, "Keep ids as they are.", r#"{"jsonrpc":"2.0","id":"a text $ID","method":"_tieline.check/nothing"}"#, Anything),
     probe("probe-id-number", Should, ALL, "V1-RPC-05 TR-ENV-05", "An id beyond 2^53 comes back as it was.", RPC, "Keep ids as they are; read as a double, they change.", r#"{"jsonrpc":"2.0","id":9007199254740993,"method":"_tieline.check/nothing"}"#, Anything),
@@ -85,8 +89,8 @@ pub const PROBES: &[Probe] = &[
     probe("probe-key-unknown", Should, ALL, "V1-RPC-10", "Keys that are not known are passed over.", EXT, "Ignore keys that you don't know: a later version may have them.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"tielineCheckFuture":true}}"#, Answer),
     probe("probe-prompt-missing", Must, ALL, "V1-RPC-09", "A prompt without its content is refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION"}}"#, Error(&[-32602])),
     probe("probe-prompt-broken", Must, ALL, "V1-RPC-09", "A prompt with a broken block is refused with -32602.", SCHEMA, "A text block without `text` is wrong as a whole.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION","prompt":[{"type":"text"}]}}"#, Error(&[-32602])),
-    probe("probe-session-unknown", Must, ALL, "V1-SESS-24 V2-SESS-17", "A prompt for a session that nobody knows is refused.", "ACP: session setup", "Answer an error; -32002 says what is missing.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[])),
-    probe("probe-session-code", Must, Dialects::V2, "V2-SESS-17", "A session that nobody knows is refused with -32002.", "ACP v2: session setup", "Answer -32002 with `data.sessionId`.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
+    probe("probe-session-unknown", Should, ALL, "V1-SESS-24 V2-SESS-17", "A prompt for a session that nobody knows is refused.", "ACP: session setup", "Answer an error; -32002 says what is missing.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[])),
+    probe("probe-session-code", Should, Dialects::V2, "V2-SESS-17", "A session that nobody knows is refused with -32002.", "ACP v2: session setup", "Answer -32002 with `data.sessionId`.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
     probe("probe-session-code-v1", Note, Dialects::OLD, "V1-SESS-24", "A session that nobody knows is refused with -32002.", "ACP: schema, error codes", "Answer -32002, so that clients can tell it from other errors.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
     probe("probe-id-null", Note, Dialects::V2, "V1-RPC-05", "A request with the id null is refused with -32600.", "ACP v2: transports, message ids", "Answer -32600 with a null id.", r#"{"jsonrpc":"2.0","id":null,"method":"_tieline.check/nothing"}"#, Unnamed(&[-32600])),
     probe("probe-hello-again", Note, Dialects::V1, "V1-INIT-16", "A second hello is answered, one way or the other.", "ACP: initialization", "Answer -32600, or the same as before.", r#"{"jsonrpc":"2.0","id":$ID,"method":"initialize","params":{"protocolVersion":1}}"#, Anything),
@@ -112,7 +116,8 @@ pub(crate) async fn play(stage: &mut Stage) -> Result<(), Stop> {
 
 async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
     let peer = stage.peer()?;
-    let number = 1000 + peer.frames();
+    let sent = peer.witness.log.len();
+    let number = 1000 + sent;
     let folder = serde_json::Value::from(peer.folder.to_string_lossy()).to_string();
     let text = probe.send.replace("$ID", &number.to_string()).replace("$SESSION", &peer.session);
     let text = text.replace("$CWD", folder.trim_matches('"'));
@@ -128,9 +133,10 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
         if is_canary(&message) {
             let waits = heard.is_none() && !matches!(probe.expect, Silence);
             if waits {
-                // Answers may overtake each other.
-                heard =
-                    Some(peer.until("it is not answered", |message| is_answer(message) || message.is_array()).await?);
+                // Answers may overtake each other; what needs no work to be refused does not take long.
+                let quick = matches!(probe.expect, Unnamed(_) | Batch(_));
+                let is_it = |message: &Value| is_answer(message) || message.is_array();
+                heard = Some(peer.within(quick.then_some(REFUSAL), "it is not answered", is_it).await?);
             }
             break;
         }
@@ -140,12 +146,17 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
             heard = Some(message);
         }
     }
+    // What it is about is what came back, or what was sent; the canary is nobody's business.
+    let others = peer.witness.log.iter().enumerate().skip(sent + 2);
+    let about = others.filter(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary).last();
+    let about = about.map_or(sent, |(at, _)| at);
     let (fine, said) = fits(probe.expect, id.as_ref(), heard.as_ref());
     if let Some(extra) = extra {
         stage.expect(probe.check.id, false, || format!("it is answered twice: {extra}"));
     } else {
         stage.expect(probe.check.id, fine, || said);
     }
+    stage.point(probe.check.id, about);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Reports: findings for people, for programs, for CI, and as one page.
 
 use crate::sheet::{Finding, Sheet, Verdict};
-use crate::table::{Level, REVISIONS};
+use crate::table::{Level, REVISIONS, all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -80,8 +80,8 @@ impl Report {
         self.sheets.iter().any(|sheet| sheet.dead.is_none() && sheet.unspoken.is_none())
     }
 
-    /// For people. `all` also shows what holds and what was not looked at.
-    pub fn text(&self, all: bool) -> String {
+    /// For people. `whole` also shows what holds and what was not looked at.
+    pub fn text(&self, whole: bool) -> String {
         let mut text = String::new();
         for sheet in &self.sheets {
             let _ = writeln!(text, "{} {}, protocol {}", sheet.side, self.name, sheet.dialect);
@@ -94,10 +94,14 @@ impl Report {
                 continue;
             }
             let findings: Vec<&Finding> = sheet.findings.values().collect();
-            for finding in findings.iter().filter(|finding| finding.verdict == Verdict::Broken || finding.fails()) {
+            // What weighs most comes first, and what everything else stands on before the rest: the table begins with it.
+            let mut wrong: Vec<&Finding> = findings.clone();
+            wrong.retain(|finding| finding.verdict == Verdict::Broken || finding.fails());
+            wrong.sort_by_key(|finding| (finding.check.level, all().position(|check| check.id == finding.check.id)));
+            for finding in wrong {
                 told(&mut text, finding);
             }
-            if all {
+            if whole {
                 for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Broken) {
                     let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };
                     let _ = writeln!(text, "  {:14} {}{why}", finding.verdict.name(), finding.check.id);
@@ -199,21 +203,24 @@ fn told(text: &mut String, finding: &Finding) {
         (_, Level::Note) => "note",
     };
     let _ = writeln!(text, "  {word} {}: {}", check.id, check.says);
+    if check.level == Level::Note {
+        let said: String = finding.said.chars().take(160).collect();
+        let _ = writeln!(text, "    {said}");
+        return;
+    }
     let _ = writeln!(text, "    {}", finding.said);
     let _ = writeln!(text, "    rule: {} ({}); found in: {}", check.rules, check.source, finding.part);
     let _ = writeln!(text, "    to change: {}", check.fix);
-    if check.level != Level::Note {
-        for (number, line) in shown(finding) {
-            let mark = if number == finding.frame { '>' } else { ' ' };
-            let cut: String = line.text.chars().take(160).collect();
-            let _ = writeln!(text, "    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name());
-        }
+    for (number, line) in shown(finding) {
+        let mark = if number == finding.frame { '>' } else { ' ' };
+        let cut: String = line.text.chars().take(160).collect();
+        let _ = writeln!(text, "    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name());
     }
 }
 
 fn shown(finding: &Finding) -> impl Iterator<Item = (usize, &crate::sheet::Line)> {
     let end = (finding.frame + 1).min(finding.log.len());
-    let lines = if finding.part == "probes" { 3 } else { FRAMES / 2 };
+    let lines = if finding.part == "probes" { 4 } else { FRAMES / 2 };
     finding.log.iter().enumerate().take(end).skip(end.saturating_sub(lines))
 }
 

@@ -75,6 +75,21 @@ pub struct Check {
 }
 
 impl Check {
+    /// One that a scenario asserts.
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) const fn scenario(
+        side: Side,
+        id: &'static str,
+        level: Level,
+        dialects: Dialects,
+        rules: &'static str,
+        says: &'static str,
+        source: &'static str,
+        fix: &'static str,
+    ) -> Self {
+        Self { id, side: Some(side), kind: Kind::Scenario, level, dialects, rules, says, source, fix }
+    }
+
     /// True if this side is judged by it in this dialect.
     pub fn applies(&self, side: Side, dialect: Dialect) -> bool {
         self.side.is_none_or(|judged| judged == side) && self.dialects.has(dialect)

@@ -35,6 +35,16 @@ impl Client {
         }
     }
 
+    /// Closes; what is edited is `"closes"`.
+    fn leave(&mut self) {
+        let lines = (self.edit)("closes".into());
+        if lines == [Value::from("closes").to_string()] {
+            self.send = None;
+        } else if let Some(send) = &self.send {
+            lines.into_iter().for_each(|line| drop(send.send(line)));
+        }
+    }
+
     fn hear(&mut self, message: &Value) {
         let id = &message["id"];
         let ask = |id: i64, method: &str, params: Value| json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
@@ -46,8 +56,7 @@ impl Client {
             }
             if result["protocolVersion"].is_number() {
                 if result["protocolVersion"] == 99 {
-                    self.send = None;
-                    return;
+                    return self.leave();
                 }
                 let folder = self.folder.clone();
                 return self.say(ask(1, "session/new", json!({"cwd": folder, "mcpServers": []})));
@@ -61,6 +70,9 @@ impl Client {
             }
             return;
         };
+        if message["params"]["update"]["content"]["text"] == "working" {
+            return self.say(json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}}));
+        }
         if id.is_null() {
             return;
         }
@@ -122,12 +134,15 @@ impl Write for Client {
         while let Some(at) = self.line.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.line.drain(..=at).collect();
             let Ok(message) = serde_json::from_slice::<Value>(&line) else { continue };
+            // What it hears is edited, too.
+            let Some(message) = (self.edit)(message).pop() else { continue };
+            let message: Value = serde_json::from_str(&message).unwrap();
             let over = message["id"] == 3 && message["result"]["stopReason"].is_string()
                 || message["params"]["update"]["state"] == "idle";
             self.hear(&message);
             let late = message["id"].as_str().is_some_and(|id| id.starts_with("check-"));
             if over && !late && !LATE.with(std::cell::Cell::get) {
-                self.send = None;
+                self.leave();
             }
         }
         Ok(bytes.len())
@@ -158,7 +173,7 @@ fn played(part: &str, dialect: Dialect, offers: bool, edit: fn(Value) -> Vec<Str
         Dialect::V2 => json!({"protocolVersion": 2, "capabilities": {}, "info": info}),
     };
     client.say(json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}));
-    play(part, dialect, input, &mut client, Duration::from_millis(300))
+    play(part, dialect, input, &mut client, Duration::from_millis(300), &mut |_| {})
 }
 
 fn broken(sheet: &Sheet) -> BTreeSet<&'static str> {
@@ -175,6 +190,10 @@ fn a_good_client_breaks_nothing() {
     for dialect in Dialect::ALL {
         for part in SCENARIOS {
             for offers in [true, false] {
+                // It would wait for the one who interrupts it.
+                if part == "hang" {
+                    continue;
+                }
                 let sheet = played(part, dialect, offers && dialect == Dialect::V1, good);
                 assert_eq!(
                     broken(&sheet),
@@ -199,7 +218,7 @@ fn failed(m: &Value, code: i64) -> Vec<String> {
 }
 
 fn is(m: &Value, number: usize) -> bool {
-    m["id"] == format!("check-{number}")
+    m["id"] == format!("check-{number}") && m.get("method").is_none()
 }
 
 #[rustfmt::skip]
@@ -219,6 +238,10 @@ const ROWS: &[Row] = &[
     ("client-terminal-limit", "terminals", true, |mut m| { if is(&m, 3) { m["result"]["output"] = "aaaa\u{e9}\u{e9}\u{e9}\u{e9}".into(); } good(m) }),
     ("client-terminal-release", "terminals", true, |m| if is(&m, 5) { vec![json!({"jsonrpc": "2.0", "id": m["id"], "result": {"output": "", "truncated": false}}).to_string()] } else { good(m) }),
     ("client-terminal-kill", "terminals", true, |m| if is(&m, 9) { failed(&m, -32002) } else { good(m) }),
+    ("client-prompts", "talk", true, |m| if m["method"] == "session/prompt" { vec![] } else { good(m) }),
+    ("client-write", "files", true, |mut m| { if m["method"] == "fs/write_text_file" { m["params"]["content"] = "other".into(); } good(m) }),
+    ("client-version", "version", true, |m| if m == "closes" { vec![json!({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}}).to_string()] } else { good(m) }),
+    ("client-answers client-cancel", "cancel", true, |m| if is(&m, 1) { vec![] } else { good(m) }),
     ("client-login", "login", true, |mut m| { if m["method"] == "authenticate" { m["params"]["methodId"] = "other".into(); } good(m) }),
 ];
 
@@ -235,22 +258,9 @@ fn each_defect_fails_exactly_its_checks() {
 }
 
 #[test]
-fn a_client_that_goes_on_with_a_version_it_does_not_know_is_told_apart() {
-    // It says what it would say to any agent, without a look at the answer.
-    let hasty = |m: Value| {
-        let new =
-            json!({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}});
-        vec![m.to_string(), new.to_string()]
-    };
-    let found = broken(&played("version", Dialect::V1, true, hasty));
-    assert!(found.contains("client-version"), "{found:?}");
-}
-
-#[test]
 fn every_check_of_clients_can_fail() {
-    // These three are about the end of processes: tests of the command show them.
-    let mut shown: BTreeSet<&str> =
-        ["client-version", "client-crash", "client-closes", "client-prompts", "client-write"].into();
+    // These are about processes and what they print: a test of the command has their rows (`crates/cli/tests/check.rs`).
+    let mut shown: BTreeSet<&str> = ["client-crash", "client-closes", "client-hang", "client-hostile"].into();
     shown.extend(ROWS.iter().flat_map(|(ids, ..)| ids.split(' ')));
     let checks = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Client));
     let missing: Vec<&str> = checks.map(|check| check.id).filter(|id| !shown.contains(id)).collect();

@@ -1,5 +1,7 @@
 //! `tieline check`: holds agents, clients and recordings against the rules of the protocol.
 
+mod offline;
+
 use crate::shared::{Failed, USAGE, WRONG, block_on, failed, note, print};
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeSet;
@@ -53,6 +55,11 @@ struct AgentArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     prompts: Option<PathBuf>,
 
+    /// Give the agent a scripted model on this machine, in an environment of its own: no key, no network, the same each time. PROFILE
+    /// says how it is told where its model is
+    #[arg(long, value_name = "PROFILE", value_parser = offline::profiles())]
+    model_server: Option<String>,
+
     /// How long an answer may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -81,6 +88,22 @@ struct ClientArguments {
     /// Which version of the protocol the agents speak: 1, 2-seed (the draft of June 2026), 2, or all
     #[arg(long, default_value = "1", value_parser = ["1", "2-seed", "2", "all"])]
     dialect: String,
+
+    /// Run the client in a terminal, for one that needs it
+    #[arg(long)]
+    terminal: bool,
+
+    /// What is typed there once a session is open, to send a prompt; `\r` is Enter, `\e` Escape, `\x03` Ctrl-C
+    #[arg(long = "type", value_name = "KEYS", requires = "terminal", default_value = "", hide_default_value = true)]
+    keys: String,
+
+    /// What is typed there when the agent asks something
+    #[arg(long, value_name = "KEYS", requires = "terminal", default_value = "", hide_default_value = true)]
+    answer: String,
+
+    /// What is typed there when the turn is over, to leave
+    #[arg(long, value_name = "KEYS", requires = "terminal", default_value = "", hide_default_value = true)]
+    quit: String,
 
     /// How long one scenario may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
@@ -216,22 +239,23 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
-    let prompts = match &arguments.prompts {
+    let offline = match &arguments.model_server {
         None => None,
+        Some(profile) => Some(offline::Offline::start(profile).await?),
+    };
+    let prompts = match &arguments.prompts {
+        None => offline.is_some().then(Prompts::directives),
         Some(path) if path.as_os_str() == "directives" => Some(Prompts::directives()),
         Some(path) => Some(Prompts::parse(&read(path)?).map_err(|why| (USAGE, format!("{}: {why}", path.display())))?),
     };
-    let dialects: Vec<Dialect> = match arguments.dialect.parse() {
-        Ok(dialect) => vec![dialect],
-        Err(_) => Dialect::ALL.to_vec(),
-    };
+    let dialects = dialects(&arguments.dialect);
     let choice = arguments.choice.clone();
     let (done, all) = (Arc::new(AtomicUsize::new(0)), dialects.len() * SCENARIOS.len());
     let shown = std::io::stderr().is_terminal();
     let plan = Plan {
         settings: Settings {
             command: arguments.command.clone(),
-            env: Vec::new(),
+            env: offline.as_ref().map(|offline| offline.environment().to_vec()),
             prompts,
             patience: Duration::from_secs(arguments.timeout),
             edit: None,
@@ -258,16 +282,20 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
     if !arguments.command.iter().any(|word| word.to_string_lossy().contains("{agent}")) {
         return Err((USAGE, "no `{agent}` in the command: say where the client is told which agent to start".into()));
     }
+    let typed = |text: &str| {
+        keys(text).ok_or_else(|| (USAGE, format!("`{text}`: only \\r, \\n, \\t, \\e, \\\\ and \\xHH are known")))
+    };
+    let (prompt, answer, quit) = (typed(&arguments.keys)?, typed(&arguments.answer)?, typed(&arguments.quit)?);
+    let keys = client::Keys { prompt, answer, quit };
     let own = std::env::current_exe().map_err(|error| (WRONG, error.to_string()))?;
     let plan = client::Plan {
         command: arguments.command.clone(),
         player: vec![own.into(), "check".into(), "play".into()],
         patience: Duration::from_secs(arguments.timeout),
+        only: Vec::new(),
+        keys: arguments.terminal.then_some(keys),
     };
-    let dialects: Vec<Dialect> = match arguments.dialect.parse() {
-        Ok(dialect) => vec![dialect],
-        Err(_) => Dialect::ALL.to_vec(),
-    };
+    let dialects = dialects(&arguments.dialect);
     let shown = std::io::stderr().is_terminal();
     let mut sheets = Vec::new();
     for dialect in dialects {
@@ -285,6 +313,32 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
     arguments.output.finish(&Report { name, sheets })
 }
 
+fn dialects(name: &str) -> Vec<Dialect> {
+    name.parse().map_or_else(|_| Dialect::ALL.to_vec(), |dialect| vec![dialect])
+}
+
+/// What is typed, with `\r` and the like for what can't be written.
+fn keys(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some((plain, code)) = rest.split_once('\\') {
+        out.extend_from_slice(plain.as_bytes());
+        let (byte, length) = match code.chars().next()? {
+            'r' => (b'\r', 1),
+            'n' => (b'\n', 1),
+            't' => (b'\t', 1),
+            'e' => (0x1b, 1),
+            '\\' => (b'\\', 1),
+            'x' => (u8::from_str_radix(code.get(1..3)?, 16).ok()?, 3),
+            _ => return None,
+        };
+        out.push(byte);
+        rest = &code[length..];
+    }
+    out.extend_from_slice(rest.as_bytes());
+    Some(out)
+}
+
 /// The agent that a client was told to start.
 fn play(arguments: &PlayArguments) -> Result<ExitCode, Failed> {
     let (send, input) = std::sync::mpsc::sync_channel(1000);
@@ -296,7 +350,9 @@ fn play(arguments: &PlayArguments) -> Result<ExitCode, Failed> {
         }
     });
     let mut output = std::io::stdout();
-    let sheet = client::play(&arguments.part, arguments.dialect, input, &mut output, PLAY_PATIENCE);
+    let mut told = File::create(arguments.found.with_extension("told")).map_err(|error| (WRONG, error.to_string()))?;
+    let mut tell = |what: &str| drop(std::io::Write::write_all(&mut told, format!("{what}\n").as_bytes()));
+    let sheet = client::play(&arguments.part, arguments.dialect, input, &mut output, PLAY_PATIENCE, &mut tell);
     let text = client::to_line(&sheet);
     std::fs::write(&arguments.found, text).map_err(|error| (WRONG, error.to_string()))?;
     Ok(ExitCode::from(if arguments.part == "crash" { 70 } else { 0 }))

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tieline_check::agent::{Plan, check_agent};
-use tieline_check::table::{Check, Kind, all};
+use tieline_check::client;
+use tieline_check::table::{Check, Kind, Level, all};
 use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -29,11 +30,16 @@ fn shell(line: &str) -> Vec<std::ffi::OsString> {
 
 fn plan(state: &tempfile::TempDir, command: &str, edit: Option<Edit>, only: &[&'static str]) -> Plan {
     let path = |name: &str| state.path().join(name).to_string_lossy().into_owned();
-    let env = [("XDG_STATE_HOME", path("state")), ("XDG_CONFIG_HOME", path("config")), ("HOME", path("home"))];
+    let env = [
+        ("PATH", std::env::var("PATH").unwrap()),
+        ("XDG_STATE_HOME", path("state")),
+        ("XDG_CONFIG_HOME", path("config")),
+        ("HOME", path("home")),
+    ];
     Plan {
         settings: Settings {
             command: shell(command),
-            env: env.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            env: Some(env.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
             prompts: Some(Prompts::directives()),
             patience: PATIENCE,
             edit,
@@ -153,7 +159,7 @@ const ROWS: &[Row] = &[
     ("delete-unknown", V1, "list", |_, place, m| vec![if done(&m, place) == 2 { failed(&m, -32002) } else { m }]),
     ("close-answered", V1, "close", |_, place, m| vec![if done(&m, place) == 1 { failed(&m, -32603) } else { m }]),
     ("close-cancels", V1, "close", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
-    ("mode-set", V1, "options", |_, place, m| vec![if done(&m, place) == 1 { failed(&m, -32603) } else { m }]),
+    ("mode-set", V1, "options", |_, _, m| vec![if m["result"] == json!({}) { failed(&m, -32603) } else { m }]),
     ("mode-unknown", V1, "options", |_, place, m| { let bad = m["error"]["code"] == -32602; *place += usize::from(bad); vec![if bad && *place == 1 { answered(&m, json!({})) } else { m }] }),
     ("option-set", V1, "options", |_, _, mut m| { if m["result"].get("configOptions").is_some() && m["result"].get("sessionId").is_none() { m["result"]["configOptions"] = json!([]); } vec![m] }),
     ("option-unknown", V1, "options", |_, place, m| { let bad = m["error"]["code"] == -32602; *place += usize::from(bad); vec![if bad && *place == 2 { answered(&m, json!({"configOptions": []})) } else { m }] }),
@@ -291,4 +297,65 @@ fn a_dead_agent_scores_nothing() {
     let sheet = block_on(check_agent(&plan(&state, "exit 3", None, &[]), V1));
     assert!(sheet.dead.is_some());
     assert!(sheet.findings.values().all(|finding| finding.verdict == Verdict::NotExercised));
+}
+
+/// Judges `tieline exec` behind a shell in these scenarios; `AGENT` is what it starts.
+fn client(line: &str, parts: &[&'static str], patience: Duration) -> BTreeSet<&'static str> {
+    let words = |words: &[&str]| words.iter().map(Into::into).collect();
+    let line = line.replace("EXEC", &format!("'{TIELINE}' exec --allow-all --no-record hello --"));
+    let plan = client::Plan {
+        command: words(&["sh", "-c", &line, "{agent}"]),
+        player: words(&[TIELINE, "check", "play"]),
+        patience,
+        only: parts.to_vec(),
+        keys: None,
+    };
+    broken(&block_on(client::check_client(&plan, V1, &|_, _| {})).unwrap())
+}
+
+#[test]
+fn each_defect_of_a_clients_process_fails_exactly_its_checks() {
+    const ALL: [&str; 5] = ["talk", "crash", "hang", "hostile", "cancel"];
+    assert_eq!(client("exec EXEC \"$0\"", &ALL, PATIENCE), BTreeSet::new());
+    let short = Duration::from_secs(5);
+    for (ids, line, part, patience) in [
+        // It does not end when its agent has crashed.
+        ("client-crash", "EXEC \"$0\"; sleep 60", "crash", short),
+        // It is deaf to an interrupt, and so waits for ever.
+        ("client-hang", "trap '' INT; EXEC \"$0\"; true", "hang", short),
+        // It holds the agent's input open, and kills it.
+        (
+            "client-closes",
+            "exec EXEC sh -c '\
+            d=$(dirname \"$0\"); mkfifo $d/f; exec 3<&0; sleep 60 >$d/f & s=$!; cat <&3 >$d/f & \"$0\" <$d/f & p=$!; \
+            until grep -q over $d/found.told 2>/dev/null; do sleep 0.1; done; kill -9 $p; kill $s' \"$0\"",
+            "talk",
+            PATIENCE,
+        ),
+        // It prints what it is told.
+        ("client-hostile", "EXEC \"$0\"; printf '\\033]0;tieline-check\\007'", "hostile", PATIENCE),
+    ] {
+        assert_eq!(client(line, &[part], patience), ids.split(' ').collect(), "{line}");
+    }
+}
+
+#[test]
+fn our_agent_behind_a_bridge_keeps_every_rule_of_the_other_dialects() {
+    for speaks in Dialect::ALL {
+        for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != speaks) {
+            let state = tempfile::tempdir().unwrap();
+            let line = format!("exec '{TIELINE}' bridge --agent-protocol {speaks} -- AGENT");
+            let sheet = block_on(check_agent(&plan(&state, &line, None, &[]), dialect));
+            let wrong: Vec<String> = sheet
+                .findings
+                .values()
+                .filter(|finding| finding.verdict == Verdict::Broken && finding.check.level != Level::Note)
+                .map(|finding| format!("{} {}", finding.check.id, finding.said))
+                .collect();
+            assert!(wrong.is_empty(), "{dialect} before {speaks}: {wrong:#?}");
+            assert_eq!((sheet.dead, sheet.unspoken), (None, None), "{dialect} before {speaks}");
+            let held = sheet.findings.values().filter(|finding| finding.verdict == Verdict::Holds).count();
+            assert!(held > 70, "{dialect} before {speaks}: only {held} were looked at");
+        }
+    }
 }

@@ -24,6 +24,7 @@ mod builtin;
 mod call;
 mod choose;
 mod play;
+mod profile;
 mod refuse;
 mod sample;
 mod server;
@@ -33,6 +34,7 @@ mod wire;
 
 pub use builtin::{builtin, builtins};
 pub use choose::script;
+pub use profile::{PROFILES, Profile, Variables};
 pub use server::{ModelServer, Recorded};
 pub use talk::Format;
 pub use tieline_script::{Answer, Call, Fault, Finish, Late, Marks, Script, ScriptError, Usage};

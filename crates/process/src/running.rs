@@ -123,6 +123,8 @@ struct Shared {
     /// How many bytes of output there were, and what became of it.
     state: watch::Sender<State>,
     stop: watch::Sender<bool>,
+    /// Its terminal, if it has one.
+    keyboard: Mutex<Option<std::fs::File>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -151,6 +153,7 @@ impl Running {
             ring: Mutex::new(Ring::new(job.keep)),
             state: watch::Sender::default(),
             stop: watch::Sender::new(false),
+            keyboard: Mutex::default(),
         });
         let (life, owner) = watch::channel(());
         attend::start(job, setup, Arc::clone(&shared), owner).await?;
@@ -208,6 +211,14 @@ impl View {
         found.unwrap_or(Outcome { end: Status::Unknown, stopped: None, leftovers: 0, took })
     }
 
+    /// Types something into its terminal. Fails if it has none, or does not read what was typed before.
+    pub fn type_in(&self, keys: &[u8]) -> io::Result<()> {
+        match &mut *locked(&self.shared.keyboard) {
+            Some(keyboard) => io::Write::write_all(keyboard, keys),
+            None => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Asks it and everything it started to end, and kills what does not within the time of grace.
     pub fn stop(&self) {
         self.shared.stop.send_replace(true);
@@ -234,6 +245,7 @@ impl Shared {
     /// It is over.
     fn close(&self, end: Status, stopped: Option<Stopped>, leftovers: u32) {
         locked(&self.ring).close();
+        *locked(&self.keyboard) = None;
         let outcome = Outcome { end, stopped, leftovers, took: self.started.elapsed() };
         self.state.send_modify(|state| state.outcome = Some(outcome));
     }

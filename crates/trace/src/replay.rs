@@ -235,9 +235,10 @@ impl Player {
             match translated.strip_prefix(text) {
                 Some("") => drop(self.text.remove(&kind)),
                 Some(rest) => rest.clone_into(expected),
+                // The rest of what differs would only say the same again.
+                None if expected.is_empty() => {}
                 None => {
                     let what = format!("{kind}: recorded {}, live {}", cut(translated), cut(text));
-                    // The rest of it would only say the same again.
                     expected.clear();
                     self.diverges(Some(frame), &what);
                 }

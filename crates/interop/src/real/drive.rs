@@ -1,6 +1,6 @@
 //! One prompt to a real agent, through `tieline exec`, as a script would do it.
 
-use super::agents::{Agent, Place};
+use super::agents::Agent;
 use super::install::Installed;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use tieline_model_server::Profile;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
@@ -78,8 +79,10 @@ pub struct Turn<'a> {
     pub agent: &'a Agent,
     /// Where it is installed.
     pub installed: &'a Installed,
-    /// Its surroundings.
-    pub place: Place<'a>,
+    /// Its home folder.
+    pub home: &'a Path,
+    /// The model server.
+    pub url: &'a str,
     /// The project.
     pub folder: &'a Path,
     /// The version of the protocol.
@@ -98,8 +101,8 @@ impl Turn<'_> {
         follow(self.command()?, self.user == User::Interrupts).await
     }
 
-    fn command(&self) -> Result<Command, String> {
-        let variables = (self.agent.prepare)(&self.place).map_err(|e| format!("{}: {e}", self.place.home.display()))?;
+    /// The agent's command, behind a bridge if one is wanted.
+    pub(super) fn words(&self) -> Result<Vec<OsString>, String> {
         let mut words: Vec<OsString> = self.agent.start.1.iter().map(OsString::from).collect();
         words.insert(0, self.installed.folder.join("node_modules").join(self.agent.start.0).into());
         if !self.agent.native {
@@ -109,6 +112,20 @@ impl Turn<'_> {
             let bridge = ["bridge", "--agent-protocol", protocol, "--"].map(OsString::from);
             words.splice(0..0, [beside_us("tieline")?.into()].into_iter().chain(bridge));
         }
+        Ok(words)
+    }
+
+    /// A clean environment in which the agent finds its model.
+    pub(super) fn at_home(&self, command: &mut Command) -> Result<(), String> {
+        let profile = Profile::named(self.agent.name).ok_or("there is no such profile")?;
+        let variables = profile.prepare(self.home, self.url).map_err(|e| format!("{}: {e}", self.home.display()))?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env_clear().env("PATH", format!("{}:{path}", self.installed.node.display()));
+        command.env("LANG", "C.UTF-8").envs(variables);
+        Ok(())
+    }
+
+    fn command(&self) -> Result<Command, String> {
         let mut command = Command::new(beside_us("tieline")?);
         command.args(["exec", "--timeout", RUN, "--start-timeout", "4m", "--protocol", self.protocol, "--cwd"]);
         command.arg(self.folder).arg("--format");
@@ -116,10 +133,8 @@ impl Turn<'_> {
             User::Allows | User::Interrupts => command.args(["stream-json", "--allow-all"]),
             User::IsAway => command.arg("json"),
         };
-        command.arg(self.prompt).arg("--").args(words);
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env_clear().env("PATH", format!("{}:{path}", self.installed.node.display()));
-        command.env("HOME", self.place.home).env("LANG", "C.UTF-8").envs(variables);
+        command.arg(self.prompt).arg("--").args(self.words()?);
+        self.at_home(&mut command)?;
         Ok(command)
     }
 }

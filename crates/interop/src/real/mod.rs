@@ -1,5 +1,6 @@
 //! Real agents from npm, run offline: each is installed at a fixed version, pointed at a scripted model server, and driven.
 
+mod acpx;
 pub mod agents;
 pub mod drive;
 pub mod install;

@@ -1,6 +1,7 @@
 //! What each real agent has to do: make a file, edit one, run a command, take a refusal, be interrupted.
 
-use super::agents::{Agent, Place};
+use super::acpx;
+use super::agents::Agent;
 use super::drive::{Outcome, Turn, User};
 use super::install::Installed;
 use std::fs;
@@ -65,9 +66,8 @@ impl<'a> Stage<'a> {
         let folder = folder.canonicalize().map_err(|e| e.to_string())?;
         let prompt = prompt.replace("DIR", &folder.to_string_lossy());
         let url = self.server.url();
-        let place = Place { home: self.home.path(), url: &url };
-        let (agent, installed, (protocol, bridge)) = (self.agent, self.installed, way);
-        let turn = Turn { agent, installed, place, folder: &folder, protocol, bridge, prompt: &prompt, user };
+        let (agent, installed, home, (protocol, bridge)) = (self.agent, self.installed, self.home.path(), way);
+        let turn = Turn { agent, installed, home, url: &url, folder: &folder, protocol, bridge, prompt: &prompt, user };
         let outcome = turn.run().await?;
         check("there is not exactly one closing object", outcome.ends == 1, &outcome)?;
         let told = outcome.end["exit_code"].as_i64();
@@ -86,6 +86,9 @@ impl<'a> Stage<'a> {
         }
         for way in ways {
             lines.push(self.work(way).await.map_err(|e| format!("work, {}: {e}", told(way)))?);
+        }
+        if self.agent.protocols.contains(&"2") {
+            lines.push(self.acpx().await.map_err(|e| format!("acpx: {e}"))?);
         }
         for way in ends {
             lines.push(self.refused(way).await.map_err(|e| format!("refused, {}: {e}", told(way)))?);
@@ -136,6 +139,15 @@ impl<'a> Stage<'a> {
             self.asked() - before,
             outcome.services
         ))
+    }
+
+    /// Another client of version 1 before the same bridge.
+    async fn acpx(&self) -> Result<String, String> {
+        let folder = project()?;
+        let folder = folder.path().canonicalize().map_err(|e| e.to_string())?;
+        let (agent, installed, home, url) = (self.agent, self.installed, self.home.path(), &*self.server.url());
+        let (folder, protocol, bridge, prompt, user) = (&*folder, "1", Some("2"), "", User::Allows);
+        acpx::all(&Turn { agent, installed, home, url, folder, protocol, bridge, prompt, user }).await
     }
 
     async fn refused(&self, way: Way<'_>) -> Result<String, String> {

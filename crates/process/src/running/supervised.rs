@@ -1,12 +1,12 @@
 //! A command with a supervisor: asked for its end, and for what it left.
 
 use super::{Job, OUTPUT_LINGER, Shared, Stopped, at};
-use crate::Status;
 use crate::setup::Setup;
 use crate::supervisor::{Launched, Message, Streams, Supervisor, Trouble, hear, launch};
 use crate::temp::Temp;
 use crate::tree::Tree;
 use crate::tty;
+use crate::{Status, locked};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -39,6 +39,9 @@ pub(super) async fn start(
     let Launched { talk, supervisor, program } = launched;
     talk.set_nonblocking(true)?;
     let (talk, wishes) = UnixStream::from_std(talk)?.into_split();
+    if job.tty.is_some() {
+        *locked(&shared.keyboard) = Some(output.try_clone()?.into());
+    }
     // Not checked to be a pipe, because a terminal is as good.
     let output = Receiver::from_owned_fd_unchecked(output)?;
     let attendant = Attendant {

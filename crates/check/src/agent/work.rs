@@ -1,0 +1,109 @@
+//! Scenarios of work: permission, tools, content.
+
+use super::Stage;
+use crate::peer::{Choice, Stop, Turn, late};
+use crate::sheet::Verdict;
+use crate::table;
+use serde_json::{Value, json};
+use tieline_schema::Dialect;
+
+impl Stage {
+    pub(super) async fn permission(&mut self) -> Result<(), Stop> {
+        for (choice, id) in [
+            (Choice::Reject, "permission-reject"),
+            (Choice::Unknown, "permission-unknown"),
+            (Choice::Allow, "permission-allow"),
+        ] {
+            let _ = std::fs::remove_file(self.folder.path().join("made.txt"));
+            self.ready().await?;
+            let write = self.words("write")?;
+            self.peer()?.choice = choice;
+            let turn = self.peer()?.prompt(&write).await?;
+            if !turn.asked.iter().any(|message| message["method"] == "session/request_permission") {
+                return Err(Stop::Skip("the agent did not ask for permission".into()));
+            }
+            let made = self.folder.path().join("made.txt").exists();
+            let allowed = choice == Choice::Allow;
+            self.expect(id, made == allowed, || {
+                if made { "the file was written" } else { "the file was not written" }.into()
+            });
+            if choice == Choice::Reject {
+                self.expect("permission-reject-turn", turn.stop != "error", || "the prompt failed".into());
+            }
+            self.done().await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn tools(&mut self) -> Result<(), Stop> {
+        // Files are offered here, and nowhere else.
+        self.offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
+        self.ready().await?;
+        let is_call = |turn: &Turn| {
+            turn.updates
+                .iter()
+                .any(|update| update["sessionUpdate"].as_str().is_some_and(|kind| kind.starts_with("tool_call")))
+        };
+        if let Ok(read) = self.words("read") {
+            self.peer()?.prompt(&read).await?;
+        }
+        let fail = self.words("fail")?;
+        let turn = self.peer()?.prompt(&fail).await?;
+        self.expect("tool-fails", turn.stop != "error", || "the prompt failed".into());
+        let write = self.words("write")?;
+        let turn = self.peer()?.prompt(&write).await?;
+        // Only what was done is known to have been a tool.
+        if self.folder.path().join("made.txt").exists() {
+            self.expect("tool-told", is_call(&turn), || "a file was written, and no tool call was reported".into());
+        } else {
+            self.add("tool-told", Verdict::NotExercised, "the file was not written");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn content(&mut self) -> Result<(), Stop> {
+        self.ready().await?;
+        let say = self.words("say")?;
+        let link = format!("file://{}", self.folder.path().join("a.txt").display());
+        let text = json!({"type": "text", "text": say});
+        let prompt = json!({"prompt": [text, {"type": "resource_link", "uri": link, "name": "a.txt"}]});
+        let reply = self.peer()?.call_in("session/prompt", prompt).await.map_err(late)?;
+        self.expect("content-link", reply.is_ok(), || reply.message["error"].to_string());
+        self.settle(&reply.message).await?;
+        let kinds = [
+            ("image", "session/prompt/image", "promptCapabilities/image"),
+            ("audio", "session/prompt/audio", "promptCapabilities/audio"),
+        ];
+        let none = kinds.into_iter().find(|(_, v2, v1)| self.peer.as_ref().is_some_and(|peer| !peer.offers(v2, v1)));
+        for id in ["content-refused", "content-refused-v1"] {
+            let Some((kind, ..)) = none else {
+                self.add(id, Verdict::NotApplicable, "the agent takes all content");
+                continue;
+            };
+            if table::find(id).is_some_and(|check| !check.dialects.has(self.dialect)) {
+                continue;
+            }
+            let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
+            let reply = self.peer()?.call_in("session/prompt", prompt).await.map_err(late)?;
+            self.expect(id, reply.code() == Some(-32602), || {
+                format!("`{kind}` was not offered, and this came back: {}", reply.message)
+            });
+            self.settle(&reply.message).await?;
+        }
+        // A model may find it too long, which is an answer.
+        let filler = format!("{say}\n{}", "x".repeat(1 << 20));
+        self.peer()?.begin(&filler).await?;
+        let lives = self.peer()?.canary().await;
+        self.expect("content-large", lives.is_ok(), || "nothing was answered after it".into());
+        Ok(())
+    }
+
+    /// In current version 2 the work goes on after the answer.
+    async fn settle(&mut self, answer: &Value) -> Result<(), Stop> {
+        if self.dialect == Dialect::V2 && answer.get("result").is_some() {
+            let id = answer["id"].as_i64().unwrap_or_default();
+            self.peer()?.end(id).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,320 @@
+//! A scripted agent: what it says to a client, what it hears, and what it makes of that.
+
+use crate::sheet::{Sheet, Verdict};
+use crate::witness::Witness;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use tieline_schema::Dialect;
+use tieline_trace::Side;
+
+/// A client that asks nobody has answered after this time.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Why an agent stops playing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// The client has closed our input.
+    Closed,
+    /// Something did not come.
+    Late,
+}
+
+/// A scripted agent: what it hears, what it says, what it makes of it.
+pub(super) struct Actor<'a> {
+    pub(super) dialect: Dialect,
+    part: String,
+    input: Receiver<String>,
+    output: &'a mut dyn Write,
+    patience: Duration,
+    tell: &'a mut dyn FnMut(&str),
+    pub(super) witness: Witness,
+    pub(super) offers: Value,
+    pub(super) cwd: PathBuf,
+    /// Why the turn ends.
+    pub(super) stop: &'static str,
+    prompt: Value,
+    next: i64,
+    sheet: Sheet,
+}
+
+/// Plays a scenario to a client over these streams, until the client closes them. Gives what was found out. `tell` hears what the one
+/// who started the client has to know: `open` (a prompt can be typed), `asked`, `interrupt`, `over`.
+pub fn play(
+    part: &str,
+    dialect: Dialect,
+    input: Receiver<String>,
+    output: &mut dyn Write,
+    patience: Duration,
+    tell: &mut dyn FnMut(&str),
+) -> Sheet {
+    let mut actor = Actor {
+        dialect,
+        part: part.to_owned(),
+        input,
+        output,
+        patience,
+        tell,
+        witness: Witness::default(),
+        offers: Value::Null,
+        cwd: PathBuf::new(),
+        stop: "end_turn",
+        prompt: Value::Null,
+        next: 1,
+        sheet: Sheet::new(Side::Client, dialect),
+    };
+    let ended = actor.play();
+    actor.tell("over");
+    actor.finish(&ended)
+}
+
+impl Actor<'_> {
+    fn play(&mut self) -> Result<(), End> {
+        let part = self.part.clone();
+        match self.open(&part) {
+            Ok(true) => self.expect("client-prompts", true, String::new),
+            Ok(false) => return self.rest(),
+            Err(end) => {
+                // Elsewhere there is a reason to leave.
+                if part == "talk" {
+                    let how = if end == End::Closed { "it leaves" } else { "nothing more comes" };
+                    self.expect("client-prompts", false, || format!("{how} before it has sent a prompt"));
+                }
+                return Err(end);
+            }
+        }
+        match &*part {
+            "permission" => self.permission()?,
+            "unknown" => self.unknown()?,
+            "rubbish" => {
+                self.raw("npm WARN this is no message")?;
+                self.lives("client-rubbish")?;
+            }
+            "flood" => {
+                for number in 0..5000 {
+                    self.text(&format!("{number} "))?;
+                }
+                self.lives("client-flood")?;
+            }
+            "files" => self.files()?,
+            "terminals" => self.terminals()?,
+            "crash" => return Ok(()),
+            "cancel" => self.cancel()?,
+            "hang" => self.hang()?,
+            "hostile" => self.hostile()?,
+            _ => self.text("hello")?,
+        }
+        self.turn_ends()?;
+        if part == "late" {
+            self.text("late")?;
+            self.lives("client-late")?;
+        }
+        self.rest()
+    }
+
+    /// From the hello to the prompt; false if this scenario has none.
+    fn open(&mut self, part: &str) -> Result<bool, End> {
+        let hello = self.hear_call("initialize")?;
+        let version = if part == "version" { 99 } else { self.dialect.version() };
+        let key = if self.dialect == Dialect::V1 { "clientCapabilities" } else { "capabilities" };
+        self.offers = hello["params"][key].clone();
+        let answer = self.hello(version, part == "login");
+        self.answer(&hello["id"], answer)?;
+        if part == "version" {
+            let next = self.hear();
+            let said = |message: &Value| format!("it goes on with {}", message["method"]);
+            self.expect("client-version", next.is_err(), || next.as_ref().map_or(String::new(), said));
+            return next.map(|_| false);
+        }
+        let new = self.hear_call("session/new")?;
+        if part == "login" {
+            let error = json!({"code": -32000, "message": "Authentication required"});
+            self.say(&json!({"jsonrpc": "2.0", "id": new["id"], "error": error}))?;
+            let login = self.hear_call(if self.dialect == Dialect::V2 { "auth/login" } else { "authenticate" })?;
+            let known = login["params"]["methodId"] == "check";
+            self.expect("client-login", known, || format!("it logs in with {}", login["params"]["methodId"]));
+            self.answer(&login["id"], json!({}))?;
+            return Ok(false);
+        }
+        self.cwd = new["params"]["cwd"].as_str().unwrap_or_default().into();
+        self.answer(&new["id"], json!({"sessionId": "s"}))?;
+        self.tell("open");
+        self.prompt = self.hear_call("session/prompt")?;
+        if self.dialect == Dialect::V2 {
+            let id = self.prompt["id"].clone();
+            self.answer(&id, json!({"messageId": "u1"}))?;
+            let content = self.prompt["params"]["prompt"].clone();
+            self.update(json!({"sessionUpdate": "user_message", "messageId": "u1", "content": content}))?;
+            self.update(json!({"sessionUpdate": "state_update", "state": "running"}))?;
+        }
+        Ok(true)
+    }
+
+    pub(super) fn tell(&mut self, what: &str) {
+        (self.tell)(what);
+    }
+
+    fn hello(&self, version: u16, login: bool) -> Value {
+        let info = json!({"name": "tieline-check", "version": env!("CARGO_PKG_VERSION")});
+        let methods = match (login, self.dialect) {
+            (false, _) => json!([]),
+            (true, Dialect::V1) => json!([{"id": "check", "name": "Check"}]),
+            (true, Dialect::V2Seed) => json!([{"type": "agent", "id": "check", "name": "Check"}]),
+            (true, Dialect::V2) => json!([{"type": "agent", "methodId": "check", "name": "Check"}]),
+        };
+        match self.dialect {
+            Dialect::V1 => {
+                json!({"protocolVersion": version, "agentCapabilities": {}, "agentInfo": info, "authMethods": methods})
+            }
+            Dialect::V2Seed => {
+                json!({"protocolVersion": version, "capabilities": {"session": {}}, "agentInfo": info, "authMethods": methods})
+            }
+            Dialect::V2 => {
+                json!({"protocolVersion": version, "capabilities": {"session": {}}, "info": info, "authMethods": methods})
+            }
+        }
+    }
+
+    /// Something answers after what came before.
+    pub(super) fn lives(&mut self, id: &str) -> Result<(), End> {
+        let canary = self.ask("_tieline.check/canary", json!({}));
+        self.expect(id, canary.is_ok(), || "nothing was answered after it".into());
+        canary.map(|_| ())
+    }
+
+    fn turn_ends(&mut self) -> Result<(), End> {
+        if self.dialect == Dialect::V2 {
+            return self.update(json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": self.stop}));
+        }
+        let id = self.prompt["id"].clone();
+        self.answer(&id, json!({"stopReason": self.stop}))
+    }
+
+    /// Answers until the client has had enough.
+    fn rest(&mut self) -> Result<(), End> {
+        self.tell("over");
+        loop {
+            let message = self.hear()?;
+            if message["method"].is_string() && message.get("id").is_some() {
+                let result = match message["method"].as_str() {
+                    Some("session/new") => json!({"sessionId": "s"}),
+                    Some("session/prompt") => {
+                        self.prompt = message;
+                        self.turn_ends()?;
+                        continue;
+                    }
+                    Some("session/close" | "session/delete") => json!({}),
+                    _ => {
+                        self.refuse(&message)?;
+                        continue;
+                    }
+                };
+                self.answer(&message["id"], result)?;
+            }
+        }
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Result<(), End> {
+        self.update(json!({"sessionUpdate": "agent_message_chunk", "messageId": "a1", "content": {"type": "text", "text": text}}))
+    }
+
+    pub(super) fn update(&mut self, update: Value) -> Result<(), End> {
+        self.say(&json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}))
+    }
+
+    fn answer(&mut self, id: &Value, result: Value) -> Result<(), End> {
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    }
+
+    fn refuse(&mut self, message: &Value) -> Result<(), End> {
+        let error = json!({"code": -32601, "message": "Method not found"});
+        self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "error": error}))
+    }
+
+    pub(super) fn say(&mut self, message: &Value) -> Result<(), End> {
+        self.raw(&message.to_string())
+    }
+
+    fn raw(&mut self, line: &str) -> Result<(), End> {
+        let _ = self.witness.hear(Side::Agent, line);
+        let written = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
+        written.map_err(|_| End::Closed)
+    }
+
+    /// The next message of the client.
+    pub(super) fn hear(&mut self) -> Result<Value, End> {
+        self.hear_within(self.patience)
+    }
+
+    fn hear_within(&mut self, patience: Duration) -> Result<Value, End> {
+        loop {
+            let line = self.input.recv_timeout(patience).map_err(|error| match error {
+                RecvTimeoutError::Timeout => End::Late,
+                RecvTimeoutError::Disconnected => End::Closed,
+            })?;
+            if !line.trim().is_empty()
+                && let Some(message) = self.witness.hear(Side::Client, &line)
+            {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// The next request of this name; others are refused, notifications are taken.
+    pub(super) fn hear_call(&mut self, method: &str) -> Result<Value, End> {
+        loop {
+            let message = self.hear()?;
+            if message["method"] == method {
+                return Ok(message);
+            }
+            if message["method"].is_string() && message.get("id").is_some() {
+                self.refuse(&message)?;
+            }
+        }
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) fn ask(&mut self, method: &str, params: Value) -> Result<Value, End> {
+        let id = format!("check-{}", self.next);
+        self.next += 1;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))?;
+        let mut told = false;
+        loop {
+            match self.hear_within(if told { self.patience } else { self.patience.min(ANSWER) }) {
+                // It may be waiting for its user.
+                Err(End::Late) if !told => {
+                    told = true;
+                    self.tell("asked");
+                }
+                Ok(message) if message.get("method").is_none() && message["id"] == *id => {
+                    self.expect("client-answers", true, String::new);
+                    return Ok(message);
+                }
+                Ok(_) => {}
+                Err(end) => {
+                    self.expect("client-answers", false, || format!("no answer to `{method}`"));
+                    return Err(end);
+                }
+            }
+        }
+    }
+
+    pub(super) fn expect(&mut self, id: &str, holds: bool, said: impl FnOnce() -> String) {
+        let said = if holds { String::new() } else { said() };
+        self.add(id, if holds { Verdict::Holds } else { Verdict::Broken }, &said);
+    }
+
+    pub(super) fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
+        self.sheet.add_some(self.witness.finding(id, verdict, said, &self.part));
+    }
+
+    fn finish(mut self, ended: &Result<(), End>) -> Sheet {
+        if matches!(ended, Err(End::Closed)) {
+            self.expect("client-closes", true, String::new);
+        }
+        self.witness.judged(Side::Client, self.dialect, &self.part, &mut self.sheet);
+        self.sheet
+    }
+}

@@ -1,0 +1,156 @@
+//! Runs a client for one scenario, with pipes or in a terminal, and does what a user would: types, and interrupts.
+
+use super::{Keys, Plan, scenes::HOSTILE};
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+use tieline_process::{ChildProcess, Guard, Job, Running, Setup, Size, Spec};
+use tieline_schema::Dialect;
+use tokio::io::AsyncReadExt as _;
+use tokio::time::{Instant, sleep, timeout};
+
+/// How often it is looked at what the agent tells.
+const LOOK: Duration = Duration::from_millis(50);
+/// A screen gets this long to show what is new before something is typed.
+const SETTLE: Duration = Duration::from_millis(500);
+/// So much of what a client prints is looked at.
+const MAX_OUTPUT_BYTES: usize = 4 << 20;
+/// How long a client has between being asked to end and being killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Ran {
+    /// What the agent found out; empty if it was killed.
+    pub found: String,
+    /// What it told.
+    pub told: String,
+    /// The client ended by itself.
+    pub ended: bool,
+    /// We have ended it.
+    pub stopped: bool,
+    /// What must not be printed was.
+    pub hostile: bool,
+}
+
+/// Starts the client, which starts the agent.
+pub(super) async fn run(plan: &Plan, part: &str, dialect: Dialect) -> io::Result<Ran> {
+    let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir()?;
+    let [agent, found, told, work] = ["agent", "found", "found.told", "work"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&work)?;
+    let words: Vec<String> = plan.player.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let script = format!("#!/bin/sh\nexec {} {part} {dialect} {}\n", words.join(" "), quoted(&found.to_string_lossy()));
+    std::fs::write(&agent, script)?;
+    #[cfg(unix)]
+    std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let agent = agent.to_string_lossy();
+    let words = plan.command.iter().map(|word| OsString::from(word.to_string_lossy().replace("{agent}", &agent)));
+    let user = User { told: &told, patience: plan.patience };
+    let mut ran = match &plan.keys {
+        None => with_pipes(words.collect(), &work, &user).await?,
+        Some(keys) => in_terminal(words.collect(), &work, &user, keys).await?,
+    };
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    (ran.found, ran.told) = (read(&found), read(&told));
+    Ok(ran)
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Hears what the agent tells.
+struct User<'a> {
+    told: &'a Path,
+    patience: Duration,
+}
+
+impl User<'_> {
+    /// Does something about each thing that is told, until the time is over.
+    async fn attend(&self, act: impl Fn(&str)) {
+        let (start, mut seen) = (Instant::now(), 0);
+        while start.elapsed() < self.patience {
+            let told = std::fs::read_to_string(self.told).unwrap_or_default();
+            for what in told.lines().skip(seen) {
+                sleep(SETTLE).await;
+                act(what);
+                seen += 1;
+            }
+            sleep(LOOK).await;
+        }
+    }
+}
+
+async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io::Result<Ran> {
+    let mut words = words.into_iter();
+    let spec = Spec::new(words.next().unwrap_or_default()).args(words).current_dir(folder).guard(Guard::IfPossible);
+    let (pipes, child) = ChildProcess::spawn(&spec).await?;
+    drop(pipes.input);
+    let mut output = pipes.output;
+    let printed = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        let mut chunk = vec![0; 16 << 10];
+        // Everything is read, so that the client is not held up.
+        while let Ok(size @ 1..) = output.read(&mut chunk).await {
+            let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
+            kept.extend_from_slice(&chunk[..size.min(room)]);
+        }
+        kept
+    });
+    let interrupt = |what: &str| {
+        #[cfg(unix)]
+        if let Some(client) = rustix::process::Pid::from_raw(child.id().cast_signed()).filter(|_| what == "interrupt") {
+            let _ = rustix::process::kill_process(client, rustix::process::Signal::INT);
+        }
+    };
+    let ended = tokio::select! {
+        _ = child.exit() => true,
+        () = user.attend(interrupt) => false,
+    };
+    if !ended {
+        child.kill();
+    }
+    child.shutdown().await;
+    let printed = timeout(GRACE, printed).await.ok().and_then(Result::ok).unwrap_or_default();
+    let hostile = String::from_utf8_lossy(&printed).contains(HOSTILE) || child.stderr_tail().contains(HOSTILE);
+    Ok(Ran { ended, stopped: !ended, hostile, ..Ran::default() })
+}
+
+async fn in_terminal(words: Vec<OsString>, folder: &Path, user: &User<'_>, keys: &Keys) -> io::Result<Ran> {
+    let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    let job = Job { line, keep: MAX_OUTPUT_BYTES, time: None, grace: GRACE, tty: Some(Size::default()), temp: None };
+    let mut env: Vec<_> = std::env::vars_os().filter(|(name, _)| name != "TERM").collect();
+    env.push(("TERM".into(), "xterm-256color".into()));
+    let setup = Setup { words, env, folder: folder.to_owned(), session: true, tty: true, ..Setup::default() };
+    let client = Running::start(job, move || Ok(setup.clone())).await?;
+    let quits = std::sync::atomic::AtomicBool::new(false);
+    let act = |what: &str| {
+        let keys = match what {
+            "open" => &keys.prompt[..],
+            "asked" => &keys.answer,
+            "interrupt" => b"\x03",
+            _ => {
+                quits.store(true, std::sync::atomic::Ordering::Relaxed);
+                &keys.quit
+            }
+        };
+        let _ = client.type_in(keys);
+    };
+    // After the end of the turn nothing more is waited for than that it leaves.
+    let left = async {
+        while !quits.load(std::sync::atomic::Ordering::Relaxed) {
+            sleep(LOOK).await;
+        }
+        sleep(GRACE).await;
+    };
+    let ended = tokio::select! {
+        _ = client.outcome() => true,
+        () = user.attend(act) => false,
+        () = left => false,
+    };
+    client.stop();
+    client.outcome().await;
+    let hostile = client.output(0).text.contains(HOSTILE);
+    Ok(Ran { ended, stopped: !ended, hostile, ..Ran::default() })
+}

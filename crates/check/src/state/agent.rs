@@ -1,0 +1,314 @@
+//! What the agent asks and tells: updates, questions, files and terminals of the client.
+
+use super::{MAX_KNOWN, Status, UPDATES, UPDATES_V2};
+use crate::laws::{Asked, Fields, Judge};
+use std::collections::HashSet;
+use tieline_schema::{
+    Change, ClientCall, Dialect, Diff, ElicitMode, ElicitScope, MessageKind, PermissionRequest, Raw, State as Work,
+    StopReason, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
+};
+use tieline_trace::Side;
+
+impl Judge {
+    /// What the agent asks or tells.
+    pub(crate) fn agent_says(&mut self, method: &str, call: ClientCall, message: &Fields, asked: &mut Asked) {
+        let offered = self.state.client.clone();
+        match call {
+            ClientCall::Update(notification) => {
+                let id = notification.session_id.to_string();
+                self.update_kind(message);
+                self.agent_names(method, &id);
+                self.update(&id, &notification.update, is_tool_call(message));
+            }
+            ClientCall::Permission(request) => {
+                let id = request.session_id.to_string();
+                self.agent_names(method, &id);
+                self.question(&request, asked);
+                asked.session = Some(id);
+            }
+            ClientCall::ReadTextFile(request) => {
+                self.agent_names(method, request.session_id.as_ref());
+                self.expect("can-files", Side::Agent, offered.fs_read, || format!("`{method}`, which was not offered"));
+                self.path(Side::Agent, "path", &request.path);
+            }
+            ClientCall::WriteTextFile(request) => {
+                self.agent_names(method, request.session_id.as_ref());
+                self.expect("can-files", Side::Agent, offered.fs_write, || {
+                    format!("`{method}`, which was not offered")
+                });
+                self.path(Side::Agent, "path", &request.path);
+            }
+            ClientCall::CreateTerminal(request) => {
+                self.agent_names(method, request.session_id.as_ref());
+                self.expect("can-terminal", Side::Agent, offered.terminal, || {
+                    format!("`{method}`, which was not offered")
+                });
+                if let Some(cwd) = &request.cwd {
+                    self.path(Side::Agent, "cwd", cwd);
+                }
+            }
+            ClientCall::TerminalOutput(request)
+            | ClientCall::WaitForTerminalExit(request)
+            | ClientCall::KillTerminal(request)
+            | ClientCall::ReleaseTerminal(request) => {
+                self.agent_names(method, request.session_id.as_ref());
+                self.expect("can-terminal", Side::Agent, offered.terminal, || {
+                    format!("`{method}`, which was not offered")
+                });
+                let gone = self.state.released.contains(&request.terminal_id);
+                self.expect("terminal-released", Side::Agent, !gone, || {
+                    format!("`{method}` of a terminal that was released")
+                });
+                if method == "terminal/release" && self.state.released.len() < MAX_KNOWN {
+                    self.state.released.insert(request.terminal_id);
+                }
+            }
+            ClientCall::Elicit(request) => {
+                let can = match request.mode {
+                    ElicitMode::Form(_) => offered.elicit_form,
+                    ElicitMode::Url { .. } => offered.elicit_url,
+                    ElicitMode::Other(_) => true,
+                };
+                self.expect("can-elicit", Side::Agent, can, || {
+                    format!("the mode `{}` was not offered", request.mode.name())
+                });
+                if let ElicitScope::Session { session_id, .. } = &request.scope {
+                    self.agent_names(method, session_id.as_ref());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A session named by the agent.
+    fn agent_names(&mut self, method: &str, id: &str) {
+        if !self.whole {
+            return;
+        }
+        if self.state.sessions.contains_key(id) {
+            self.expect("session-named", Side::Agent, true, String::new);
+            self.expect("session-early", Side::Agent, true, String::new);
+        } else if self.open(Side::Client).any(|open| open.method == "session/new") {
+            // It may be the one that is being opened; its answer tells.
+            if self.state.early.len() < MAX_KNOWN {
+                self.state.early.insert(id.to_owned());
+            }
+        } else if !self.open(Side::Client).any(|open| open.session.as_deref() == Some(id)) {
+            // The client has not named it, either.
+            self.breach("session-named", Side::Agent, &format!("`{method}` names a session that nobody knows: {id:?}"));
+        }
+    }
+
+    fn update_kind(&mut self, message: &Fields) {
+        let Some(tag) = update_tag(message) else { return };
+        let mut rows = UPDATES.iter().chain(&UPDATES_V2);
+        let row = rows.find(|(names, _)| names.split(' ').any(|name| name == tag));
+        let Some(dialect) = self.dialect else { return };
+        let fine = tag.starts_with('_') || row.is_some_and(|(_, of)| of.split(' ').any(|name| name == dialect.name()));
+        self.expect("update-known", Side::Agent, fine, || match row {
+            None => format!("`session/update`: the kind `{tag}` does not exist"),
+            Some(_) => format!("`session/update`: `{tag}` is an update that is not of version {dialect}"),
+        });
+    }
+
+    fn update(&mut self, id: &str, update: &Update, announced: bool) {
+        let offered = self.state.client.clone();
+        self.in_turn(id, update);
+        match update {
+            Update::Chunk(chunk) => {
+                self.expect("message-id", Side::Agent, chunk.message_id.is_some(), || {
+                    "a piece of a message without `messageId`".into()
+                });
+                self.content(Side::Agent, &chunk.content);
+                if chunk.kind == MessageKind::User {
+                    self.user_message(id, chunk.message_id.as_deref());
+                }
+            }
+            Update::Message(message) => {
+                self.expect("message-id", Side::Agent, true, String::new);
+                if message.kind == MessageKind::User {
+                    self.user_message(id, Some(&message.message_id));
+                }
+            }
+            Update::ToolCall(call) => self.tool_call(id, call, announced),
+            Update::ToolCallContent(chunk) => self.tool_content(&chunk.content),
+            Update::ConfigOptions(list) => self.options(Some(id), &list.options),
+            Update::Commands(list) => self.commands(list.commands.iter().map(|command| command.name.as_str())),
+            Update::Mode(mode) => {
+                let modes = self.session(id).and_then(|session| session.modes.clone());
+                if let (Some(modes), false) = (modes, self.shape) {
+                    let known = modes.available_modes.iter().any(|one| one.id == mode.mode_id);
+                    self.expect("mode-known", Side::Agent, known, || {
+                        format!("the mode {:?} is none of the modes", mode.mode_id)
+                    });
+                }
+            }
+            Update::Notice(_) => {
+                self.expect("can-update", Side::Agent, offered.notices, || "a notice, which was not offered".into());
+            }
+            Update::Compaction(_) | Update::CompactionSummary(_) => {
+                self.expect("can-update", Side::Agent, offered.compaction, || {
+                    "a compaction, which was not offered".into()
+                });
+            }
+            Update::State(state) => self.state_told(id, &state.state),
+            Update::Terminal(terminal) => {
+                if let Some(cwd) = terminal.cwd.set() {
+                    self.path(Side::Agent, "cwd", cwd);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether something of a turn or a replay comes while there is one.
+    fn in_turn(&mut self, id: &str, update: &Update) {
+        let what = match update {
+            Update::Chunk(_) | Update::Message(_) => "a piece of a message",
+            Update::ToolCall(_) | Update::ToolCallContent(_) => "a tool call",
+            Update::Plan(_) => "a plan",
+            _ => return,
+        };
+        let by_user = matches!(update, Update::Chunk(chunk) if chunk.kind == MessageKind::User)
+            || matches!(update, Update::Message(message) if message.kind == MessageKind::User);
+        if !self.whole {
+            return;
+        }
+        let Some(session) = self.session(id) else { return };
+        let (open, resumes, quiet) = (session.prompts + session.replays, session.resumes, session.quiet);
+        // A session that is being taken up may be at work, and an agent may have something to say about another request.
+        if resumes == 0 && (open > 0 || quiet) {
+            self.expect("turn-last", Side::Agent, open > 0, || format!("{what} after the end of the turn or the load"));
+        } else if resumes > 0 && by_user && open == 0 {
+            self.breach(
+                "resume-silent",
+                Side::Agent,
+                "a message of the user while the session is taken up without a replay",
+            );
+        }
+    }
+
+    fn user_message(&mut self, id: &str, message: Option<&str>) {
+        let Some(session) = self.session(id) else { return };
+        if let Some(message) = message {
+            if session.users.len() < MAX_KNOWN {
+                session.users.insert(message.to_owned());
+            }
+            if session.owed.as_deref() == Some(message) {
+                session.owed = None;
+                self.expect("prompt-message", Side::Agent, true, String::new);
+            }
+        }
+    }
+
+    fn state_told(&mut self, id: &str, work: &Work) {
+        let Some(session) = self.session(id) else { return };
+        session.state_told = true;
+        let replays = session.replays + session.resumes;
+        match work {
+            Work::Idle { stop_reason, .. } => {
+                let (owed, worked, prompted) = (session.owed.take(), session.worked, session.prompts > 0);
+                session.prompts = 0;
+                if let Some(owed) = owed {
+                    self.breach(
+                        "prompt-message",
+                        Side::Agent,
+                        &format!("idle, and the message {owed:?} was not reported"),
+                    );
+                }
+                if prompted && replays == 0 {
+                    self.expect("state-told", Side::Agent, worked, || {
+                        "idle after a prompt without having been told as running".into()
+                    });
+                }
+                if let Some(reason) = stop_reason {
+                    self.stop_reason(reason);
+                }
+            }
+            _ => session.worked = true,
+        }
+    }
+
+    pub(super) fn stop_reason(&mut self, reason: &StopReason) {
+        let other = match reason {
+            StopReason::Other(text) => text.to_string(),
+            StopReason::Error if self.dialect != Some(Dialect::V2) => "error".to_owned(),
+            _ => String::new(),
+        };
+        self.expect("stop-reason", Side::Agent, other.is_empty(), || format!("the reason {other:?} does not exist"));
+        let own = other.is_empty() || other.starts_with('_');
+        self.expect("stop-reason-v2", Side::Agent, own, || format!("the reason {other:?} does not start with `_`"));
+    }
+
+    fn tool_call(&mut self, id: &str, call: &ToolCallUpdate, announced: bool) {
+        for location in call.locations.set().into_iter().flat_map(|items| &items.0) {
+            self.path(Side::Agent, "locations", &location.path);
+        }
+        for content in call.content.set().into_iter().flat_map(|items| &items.0) {
+            self.tool_content(content);
+        }
+        let Some(session) = self.session(id) else { return };
+        let known = session.calls.get(&call.tool_call_id).copied();
+        let finished = call.status.set().is_some_and(|status| {
+            matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed | ToolCallStatus::Cancelled)
+        });
+        if session.calls.len() < MAX_KNOWN {
+            let now = if finished || known == Some(Status::Finished) { Status::Finished } else { Status::Open };
+            session.calls.insert(call.tool_call_id.clone(), now);
+            session.turn.insert(call.tool_call_id.clone());
+        }
+        if announced {
+            self.expect("tool-unique", Side::Agent, known != Some(Status::Finished), || {
+                format!("the id {:?} is that of a call that has ended", call.tool_call_id)
+            });
+        } else if self.whole {
+            self.expect("tool-announced", Side::Agent, known.is_some(), || {
+                format!("{:?} is updated and was never announced", call.tool_call_id)
+            });
+        }
+        if known.is_none() {
+            self.expect("tool-title", Side::Agent, call.title.set().is_some(), || {
+                format!("{:?} starts without a title", call.tool_call_id)
+            });
+        }
+    }
+
+    fn tool_content(&mut self, content: &ToolCallContent) {
+        match content {
+            ToolCallContent::Content(content) => self.content(Side::Agent, &content.content),
+            ToolCallContent::Diff(diff) => self.diff(diff),
+            _ => {}
+        }
+    }
+
+    fn diff(&mut self, diff: &Diff) {
+        if let Some(texts) = &diff.texts {
+            self.path(Side::Agent, "diff", &texts.path);
+        }
+        for change in &diff.changes {
+            if let Change::File(change) = change {
+                self.path(Side::Agent, "diff", &change.path);
+            }
+        }
+    }
+
+    fn question(&mut self, request: &PermissionRequest, asked: &mut Asked) {
+        asked.options = request.options.iter().map(|option| option.option_id.clone()).collect();
+        let ids: HashSet<&String> = asked.options.iter().collect();
+        let fine = !ids.is_empty() && (self.shape || ids.len() == asked.options.len());
+        self.expect("permission-options", Side::Agent, fine, || {
+            if asked.options.is_empty() { "a question without options" } else { "two options with one id" }.to_owned()
+        });
+    }
+}
+
+/// The kind of an update as it stands in the message.
+fn update_tag(message: &Fields) -> Option<String> {
+    let params: Fields = from_json(message.get("params")?.get()).ok()?;
+    let update: Fields = from_json(params.get("update")?.get()).ok()?;
+    from_json(update.get("sessionUpdate").map(Raw::get)?).ok()
+}
+
+fn is_tool_call(message: &Fields) -> bool {
+    update_tag(message).is_some_and(|tag| tag == "tool_call")
+}

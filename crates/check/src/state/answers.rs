@@ -1,0 +1,129 @@
+//! What was answered, and what that changes: the hello, sessions, prompts, questions.
+
+use super::{State, Status};
+use crate::laws::{Asked, Judge};
+use tieline_schema::{
+    AuthMethod, Dialect, InitializeResponse, PermissionOutcome, PermissionResponse, PromptResponse, SessionSetup,
+    StopReason,
+};
+use tieline_trace::Side;
+
+impl Judge {
+    /// A question was answered.
+    pub(crate) fn permitted(&mut self, asked: &Asked, answer: &PermissionResponse) {
+        let chosen = match &answer.outcome {
+            PermissionOutcome::Selected(selected) => Some(selected.option_id.clone()),
+            _ => None,
+        };
+        if let Some(chosen) = &chosen {
+            self.expect("permission-answer", Side::Client, self.shape || asked.options.contains(chosen), || {
+                format!("the option {chosen:?} was not offered")
+            });
+        } else {
+            self.expect("permission-answer", Side::Client, true, String::new);
+        }
+        if asked.cancelled {
+            self.expect("permission-cancel", Side::Client, chosen.is_none(), || {
+                "a question of a cancelled turn was answered with an option".into()
+            });
+        }
+    }
+
+    /// The hello was answered.
+    pub(crate) fn settled(&mut self, answer: InitializeResponse) {
+        self.expect("hello-info", Side::Agent, answer.info.is_some(), || "the agent does not say who it is".into());
+        let terminal = self.state.client.terminal_auth;
+        for method in &answer.auth_methods {
+            let fine = terminal || !matches!(method, AuthMethod::Terminal(_));
+            self.expect("can-login", Side::Agent, fine, || "a login in a terminal, which was not offered".into());
+        }
+        // Another agent answers, or the same one after another hello: what was before is over.
+        if self.state.agent.is_some() {
+            self.state = State { client: self.state.client.clone(), ..State::default() };
+        }
+        self.state.agent = Some(answer.capabilities);
+        self.whole = true;
+    }
+
+    /// A prompt was answered.
+    pub(crate) fn prompted(&mut self, asked: &Asked, answer: &PromptResponse) {
+        if let Some(reason) = &answer.stop_reason {
+            self.stop_reason(reason);
+        }
+        let current = self.dialect == Some(Dialect::V2);
+        let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
+        if current {
+            // The end of the work is told by its state.
+            if let Some(message) = answer.message_id.as_ref().filter(|id| !session.users.contains(*id)) {
+                session.owed = Some(message.clone());
+            }
+            return;
+        }
+        session.prompts = session.prompts.saturating_sub(1);
+        session.quiet = true;
+        let turn = std::mem::take(&mut session.turn);
+        let mut open = turn.iter().filter(|id| session.calls.get(*id) == Some(&Status::Open));
+        let open = open.next().cloned();
+        if answer.stop_reason == Some(StopReason::EndTurn) && !turn.is_empty() {
+            self.expect("tool-finished", Side::Agent, open.is_none(), || {
+                format!("the turn ended, and the call {:?} did not", open.unwrap_or_default())
+            });
+        }
+    }
+
+    /// A request was answered with an error.
+    pub(crate) fn refused(&mut self, _from: Side, asked: &Asked) {
+        let current = self.dialect == Some(Dialect::V2);
+        let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
+        match asked.method.as_str() {
+            "session/prompt" if !current => session.prompts = session.prompts.saturating_sub(1),
+            "session/load" | "session/resume" if asked.replay => session.replays = session.replays.saturating_sub(1),
+            "session/resume" => session.resumes = session.resumes.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    /// A session was opened or taken up.
+    pub(crate) fn set_up(&mut self, asked: &Asked, setup: SessionSetup) {
+        let id = setup.session_id.as_ref().map(ToString::to_string).or_else(|| asked.session.clone());
+        let Some(id) = id else { return };
+        if self.state.early.remove(&id) {
+            self.breach(
+                "session-early",
+                Side::Agent,
+                "something was said about the session before its `session/new` was answered",
+            );
+        }
+        let taken_up = asked.method != "session/new";
+        let session = self.opened(&id);
+        session.ready = true;
+        let told = session.state_told;
+        if taken_up && asked.replay {
+            session.replays = session.replays.saturating_sub(1);
+            session.quiet = true;
+        } else if taken_up {
+            session.resumes = session.resumes.saturating_sub(1);
+            if self.whole {
+                self.expect("resume-silent", Side::Agent, true, String::new);
+            }
+        }
+        if taken_up && self.whole {
+            self.expect("resume-state", Side::Agent, told, || {
+                "the session was taken up and its state was not told".into()
+            });
+        }
+        if let (Some(modes), false) = (&setup.modes, self.shape) {
+            let known = modes.available_modes.iter().any(|mode| mode.id == modes.current_mode_id);
+            self.expect("mode-known", Side::Agent, known, || {
+                format!("the mode {:?} is none of the modes", modes.current_mode_id)
+            });
+        }
+        let mut options = setup.config_options;
+        if setup.mode_from_modes {
+            options.remove(0);
+        }
+        self.options(Some(&id), &options);
+        self.commands(setup.commands.iter().map(|command| command.name.as_str()));
+        self.opened(&id).modes = setup.modes;
+    }
+}

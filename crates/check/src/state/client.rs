@@ -1,0 +1,182 @@
+//! What the client asks and tells, held against what the agent offered.
+
+use crate::laws::{Asked, Judge};
+use tieline_schema::{
+    AgentCall, AgentCapabilities, ConfigKind, ConfigValue, ContentBlock, Dialect, McpServer, Replay, SetModeRequest,
+    SetOptionRequest,
+};
+use tieline_trace::Side;
+
+impl Judge {
+    /// What the client asks or tells.
+    pub(crate) fn client_says(&mut self, method: &str, call: AgentCall, asked: &mut Asked) {
+        let hello = matches!(call, AgentCall::Initialize(_));
+        if self.whole || self.state.hurried || !hello {
+            let fine = hello || self.state.agent.is_some() || !self.whole && self.dialect.is_some();
+            if !self.state.hurried {
+                self.expect("hello-first", Side::Client, hello || fine, || {
+                    format!("`{method}` before `initialize` was answered")
+                });
+            }
+            self.state.hurried |= !fine;
+        }
+        match call {
+            AgentCall::Initialize(hello) => {
+                self.expect("hello-info", Side::Client, hello.info.is_some(), || {
+                    "the client does not say who it is".into()
+                });
+                self.state.client = hello.capabilities;
+            }
+            AgentCall::NewSession(request) => {
+                self.path(Side::Client, "cwd", &request.cwd);
+                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+            }
+            AgentCall::Resume(request) => {
+                let id = request.session_id.to_string();
+                asked.session = Some(id.clone());
+                asked.replay = request.replay != Replay::None;
+                let load = method == "session/load";
+                asked.unoffered =
+                    !self.can("can-sessions", method, |agent| if load { agent.load } else { agent.resume });
+                self.path(Side::Client, "cwd", &request.cwd);
+                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+                let replays = asked.replay;
+                let session = self.opened(&id);
+                session.state_told = false;
+                if replays {
+                    session.replays += 1;
+                    session.calls.clear();
+                } else {
+                    session.resumes += 1;
+                }
+            }
+            AgentCall::List(request) => {
+                asked.unoffered = !self.can("can-sessions", method, |agent| agent.list);
+                if let Some(cwd) = &request.cwd {
+                    self.path(Side::Client, "cwd", cwd);
+                }
+            }
+            AgentCall::Close(request) => {
+                asked.unoffered = !self.can("can-sessions", method, |agent| agent.close);
+                asked.session = Some(request.session_id.to_string());
+            }
+            AgentCall::Delete(request) => {
+                asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete);
+                asked.session = Some(request.session_id.to_string());
+            }
+            AgentCall::Logout(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.logout),
+            AgentCall::SetMode(request) => {
+                asked.session = Some(request.session_id.to_string());
+                self.mode_chosen(&request);
+            }
+            AgentCall::SetOption(request) => {
+                asked.session = Some(request.session_id.to_string());
+                self.option_chosen(&request);
+            }
+            AgentCall::Prompt(request) => {
+                let id = request.session_id.to_string();
+                self.client_names(method, &id);
+                self.prompt_content(&request.prompt);
+                if let Some(session) = self.session(&id) {
+                    session.prompts += 1;
+                    session.worked = false;
+                    session.turn.clear();
+                }
+                asked.session = Some(id);
+            }
+            AgentCall::Cancel(request) => {
+                let id = request.session_id.to_string();
+                self.open(Side::Agent)
+                    .filter(|open| open.session.as_ref() == Some(&id))
+                    .for_each(|open| open.cancelled = true);
+            }
+            _ => {}
+        }
+        if let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) {
+            session.quiet = false;
+        }
+    }
+
+    fn mode_chosen(&mut self, request: &SetModeRequest) {
+        let id = request.session_id.to_string();
+        self.client_names("session/set_mode", &id);
+        if let (false, Some(modes)) = (self.shape, self.session(&id).and_then(|session| session.modes.clone())) {
+            let known = modes.available_modes.iter().any(|mode| mode.id == request.mode_id);
+            self.expect("option-choice", Side::Client, known, || {
+                format!("the mode {:?} was not named", request.mode_id)
+            });
+        }
+    }
+
+    fn option_chosen(&mut self, request: &SetOptionRequest) {
+        let id = request.session_id.to_string();
+        self.client_names("session/set_config_option", &id);
+        let options = self.session(&id).map(|session| session.options.clone()).unwrap_or_default();
+        if !self.shape && !options.is_empty() {
+            let option = options.iter().find(|option| option.config_id == request.config_id);
+            let value = match (option.map(|option| &option.kind), &request.value) {
+                (Some(ConfigKind::Select(select)), ConfigValue::Id(value)) => {
+                    select.options.iter().any(|one| one.value == *value)
+                }
+                (found, _) => found.is_some(),
+            };
+            self.expect("option-choice", Side::Client, value, || {
+                format!("{:?} or its value was not named", request.config_id)
+            });
+        }
+    }
+
+    /// A session named by the client.
+    fn client_names(&mut self, method: &str, id: &str) {
+        if self.whole {
+            let ready = self.session(id).is_some_and(|session| session.ready);
+            self.expect("session-open", Side::Client, ready, || {
+                format!("`{method}` names a session that is not open: {id:?}")
+            });
+        }
+    }
+
+    /// Whether the agent takes this; one that has not said hello is not asked.
+    fn can(&mut self, law: &'static str, what: &str, can: impl Fn(&AgentCapabilities) -> bool) -> bool {
+        let can = self.state.agent.as_ref().map(can);
+        if let Some(can) = can {
+            self.expect(law, Side::Client, can, || format!("the agent does not offer this: {what}"));
+        }
+        can != Some(false)
+    }
+
+    fn setup_request(&mut self, folders: &[String], servers: Option<&[McpServer]>) {
+        for folder in folders {
+            self.path(Side::Client, "additionalDirectories", folder);
+            self.can("can-mcp", "additionalDirectories", |agent| agent.additional_directories);
+        }
+        let v1 = self.dialect == Some(Dialect::V1);
+        for server in servers.into_iter().flatten() {
+            self.can("can-mcp", "an MCP server of this kind", |agent| match server {
+                McpServer::Stdio(_) => v1 || agent.mcp_stdio,
+                McpServer::Http(_) => agent.mcp_http,
+                McpServer::Sse(_) => agent.mcp_sse,
+                McpServer::Other(_) => true,
+            });
+        }
+    }
+
+    fn prompt_content(&mut self, blocks: &[ContentBlock]) {
+        self.expect("prompt-empty", Side::Client, !blocks.is_empty(), || "an empty prompt".into());
+        for block in blocks {
+            let what = match block {
+                ContentBlock::Image(_) => "image",
+                ContentBlock::Audio(_) => "audio",
+                ContentBlock::Resource(_) => "resource",
+                _ => "text or a link",
+            };
+            self.can("can-prompt", what, |agent| match block {
+                ContentBlock::Image(_) => agent.image,
+                ContentBlock::Audio(_) => agent.audio,
+                ContentBlock::Resource(_) => agent.embedded_context,
+                _ => true,
+            });
+            self.content(Side::Client, block);
+        }
+    }
+}

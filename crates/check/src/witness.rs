@@ -1,0 +1,75 @@
+//! What two sides said to each other, as evidence, and what the laws make of it.
+
+use crate::laws::{Breach, Judge, LAWS};
+use crate::sheet::{Finding, Line, Log, Sheet, Verdict};
+use crate::table;
+use std::sync::Arc;
+use std::time::Instant;
+use tieline_schema::Dialect;
+use tieline_trace::Side;
+
+/// So many frames are kept, and so much of each.
+const MAX_FRAMES: usize = 20_000;
+const MAX_BYTES: usize = 4096;
+
+/// Hears both sides.
+#[derive(Debug)]
+pub(crate) struct Witness {
+    start: Instant,
+    pub log: Vec<Line>,
+    pub judge: Judge,
+    breaches: Vec<Breach>,
+}
+
+impl Default for Witness {
+    fn default() -> Self {
+        Self { start: Instant::now(), log: Vec::new(), judge: Judge::default(), breaches: Vec::new() }
+    }
+}
+
+impl Witness {
+    /// Hears a frame now; gives the message, if it is one.
+    pub fn hear(&mut self, from: Side, text: &str) -> Option<serde_json::Value> {
+        let message = serde_json::from_str(text).ok();
+        self.frame(self.start.elapsed().as_micros() as u64, from, text, message.is_some());
+        message
+    }
+
+    /// Hears a frame.
+    pub fn frame(&mut self, at: u64, from: Side, text: &str, is_message: bool) {
+        if self.log.len() < MAX_FRAMES {
+            let end = text.floor_char_boundary(MAX_BYTES);
+            let more = if end < text.len() { format!("… ({} bytes)", text.len()) } else { String::new() };
+            self.log.push(Line { at, from, text: format!("{}{more}", &text[..end]) });
+        }
+        let frame = self.log.len();
+        let found = self.judge.frame(from, is_message.then_some(text));
+        self.breaches.extend(found.into_iter().map(|breach| Breach { frame, ..breach }));
+    }
+
+    /// A finding about what was said so far.
+    pub fn finding(&self, id: &str, verdict: Verdict, said: &str, part: &str) -> Option<Finding> {
+        let check = table::find(id)?;
+        let frame = self.log.len().saturating_sub(1);
+        let log: Log = Arc::new(self.log.clone());
+        Some(Finding { check, verdict, said: said.to_owned(), part: part.to_owned(), log, frame })
+    }
+
+    /// What the laws say about a side, as findings.
+    pub fn judged(&self, side: Side, dialect: Dialect, part: &str, sheet: &mut Sheet) {
+        let log: Log = Arc::new(self.log.clone());
+        for law in LAWS.iter().filter(|law| law.applies(side, dialect)) {
+            let (seen, broken) = self.judge.tally(law.id, side);
+            let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
+            let verdict = match (breach, seen) {
+                (Some(_), _) => Verdict::Broken,
+                (None, 0) => continue,
+                (None, _) => Verdict::Holds,
+            };
+            let more = if broken > 1 { format!(" ({broken} times)") } else { String::new() };
+            let (said, frame) =
+                breach.map_or_else(Default::default, |breach| (breach.said.clone() + &more, breach.frame.max(1) - 1));
+            sheet.add(Finding { check: law, verdict, said, part: part.to_owned(), log: log.clone(), frame });
+        }
+    }
+}

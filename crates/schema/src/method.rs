@@ -164,11 +164,12 @@ macro_rules! methods {
     };
 }
 
+// What is large and not the most common is boxed: a call is moved often on its way to its handler. So is what comes in floods, and waits.
 methods! {
     /// What a client asks of an agent.
     enum AgentCall, ToAgent {
         /// Starts the connection: versions, names, capabilities.
-        Initialize(InitializeRequest) {
+        Initialize(Box<InitializeRequest>) {
             "initialize" Request in Dialects::ALL, gate "none; comes first";
         }
         /// Logs in.
@@ -186,7 +187,7 @@ methods! {
             "session/new" Request in Dialects::ALL, gate "v2: `session`";
         }
         /// Takes up a session, with or without a replay.
-        Resume(ResumeRequest) {
+        Resume(Box<ResumeRequest>) {
             "session/resume" Request in Dialects::ALL, gate "older: `resume`";
             "session/load" Request in Dialects::OLD, gate "`loadSession`, seed-era v2: `session.load`", read by load;
         }
@@ -231,11 +232,11 @@ methods! {
     /// What an agent asks of a client or tells it.
     enum ClientCall, ToClient {
         /// Reports something in a session.
-        Update(SessionNotification) {
+        Update(Box<SessionNotification>) {
             "session/update" Notification in Dialects::ALL, gate "none";
         }
         /// Asks the user to allow something.
-        Permission(PermissionRequest) {
+        Permission(Box<PermissionRequest>) {
             "session/request_permission" Request in Dialects::ALL, gate "none";
         }
         /// Reads a text file on the client's side.
@@ -247,7 +248,7 @@ methods! {
             "fs/write_text_file" Request in Dialects::OLD, gate "`clientCapabilities.fs.writeTextFile`";
         }
         /// Starts a command on the client's side.
-        CreateTerminal(CreateTerminalRequest) {
+        CreateTerminal(Box<CreateTerminalRequest>) {
             "terminal/create" Request in Dialects::OLD, gate "`clientCapabilities.terminal`";
         }
         /// Asks what a command has shown so far.
@@ -267,7 +268,7 @@ methods! {
             "terminal/release" Request in Dialects::OLD, gate "`clientCapabilities.terminal`";
         }
         /// Asks the user for something.
-        Elicit(ElicitRequest) {
+        Elicit(Box<ElicitRequest>) {
             "elicitation/create" Request in Dialects::NOT_SEED, gate "client: `elicitation.form` or `elicitation.url`";
         }
         /// Tells that a web page did its work.
@@ -288,8 +289,8 @@ methods! {
     }
 }
 
-fn load(json: &mut Reader<'_>) -> Result<ResumeRequest, Error> {
-    Ok(ResumeRequest { replay: Replay::Start, ..ResumeRequest::decode(json)? })
+fn load(json: &mut Reader<'_>) -> Result<Box<ResumeRequest>, Error> {
+    Ok(Box::new(ResumeRequest { replay: Replay::Start, ..ResumeRequest::decode(json)? }))
 }
 
 fn or_null<T: Decode + Default>(json: &mut Reader<'_>) -> Result<T, Error> {

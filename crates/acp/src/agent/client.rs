@@ -122,7 +122,7 @@ impl ClientHandle {
         let client = self.clone();
         // In a task of its own: if nobody waits for it any more, the terminal is released as soon as it is there.
         let task = tokio::spawn(async move {
-            let call = ClientCall::CreateTerminal(request);
+            let call = ClientCall::CreateTerminal(Box::new(request));
             let answer: CreateTerminalResponse = client.ask(call, client.deadline()).await?;
             Ok(Terminal::new(client, session_id, answer.terminal_id))
         });
@@ -134,7 +134,7 @@ impl ClientHandle {
     /// something else. Who stops waiting withdraws the question.
     pub async fn request_permission(&self, request: PermissionRequest) -> Result<PermissionResponse> {
         let request = PermissionRequest { session_id: self.session()?, ..request };
-        self.ask(ClientCall::Permission(request), None).await
+        self.ask(ClientCall::Permission(Box::new(request)), None).await
     }
 
     /// Asks the user to fill in a form or to visit a page. The session is filled in.
@@ -149,7 +149,7 @@ impl ClientHandle {
         offered(can, &format!("elicitation by {}", mode.name()))?;
         let scope = ElicitScope::Session { session_id: self.session()?, tool_call_id: None };
         let request = ElicitRequest { message: message.into(), scope, mode, meta: None };
-        self.ask(ClientCall::Elicit(request), None).await
+        self.ask(ClientCall::Elicit(Box::new(request)), None).await
     }
 
     /// Tells the client that a page it opened has done its work. Seed-era v2 has no pages: there it does nothing.

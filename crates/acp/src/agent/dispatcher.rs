@@ -16,6 +16,7 @@ use crate::options::{fitted, set_value};
 use crate::wire;
 use crate::work::{self, Work};
 use std::collections::HashMap;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tieline_json::Reader;
@@ -45,7 +46,7 @@ pub(crate) struct Inner {
 
 pub(super) struct Known {
     negotiated: Option<Arc<Negotiated>>,
-    /// A request other than `initialize` has come: the negotiated stands.
+    /// A request other than `initialize` has come: what was negotiated stands.
     settled: bool,
     pub(super) sessions: HashMap<SessionId, Arc<LiveSession>>,
     /// Sessions that are being taken up.
@@ -104,7 +105,7 @@ impl Service for Dispatcher {
                 let (dispatcher, received) = (Arc::clone(&self.0), request.meta.clone());
                 tokio::spawn(meta::scope(received, async move {
                     let greeted = Greeted(&dispatcher);
-                    let client = dispatcher.greet(request, responder).await;
+                    let client = dispatcher.greet(*request, responder).await;
                     drop(greeted);
                     if let Some(client) = client {
                         dispatcher.agent.initialized(client).await;
@@ -132,7 +133,7 @@ impl Service for Dispatcher {
                 let loading = self.0.begin_loading(&request.session_id, responder.cancel());
                 let span = tracing::debug_span!("call", method = "resume");
                 let received = request.meta.clone();
-                let resume = Arc::clone(&self.0).resume(request, negotiated, responder, loading);
+                let resume = Arc::clone(&self.0).resume(*request, negotiated, responder, loading);
                 work::start(Box::pin(meta::scope(received, resume).instrument(span)));
             }
             Ok((call, negotiated)) => {
@@ -143,7 +144,7 @@ impl Service for Dispatcher {
     }
 
     fn notification(&self, call: AgentCall, bytes: usize) {
-        // Nothing counts before the negotiated.
+        // Nothing counts before the hello.
         let Ok(negotiated) = self.0.settle() else { return };
         match call {
             AgentCall::Cancel(request) => {
@@ -368,7 +369,8 @@ impl Inner {
     }
 
     async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
-        let done = self.unless_withdrawn(&responder, self.perform(call, &negotiated)).await;
+        let work = pin!(self.perform(call, &negotiated));
+        let done = self.unless_withdrawn(&responder, work).await;
         match done {
             Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
             Err(error) => responder.fail(&negotiated.to_wire(&error)).await,
@@ -379,34 +381,39 @@ impl Inner {
     pub(super) async fn unless_withdrawn<T>(
         &self,
         responder: &Responder,
-        work: impl Future<Output = Result<T>>,
+        work: Pin<&mut (dyn Future<Output = Result<T>> + Send)>,
     ) -> Result<T> {
+        if !self.settings.relays {
+            return work.await;
+        }
         tokio::select! {
             biased;
-            () = responder.cancel().cancelled(), if self.settings.relays => Err(Error::Cancelled),
+            () = responder.cancel().cancelled() => Err(Error::Cancelled),
             done = work => done,
         }
     }
 
-    /// Does what is asked and gives the answer.
+    /// Does what is asked and gives the answer. What is seldom asked is boxed, so that all of it together is small.
     async fn perform(&self, call: AgentCall, negotiated: &Arc<Negotiated>) -> Result<Vec<u8>> {
         let dialect = negotiated.dialect;
         let client = || self.client(Arc::clone(negotiated));
         match call {
             AgentCall::List(request) => {
-                let list = self.list(request).await?;
+                let list = Box::pin(self.list(request)).await?;
                 let meta = list.meta.or_else(meta::taken);
                 return Ok(wire::encode(&ListResponse { meta, ..list }, dialect));
             }
-            AgentCall::SetOption(request) => return Ok(wire::encode(&self.set_option(request).await?, dialect)),
+            AgentCall::SetOption(request) => {
+                return Ok(wire::encode(&Box::pin(self.set_option(request)).await?, dialect));
+            }
             AgentCall::Extension { method, params } => {
                 return Ok(wire::encode(&self.agent.extension(method.into(), params, client()).await?, dialect));
             }
             AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
             AgentCall::Login(request) => self.login(request.method_id, client()).await?,
             AgentCall::Logout(_) => self.agent.logout(client()).await?,
-            AgentCall::Close(request) => self.close(&request.session_id, dialect).await?,
-            AgentCall::Delete(request) => self.delete(request.session_id).await?,
+            AgentCall::Close(request) => Box::pin(self.close(&request.session_id, dialect)).await?,
+            AgentCall::Delete(request) => Box::pin(self.delete(request.session_id)).await?,
             AgentCall::CancelToolCall(request) => {
                 self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))?;
             }
@@ -436,7 +443,7 @@ impl Inner {
         let Some(config_id) = config_id else { return Err(Error::method_not_found("session/set_mode")) };
         if let Some(after) = self.change(&live, config_id, ConfigValue::Id(mode_id)).await? {
             // Modes and options are two views of one thing: the other view is told.
-            live.writer.options_changed(after).await?;
+            Box::pin(live.writer.options_changed(after)).await?;
         }
         Ok(())
     }

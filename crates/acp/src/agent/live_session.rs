@@ -198,7 +198,7 @@ impl LiveSession {
     async fn work(self: Arc<Self>, first: Prompt) {
         let mut next = Some(first);
         while let Some(prompt) = next {
-            // Never the same twice, whatever becomes of the live: a turn that is over must not be taken for another.
+            // Never the same twice, whatever becomes of the session: a turn that is over must not be taken for another.
             static LAST: AtomicU64 = AtomicU64::new(0);
             let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             next = self.turn(number, prompt).await;
@@ -329,9 +329,9 @@ mod tests {
     use tieline_rpc::{Connection, Direction, Limits};
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-    /// A client may send its next prompt the moment it hears that the last turn is over, so the live is free by then.
+    /// A client may send its next prompt the moment it hears that the last turn is over, so the session is free by then.
     #[tokio::test]
-    async fn the_slot_is_free_when_the_end_is_told() {
+    async fn the_session_is_free_when_the_end_is_told() {
         for (negotiated, end) in [
             (r#"{"protocolVersion":1}"#, "stopReason"),
             (r#"{"protocolVersion":2}"#, "stopReason"),

@@ -141,13 +141,13 @@ pub(crate) async fn put(turn: &Turn, mut request: PermissionRequest) -> Result<P
     {
         fit_call(&mut subject.tool_call, longest - BYTES_AROUND_CALL);
     }
-    let client = turn.client();
+    let (client, call) = (turn.client(), ClientCall::Permission(Box::new(request)));
     let asking = Asking::new(turn);
     // Cancelled while the user thinks: stop waiting. That drops the call, which withdraws the question.
     let answer = tokio::select! {
         biased;
         () = turn.cancelled() => Ok(None),
-        answer = client.ask::<PermissionResponse>(ClientCall::Permission(request), None) => answer.map(Some),
+        answer = client.ask::<PermissionResponse>(call, None) => answer.map(Some),
     };
     drop(asking);
     let answer = match answer {

@@ -11,6 +11,7 @@ use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::meta;
 use crate::wire;
+use std::pin::pin;
 use std::sync::Arc;
 use tieline_rpc::{Cancel, Responder};
 use tieline_schema::{
@@ -112,7 +113,8 @@ impl Inner {
         negotiated: Arc<Negotiated>,
         responder: Responder,
     ) {
-        match self.unless_withdrawn(&responder, self.opened_by_agent(request, &negotiated)).await {
+        let opening = pin!(self.opened_by_agent(request, &negotiated));
+        match self.unless_withdrawn(&responder, opening).await {
             Ok(ready) => self.ready(ready, true, responder),
             Err(error) => refuse(error, &negotiated, responder).await,
         }

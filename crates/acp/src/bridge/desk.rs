@@ -33,7 +33,7 @@ impl Desk {
         let turn = self.0.line(&request.session_id)?.turn().as_ref().map(|open| open.turn.clone());
         match turn {
             Some(turn) => put(&turn, request).await,
-            None => client.ask(ClientCall::Permission(request), None).await,
+            None => client.ask(ClientCall::Permission(Box::new(request)), None).await,
         }
     }
 }
@@ -63,7 +63,7 @@ impl Handler for Desk {
             ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
             ElicitScope::Request(_) => None,
         };
-        self.client(session).await?.ask(ClientCall::Elicit(request), None).await
+        self.client(session).await?.ask(ClientCall::Elicit(Box::new(request)), None).await
     }
 
     async fn elicitation_complete(&self, elicitation_id: String) {

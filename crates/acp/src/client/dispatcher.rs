@@ -75,7 +75,7 @@ pub(crate) struct Expecting(Arc<DispatcherState>);
 impl Drop for Expecting {
     fn drop(&mut self) {
         if self.0.expecting.fetch_sub(1, Ordering::SeqCst) == 1 {
-            // Lanes that nobody claimed belong to sessions of others.
+            // Queues that nobody claimed belong to sessions of others.
             self.0.queues().retain(|_, queue| queue.is_claimed());
         }
     }
@@ -162,32 +162,36 @@ impl DispatcherState {
     }
 
     /// Takes an update that came as so many bytes. Says what was passed over of it.
-    fn update(&self, notification: SessionNotification, bytes: usize) -> Result<(), Dropped<'static>> {
-        let SessionNotification { session_id, update, meta, .. } = notification;
+    fn update(&self, mut told: Box<SessionNotification>, bytes: usize) -> Result<(), Dropped<'static>> {
         let long = bytes > self.longest;
-        let update = if long { cut_long(update, self.longest) } else { Some(update) };
-        let update = update.ok_or(Dropped::Over("an update that is too long"))?;
+        if long {
+            let cut = cut_long(std::mem::take(&mut told.update), self.longest);
+            told.update = cut.ok_or(Dropped::Over("an update that is too long"))?;
+            told.meta = None;
+        }
         let queue = {
             let mut queues = self.queues();
-            match queues.get(&session_id) {
+            match queues.get(&told.session_id) {
                 Some(queue) => Arc::clone(queue),
                 None if self.expecting.load(Ordering::SeqCst) > 0
                     && queues.len() < MAX_UNKNOWN_SESSIONS + known(&queues) =>
                 {
-                    Arc::clone(queues.entry(session_id).or_insert_with(|| UpdateQueue::new(Arc::clone(&self.budget))))
+                    let queue = UpdateQueue::new(Arc::clone(&self.budget));
+                    queues.insert(told.session_id.clone(), Arc::clone(&queue));
+                    queue
                 }
                 // Those of a session that was closed may still come.
                 None if queues.is_empty() => return Ok(()),
                 None => return Err(Dropped::Bad("an update for a session that is not open here")),
             }
         };
-        let is_text = matches!(update, Update::Chunk(_) | Update::Message(_));
-        queue.push(update, meta.filter(|_| !long), bytes);
+        let is_text = matches!(told.update, Update::Chunk(_) | Update::Message(_));
+        queue.push(told, bytes);
         if long && !is_text { Err(Dropped::Over("parts of an update that is too long")) } else { Ok(()) }
     }
 }
 
-/// Lanes that a session object holds.
+/// Queues that a session object reads.
 fn known(queues: &HashMap<SessionId, Arc<UpdateQueue>>) -> usize {
     queues.values().filter(|queue| queue.is_claimed()).count()
 }
@@ -211,9 +215,9 @@ impl<H: Handler> Service for Dispatcher<H> {
         let lenient = self.state.agent.get().is_some_and(|name| name == MISSING_IS_EMPTY);
         match call {
             // The question is registered on the reader: a cancel that comes later finds it.
-            ClientCall::Permission(request) => self.permission(request, responder, dialect),
+            ClientCall::Permission(request) => self.permission(*request, responder, dialect),
             // A form is a question, too.
-            ClientCall::Elicit(request) => self.elicit(request, responder, dialect),
+            ClientCall::Elicit(request) => self.elicit(*request, responder, dialect),
             call => {
                 let call = if H::RELAYS { as_extension(call) } else { call };
                 let span = tracing::debug_span!("request", method = call.wire_name(Dialect::V1));
@@ -324,7 +328,8 @@ impl<H: Handler> Dispatcher<H> {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
             let weight = encode(&update, Dialect::V2).len();
-            queue.push(update, None, weight);
+            let told = SessionNotification { update, ..SessionNotification::default() };
+            queue.push(Box::new(told), weight);
         }
         if let (Some(queue), Some(PermissionSubject::ToolCall(subject))) = (&queue, &mut request.subject) {
             let untitled = subject.tool_call.title.set().is_none();
@@ -460,7 +465,7 @@ async fn handle<H: Handler>(
             Ok(encode(&WriteTextFileResponse { meta: meta::taken() }, dialect))
         }
         ClientCall::CreateTerminal(request) => {
-            let terminal_id = handler.create_terminal(request).await?;
+            let terminal_id = handler.create_terminal(*request).await?;
             Ok(encode(&CreateTerminalResponse { terminal_id, meta: meta::taken(), ..Default::default() }, dialect))
         }
         ClientCall::TerminalOutput(request) => {

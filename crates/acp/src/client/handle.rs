@@ -116,13 +116,13 @@ impl AgentHandle {
     /// longer than that: [`AgentHandle::resume_telling`] takes any.
     pub async fn resume_with(&self, request: ResumeRequest) -> Result<Session> {
         let id = self.check_resume(&request)?;
-        self.set_up(AgentCall::Resume(request), Some(id), None).await
+        self.set_up(AgentCall::Resume(Box::new(request)), Some(id), None).await
     }
 
     /// Takes up a session and calls `hear` with what is told again before the agent answers, however much that is.
     pub async fn resume_telling(&self, request: ResumeRequest, mut hear: impl FnMut(Update) + Send) -> Result<Session> {
         let id = self.check_resume(&request)?;
-        self.set_up(AgentCall::Resume(request), Some(id), Some(&mut hear)).await
+        self.set_up(AgentCall::Resume(Box::new(request)), Some(id), Some(&mut hear)).await
     }
 
     fn check_resume(&self, request: &ResumeRequest) -> Result<SessionId> {

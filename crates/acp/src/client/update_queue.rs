@@ -11,24 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::{Lock, when};
 use tieline_schema::{
-    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, Message, MessageKind, Meta, PromptResponse, State,
-    StateUpdate, StopReason, ToolCallUpdate, Update, mode_option,
+    Chunk, Command, ConfigOption, ConfigValue, ContentBlock, Message, MessageKind, Meta, PromptResponse,
+    SessionNotification, State, StateUpdate, StopReason, ToolCallUpdate, Update, mode_option,
 };
 use tokio::sync::{Notify, oneshot};
 
-#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
 enum Item {
-    /// With the `_meta` beside it, and how many bytes it takes.
-    Update(Update, Option<Meta>, usize),
+    /// As it came, and how many bytes it takes.
+    Update(Box<SessionNotification>, usize),
     End(Arc<TurnState>, Result<StopReason>),
     /// Whoever waits here learns that everything before it was taken.
     Mark(oneshot::Sender<()>),
-}
-
-#[allow(clippy::large_enum_variant, reason = "the large one is the common one")]
-enum Popped {
-    Update(Update),
-    End,
 }
 
 pub(crate) struct UpdateQueue {
@@ -97,21 +90,22 @@ impl UpdateQueue {
     }
 
     /// Takes an update, on the reader.
-    pub(crate) fn push(&self, update: Update, meta: Option<Meta>, bytes: usize) {
+    pub(crate) fn push(&self, told: Box<SessionNotification>, bytes: usize) {
         let mut inner = self.lock();
-        if inner.is_echo(&update) {
+        let update = &told.update;
+        if inner.is_echo(update) {
             return;
         }
-        inner.watch(&update, bytes);
-        let ends = match &update {
+        inner.watch(update, bytes);
+        let ends = match update {
             Update::State(state) => inner.state_changed(state),
             _ => Vec::new(),
         };
-        let unread = inner.turns.front().is_some_and(|turn| turn.abandoned) && is_of_turn(&update);
-        let merged = !unread && meta.is_none() && self.budget.is_tight() && inner.merge(&update, &self.budget);
+        let unread = inner.turns.front().is_some_and(|turn| turn.abandoned) && is_of_turn(update);
+        let merged = !unread && told.meta.is_none() && self.budget.is_tight() && inner.merge(update, &self.budget);
         if !unread && !merged {
             self.budget.take(bytes);
-            inner.items.push_back(Item::Update(update, meta, bytes));
+            inner.items.push_back(Item::Update(told, bytes));
         }
         inner.items.extend(ends);
         drop(inner);
@@ -145,7 +139,8 @@ impl UpdateQueue {
         if let Some(said) = said {
             let _ = state.message_id.set(said.message_id.clone());
             // It came from here, so it takes nothing of the agent's budget.
-            inner.items.push_back(Item::Update(said.into(), None, 0));
+            let told = SessionNotification { update: said.into(), ..SessionNotification::default() };
+            inner.items.push_back(Item::Update(Box::new(told), 0));
             drop(inner);
             self.wake.notify_waiters();
         }
@@ -179,69 +174,51 @@ impl UpdateQueue {
 
     /// The next update of a turn; `None` once it has ended.
     pub(crate) async fn next_of(&self, turn: &TurnState) -> Option<Update> {
-        when(&self.wake, || self.try_next_of(turn)).await
-    }
-
-    /// `None` if nothing is there; `Some(None)` if the turn has ended.
-    #[allow(clippy::option_option, reason = "three answers: nothing yet, the end, an update")]
-    fn try_next_of(&self, turn: &TurnState) -> Option<Option<Update>> {
-        loop {
-            if turn.has_ended() {
-                return Some(None);
-            }
-            match self.pop()? {
-                Popped::Update(update) => return Some(Some(update)),
-                // This turn or another.
-                Popped::End => {}
-            }
-        }
+        let next = when(&self.wake, || if turn.has_ended() { Some(None) } else { self.pop(Some(turn)) });
+        next.await.map(|told| told.update)
     }
 
     /// The next update, in or outside a turn; `None` once the session is closed and everything is read.
     pub(crate) async fn next(&self) -> Option<Update> {
-        when(&self.wake, || match self.try_next() {
-            None => self.lock().closed.is_some().then_some(None),
-            update => Some(update),
-        })
-        .await
+        let next = when(&self.wake, || self.pop(None).or_else(|| self.lock().closed.is_some().then_some(None)));
+        next.await.map(|told| told.update)
     }
 
     /// The next update if it is there already.
     pub(crate) fn try_next(&self) -> Option<Update> {
-        loop {
-            match self.pop()? {
-                Popped::Update(update) => return Some(update),
-                Popped::End => {}
-            }
-        }
+        self.pop(None).flatten().map(|told| told.update)
     }
 
     /// All updates that are there, at once: a reader beside this one gets those before them, or those behind.
     pub(crate) fn take_all(&self) -> Vec<Update> {
         let mut inner = self.lock();
         let items = std::mem::take(&mut inner.items);
-        items
-            .into_iter()
-            .filter_map(|item| match self.taken(&mut inner, item) {
-                Popped::Update(update) => Some(update),
-                Popped::End => None,
-            })
-            .collect()
+        items.into_iter().filter_map(|item| self.taken(&mut inner, item)).map(|told| told.update).collect()
     }
 
-    /// Takes the first item: an update, or the end of a turn, which is noted.
-    fn pop(&self) -> Option<Popped> {
-        let mut inner = self.lock();
-        let item = inner.items.pop_front()?;
-        Some(self.taken(&mut inner, item))
+    /// Takes the next update, and notes the ends of turns that come before it. `None` if there is none; `Some(None)` if `until` has
+    /// ended.
+    #[allow(clippy::option_option, reason = "three answers: nothing yet, the end, an update")]
+    fn pop(&self, until: Option<&TurnState>) -> Option<Option<Box<SessionNotification>>> {
+        loop {
+            let mut inner = self.lock();
+            let item = inner.items.pop_front()?;
+            if let Some(told) = self.taken(&mut inner, item) {
+                return Some(Some(told));
+            }
+            if until.is_some_and(TurnState::has_ended) {
+                return Some(None);
+            }
+        }
     }
 
-    fn taken(&self, inner: &mut Inner, item: Item) -> Popped {
+    /// The update of an item; of another one what it stands for is done.
+    fn taken(&self, inner: &mut Inner, item: Item) -> Option<Box<SessionNotification>> {
         match item {
-            Item::Update(update, meta, bytes) => {
-                inner.update_meta = meta;
+            Item::Update(mut told, bytes) => {
+                inner.update_meta = told.meta.take();
                 self.budget.give(bytes);
-                return Popped::Update(update);
+                return Some(told);
             }
             Item::Mark(waits) => drop(waits.send(())),
             Item::End(turn, result) => {
@@ -250,7 +227,7 @@ impl UpdateQueue {
                 self.wake.notify_waiters();
             }
         }
-        Popped::End
+        None
     }
 
     /// Waits until all that is here now was taken, and the reader has come back for more.
@@ -279,7 +256,7 @@ impl UpdateQueue {
         }
         let budget = &self.budget;
         inner.items.retain(|item| match item {
-            Item::Update(update, _, bytes) if is_of_turn(update) => {
+            Item::Update(told, bytes) if is_of_turn(&told.update) => {
                 budget.give(*bytes);
                 false
             }
@@ -386,7 +363,7 @@ impl UpdateQueue {
 impl Drop for UpdateQueue {
     fn drop(&mut self) {
         for item in &self.lock().items {
-            if let Item::Update(_, _, bytes) = item {
+            if let Item::Update(_, bytes) = item {
                 self.budget.give(*bytes);
             }
         }
@@ -470,7 +447,8 @@ impl Inner {
 
     /// Adds a chunk of text to the unread one before it. Keeps a slow reader's backlog small.
     fn merge(&mut self, update: &Update, budget: &Budget) -> bool {
-        let Some(Item::Update(Update::Chunk(last), None, weight)) = self.items.back_mut() else { return false };
+        let Some(Item::Update(last, weight)) = self.items.back_mut() else { return false };
+        let SessionNotification { update: Update::Chunk(last), meta: None, .. } = &mut **last else { return false };
         let Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), meta: None, .. }) = update
         else {
             return false;

@@ -22,6 +22,8 @@ use tokio::sync::mpsc;
 
 /// The least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
+/// A loop that took longer has let keys wait.
+const BUSY: Duration = Duration::from_millis(50);
 /// So many events wait; who tells more waits, too.
 const MAX_WAITING: usize = 256;
 /// So many events are taken before a frame has its turn.
@@ -49,7 +51,7 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
     let stops = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
     let (mut stops, mut suspend) =
         (stops.map(signal), signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?);
-    let (mut dirty, mut drawn) = (true, None::<Instant>);
+    let (mut dirty, mut drawn, mut woken) = (true, None::<Instant>, Instant::now());
     loop {
         app.work(&mut state, &mut work, &mut screen);
         if app.leaves {
@@ -61,6 +63,10 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
             let cache = app.caches.entry(state.tab().id).or_default();
             draw(&mut screen, &mut state, cache, now)?;
             (dirty, drawn) = (cache.is_behind(), Some(Instant::now()));
+        }
+        let now = Instant::now();
+        if now - woken > BUSY {
+            state.tab_mut().composer.was_busy(now - woken, now);
         }
         let wake = if dirty { Some(due.max(now)) } else { state.deadline(now) };
         let event = tokio::select! {
@@ -74,6 +80,7 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
             Some(event) = events.recv() => event,
             () = sleep_until(wake), if wake.is_some() => Event::Tick,
         };
+        woken = Instant::now();
         dirty |= !matches!(event, Event::Tick) || !dirty;
         app.ready.push_back(event);
         while app.ready.len() < MAX_AT_ONCE
@@ -88,15 +95,11 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         }
     }
     let (width, _) = crossterm::terminal::size().unwrap_or((80, 24));
-    let tab = state.tab();
-    let (printed, session) = (tab.list.print(&tab.talk, width, MAX_PRINTED_LINES), tab.session.clone());
+    let printed = state.print(width, MAX_PRINTED_LINES);
     drop(screen);
     let mut out = io::stdout().lock();
     for line in printed {
         writeln!(out, "{line}")?;
-    }
-    if let Some(session) = session {
-        writeln!(out, "\nTo go on: tieline chat -r {session}")?;
     }
     out.flush()?;
     drop(out);
@@ -184,6 +187,13 @@ impl App {
                     // Only whoever wants it hears it.
                     if std::env::var_os("TIELINE_BELL").is_some_and(|value| !value.is_empty()) {
                         Screen::bell();
+                    }
+                    Ok(())
+                }
+                Effect::Select(id) => {
+                    let (tab, cache) = (state.tabs.iter().find(|tab| tab.id == id), self.caches.entry(id).or_default());
+                    if let Some(text) = tab.and_then(|tab| tab.list.selection(&tab.talk, cache)) {
+                        work.begin(Effect::Copy(text));
                     }
                     Ok(())
                 }

@@ -2,8 +2,8 @@
 //! accident.
 
 use crate::form::Filling;
+use crate::rows::look as theme;
 use crate::text::{fit, wrap};
-use crate::theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 use std::sync::Arc;
@@ -267,7 +267,7 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
         let parts = if cut && dock.chosen != Some(at) { vec![fit(label, width.saturating_sub(5))] } else { broken };
         for (row, part) in parts.into_iter().enumerate() {
             let head = if row == 0 { format!("{mark}{:>2} ", at + 1) } else { "    ".into() };
-            options.push(Line::from(vec![Span::styled(head, theme::BOLD), Span::styled(part, style)]));
+            options.push(Line::from(vec![Span::styled(head, theme::STRONG), Span::styled(part, style)]));
         }
     }
     if let What::Form(form) = &asked.what {
@@ -284,7 +284,7 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
             },
             width,
         ),
-        theme::DIM,
+        theme::QUIET,
     );
     // The choices stay in view; what does not fit of the matter is a key away.
     let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
@@ -319,7 +319,7 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
         }
         What::Page(page) => {
             ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
-            ours("host: ", &page.host, theme::BOLD, width, &mut rows);
+            ours("host: ", &page.host, theme::STRONG, width, &mut rows);
             for warning in &page.warnings {
                 ours("Mind: ", warning, theme::BAD, width, &mut rows);
             }
@@ -336,7 +336,7 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
 
 fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) {
     for fact in &question.facts {
-        ours("would: ", fact, theme::BOLD, width, rows);
+        ours("would: ", fact, theme::STRONG, width, rows);
     }
     if question.facts.is_empty() {
         ours("", "The agent does not say what exactly it would do.", theme::BAD, width, rows);
@@ -357,7 +357,7 @@ fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) 
     if question.changes.is_empty() {
         for content in question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter()) {
             if let ToolCallContent::Diff(diff) = content {
-                ours("", "The agent's own diff:", theme::DIM, width, rows);
+                ours("", "The agent's own diff:", theme::QUIET, width, rows);
                 patch_rows(&diff.patch().map(|patch| patch.text).unwrap_or_default(), width, rows);
             }
         }
@@ -365,10 +365,10 @@ fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) 
     if let Some(input) = question.call.as_ref().and_then(|call| call.raw_input.set()).map(tieline::schema::Raw::get)
         && !matches!(input, "null" | "{}")
     {
-        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::DIM, width, rows);
+        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::QUIET, width, rows);
     }
     let because = format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
-    ours("", &because, theme::DIM, width, rows);
+    ours("", &because, theme::QUIET, width, rows);
 }
 
 fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
@@ -378,7 +378,7 @@ fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
         let style = match line.as_bytes().first() {
             Some(b'+') => theme::GOOD,
             Some(b'-') => theme::BAD,
-            _ => theme::DIM,
+            _ => theme::QUIET,
         };
         // Every row has the sign of its line, so that none begins as our own do.
         let (sign, text) = match line.split_at_checked(1) {
@@ -395,7 +395,7 @@ fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows
     let indent = " ".repeat(head.len());
     for (row, part) in wrap(text, width.saturating_sub(head.len())).into_iter().enumerate() {
         let head = if row == 0 { head.to_owned() } else { indent.clone() };
-        rows.push(Line::from(vec![Span::styled(head, theme::DIM), Span::styled(part, style)]));
+        rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
     }
 }
 
@@ -403,7 +403,7 @@ fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows
 fn quote(safe: &str, width: usize, rows: &mut Vec<Line<'static>>) {
     for line in safe.lines() {
         for part in wrap(&line.replace('\t', "    "), width.saturating_sub(2)) {
-            rows.push(Line::from(vec![Span::styled("│ ", theme::DIM), Span::raw(part)]));
+            rows.push(Line::from(vec![Span::styled("│ ", theme::QUIET), Span::raw(part)]));
         }
     }
 }

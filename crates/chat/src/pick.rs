@@ -2,8 +2,8 @@
 
 use crate::Which;
 use crate::keys::{Deed, KEYS};
+use crate::rows::look as theme;
 use crate::text::fit;
-use crate::theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 use tieline::schema::{ConfigKind, ConfigOption, ConfigValue, SelectOptions};
@@ -169,11 +169,11 @@ impl Picker {
     pub fn rows(&self, width: u16, height: u16) -> Vec<Line<'static>> {
         let (width, room) = (usize::from(width), usize::from(height).saturating_sub(2));
         let filter = if self.filter.is_empty() { String::new() } else { format!(" · {}▏", self.filter) };
-        let mut rows = vec![Line::styled(fit(&format!("{}{filter}", self.title), width), theme::BOLD)];
+        let mut rows = vec![Line::styled(fit(&format!("{}{filter}", self.title), width), theme::STRONG)];
         let fitting = self.fitting();
         if fitting.is_empty() {
             let none = if self.looking { "looking …" } else { "nothing here" };
-            rows.push(Line::styled(fit(none, width), theme::DIM));
+            rows.push(Line::styled(fit(none, width), theme::QUIET));
         }
         let skip = (self.at + 1).saturating_sub(room);
         for (at, line) in fitting.iter().enumerate().skip(skip).take(room) {
@@ -183,9 +183,9 @@ impl Picker {
             let more =
                 if left > 4 && !line.more.is_empty() { format!("  {}", fit(&line.more, left)) } else { String::new() };
             let style = if chosen { theme::CHOSEN } else { theme::PLAIN };
-            rows.push(Line::from(vec![Span::styled(label, style), Span::styled(more, theme::DIM)]));
+            rows.push(Line::from(vec![Span::styled(label, style), Span::styled(more, theme::QUIET)]));
         }
-        rows.push(Line::styled(fit("type to search · ↑↓ · Enter · Esc", width), theme::DIM));
+        rows.push(Line::styled(fit("type to search · ↑↓ · Enter · Esc", width), theme::QUIET));
         rows
     }
 }

@@ -19,6 +19,9 @@ const RESTART_EVERY: Duration = Duration::from_mins(1);
 /// So many of its last lines are shown.
 const MAX_LAST_WORDS: usize = 5;
 
+/// The tab that the chat begins with.
+pub const FIRST: TabId = 1;
+
 /// One tab.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
@@ -112,6 +115,10 @@ impl Tab {
             for line in crate::welcome(&self.agent, &facts.agents) {
                 self.notice(Mark::Welcome, line);
             }
+            // Another tab may have one that is still being written.
+            if self.id == FIRST && self.composer.adopt_drafts() {
+                self.notice(Mark::Info, "a draft was left here by another session: Up brings it back");
+            }
         }
         self.list.sync(&self.talk);
     }
@@ -145,6 +152,9 @@ impl Tab {
             Event::Phase(phase) => self.phase = phase,
             Event::Started(_) | Event::Agent(_) => {}
             Event::Session(facts) => {
+                if let Some(id) = &facts.id {
+                    self.composer.name_draft(id);
+                }
                 self.session = facts.id;
                 self.list.sync(&self.talk);
                 match (facts.anew, facts.resumed) {

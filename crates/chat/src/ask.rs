@@ -6,6 +6,7 @@ use crate::rows::look as theme;
 use crate::text::{fit, wrap};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{PermissionOptionKind, ToolCallContent};
@@ -109,6 +110,8 @@ pub struct Dock {
     numbers: String,
     /// What was typed into the form, if it is one.
     form: Option<Filling>,
+    /// What is decided on, as it was laid out last: for which question, at which width.
+    matter: RefCell<Option<(u64, usize, Vec<Line<'static>>)>>,
 }
 
 impl Dock {
@@ -230,7 +233,13 @@ pub fn title(what: &What) -> String {
 }
 
 /// The docked rows: a strip, or the whole question with its choices if it has the keys.
-pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now: Instant) -> Vec<Line<'static>> {
+pub fn rows(
+    dock: &Dock,
+    has_keys: bool,
+    questions: &[Arc<Asked>],
+    (width, height): (u16, u16),
+    now: Instant,
+) -> Vec<Line<'static>> {
     let Some(asked) = questions.first() else { return Vec::new() };
     let (width, room) = (usize::from(width), usize::from(height));
     let age = now.saturating_duration_since(asked.since).as_secs();
@@ -241,14 +250,16 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
         What::Page(_) => "The agent wants you to open a page",
         What::Login(_) => "The agent wants you to log in",
     };
-    let keys = if dock.since.is_some() { "Tab types on" } else { "Tab answers" };
+    let keys = if has_keys { "Tab types on" } else { "Tab answers" };
     let head = fit(&format!("━━ {kind}{count} · {age} s · {keys} "), width);
     let fill = "━".repeat(width.saturating_sub(unicode_width::UnicodeWidthStr::width(head.as_str())));
     let mut rows = vec![Line::styled(head + &fill, theme::ASKS)];
-    let matter = matter(&asked.what, width);
-    if dock.since.is_none() {
+    let mut kept = dock.matter.borrow_mut();
+    kept.take_if(|kept| (kept.0, kept.1) != (asked.number, width));
+    let (.., matter) = kept.get_or_insert_with(|| (asked.number, width, matter(&asked.what, width)));
+    if !has_keys {
         // What would happen tells more than what the agent calls it.
-        rows.extend(matter.into_iter().take(2.min(room.saturating_sub(1))));
+        rows.extend(matter.iter().take(2.min(room.saturating_sub(1))).cloned());
         return rows;
     }
     let labels: Vec<String> = match &asked.what {
@@ -289,7 +300,7 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
     // The choices stay in view; what does not fit of the matter is a key away.
     let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
     let more = matter.len().saturating_sub(space);
-    rows.extend(matter.into_iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }));
+    rows.extend(matter.iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }).cloned());
     if more > 0 {
         rows.push(Line::styled(fit(&format!("… {} more rows: Ctrl+O", more + 1), width), theme::ASKS));
     }

@@ -5,13 +5,14 @@ use crate::compose::Composer;
 use crate::effect::Effect;
 use crate::event::{About, OpenedFacts, TabId};
 use crate::list::{List, Mark};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{MessageKind, Severity, StopReason, Update};
 use tieline_client::live::{Asked, Conversation, Ending, Event, Failure, Part, Phase, Queued, State, When};
 use tieline_client::permission::{By, Record, Ruling};
 use tieline_client::{sanitize, services};
+use tieline_host::roots::shown;
 use tieline_host::text::counted;
 
 /// An agent that ended by itself is started again, but not more often than this.
@@ -194,7 +195,9 @@ impl Tab {
             Event::Ended { stop, changed, remarks } => {
                 self.ended(stop, now);
                 if !changed.is_empty() {
-                    let names: Vec<_> = changed.iter().map(|file| sanitize::exact_line(&file.path)).collect();
+                    let below = |path: &str| Path::new(path).strip_prefix(&self.cwd).map(shown).ok();
+                    let name = |path: &str| below(path).unwrap_or_else(|| sanitize::exact_line(path));
+                    let names: Vec<_> = changed.iter().map(|file| name(&file.path)).collect();
                     let text =
                         format!("changed {}: {} · F5 takes it back", counted(names.len(), "file"), names.join(", "));
                     self.notice(Mark::Info, text);

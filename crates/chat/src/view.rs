@@ -65,10 +65,9 @@ pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buff
         head.height + foot.height + composer.height + border.height + hints_area.height + queue_area.height,
     );
     // What lies over the conversation has the room.
-    let strip = crate::ask::Dock::default();
-    let docked = if state.over.is_some() { &strip } else { &tab.dock };
-    let room = if docked.since.is_some() { left.saturating_sub(3).max(left / 2) } else { 3 };
-    let dock = ask::rows(docked, &tab.questions, area.width, room, now);
+    let has_keys = tab.dock.since.is_some() && state.over.is_none();
+    let room = if has_keys { left.saturating_sub(3).max(left / 2) } else { 3 };
+    let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (area.width, room), now);
     let dock_area = cut(u16::try_from(dock.len()).unwrap_or(room).min(room), false);
 
     state.docked = dock_area;

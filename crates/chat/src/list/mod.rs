@@ -240,7 +240,8 @@ impl List {
     fn settle(&mut self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
         self.height = height;
         let scroll = std::mem::take(&mut self.scroll);
-        let end = self.end(height, talk, cache, look);
+        // The first words are read from the first one on, also where they don't all fit.
+        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, talk, cache, look) };
         let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
         top.0 = top.0.min(self.entries.len().saturating_sub(1));
         let mut back = usize::try_from(-scroll).unwrap_or(0);

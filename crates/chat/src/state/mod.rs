@@ -207,7 +207,7 @@ impl State {
     pub fn print(&self, width: u16, most: usize) -> Vec<String> {
         let (single, mut lines) = (self.tabs.len() == 1, Vec::new());
         let others = self.tabs.iter().enumerate().filter(|(at, _)| *at != self.at).map(|(_, tab)| tab);
-        for tab in others.chain([self.tab()]) {
+        for tab in others.chain([self.tab()]).filter(|tab| single || !tab.list.is_fresh()) {
             if !single {
                 lines.push(format!("── {} · {}", sanitize::line(&tab.agent), shown(&tab.cwd)));
             }

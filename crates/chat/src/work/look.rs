@@ -53,7 +53,7 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
             } else {
                 format!(", {} left alone", preview.refused.len())
             };
-            let what = format!("{} put back{refused}", counted(preview.restored.len(), "file"));
+            let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
             all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.clone())));
             for one in &preview.refused {
                 all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);

@@ -70,8 +70,7 @@ impl Terminal {
     pub fn scrolled(&self) -> String {
         let mut screen = self.screen.lock().unwrap();
         let mut text = String::new();
-        let rows = usize::from(screen.screen().size().0.get());
-        for back in (rows..=1000).rev() {
+        for back in (1..=1000).rev() {
             screen.screen_mut().set_scrollback(back);
             text.extend(screen.screen().rows(0, u16::MAX).next().map(|row| row + "\n"));
         }

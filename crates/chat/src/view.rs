@@ -13,6 +13,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use std::time::Instant;
+use tieline::schema::{ConfigCategory, ConfigOption};
 use tieline_client::live::State as Doing;
 use tieline_client::sanitize;
 use unicode_width::UnicodeWidthStr as _;
@@ -21,6 +22,9 @@ use unicode_width::UnicodeWidthStr as _;
 const MAX_COMPOSER_ROWS: u16 = 10;
 /// So many prompts that wait are shown.
 const MAX_WAITING_ROWS: usize = 3;
+
+/// So long is the name of a mode or a model at most.
+const MAX_NAME: usize = 24;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, cache: &mut Cache, now: Instant) {
@@ -164,18 +168,31 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     None
 }
 
+/// How it stands with a tab, in one character.
+fn mark(tab: &Tab) -> &'static str {
+    match tab.state.0 {
+        _ if !tab.questions.is_empty() => "?",
+        Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
+        Doing::Lost => "✗",
+        Doing::Idle if tab.attention => "●",
+        Doing::Idle => " ",
+    }
+}
+
+/// The title of the window: how it stands with each tab, and what is shown.
+pub fn title(state: &State) -> String {
+    let marks: String = state.tabs.iter().map(mark).collect();
+    let tab = state.tab();
+    let folder = tab.cwd.file_name().unwrap_or_default().to_string_lossy();
+    format!("{}{} · {}", marks.trim_start(), sanitize::line(&tab.agent), sanitize::line(&folder))
+}
+
 /// The tabs; or what the only one is.
 fn header(state: &State, width: u16) -> Line<'static> {
     let mut spans = Vec::new();
     let single = state.tabs.len() == 1;
     for (at, tab) in state.tabs.iter().enumerate() {
-        let mark = match tab.state.0 {
-            _ if !tab.questions.is_empty() => "?",
-            Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
-            Doing::Lost => "✗",
-            Doing::Idle if tab.attention => "●",
-            Doing::Idle => " ",
-        };
+        let mark = mark(tab);
         let name = sanitize::line(&tab.agent);
         let text = if single { format!(" {name} ") } else { format!(" {}{mark}{} ", at + 1, fit(&name, 16)) };
         spans.push(Span::styled(text, if at == state.at && !single { theme::CHOSEN } else { theme::STRONG }));
@@ -214,10 +231,10 @@ fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
 
 fn composer_border(tab: &Tab, width: u16) -> Line<'static> {
     let mut about: Vec<String> = Vec::new();
-    for option in &tab.about.options {
-        if let tieline::schema::ConfigKind::Select(select) = &option.kind {
-            about.push(sanitize::line(&select.current_value));
-        }
+    let matters =
+        |option: &&ConfigOption| matches!(option.category, None | Some(ConfigCategory::Mode | ConfigCategory::Model));
+    for option in tab.about.options.iter().filter(matters) {
+        about.extend(pick::chosen(option).map(|name| fit(&name, MAX_NAME)));
     }
     if let Some(usage) = tab.talk.usage() {
         let size = if usage.size > 0 { format!("/{}k", usage.size / 1000) } else { String::new() };

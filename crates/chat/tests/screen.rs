@@ -253,7 +253,9 @@ fn complaint_04_what_is_selected_with_the_mouse_is_copied_as_it_was_said() {
         assert!(marked);
         chat.state.tab().list.selection(&chat.talk, &mut chat.cache)
     };
-    // A click selects nothing.
+    // A click selects nothing, nor does what is between two things.
+    let (x, y) = place("Some");
+    assert_eq!(select((x, y - 1), (x + 9, y - 1)), None);
     assert_eq!(select(place("strong"), place("strong")), None);
     let (x, y) = place("words.");
     assert_eq!(select(place("strong"), (x + 5, y)).as_deref(), Some("**strong** and `quoted` words."));

@@ -70,6 +70,9 @@ impl List {
         let mut text = Vec::new();
         for at in from.0..=to.0.min(self.entries.len().checked_sub(1)?) {
             let (gap, look) = (self.gap(at, talk), self.look(at, look));
+            if at == to.0 && to.1 < gap {
+                break;
+            }
             let first = if at == from.0 { from.1.saturating_sub(gap) } else { 0 };
             let last = if at == to.0 { to.1.saturating_sub(gap) } else { self.count(at, talk, cache, &look) - gap - 1 };
             let rows = self.rows(at, gap + first, last - first + 1, talk, cache, &look);

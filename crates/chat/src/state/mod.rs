@@ -85,7 +85,7 @@ impl State {
             Event::Paste(text) => self.paste(&text, now),
             Event::Mouse(mouse) => self.mouse(mouse, now),
             // The next frame is one of the new size.
-            Event::Resize | Event::Tick => Vec::new(),
+            Event::Resize | Event::Tick | Event::Output(..) => Vec::new(),
             Event::Stop => vec![Effect::Quit],
             Event::Live(id, event) => {
                 let seen = self.tab().id == id;

@@ -16,7 +16,8 @@ use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
 use tieline::schema::{ConfigValue, Update};
 use tieline_client::live::{self, Events, Link, Part, Queued, Session};
-use tieline_client::sanitize;
+use tieline_client::{sanitize, services};
+use tieline_host::run::View;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
@@ -254,6 +255,11 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
             }
             _ => false,
         };
+        if let live::Event::Note(services::Event::TerminalStarted { terminal, .. }) = &event
+            && let Some(view) = link.services().terminals().watch(terminal)
+        {
+            tokio::spawn(follow(id, terminal.clone(), view, events.clone()));
+        }
         let queue = matches!(event, live::Event::Ended { .. } | live::Event::State(_));
         if events.send(Event::Live(id, Box::new(event))).await.is_err() {
             return;
@@ -263,6 +269,17 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
         }
         if queue {
             let _ = events.send(Event::Queue(id, session.queue())).await;
+        }
+    }
+}
+
+/// Passes on what comes in a terminal, until it ends or nobody listens.
+async fn follow(id: TabId, terminal: String, view: View, events: Sender<Event>) {
+    let mut from = 0;
+    while let Some(output) = view.more(from).await {
+        from = output.next;
+        if events.send(Event::Output(id, terminal.clone(), output.text)).await.is_err() {
+            return;
         }
     }
 }

@@ -22,6 +22,8 @@ use tokio::sync::mpsc;
 
 /// The least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
+/// A loop that took longer has let keys wait.
+const BUSY: Duration = Duration::from_millis(50);
 /// So many events wait; who tells more waits, too.
 const MAX_WAITING: usize = 256;
 /// So many events are taken before a frame has its turn.
@@ -36,20 +38,21 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
     let (sender, mut events) = mpsc::channel(MAX_WAITING);
     let mut work = Work::new(opener, sender);
     let (mut state, effects) = State::new(which, prompt, Instant::now());
-    state.mouse = std::env::var_os("TIELINE_NO_MOUSE").is_none_or(|value| value.is_empty());
+    state.mouse = !wants("TIELINE_NO_MOUSE");
     let mut screen = Screen::enter(state.mouse)?;
     let mut app = App {
         keys: Some(EventStream::new()),
         caches: HashMap::new(),
         todo: effects.into(),
         leaves: false,
+        title: String::new(),
         error: None,
         ready: VecDeque::new(),
     };
     let stops = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
     let (mut stops, mut suspend) =
         (stops.map(signal), signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?);
-    let (mut dirty, mut drawn) = (true, None::<Instant>);
+    let (mut dirty, mut drawn, mut woken) = (true, None::<Instant>, Instant::now());
     loop {
         app.work(&mut state, &mut work, &mut screen);
         if app.leaves {
@@ -61,6 +64,15 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
             let cache = app.caches.entry(state.tab().id).or_default();
             draw(&mut screen, &mut state, cache, now)?;
             (dirty, drawn) = (cache.is_behind(), Some(Instant::now()));
+            let title = wants("TIELINE_TITLE").then(|| view::title(&state)).filter(|title| *title != app.title);
+            if let Some(title) = title {
+                crossterm::execute!(io::stdout(), crossterm::terminal::SetTitle(&title))?;
+                app.title = title;
+            }
+        }
+        let now = Instant::now();
+        if now - woken > BUSY {
+            state.tab_mut().composer.was_busy(now - woken, now);
         }
         let wake = if dirty { Some(due.max(now)) } else { state.deadline(now) };
         let event = tokio::select! {
@@ -74,6 +86,7 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
             Some(event) = events.recv() => event,
             () = sleep_until(wake), if wake.is_some() => Event::Tick,
         };
+        woken = Instant::now();
         dirty |= !matches!(event, Event::Tick) || !dirty;
         app.ready.push_back(event);
         while app.ready.len() < MAX_AT_ONCE
@@ -88,15 +101,14 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         }
     }
     let (width, _) = crossterm::terminal::size().unwrap_or((80, 24));
-    let tab = state.tab();
-    let (printed, session) = (tab.list.print(&tab.talk, width, MAX_PRINTED_LINES), tab.session.clone());
+    let printed = state.print(width, MAX_PRINTED_LINES);
     drop(screen);
     let mut out = io::stdout().lock();
+    if !app.title.is_empty() {
+        crossterm::queue!(out, crossterm::terminal::SetTitle(""))?;
+    }
     for line in printed {
         writeln!(out, "{line}")?;
-    }
-    if let Some(session) = session {
-        writeln!(out, "\nTo go on: tieline chat -r {session}")?;
     }
     out.flush()?;
     drop(out);
@@ -104,9 +116,20 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
     app.error.map_or(Ok(()), Err)
 }
 
+/// True if the user wants something by a variable.
+fn wants(variable: &str) -> bool {
+    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+}
+
 /// What the rows have to know of a session: ages of calls, output of the agent's own terminals.
 fn heard(event: &Event, caches: &mut HashMap<TabId, Cache>, now: Instant) {
-    let Event::Live(id, event) = event else { return };
+    let (id, event) = match event {
+        Event::Live(id, event) => (id, event),
+        Event::Output(id, terminal, text) => {
+            return caches.entry(*id).or_default().screens.feed(terminal, text.as_bytes());
+        }
+        _ => return,
+    };
     let live::Event::Update { update, tool, .. } = &**event else { return };
     let cache = caches.entry(*id).or_default();
     if let Some(tool) = tool {
@@ -115,6 +138,17 @@ fn heard(event: &Event, caches: &mut HashMap<TabId, Cache>, now: Instant) {
     match &**update {
         Update::TerminalOutput(chunk) => {
             cache.screens.feed(&chunk.terminal_id, &from_base64(&chunk.data).unwrap_or_default());
+        }
+        Update::ToolCall(call) => {
+            // An extension of agents of version 1 that run their own terminals.
+            let meta = call.meta.set().and_then(|meta| serde_json::from_str::<serde_json::Value>(meta.0.get()).ok());
+            for output in
+                ["terminal_output", "terminal_output_delta"].iter().filter_map(|name| meta.as_ref()?.get(name))
+            {
+                if let (Some(id), Some(data)) = (output["terminal_id"].as_str(), output["data"].as_str()) {
+                    cache.screens.feed(id, data.as_bytes());
+                }
+            }
         }
         Update::Terminal(terminal) => {
             if let Some(output) = terminal.output.set() {
@@ -167,6 +201,8 @@ struct App {
     todo: VecDeque<Effect>,
     ready: VecDeque<Event>,
     leaves: bool,
+    /// The title of the window, if we set one.
+    title: String,
     /// Why the terminal can't be used any more.
     error: Option<io::Error>,
 }
@@ -182,8 +218,15 @@ impl App {
                 }
                 Effect::Bell => {
                     // Only whoever wants it hears it.
-                    if std::env::var_os("TIELINE_BELL").is_some_and(|value| !value.is_empty()) {
+                    if wants("TIELINE_BELL") {
                         Screen::bell();
+                    }
+                    Ok(())
+                }
+                Effect::Select(id) => {
+                    let (tab, cache) = (state.tabs.iter().find(|tab| tab.id == id), self.caches.entry(id).or_default());
+                    if let Some(text) = tab.and_then(|tab| tab.list.selection(&tab.talk, cache)) {
+                        work.begin(Effect::Copy(text));
                     }
                     Ok(())
                 }

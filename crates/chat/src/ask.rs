@@ -2,10 +2,11 @@
 //! accident.
 
 use crate::form::Filling;
+use crate::rows::look as theme;
 use crate::text::{fit, wrap};
-use crate::theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{PermissionOptionKind, ToolCallContent};
@@ -109,6 +110,8 @@ pub struct Dock {
     numbers: String,
     /// What was typed into the form, if it is one.
     form: Option<Filling>,
+    /// What is decided on, as it was laid out last: for which question, at which width.
+    matter: RefCell<Option<(u64, usize, Vec<Line<'static>>)>>,
 }
 
 impl Dock {
@@ -230,7 +233,13 @@ pub fn title(what: &What) -> String {
 }
 
 /// The docked rows: a strip, or the whole question with its choices if it has the keys.
-pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now: Instant) -> Vec<Line<'static>> {
+pub fn rows(
+    dock: &Dock,
+    has_keys: bool,
+    questions: &[Arc<Asked>],
+    (width, height): (u16, u16),
+    now: Instant,
+) -> Vec<Line<'static>> {
     let Some(asked) = questions.first() else { return Vec::new() };
     let (width, room) = (usize::from(width), usize::from(height));
     let age = now.saturating_duration_since(asked.since).as_secs();
@@ -241,14 +250,16 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
         What::Page(_) => "The agent wants you to open a page",
         What::Login(_) => "The agent wants you to log in",
     };
-    let keys = if dock.since.is_some() { "Tab types on" } else { "Tab answers" };
+    let keys = if has_keys { "Tab types on" } else { "Tab answers" };
     let head = fit(&format!("━━ {kind}{count} · {age} s · {keys} "), width);
     let fill = "━".repeat(width.saturating_sub(unicode_width::UnicodeWidthStr::width(head.as_str())));
     let mut rows = vec![Line::styled(head + &fill, theme::ASKS)];
-    let matter = matter(&asked.what, width);
-    if dock.since.is_none() {
+    let mut kept = dock.matter.borrow_mut();
+    kept.take_if(|kept| (kept.0, kept.1) != (asked.number, width));
+    let (.., matter) = kept.get_or_insert_with(|| (asked.number, width, matter(&asked.what, width)));
+    if !has_keys {
         // What would happen tells more than what the agent calls it.
-        rows.extend(matter.into_iter().take(2.min(room.saturating_sub(1))));
+        rows.extend(matter.iter().take(2.min(room.saturating_sub(1))).cloned());
         return rows;
     }
     let labels: Vec<String> = match &asked.what {
@@ -267,7 +278,7 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
         let parts = if cut && dock.chosen != Some(at) { vec![fit(label, width.saturating_sub(5))] } else { broken };
         for (row, part) in parts.into_iter().enumerate() {
             let head = if row == 0 { format!("{mark}{:>2} ", at + 1) } else { "    ".into() };
-            options.push(Line::from(vec![Span::styled(head, theme::BOLD), Span::styled(part, style)]));
+            options.push(Line::from(vec![Span::styled(head, theme::STRONG), Span::styled(part, style)]));
         }
     }
     if let What::Form(form) = &asked.what {
@@ -284,12 +295,12 @@ pub fn rows(dock: &Dock, questions: &[Arc<Asked>], width: u16, height: u16, now:
             },
             width,
         ),
-        theme::DIM,
+        theme::QUIET,
     );
     // The choices stay in view; what does not fit of the matter is a key away.
     let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
     let more = matter.len().saturating_sub(space);
-    rows.extend(matter.into_iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }));
+    rows.extend(matter.iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }).cloned());
     if more > 0 {
         rows.push(Line::styled(fit(&format!("… {} more rows: Ctrl+O", more + 1), width), theme::ASKS));
     }
@@ -319,7 +330,7 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
         }
         What::Page(page) => {
             ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
-            ours("host: ", &page.host, theme::BOLD, width, &mut rows);
+            ours("host: ", &page.host, theme::STRONG, width, &mut rows);
             for warning in &page.warnings {
                 ours("Mind: ", warning, theme::BAD, width, &mut rows);
             }
@@ -336,7 +347,7 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
 
 fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) {
     for fact in &question.facts {
-        ours("would: ", fact, theme::BOLD, width, rows);
+        ours("would: ", fact, theme::STRONG, width, rows);
     }
     if question.facts.is_empty() {
         ours("", "The agent does not say what exactly it would do.", theme::BAD, width, rows);
@@ -357,7 +368,7 @@ fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) 
     if question.changes.is_empty() {
         for content in question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter()) {
             if let ToolCallContent::Diff(diff) = content {
-                ours("", "The agent's own diff:", theme::DIM, width, rows);
+                ours("", "The agent's own diff:", theme::QUIET, width, rows);
                 patch_rows(&diff.patch().map(|patch| patch.text).unwrap_or_default(), width, rows);
             }
         }
@@ -365,10 +376,10 @@ fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) 
     if let Some(input) = question.call.as_ref().and_then(|call| call.raw_input.set()).map(tieline::schema::Raw::get)
         && !matches!(input, "null" | "{}")
     {
-        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::DIM, width, rows);
+        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::QUIET, width, rows);
     }
     let because = format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
-    ours("", &because, theme::DIM, width, rows);
+    ours("", &because, theme::QUIET, width, rows);
 }
 
 fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
@@ -378,7 +389,7 @@ fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
         let style = match line.as_bytes().first() {
             Some(b'+') => theme::GOOD,
             Some(b'-') => theme::BAD,
-            _ => theme::DIM,
+            _ => theme::QUIET,
         };
         // Every row has the sign of its line, so that none begins as our own do.
         let (sign, text) = match line.split_at_checked(1) {
@@ -395,7 +406,7 @@ fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows
     let indent = " ".repeat(head.len());
     for (row, part) in wrap(text, width.saturating_sub(head.len())).into_iter().enumerate() {
         let head = if row == 0 { head.to_owned() } else { indent.clone() };
-        rows.push(Line::from(vec![Span::styled(head, theme::DIM), Span::styled(part, style)]));
+        rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
     }
 }
 
@@ -403,7 +414,7 @@ fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows
 fn quote(safe: &str, width: usize, rows: &mut Vec<Line<'static>>) {
     for line in safe.lines() {
         for part in wrap(&line.replace('\t', "    "), width.saturating_sub(2)) {
-            rows.push(Line::from(vec![Span::styled("│ ", theme::DIM), Span::raw(part)]));
+            rows.push(Line::from(vec![Span::styled("│ ", theme::QUIET), Span::raw(part)]));
         }
     }
 }

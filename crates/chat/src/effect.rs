@@ -13,6 +13,10 @@ pub enum Effect {
     Open(TabId, Which, Vec<Part>),
     /// Say something; it is queued while a turn runs.
     Prompt(TabId, Vec<Part>),
+    /// Say something before all that waits.
+    First(TabId, Vec<Part>),
+    /// Send nothing of what waits by itself.
+    Hold(TabId),
     /// Put the queue into this order, with what is left of it.
     SetQueue(TabId, Vec<Queued>),
     /// Send this now, by the way that the agent has.
@@ -33,6 +37,8 @@ pub enum Effect {
     Look(TabId, pick::Source),
     /// Do what was picked with a stored session or a turn.
     Do(TabId, pick::Errand),
+    /// Put what is selected in a tab on the clipboard.
+    Select(TabId),
     /// Put text on the clipboard.
     Copy(String),
     /// Edit text in the user's editor.

@@ -47,6 +47,8 @@ pub enum Event {
     Picture(TabId, Result<PathBuf, String>),
     /// The list of files is there that a composer waits for.
     Woken,
+    /// What came in a terminal that we run for an agent, by its id.
+    Output(TabId, String, String),
     /// What a shell command printed, with its line.
     Ran(TabId, String, String),
 }

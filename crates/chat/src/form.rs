@@ -1,8 +1,8 @@
 //! A form of the agent, docked like any question: fields to fill in, checked as they are sent. It takes the keys only when it is given them.
 
 use crate::ask::Pressed;
+use crate::rows::look as theme;
 use crate::text::{fit, wrap};
-use crate::theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeMap;
@@ -111,9 +111,9 @@ impl Filling {
             let line = format!("{}{}{must}: ", mark(at), field.label);
             let typed = format!("{}{}", sanitize::exact_line(label), if at == self.at { "▏" } else { "" });
             let room = width.saturating_sub(unicode_width::UnicodeWidthStr::width(line.as_str()));
-            let style = if at == self.at { theme::BOLD } else { theme::PLAIN };
+            let style = if at == self.at { theme::STRONG } else { theme::PLAIN };
             rows.push(Line::from(vec![
-                Span::styled(fit(&line, width), theme::DIM),
+                Span::styled(fit(&line, width), theme::QUIET),
                 Span::styled(fit(&typed, room), style),
             ]));
             if at == self.at {
@@ -121,7 +121,7 @@ impl Filling {
                 let choices: Vec<_> = choices.map(|(at, (_, label))| format!("{} {label}", at + 1)).collect();
                 let help = field.help.iter().cloned().chain((!choices.is_empty()).then(|| choices.join(" · ")));
                 for part in help.flat_map(|help| wrap(&help.replace('\n', " "), width.saturating_sub(4))) {
-                    rows.push(Line::from(vec![Span::styled("  │ ", theme::DIM), Span::styled(part, theme::DIM)]));
+                    rows.push(Line::from(vec![Span::styled("  │ ", theme::QUIET), Span::styled(part, theme::QUIET)]));
                 }
             }
         }

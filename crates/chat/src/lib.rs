@@ -17,7 +17,6 @@ mod screen;
 pub mod state;
 pub mod tab;
 mod text;
-pub mod theme;
 pub mod view;
 mod work;
 

@@ -2,11 +2,11 @@
 
 use crate::Which;
 use crate::keys::{Deed, KEYS};
+use crate::rows::look as theme;
 use crate::text::fit;
-use crate::theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
-use tieline::schema::{ConfigKind, ConfigOption, ConfigValue, SelectOptions};
+use tieline::schema::{ConfigKind, ConfigOption, ConfigValue, Select, SelectOption, SelectOptions};
 use tieline_client::live::{Part, Queued};
 use tieline_client::sanitize;
 
@@ -169,11 +169,11 @@ impl Picker {
     pub fn rows(&self, width: u16, height: u16) -> Vec<Line<'static>> {
         let (width, room) = (usize::from(width), usize::from(height).saturating_sub(2));
         let filter = if self.filter.is_empty() { String::new() } else { format!(" · {}▏", self.filter) };
-        let mut rows = vec![Line::styled(fit(&format!("{}{filter}", self.title), width), theme::BOLD)];
+        let mut rows = vec![Line::styled(fit(&format!("{}{filter}", self.title), width), theme::STRONG)];
         let fitting = self.fitting();
         if fitting.is_empty() {
             let none = if self.looking { "looking …" } else { "nothing here" };
-            rows.push(Line::styled(fit(none, width), theme::DIM));
+            rows.push(Line::styled(fit(none, width), theme::QUIET));
         }
         let skip = (self.at + 1).saturating_sub(room);
         for (at, line) in fitting.iter().enumerate().skip(skip).take(room) {
@@ -183,9 +183,9 @@ impl Picker {
             let more =
                 if left > 4 && !line.more.is_empty() { format!("  {}", fit(&line.more, left)) } else { String::new() };
             let style = if chosen { theme::CHOSEN } else { theme::PLAIN };
-            rows.push(Line::from(vec![Span::styled(label, style), Span::styled(more, theme::DIM)]));
+            rows.push(Line::from(vec![Span::styled(label, style), Span::styled(more, theme::QUIET)]));
         }
-        rows.push(Line::styled(fit("type to search · ↑↓ · Enter · Esc", width), theme::DIM));
+        rows.push(Line::styled(fit("type to search · ↑↓ · Enter · Esc", width), theme::QUIET));
         rows
     }
 }
@@ -200,6 +200,21 @@ pub fn palette() -> Picker {
     Picker::new("What can be done", KEYS.iter().filter(|binding| binding.deed != Deed::Palette).map(line).collect())
 }
 
+/// The values of an option, with and without headings.
+fn values(select: &Select) -> Vec<&SelectOption> {
+    match &select.options {
+        SelectOptions::Flat(flat) => flat.iter().collect(),
+        SelectOptions::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
+    }
+}
+
+/// What is chosen of an option, by its name.
+pub fn chosen(option: &ConfigOption) -> Option<String> {
+    let ConfigKind::Select(select) = &option.kind else { return None };
+    let named = values(select).into_iter().find(|value| value.value == select.current_value);
+    Some(sanitize::line(named.map_or(&select.current_value, |value| &value.name)))
+}
+
 /// The options of a session, each with its values behind it.
 pub fn options(options: &[ConfigOption]) -> Picker {
     let mut all = Picker::new("Options of this session", Vec::new());
@@ -208,20 +223,15 @@ pub fn options(options: &[ConfigOption]) -> Picker {
         match &option.kind {
             ConfigKind::Select(select) => {
                 let mut values = Picker::new(name.clone(), Vec::new());
-                let groups: Vec<_> = match &select.options {
-                    SelectOptions::Flat(flat) => flat.iter().collect(),
-                    SelectOptions::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
-                };
-                let mut now = sanitize::line(&select.current_value);
-                for (at, value) in groups.into_iter().enumerate() {
+                for (at, value) in self::values(select).into_iter().enumerate() {
                     let label = sanitize::line(&value.name);
                     if value.value == select.current_value {
-                        (values.at, now) = (at, label.clone());
+                        values.at = at;
                     }
                     let more = value.description.as_deref().map(sanitize::line).unwrap_or_default();
                     values = values.line(label, more, Pick::Set(id.clone(), value.value.as_str().into()));
                 }
-                all = all.line(name, now, Pick::Menu(Box::new(values)));
+                all = all.line(name, chosen(option).unwrap_or_default(), Pick::Menu(Box::new(values)));
             }
             ConfigKind::Boolean(on) => {
                 let now = if *on { "on" } else { "off" };

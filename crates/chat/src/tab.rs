@@ -5,19 +5,23 @@ use crate::compose::Composer;
 use crate::effect::Effect;
 use crate::event::{About, OpenedFacts, TabId};
 use crate::list::{List, Mark};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{MessageKind, Severity, StopReason, Update};
 use tieline_client::live::{Asked, Conversation, Ending, Event, Failure, Part, Phase, Queued, State, When};
 use tieline_client::permission::{By, Record, Ruling};
 use tieline_client::{sanitize, services};
+use tieline_host::roots::shown;
 use tieline_host::text::counted;
 
 /// An agent that ended by itself is started again, but not more often than this.
 const RESTART_EVERY: Duration = Duration::from_mins(1);
 /// So many of its last lines are shown.
 const MAX_LAST_WORDS: usize = 5;
+
+/// The tab that the chat begins with.
+pub const FIRST: TabId = 1;
 
 /// One tab.
 #[derive(Debug)]
@@ -112,6 +116,10 @@ impl Tab {
             for line in crate::welcome(&self.agent, &facts.agents) {
                 self.notice(Mark::Welcome, line);
             }
+            // Another tab may have one that is still being written.
+            if self.id == FIRST && self.composer.adopt_drafts() {
+                self.notice(Mark::Info, "a draft was left here by another session: Up brings it back");
+            }
         }
         self.list.sync(&self.talk);
     }
@@ -145,6 +153,9 @@ impl Tab {
             Event::Phase(phase) => self.phase = phase,
             Event::Started(_) | Event::Agent(_) => {}
             Event::Session(facts) => {
+                if let Some(id) = &facts.id {
+                    self.composer.name_draft(id);
+                }
                 self.session = facts.id;
                 self.list.sync(&self.talk);
                 match (facts.anew, facts.resumed) {
@@ -184,7 +195,9 @@ impl Tab {
             Event::Ended { stop, changed, remarks } => {
                 self.ended(stop, now);
                 if !changed.is_empty() {
-                    let names: Vec<_> = changed.iter().map(|file| sanitize::exact_line(&file.path)).collect();
+                    let below = |path: &str| Path::new(path).strip_prefix(&self.cwd).map(shown).ok();
+                    let name = |path: &str| below(path).unwrap_or_else(|| sanitize::exact_line(path));
+                    let names: Vec<_> = changed.iter().map(|file| name(&file.path)).collect();
                     let text =
                         format!("changed {}: {} · F5 takes it back", counted(names.len(), "file"), names.join(", "));
                     self.notice(Mark::Info, text);

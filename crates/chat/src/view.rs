@@ -3,16 +3,17 @@
 use crate::ask;
 use crate::keys::{self, Deed};
 use crate::pick;
+use crate::rows::look as theme;
 use crate::rows::{Cache, Look};
 use crate::state::{For, Over, State};
 use crate::tab::Tab;
 use crate::text::{fit, wrap};
-use crate::theme;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use std::time::Instant;
+use tieline::schema::{ConfigCategory, ConfigOption};
 use tieline_client::live::State as Doing;
 use tieline_client::sanitize;
 use unicode_width::UnicodeWidthStr as _;
@@ -21,6 +22,9 @@ use unicode_width::UnicodeWidthStr as _;
 const MAX_COMPOSER_ROWS: u16 = 10;
 /// So many prompts that wait are shown.
 const MAX_WAITING_ROWS: usize = 3;
+
+/// So long is the name of a mode or a model at most.
+const MAX_NAME: usize = 24;
 
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, state: &mut State, cache: &mut Cache, now: Instant) {
@@ -65,12 +69,12 @@ pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buff
         head.height + foot.height + composer.height + border.height + hints_area.height + queue_area.height,
     );
     // What lies over the conversation has the room.
-    let strip = crate::ask::Dock::default();
-    let docked = if state.over.is_some() { &strip } else { &tab.dock };
-    let room = if docked.since.is_some() { left.saturating_sub(3).max(left / 2) } else { 3 };
-    let dock = ask::rows(docked, &tab.questions, area.width, room, now);
+    let has_keys = tab.dock.since.is_some() && state.over.is_none();
+    let room = if has_keys { left.saturating_sub(3).max(left / 2) } else { 3 };
+    let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (area.width, room), now);
     let dock_area = cut(u16::try_from(dock.len()).unwrap_or(room).min(room), false);
 
+    state.docked = dock_area;
     lines(&[header(state, area.width)], head, buffer);
     lines(&dock, dock_area, buffer);
     lines(&queue, queue_area, buffer);
@@ -89,7 +93,33 @@ pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buff
         let tab = state.tab_mut();
         tab.list.draw(&tab.talk, cache, &look, rest, buffer);
     }
+    agree(area, buffer);
     caret
+}
+
+/// Terminals disagree about how wide flags, families and pictures made of several characters are, and leave pieces of them behind.
+/// What all of them draw alike stands there instead: the letters of a flag, the first picture of a sequence.
+fn agree(area: Rect, buffer: &mut Buffer) {
+    let letter = |c: char| char::from_u32(u32::from(c).checked_sub(0x1f1e6)? + 0x41).filter(char::is_ascii_uppercase);
+    for y in area.y..area.bottom() {
+        for x in area.x..area.right() {
+            let symbol = buffer[(x, y)].symbol();
+            let mut chars = symbol.chars();
+            let (Some(first), Some(second)) = (chars.next(), chars.next()) else { continue };
+            let joined = |c: char| matches!(u32::from(c), 0x200d | 0xfe0e | 0xfe0f | 0x20e3 | 0x1f3fb..=0x1f3ff);
+            let (one, other) = match (letter(first), letter(second)) {
+                (Some(one), Some(other)) => (one, other),
+                _ if symbol.chars().any(joined) && (first.is_ascii() || first >= '\u{200d}') => (first, ' '),
+                _ => continue,
+            };
+            let wide = symbol.width() > 1;
+            let one = String::from(one);
+            if wide && one.width() < 2 && x + 1 < area.right() {
+                buffer[(x + 1, y)].set_char(other);
+            }
+            buffer[(x, y)].set_symbol(&one);
+        }
+    }
 }
 
 fn lines(rows: &[Line<'_>], area: Rect, buffer: &mut Buffer) {
@@ -103,7 +133,7 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     match state.over.as_ref()? {
         Over::Pick(picker) => lines(&picker.rows(area.width, area.height), area, buffer),
         Over::Read(title, text, top) => {
-            let mut rows = vec![Line::styled(fit(title, width), theme::BOLD)];
+            let mut rows = vec![Line::styled(fit(title, width), theme::STRONG)];
             let room = usize::from(area.height).saturating_sub(2);
             // A row that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
             let marked = |(row, part): (usize, String)| if row == 0 { part } else { format!("  ↪ {part}") };
@@ -121,7 +151,7 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
                 rows.push(Line::default());
             }
             let place = format!("{} of {} · ↑↓ PageUp PageDown · Esc", (top + 1).min(text.len()), text.len());
-            rows.push(Line::styled(fit(&place, width), theme::DIM));
+            rows.push(Line::styled(fit(&place, width), theme::QUIET));
             lines(&rows, area, buffer);
         }
         Over::Line(purpose, text) => {
@@ -130,7 +160,7 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
                 For::Name(_) => "A name for the session (Enter keeps it)",
             };
             let line = Line::from(vec![Span::styled("» ", theme::KEY), Span::raw(sanitize::line(text))]);
-            lines(&[Line::styled(fit(title, width), theme::BOLD), line], area, buffer);
+            lines(&[Line::styled(fit(title, width), theme::STRONG), line], area, buffer);
             let x = u16::try_from(sanitize::line(text).width() + 2).unwrap_or(u16::MAX);
             return Some(Position { x: area.x + x.min(area.width - 1), y: area.y + 1 });
         }
@@ -138,25 +168,38 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     None
 }
 
+/// How it stands with a tab, in one character.
+fn mark(tab: &Tab) -> &'static str {
+    match tab.state.0 {
+        _ if !tab.questions.is_empty() => "?",
+        Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
+        Doing::Lost => "✗",
+        Doing::Idle if tab.attention => "●",
+        Doing::Idle => " ",
+    }
+}
+
+/// The title of the window: how it stands with each tab, and what is shown.
+pub fn title(state: &State) -> String {
+    let marks: String = state.tabs.iter().map(mark).collect();
+    let tab = state.tab();
+    let folder = tab.cwd.file_name().unwrap_or_default().to_string_lossy();
+    format!("{}{} · {}", marks.trim_start(), sanitize::line(&tab.agent), sanitize::line(&folder))
+}
+
 /// The tabs; or what the only one is.
 fn header(state: &State, width: u16) -> Line<'static> {
     let mut spans = Vec::new();
     let single = state.tabs.len() == 1;
     for (at, tab) in state.tabs.iter().enumerate() {
-        let mark = match tab.state.0 {
-            _ if !tab.questions.is_empty() => "?",
-            Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
-            Doing::Lost => "✗",
-            Doing::Idle if tab.attention => "●",
-            Doing::Idle => " ",
-        };
+        let mark = mark(tab);
         let name = sanitize::line(&tab.agent);
         let text = if single { format!(" {name} ") } else { format!(" {}{mark}{} ", at + 1, fit(&name, 16)) };
-        spans.push(Span::styled(text, if at == state.at && !single { theme::CHOSEN } else { theme::BOLD }));
+        spans.push(Span::styled(text, if at == state.at && !single { theme::CHOSEN } else { theme::STRONG }));
     }
     let used: usize = spans.iter().map(Span::width).sum();
     let folder = sanitize::line(&state.tab().cwd.to_string_lossy());
-    spans.push(Span::styled(fit(&format!(" {folder}"), usize::from(width).saturating_sub(used)), theme::DIM));
+    spans.push(Span::styled(fit(&format!(" {folder}"), usize::from(width).saturating_sub(used)), theme::QUIET));
     Line::from(spans)
 }
 
@@ -169,25 +212,29 @@ fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
         .enumerate()
         .map(|(at, queued)| {
             let text = fit(&format!("{} waits: {}", at + 1, pick::words(&queued.parts)), width.into());
-            Line::styled(text, theme::DIM)
+            Line::styled(text, theme::QUIET)
         })
         .collect();
     if !tab.queue.is_empty() {
         let more = tab.queue.len().saturating_sub(MAX_WAITING_ROWS);
         let more = if more > 0 { format!("… and {more} more · ") } else { String::new() };
-        let now = if tab.runs() { tab.about.now.words() } else { "sends it" };
-        let text = format!("{more}Enter (nothing typed) {now} · Ctrl+Q edits");
-        rows.push(Line::styled(fit(&text, width.into()), theme::DIM));
+        let now = match tab.runs() {
+            _ if tab.reason => "sends it without your reason",
+            true => tab.about.now.words(),
+            false => "sends it",
+        };
+        let text = format!("{more}Empty Enter {now} · Ctrl+Q edits");
+        rows.push(Line::styled(fit(&text, width.into()), theme::QUIET));
     }
     rows
 }
 
 fn composer_border(tab: &Tab, width: u16) -> Line<'static> {
     let mut about: Vec<String> = Vec::new();
-    for option in &tab.about.options {
-        if let tieline::schema::ConfigKind::Select(select) = &option.kind {
-            about.push(sanitize::line(&select.current_value));
-        }
+    let matters =
+        |option: &&ConfigOption| matches!(option.category, None | Some(ConfigCategory::Mode | ConfigCategory::Model));
+    for option in tab.about.options.iter().filter(matters) {
+        about.extend(pick::chosen(option).map(|name| fit(&name, MAX_NAME)));
     }
     if let Some(usage) = tab.talk.usage() {
         let size = if usage.size > 0 { format!("/{}k", usage.size / 1000) } else { String::new() };
@@ -197,7 +244,7 @@ fn composer_border(tab: &Tab, width: u16) -> Line<'static> {
     let about = fit(&about.join(" · "), usize::from(width).saturating_sub(6));
     let tail = if about.is_empty() { String::new() } else { format!(" {about} ──") };
     let line = "─".repeat(usize::from(width).saturating_sub(tail.width()));
-    Line::styled(line + &tail, theme::DIM)
+    Line::styled(line + &tail, theme::QUIET)
 }
 
 /// What goes on, and the keys that matter now.
@@ -211,7 +258,7 @@ fn footer(state: &State, width: u16, now: Instant) -> Line<'static> {
     let glyph = ["◐", "◓", "◑", "◒"][usize::try_from(age % 4).unwrap_or(0)];
     let (doing, style) = match tab.state.0 {
         _ if tab.closed => ("closed".to_owned(), theme::BAD),
-        Doing::Opening => (format!("{glyph} {} · {age} s", tab.phase.waits_for()), theme::DIM),
+        Doing::Opening => (format!("{glyph} {} · {age} s", tab.phase.waits_for()), theme::QUIET),
         Doing::Idle => ("ready".to_owned(), theme::GOOD),
         Doing::Running => (format!("{glyph} works · {age} s · Esc stops"), theme::USER),
         Doing::Asking if tab.dock.since.is_some() => (format!("{glyph} waits for you"), theme::ASKS),
@@ -237,7 +284,7 @@ fn footer(state: &State, width: u16, now: Instant) -> Line<'static> {
         if used > width {
             break;
         }
-        spans.extend([Span::styled(key, theme::KEY), Span::styled(what, theme::DIM)]);
+        spans.extend([Span::styled(key, theme::KEY), Span::styled(what, theme::QUIET)]);
     }
     Line::from(spans)
 }

@@ -149,6 +149,44 @@ fn complaint_06_drafts_and_history_are_on_disk() {
 }
 
 #[test]
+fn complaint_06_a_draft_is_found_again_with_its_session_and_in_another_one() {
+    let (state, folder) = (tempfile::tempdir().unwrap(), Path::new("/project"));
+    let open = |name: &str| {
+        let mut desk = Desk::new();
+        desk.composer.open(folder, Some(state.path()), name);
+        desk
+    };
+    // Typed before the session has an id, and killed after that.
+    let mut desk = open("new");
+    desk.keys("half a");
+    desk.composer.name_draft("s-1");
+    desk.keys(" sentence");
+    drop(desk);
+    assert_eq!(open("s-1").composer.text(), "half a sentence");
+    let mut other = open("new");
+    assert!(other.composer.is_empty() && other.composer.adopt_drafts() && !other.composer.adopt_drafts());
+    other.keys("<Up>");
+    assert_eq!(other.composer.text(), "half a sentence");
+    assert!(open("s-1").composer.is_empty());
+}
+
+#[test]
+fn complaint_16_keys_that_waited_for_us_are_no_paste() {
+    let mut desk = Desk::new();
+    desk.composer.was_busy(Duration::from_secs(1), desk.now);
+    let mut sent = Vec::new();
+    for c in "one\ntwo\n".chars() {
+        desk.now += Duration::from_millis(1);
+        let code = if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) };
+        let deed = desk.composer.key(KeyEvent::from(code), desk.now);
+        if matches!(deed, Deed::Submit(_)) {
+            sent.push(words(&deed));
+        }
+    }
+    assert_eq!(sent, ["one", "two"]);
+}
+
+#[test]
 fn complaint_06_a_prompt_that_was_not_sent_comes_back() {
     let mut desk = Desk::new();
     let Deed::Submit(parts) = desk.keys("one<C-j>two<Enter>") else { panic!() };

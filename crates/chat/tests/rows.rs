@@ -180,6 +180,41 @@ fn hostile_text_is_harmless() {
 }
 
 #[test]
+fn what_drives_terminals_goes_with_a_mark_and_colours_without() {
+    assert_eq!(page("a\u{1b}]0;title\u{7}b \u{1b}[31mred\u{1b}[0m \u{1b}[2J\u{1b}[H.", 40), ["│ a␛b red ␛."]);
+}
+
+#[test]
+fn a_very_long_line_is_laid_out_in_parts_and_is_whole() {
+    let line = "word ".repeat(40_000);
+    let texts = [
+        line.clone(),
+        format!("# Head\n\nbefore\n{line}\nafter **it**\n"),
+        format!("```js\nlet a;\n{}\nlet b;\n```\n\nafter **it**\n", "x".repeat(200_000)),
+    ];
+    for text in texts {
+        let talk = agent(&text);
+        let rows = item_rows(&talk, &Item::Message(MessageKind::Agent, 0), &look(80));
+        check(&text, &rows, 80);
+        assert!(rows.len() > 2_000);
+        let last = shown(&rows[rows.len() - 1]);
+        assert!(!text.contains("after") || last == "│ after it", "{last}");
+    }
+    // One more word costs one part, not all of it: the time for a hundred is that of a few layouts.
+    let talk = agent(&line);
+    let (item, mut cache) = (Item::Message(MessageKind::Agent, 0), Cache::default());
+    let begun = Instant::now();
+    cache.count(&talk, &item, &look(80));
+    let whole = begun.elapsed();
+    let begun = Instant::now();
+    for _ in 0..20 {
+        say(&talk, MessageKind::Agent, "more ");
+        cache.count(&talk, &item, &look(80));
+    }
+    assert!(begun.elapsed() < whole * 5, "{:?} beside {whole:?}", begun.elapsed());
+}
+
+#[test]
 fn accents_in_heaps_lose_some_and_alone_have_a_place() {
     let rows = page(&format!("a{}b", "\u{301}".repeat(5000)), 20);
     assert!(rows[0].len() < 100 && rows[0].ends_with('b'), "{rows:?}");

@@ -1,130 +1,20 @@
 //! The state and the screen, without a terminal: what keys and events do, as data. Names carry the number of the complaint.
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
-use ratatui::style::Color;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+#![allow(clippy::unwrap_used)]
+
+mod desk;
+
+use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use desk::{Chat, facts, question};
+use ratatui::layout::Position;
+use ratatui::style::{Color, Modifier};
+use std::time::Duration;
 use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
-use tieline_chat::Which;
 use tieline_chat::effect::Effect;
-use tieline_chat::event::{About, Event, Now, OpenedFacts, Wake};
-use tieline_chat::rows::Cache;
-use tieline_chat::state::{Over, State};
-use tieline_chat::view::paint;
-use tieline_client::live::{self, Asked, Conversation, Part, Queued, Reply, State as Doing, What, When};
-use tieline_client::permission::{Answer, By, Keep, Kept, Preset, Question};
-use tokio::sync::oneshot::Receiver;
-
-struct Chat {
-    state: State,
-    now: Instant,
-    talk: Conversation,
-    cache: Cache,
-    count: u64,
-}
-
-impl Chat {
-    fn new() -> Self {
-        let now = Instant::now();
-        let (mut state, effects) = State::new(Which::default(), Vec::new(), now);
-        assert!(matches!(effects[..], [Effect::Open(1, _, _)]));
-        let talk = Conversation::default();
-        let facts = OpenedFacts {
-            agent: "tieline".into(),
-            cwd: "/project".into(),
-            conversation: talk.clone(),
-            agents: Arc::new([]),
-            resumed: false,
-            state: None,
-            draft: String::new(),
-            wake: Wake(Arc::new(|| {})),
-        };
-        state.handle(Event::Opened(1, Box::new(facts)), now);
-        let mut chat = Self { state, now, talk, cache: Cache::default(), count: 0 };
-        chat.doing(Doing::Idle);
-        chat
-    }
-
-    fn later(&mut self, millis: u64) -> &mut Self {
-        self.now += Duration::from_millis(millis);
-        self.state.handle(Event::Tick, self.now);
-        self
-    }
-
-    fn live(&mut self, event: live::Event) -> Vec<Effect> {
-        self.state.handle(Event::Live(1, Box::new(event)), self.now)
-    }
-
-    fn doing(&mut self, doing: Doing) {
-        self.live(live::Event::State(doing));
-    }
-
-    fn key(&mut self, code: KeyCode) -> Vec<Effect> {
-        self.chord(code, KeyModifiers::NONE)
-    }
-
-    fn chord(&mut self, code: KeyCode, modifiers: KeyModifiers) -> Vec<Effect> {
-        // Nobody types faster.
-        self.now += Duration::from_millis(20);
-        self.state.handle(Event::Key(KeyEvent::new(code, modifiers)), self.now)
-    }
-
-    fn typed(&mut self, text: &str) {
-        text.chars().for_each(|c| drop(self.key(KeyCode::Char(c))));
-    }
-
-    fn said(&mut self, kind: MessageKind, text: &str) {
-        for event in self.talk.take(Update::text(kind, None, text), When::Turn) {
-            self.live(event);
-        }
-    }
-
-    fn ask(&mut self, question: Question) -> (u64, Receiver<Reply>) {
-        self.count += 1;
-        let (asked, reply) = Asked::new(self.count, None, self.now, What::Permission(Box::new(question)));
-        self.live(live::Event::Asked(asked));
-        self.doing(Doing::Asking);
-        (self.count, reply)
-    }
-
-    fn screen(&mut self, width: u16, height: u16) -> String {
-        let (buffer, _) = self.buffer(width, height);
-        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-        (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
-    }
-
-    fn buffer(&mut self, width: u16, height: u16) -> (Buffer, Option<Position>) {
-        let area = Rect::new(0, 0, width, height);
-        let mut buffer = Buffer::empty(area);
-        let caret = paint(&mut self.state, &mut self.cache, area, &mut buffer, self.now);
-        (buffer, caret)
-    }
-
-    fn has_keys(&self) -> bool {
-        self.state.tab().dock.since.is_some()
-    }
-}
-
-fn question() -> Question {
-    Question {
-        session: "s".into(),
-        method: "session/request_permission",
-        title: "Run a command".into(),
-        description: None,
-        facts: vec!["run rm -rf build".into()],
-        call: None,
-        changes: Vec::new(),
-        subject: None,
-        options: Vec::new(),
-        lasting: vec!["run rm -rf build".into()],
-        always: Some(Kept::TakenBack("/home/me/learned.toml".into())),
-        because: By::Preset(Preset::Ask),
-        hints: Vec::new(),
-        since: Instant::now(),
-    }
-}
+use tieline_chat::event::{About, Event, Now};
+use tieline_chat::state::Over;
+use tieline_client::live::{self, Conversation, Part, Queued, Reply, State as Doing, When};
+use tieline_client::permission::{Answer, Keep, Question};
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
     effects.iter().find_map(|effect| match effect {
@@ -250,12 +140,36 @@ fn complaint_02_rule_5_a_reason_is_queued_first() {
     let waiting = Queued { number: 7, parts: vec![Part::Text("later".into())] };
     chat.state.handle(Event::Queue(1, vec![waiting]), chat.now);
     chat.key(KeyCode::Char('5'));
-    assert_eq!(answered(&chat.key(KeyCode::Enter)), Some(&Answer::Refuse));
+    let effects = chat.key(KeyCode::Enter);
+    // What waits is held before the agent hears of the no: its turn may be over with that.
+    assert!(matches!(effects[..], [Effect::Hold(1), Effect::Reply(..)]), "{effects:?}");
+    assert_eq!(answered(&effects), Some(&Answer::Refuse));
+    chat.live(live::Event::Ended { stop: Ok(StopReason::EndTurn), changed: Vec::new(), remarks: Vec::new() });
+    assert!(chat.screen(80, 24).contains("sends it without your reason"));
     chat.typed("use trash");
     let effects = chat.key(KeyCode::Enter);
-    let Some(Effect::SetQueue(1, queue)) = effects.first() else { panic!("{effects:?}") };
-    assert!(matches!(&queue[0].parts[..], [Part::Text(text)] if text == "use trash"));
-    assert_eq!(queue[1].number, 7);
+    let [Effect::First(1, parts)] = &effects[..] else { panic!("{effects:?}") };
+    assert!(matches!(&parts[..], [Part::Text(text)] if text == "use trash"));
+}
+
+#[test]
+fn leaving_a_turn_says_what_becomes_of_it_and_wants_a_second_key() {
+    let ctrl_d = |chat: &mut Chat| chat.chord(KeyCode::Char('d'), KeyModifiers::CONTROL);
+    let mut chat = Chat::new();
+    assert!(matches!(ctrl_d(&mut chat)[..], [Effect::Quit]));
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    assert!(ctrl_d(&mut chat).is_empty());
+    assert!(chat.screen(40, 12).contains("Ctrl+D again stops the turn"));
+    chat.later(10_000);
+    assert!(ctrl_d(&mut chat).is_empty());
+    assert!(matches!(ctrl_d(&mut chat)[..], [Effect::Quit]));
+    // What waits is kept; that is said, too.
+    let mut chat = Chat::new();
+    let waiting = Queued { number: 7, parts: vec![Part::Text("later".into())] };
+    chat.state.handle(Event::Queue(1, vec![waiting]), chat.now);
+    assert!(ctrl_d(&mut chat).is_empty());
+    assert!(chat.screen(80, 24).contains("keeps 1 prompt in the queue"));
 }
 
 #[test]
@@ -279,11 +193,89 @@ fn complaint_03_the_conversation_is_printed_whole() {
 }
 
 #[test]
+fn complaint_03_all_tabs_are_printed_the_one_that_is_shown_last() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::Agent, "in the first tab");
+    chat.chord(KeyCode::Char('t'), KeyModifiers::CONTROL);
+    let talk = Conversation::default();
+    chat.state.handle(Event::Opened(2, Box::new(facts(&talk))), chat.now);
+    for event in talk.take(Update::text(MessageKind::Agent, None, "in the second tab"), When::Turn) {
+        chat.state.handle(Event::Live(2, Box::new(event)), chat.now);
+    }
+    let printed = chat.state.print(80, 1000).join("\n");
+    let (first, second) = (printed.find("in the first tab"), printed.find("in the second tab"));
+    assert!(first.is_some() && first < second, "{printed}");
+}
+
+#[test]
+fn what_terminals_draw_with_different_widths_is_drawn_otherwise() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::Agent, "🇩🇪 flag, 👩‍👩‍👧 family, ❤️ heart, 👍🏽 thumb, 1️⃣ key.");
+    chat.typed("🇫🇷");
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("DE flag, 👩  family, ❤  heart, 👍  thumb, 1  key."), "{screen}");
+    assert!(screen.contains("❯ FR"), "{screen}");
+}
+
+#[test]
 fn complaint_04_one_key_gives_the_mouse_back() {
     let mut chat = Chat::new();
     assert!(chat.screen(120, 24).contains("F6 mouse off"));
     assert!(matches!(chat.key(KeyCode::F(6))[..], [Effect::Mouse(false)]));
     assert!(matches!(chat.key(KeyCode::F(6))[..], [Effect::Mouse(true)]));
+}
+
+#[test]
+fn complaint_04_what_is_selected_with_the_mouse_is_copied_as_it_was_said() {
+    let mut chat = Chat::new();
+    let code = format!("let long = {};", "\"word\" + ".repeat(20));
+    chat.said(MessageKind::Agent, &format!("Some **strong** and `quoted` words.\n\n```rust\n{code}\n```\n"));
+    let screen = chat.screen(40, 24);
+    let place = |words: &str| {
+        let (y, line) = screen.lines().enumerate().find(|(_, line)| line.contains(words)).unwrap();
+        (line[..line.find(words).unwrap()].chars().count() as u16, y as u16)
+    };
+    let mut select = |(x, y): (u16, u16), (to_x, to_y): (u16, u16)| {
+        let left = MouseButton::Left;
+        let mut effects = Vec::new();
+        for (kind, column, row) in [
+            (MouseEventKind::Down(left), x, y),
+            (MouseEventKind::Drag(left), to_x, to_y),
+            (MouseEventKind::Up(left), to_x, to_y),
+        ] {
+            let mouse = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+            effects = chat.state.handle(Event::Mouse(mouse), chat.now);
+        }
+        if !matches!(effects[..], [Effect::Select(1)]) {
+            return None;
+        }
+        let marked = chat.buffer(40, 24).0.content.iter().any(|cell| cell.modifier.contains(Modifier::REVERSED));
+        assert!(marked);
+        chat.state.tab().list.selection(&chat.talk, &mut chat.cache)
+    };
+    // A click selects nothing, nor does what is between two things.
+    let (x, y) = place("Some");
+    assert_eq!(select((x, y - 1), (x + 9, y - 1)), None);
+    assert_eq!(select(place("strong"), place("strong")), None);
+    let (x, y) = place("words.");
+    assert_eq!(select(place("strong"), (x + 5, y)).as_deref(), Some("**strong** and `quoted` words."));
+    // Backwards, over rows that the screen broke: no breaks, no marks.
+    let (x, y) = place("let long");
+    let last = screen.lines().enumerate().filter(|(_, line)| line.contains("word")).last().unwrap().0 as u16;
+    assert_eq!(select((39, last), (x, y)).as_deref(), Some(code.as_str()));
+}
+
+#[test]
+fn complaint_02_a_click_gives_a_question_the_keys_and_answers_nothing() {
+    let mut chat = Chat::new();
+    chat.typed("draft");
+    chat.ask(question());
+    let screen = chat.screen(80, 24);
+    let row = screen.lines().position(|line| line.contains("asks for permission")).unwrap() as u16;
+    let mouse =
+        MouseEvent { kind: MouseEventKind::Down(MouseButton::Left), column: 5, row, modifiers: KeyModifiers::NONE };
+    assert!(chat.state.handle(Event::Mouse(mouse), chat.now).is_empty());
+    assert!(chat.has_keys() && chat.state.tab().questions.len() == 1);
 }
 
 #[test]

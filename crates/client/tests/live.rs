@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
-use tieline::schema::{ClientCapabilities, MessageKind, StopReason};
+use tieline::schema::{ClientCapabilities, MessageKind, StopReason, ToolCallStatus};
 use tieline_client::agents::AgentSpec;
 use tieline_client::journal::Journal;
 use tieline_client::live::{
@@ -54,6 +54,9 @@ for line in sys.stdin:
             waiting[session] = id
         elif words.endswith("die"):
             say(session, "half a sen")
+            if words.endswith("work and die"):
+                send({"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": "tool_call",
+                    "toolCallId": "c9", "title": "Work", "kind": "execute", "status": "in_progress"}}})
             os._exit(3)
         elif words.endswith("flood"):
             for at in range(20000):
@@ -215,6 +218,86 @@ async fn prompts_are_sent_in_the_order_of_the_queue() {
     assert_eq!(transcript(&session), said);
     session.close();
     until(&mut events, |event| matches!(event, Event::Closed).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_is_held_waits_for_the_reason_of_a_refusal() {
+    let place = place("none");
+    let (session, mut events) = place.open("ask");
+    state(&mut events, State::Asking).await;
+    session.prompt(text("b")).unwrap();
+    session.hold();
+    assert!(session.questions()[0].reply(Reply::Permission(Answer::Refuse)));
+    assert_eq!(ended(&mut events).await, Ok(StopReason::EndTurn));
+    state(&mut events, State::Idle).await;
+    assert_eq!(session.queue().len(), 1);
+    session.prompt_first(text("why")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(ended(&mut events).await, Ok(StopReason::EndTurn));
+    }
+    let said = transcript(&session);
+    assert_eq!(said[3..], ["user: why", "agent: heard: why", "user: b", "agent: heard: b"], "{said:?}");
+}
+
+#[tokio::test]
+async fn a_call_of_an_agent_that_died_runs_no_longer() {
+    let place = place("none");
+    let (session, mut events) = place.open("work and die");
+    ended(&mut events).await.unwrap_err();
+    assert_eq!(session.conversation().call("c9").unwrap().status, ToolCallStatus::Failed);
+}
+
+#[tokio::test]
+async fn the_queue_is_in_the_journal_and_waits_for_who_comes_back() {
+    let place = place("resume");
+    let journal = Journal::open(place.folder.path().join("state/journal.db")).unwrap();
+    let file = place.folder.path().join("work/notes.txt");
+    std::fs::write(&file, "noted").unwrap();
+    let opening = Opening { journal: Some(journal.clone()), ..place.opening() };
+    let (session, mut events) = place.link.open(opening, text("wait"));
+    state(&mut events, State::Running).await;
+    for parts in [text("a"), text("dropped"), vec![Part::Text("b".into()), Part::file(&file).unwrap()]] {
+        session.prompt(parts).unwrap();
+    }
+    session.edit_queue(|queue| drop(queue.remove(1)));
+    let waits = async {
+        loop {
+            let entry = journal.last(None, None).await.unwrap();
+            if let Some(entry) = entry
+                && journal.story(&entry.id).await.unwrap().waiting.len() == 2
+            {
+                return entry;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let entry = timeout(LONG, waits).await.unwrap();
+    // Nobody says goodbye.
+    drop(events);
+    let reopened = async {
+        loop {
+            match journal.reopen(&entry.id, tieline_host::store::Claim::IfFree).await {
+                Ok(recording) => return recording,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    };
+    let recording = timeout(LONG, reopened).await.unwrap();
+    // What is said at once is sent at once; what waited before waits on behind it.
+    let opening = Opening { journal: Some(journal.clone()), recording: Some(recording), ..place.opening() };
+    let (session, mut events) = place.link.open(opening, text("now"));
+    assert_eq!(ended(&mut events).await, Ok(StopReason::EndTurn));
+    state(&mut events, State::Idle).await;
+    let queue = session.queue();
+    assert!(matches!(&queue[0].parts[..], [Part::Text(text)] if text == "a"));
+    assert!(matches!(&queue[1].parts[..], [Part::Text(_), Part::File { text: Some(text), .. }] if text == "noted"));
+    session.revive();
+    for _ in 0..2 {
+        assert_eq!(ended(&mut events).await, Ok(StopReason::EndTurn));
+    }
+    session.close();
+    until(&mut events, |event| matches!(event, Event::Closed).then_some(())).await;
+    assert!(journal.story(&entry.id).await.unwrap().waiting.is_empty());
 }
 
 #[tokio::test]

@@ -27,13 +27,12 @@ struct Files {
 }
 
 impl History {
-    /// What is known of a folder, kept below `state`. Drafts have a name, one for each place where something is written.
+    /// What is known of a folder, kept below `state`. Drafts have a name, one for each session.
     pub fn open(state: &Path, folder: &Path, draft: &str) -> io::Result<Self> {
         let below = state.join("chat");
         std::fs::create_dir_all(&below)?;
-        let key = key(folder);
-        let draft: String = draft.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
-        let (history, draft) = (below.join(format!("{key}.history")), below.join(format!("{key}-{draft}.draft")));
+        let history = below.join(format!("{}.history", key(folder)));
+        let draft = draft_path(&history, draft);
         let mut entries = Vec::new();
         if let Ok(mut file) = File::open(&history) {
             let length = file.metadata()?.len();
@@ -95,11 +94,48 @@ impl History {
         let _ = if text.is_empty() { std::fs::remove_file(&files.draft) } else { write(&files.draft, text) };
     }
 
+    /// The draft has another name from now on.
+    pub fn name_draft(&mut self, name: &str) {
+        let Some(files) = &mut self.files else { return };
+        let path = draft_path(&files.history, name);
+        if path != files.draft {
+            let _ = std::fs::remove_file(&files.draft);
+            files.draft = path;
+        }
+    }
+
+    /// Takes in the drafts that other sessions in this folder left behind: they are the last things said before. True if there are.
+    pub fn adopt_drafts(&mut self) -> bool {
+        let Some(Files { history, draft }) = &self.files else { return false };
+        let (own, begin) = (draft.clone(), draft_path(history, "").with_extension(""));
+        let begin = begin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(all) = history.parent().and_then(|folder| std::fs::read_dir(folder).ok()) else { return false };
+        let mut left: Vec<_> = all.flatten().map(|file| file.path()).collect();
+        left.retain(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            *path != own && name.starts_with(&begin) && name.ends_with(".draft")
+        });
+        left.sort_by_key(|path| path.metadata().and_then(|meta| meta.modified()).ok());
+        for path in &left {
+            if let Ok(text) = std::fs::read_to_string(path) {
+                self.push(&text);
+            }
+            let _ = std::fs::remove_file(path);
+        }
+        !left.is_empty()
+    }
+
     /// The draft that was kept.
     pub fn draft(&self) -> Option<String> {
         let files = self.files.as_ref()?;
         std::fs::read_to_string(&files.draft).ok().filter(|text| !text.is_empty())
     }
+}
+
+fn draft_path(history: &Path, name: &str) -> PathBuf {
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).take(64).collect();
+    let key = history.file_stem().unwrap_or_default().to_string_lossy();
+    history.with_file_name(format!("{key}-{name}.draft"))
 }
 
 /// What a folder is called here: the same with every version of us (FNV-1a).

@@ -34,6 +34,11 @@ const BURST_KEYS: usize = 3;
 /// An Enter behind such keys sends, if nothing follows it for this long.
 const BURST_END: Duration = Duration::from_millis(60);
 
+/// Nobody types two keys in less; so many of them may have waited while we were busy.
+const TYPED_GAP: Duration = Duration::from_millis(40);
+/// Keys that waited come within this time.
+const WAITED: Duration = Duration::from_millis(100);
+
 /// What a key leads to outside the composer.
 #[derive(Debug, Clone)]
 pub enum Deed {
@@ -85,6 +90,8 @@ pub struct Composer {
     held: Option<Instant>,
     /// The terminal says what is pasted.
     pastes: bool,
+    /// So many keys may have been typed while nobody took them, and when that was over.
+    waited: Option<(Instant, u128)>,
 }
 
 /// Called when something changed that no key brought.
@@ -126,6 +133,7 @@ impl Default for Composer {
             burst_lines: false,
             held: None,
             pastes: false,
+            waited: None,
         }
     }
 }
@@ -157,6 +165,17 @@ impl Composer {
         }
     }
 
+    /// The session of the draft is known now: with it the draft is found again.
+    pub fn name_draft(&mut self, session: &str) {
+        self.history.name_draft(session);
+        self.keep();
+    }
+
+    /// Takes drafts that were left behind in this folder into the history. True if there are.
+    pub fn adopt_drafts(&mut self) -> bool {
+        self.history.adopt_drafts()
+    }
+
     /// To be called, from any thread, when the list of files is there and the screen is to be drawn again.
     pub fn wake_with(&mut self, woken: impl Fn() + Send + Sync + 'static) {
         self.woken = Waker(Arc::new(woken));
@@ -172,7 +191,12 @@ impl Composer {
         if key.kind == KeyEventKind::Release {
             return Deed::None;
         }
-        let fast = self.touched.is_some_and(|before| now.saturating_duration_since(before) < BURST_GAP);
+        let waited = self.waited.as_mut().filter(|(at, left)| *left > 0 && *at + WAITED > now);
+        let fast =
+            waited.is_none() && self.touched.is_some_and(|before| now.saturating_duration_since(before) < BURST_GAP);
+        if let Some((_, left)) = waited {
+            *left -= 1;
+        }
         self.burst = if fast { self.burst + 1 } else { 0 };
         self.burst_lines &= fast;
         if self.held.take().is_some() {
@@ -245,6 +269,11 @@ impl Composer {
             return Deed::None;
         }
         self.send()
+    }
+
+    /// Nobody took keys for this long: those that come together now were typed one by one.
+    pub fn was_busy(&mut self, time: Duration, now: Instant) {
+        self.waited = Some((now, time.as_millis() / TYPED_GAP.as_millis()));
     }
 
     /// When [`Self::tick`] is to be called, if it is.

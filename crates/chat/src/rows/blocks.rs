@@ -3,10 +3,12 @@
 use pulldown_cmark::{Event, Options, Parser, Tag};
 use std::collections::BTreeMap;
 
-/// A longer block, in bytes, is shown as plain lines.
-pub const MAX_BLOCK_BYTES: usize = 256 << 10;
+/// A longer block, in bytes, is shown as plain lines: the last block is laid out with every frame while it grows.
+pub const MAX_BLOCK_BYTES: usize = 64 << 10;
+/// A longer line, in bytes, is shown as it is, in parts.
+const MAX_LINE_BYTES: usize = 8 << 10;
 /// Plain lines are laid out in parts of so many bytes.
-pub const PART_BYTES: usize = 64 << 10;
+const PART_BYTES: usize = 16 << 10;
 
 /// What is read of Markdown.
 pub const OPTIONS: Options =
@@ -22,6 +24,8 @@ pub enum Kind {
     Markdown,
     /// As lines.
     Lines,
+    /// As one very long line of words.
+    Words,
 }
 
 /// One block: its end in the text (it begins where the one before ends), and how it is laid out.
@@ -52,6 +56,8 @@ enum End {
     Fence(char, usize),
     /// An empty line.
     Empty,
+    /// The end of the line.
+    Line,
     /// Nothing.
     Never,
 }
@@ -68,11 +74,20 @@ pub struct Found {
 }
 
 impl Finder {
+    /// So many bytes it wants to see: what is too long shows.
+    pub fn window(&self, markdown: bool) -> usize {
+        4 + if markdown && self.plain.is_none() { MAX_BLOCK_BYTES } else { PART_BYTES }
+    }
+
     /// Looks at the text from `done` on: at least [`MAX_BLOCK_BYTES`] of it, or all there is (`all`).
     pub fn find(&mut self, text: &str, all: bool) -> Found {
         let mut found = Found::default();
         if let Some(end) = self.plain.clone() {
             self.lines(text, &end, all, &mut found);
+            return found;
+        }
+        if let Some(at) = long_line(text) {
+            self.before_long(&text[..at], &mut found);
             return found;
         }
         // The last line may go on and be another thing then.
@@ -89,15 +104,27 @@ impl Finder {
                 self.open(&text[last..], &mut found);
             }
         } else if text.len() >= MAX_BLOCK_BYTES {
-            let first = text.lines().next().unwrap_or_default().trim_start();
-            let fence = first.chars().next().filter(|c| matches!(c, '`' | '~'));
-            let count = fence.map_or(0, |fence| first.chars().take_while(|c| *c == fence).count());
             self.fresh = true;
-            self.plain = Some(fence.filter(|_| count >= 3).map_or(End::Empty, |fence| End::Fence(fence, count)));
+            self.plain = Some(fence(text).map_or(End::Empty, |(fence, count)| End::Fence(fence, count)));
         } else {
             self.open(text, &mut found);
         }
         found
+    }
+
+    /// A very long line follows: what stands before it stays, and it is shown as it is. In code, so is all behind it.
+    fn before_long(&mut self, text: &str, found: &mut Found) {
+        let (starts, names) = blocks(text);
+        self.names.extend(names.into_iter().map(|(name, to, _)| (name, to)));
+        let last = starts.last().map_or("", |last| &text[*last..]);
+        let open = fence(last).filter(|(fence, count)| !last.lines().skip(1).any(|line| closes(line, *fence, *count)));
+        if !text.is_empty() {
+            let ends = starts.into_iter().skip(1).chain([text.len()]);
+            found.stay.extend(ends.map(|end| Block { end: self.done + end, kind: Kind::Markdown }));
+        }
+        self.done += text.len();
+        self.fresh = false;
+        self.plain = Some(open.map_or(End::Line, |(fence, count)| End::Fence(fence, count)));
     }
 
     /// The same for a text that is no Markdown.
@@ -122,6 +149,7 @@ impl Finder {
     fn lines(&mut self, text: &str, end: &End, all: bool, found: &mut Found) {
         let part = &text[..text.floor_char_boundary(PART_BYTES)];
         let (mut at, mut over) = (0, false);
+        let kind = if matches!(end, End::Line) { Kind::Words } else { Kind::Lines };
         for (number, line) in part.split_inclusive('\n').enumerate() {
             let opens = number == 0 && self.fresh;
             if !line.ends_with('\n') {
@@ -130,8 +158,9 @@ impl Finder {
             at += line.len();
             let line = line.trim();
             over = match end {
-                End::Fence(fence, count) => !opens && line.len() >= *count && line.chars().all(|c| c == *fence),
+                End::Fence(fence, count) => !opens && closes(line, *fence, *count),
                 End::Empty => line.is_empty(),
+                End::Line => true,
                 End::Never => false,
             };
             if over {
@@ -139,17 +168,42 @@ impl Finder {
             }
         }
         if over || text.len() > part.len() {
-            let end = if at == 0 { part.len() } else { at };
-            self.done += end;
+            let words = part.rfind(' ').filter(|_| kind == Kind::Words).map_or(part.len(), |at| at + 1);
+            self.done += if at == 0 { words } else { at };
             self.fresh = false;
-            found.stay.push(Block { end: self.done, kind: Kind::Lines });
+            found.stay.push(Block { end: self.done, kind });
             if over {
                 self.plain = None;
             }
         } else if all && !text.is_empty() {
-            found.open.push(Block { end: self.done + text.len(), kind: Kind::Lines });
+            found.open.push(Block { end: self.done + text.len(), kind });
         }
     }
+}
+
+/// Where the first very long line begins.
+fn long_line(text: &str) -> Option<usize> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.len() > MAX_LINE_BYTES {
+            return Some(at);
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The fence that a block begins with: its character, and how many.
+fn fence(block: &str) -> Option<(char, usize)> {
+    let first = block.lines().next()?.trim_start();
+    let fence = first.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+    let count = first.chars().take_while(|c| *c == fence).count();
+    (count >= 3).then_some((fence, count))
+}
+
+fn closes(line: &str, fence: char, count: usize) -> bool {
+    let line = line.trim();
+    line.len() >= count && line.chars().all(|c| c == fence)
 }
 
 /// Where the blocks of a text begin, each at the beginning of a line, the first at its beginning; and what names stand for, with

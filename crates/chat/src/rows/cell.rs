@@ -13,6 +13,8 @@ use tieline_client::sanitize;
 
 /// So many rows are shown of each thing that a call brought, unless it is opened.
 const MAX_ROWS: usize = 12;
+/// So much text of a call is shown at all, in bytes; the journal has the rest.
+const MAX_TEXT_BYTES: usize = 256 << 10;
 /// So many places of a call are named.
 const MAX_PLACES: usize = 20;
 /// Calls within calls are moved in at most so often.
@@ -50,24 +52,22 @@ impl Body {
 
     /// Adds text of a tool behind its mark.
     fn text(&mut self, text: &str, columns: usize, all: bool) {
-        let shown = if all { text } else { beginning(text, MAX_ROWS * columns.max(20) * 2) };
+        let most = if all { MAX_TEXT_BYTES } else { MAX_ROWS * columns.max(20) * 2 };
+        let shown = beginning(text, most);
         let safe = Safe::new(shown);
         let mut rows = if shown.trim_start().starts_with("```") {
             markdown(&safe.text, columns, &super::blocks::Names::new(), PLAIN, false).0
         } else {
             lines(&safe.text, columns, PLAIN, Break::Anywhere)
         };
-        let cut = if all {
-            None
-        } else {
-            rows.len().checked_sub(MAX_ROWS).filter(|more| *more > 0 || shown.len() < text.len())
-        };
+        let most = if all { rows.len() } else { MAX_ROWS };
+        let cut = rows.len().checked_sub(most).filter(|more| *more > 0 || shown.len() < text.len());
         seal(&mut rows, 0, safe.text.len());
         for row in &mut rows {
             row.source = safe.source(row.source.start)..safe.source(row.source.end);
         }
         if let Some(more) = cut {
-            rows.truncate(MAX_ROWS);
+            rows.truncate(most);
             let more = if shown.len() < text.len() { "more".to_owned() } else { format!("{more} more") };
             let end = rows.last().map_or(0, |row| row.source.end);
             rows.push(Row {

@@ -32,3 +32,9 @@ pub const BAD: Style = Style::new().fg(Color::Red);
 pub const BUSY: Style = Style::new().fg(Color::Yellow);
 /// Of the user.
 pub const USER: Style = Style::new().fg(Color::Magenta);
+/// What is chosen.
+pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+/// What waits for a person.
+pub const ASKS: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
+/// Keys in the footer.
+pub const KEY: Style = Style::new().fg(Color::Cyan);

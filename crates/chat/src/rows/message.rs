@@ -1,6 +1,6 @@
 //! The rows of a message that grows: what is finished is laid out once, only the last block again.
 
-use super::blocks::{Block, Finder, Kind, MAX_BLOCK_BYTES, Names};
+use super::blocks::{Block, Finder, Kind, Names};
 use super::look::QUIET;
 use super::markdown::{lines, markdown};
 use super::safe::Safe;
@@ -10,12 +10,10 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 use std::ops::Range;
 
-/// So many bytes are read at once: a block that is too long shows.
-const WINDOW_BYTES: usize = MAX_BLOCK_BYTES + 4;
 /// So many bytes are laid out before somebody looks; the rest at the next look.
 const MAX_BYTES_AT_ONCE: usize = 256 << 10;
 /// In a longer message a name that is said later changes nothing before it, in bytes.
-const MAX_NAMED_BYTES: usize = 1 << 20;
+const MAX_NAMED_BYTES: usize = 256 << 10;
 
 /// How a message looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -79,7 +77,7 @@ impl Message {
         let first = self.finder.done;
         while self.finder.done - first < MAX_BYTES_AT_ONCE {
             let from = self.finder.done;
-            let text = read(from, WINDOW_BYTES);
+            let text = read(from, self.finder.window(self.manner.markdown));
             let all = from + text.len() >= bytes || text.is_empty();
             let found =
                 if self.manner.markdown { self.finder.find(&text, all) } else { self.finder.find_lines(&text, all) };
@@ -139,6 +137,7 @@ impl Message {
         let safe = Safe::new(text);
         let (mut rows, has_code) = match kind {
             Kind::Markdown => markdown(&safe.text, columns, &self.names, style, coloured),
+            Kind::Words => (lines(&safe.text, columns, style, Break::Words), false),
             Kind::Lines if is_markdown => (lines(&safe.text, columns, style, Break::Anywhere), false),
             Kind::Lines => (lines(&safe.text, columns, style, Break::Words), false),
         };

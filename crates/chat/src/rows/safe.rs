@@ -3,6 +3,15 @@
 use std::borrow::Cow;
 use tieline_client::sanitize::{self, Sanitizer};
 
+/// Stands where something was taken out that drives terminals.
+const GONE: char = '␛';
+
+/// True if a sequence begins here that does nothing but colour.
+fn is_colour(text: &str) -> bool {
+    let parameter = |c: char| c.is_ascii_digit() || matches!(c, ';' | ':');
+    text.strip_prefix("\x1b[").is_some_and(|rest| rest.trim_start_matches(parameter).starts_with('m'))
+}
+
 /// Text that can be shown, and where its bytes came from.
 #[derive(Debug)]
 pub struct Safe<'a> {
@@ -20,9 +29,16 @@ impl<'a> Safe<'a> {
             return Self { text: Cow::Borrowed(source), map: Vec::new() };
         }
         let (mut sanitizer, mut text, mut map) = (Sanitizer::new(), String::with_capacity(source.len()), Vec::new());
-        let mut buffer = [0; 4];
+        let (mut buffer, mut gone) = ([0; 4], false);
         for (at, c) in source.char_indices() {
             let shown = sanitizer.push(c.encode_utf8(&mut buffer));
+            // What goes is marked once; colours hide nothing, and a carriage return is held back.
+            let goes = shown.is_empty() && c != '\r';
+            if goes && !std::mem::replace(&mut gone, true) && !is_colour(&source[at..]) {
+                map.push((text.len(), at, false));
+                text.push(GONE);
+            }
+            gone &= goes;
             let exact = shown.chars().eq([c]);
             let goes_on =
                 map.last().is_some_and(|&(place, from, same)| same && exact && at - from == text.len() - place);

@@ -59,7 +59,11 @@ pub enum What {
     /// No row of the screen begins with it.
     NoRow(String),
     Type(String),
+    /// Pasted, as a terminal says it; `⏎` ends a line.
+    Paste(String),
     Press(String),
+    /// It has left the top of the main screen.
+    Scrolled(String),
     Resize(Size),
     /// Waits until the command in the terminal has ended.
     End(i32),
@@ -223,6 +227,8 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
         "see:" => What::See(text(rest)),
         "unseen:" => What::Unseen(text(rest)),
         "type:" => What::Type(rest.into()),
+        "paste:" => What::Paste(rest.replace('⏎', "\r")),
+        "scrolled:" => What::Scrolled(rest.into()),
         "press:" => What::Press(rest.into()),
         "resize:" => What::Resize(size(rest)?),
         "end" => What::End(0),

@@ -157,6 +157,15 @@ impl Player {
                 std::thread::sleep(READING_TIME);
                 self.screen()?.write(text.as_bytes());
             }
+            What::Paste(text) => {
+                let text = format!("\x1b[200~{}\x1b[201~", fill(text));
+                self.screen()?.write(text.as_bytes());
+            }
+            What::Scrolled(text) => {
+                let text = fill(text);
+                let terminal = self.terminal.as_ref().ok_or("there is no terminal")?;
+                poll(|| terminal.scrolled().contains(&text)).map_err(|()| "the scrollback does not have it")?;
+            }
             What::Press(names) => {
                 for name in names.split_whitespace() {
                     let bytes = key(name).ok_or_else(|| format!("there is no key {name}"))?;

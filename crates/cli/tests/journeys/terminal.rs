@@ -66,6 +66,18 @@ impl Terminal {
         screen.screen().rows(0, columns.into()).collect()
     }
 
+    /// What has left the top of the main screen; nothing while a program has the other screen.
+    pub fn scrolled(&self) -> String {
+        let mut screen = self.screen.lock().unwrap();
+        let mut text = String::new();
+        for back in (1..=1000).rev() {
+            screen.screen_mut().set_scrollback(back);
+            text.extend(screen.screen().rows(0, u16::MAX).next().map(|row| row + "\n"));
+        }
+        screen.screen_mut().set_scrollback(0);
+        text
+    }
+
     pub fn write(&mut self, bytes: &[u8]) {
         self.master.write_all(bytes).unwrap();
     }
@@ -99,6 +111,15 @@ pub fn key(name: &str) -> Option<Vec<u8>> {
         "left" => b"\x1b[D",
         "page-up" => b"\x1b[5~",
         "page-down" => b"\x1b[6~",
+        "f1" => b"\x1bOP",
+        "f2" => b"\x1bOQ",
+        "f3" => b"\x1bOR",
+        "f4" => b"\x1bOS",
+        "f5" => b"\x1b[15~",
+        "f6" => b"\x1b[17~",
+        "f7" => b"\x1b[18~",
+        "f8" => b"\x1b[19~",
+        _ if name.starts_with("alt-") => return Some([b"\x1b", &name.as_bytes()[4..5]].concat()),
         _ => {
             let letter = name.strip_prefix("ctrl-")?.bytes().next()?;
             return Some(vec![letter.to_ascii_lowercase() & 0x1f]);

@@ -14,7 +14,7 @@ mod story;
 pub use entry::{Begin, Entry};
 pub use error::{Error, Result};
 pub use handover::Handover;
-pub use record::{Changed, Decision, HowAsked, HowChanged, HowUndone, Outcome, Recording, Said};
+pub use record::{Changed, Decision, HowAsked, HowChanged, HowUndone, Kept, Outcome, Recording, Said};
 pub use resume::{Taken, Way, take_up, way};
 pub use story::{Note, Story, TurnStory};
 

@@ -2,6 +2,7 @@
 
 use super::{Entry, Journal, Result, entry};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ const BURST: Duration = Duration::from_millis(50);
 
 /// The kind of the event that says which files a turn changed.
 pub(super) const CHANGES: &str = "changes";
+
+/// The kind of the event that says which prompts wait.
+pub(super) const QUEUE: &str = "queue";
 
 /// What was decided about something the agent asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,6 +55,20 @@ pub struct Said {
     pub severity: String,
     /// The words.
     pub text: String,
+}
+
+/// A part of a prompt that waits, as the journal keeps it: files by their names, to be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// Words.
+    Text(String),
+    /// What another program wrote.
+    Piped(String),
+    /// A file.
+    File(PathBuf),
+    /// A picture.
+    Image(PathBuf),
 }
 
 /// How a turn ended.
@@ -258,6 +276,11 @@ impl Recording {
     /// Which files a turn changed.
     pub async fn changes(&self, changed: &[Changed]) -> Result<()> {
         self.other(CHANGES, changed).await
+    }
+
+    /// Which prompts wait from now on.
+    pub async fn queue(&self, waiting: &[Vec<Kept>]) -> Result<()> {
+        self.other(QUEUE, waiting).await
     }
 
     /// The agent gave the session another id: its old one was lost, and the user said to go on, perhaps with a record of what

@@ -1,6 +1,6 @@
 //! All that happened in a session, put together from the journal: turns with what was said, done, decided and changed.
 
-use super::{Changed, Decision, Entry, Outcome, Result, Said};
+use super::{Changed, Decision, Entry, Kept, Outcome, Result, Said};
 use std::ops::Range;
 use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
 use tieline_host::store::{Event, State, Store, Stored, Time};
@@ -50,6 +50,8 @@ pub struct Story {
     pub transcript: Transcript,
     /// Its turns.
     pub turns: Vec<TurnStory>,
+    /// The prompts that waited last.
+    pub waiting: Vec<Vec<Kept>>,
     /// What can't be read any more, in words.
     pub damage: Option<String>,
 }
@@ -57,7 +59,13 @@ pub struct Story {
 impl Story {
     pub(super) async fn load(store: &Store, entry: Entry) -> Result<Self> {
         let mut replay = store.load(&entry.id);
-        let mut told = Self { entry, transcript: Transcript::new(Dialect::V2), turns: Vec::new(), damage: None };
+        let mut told = Self {
+            entry,
+            transcript: Transcript::new(Dialect::V2),
+            turns: Vec::new(),
+            waiting: Vec::new(),
+            damage: None,
+        };
         while let Some(page) = replay.next().await? {
             for stored in page {
                 told.take(stored);
@@ -115,6 +123,7 @@ impl Story {
             }
             Event::Other { kind, body } => match kind.as_str() {
                 super::record::CHANGES => turn.changes.extend(body.parse::<Vec<Changed>>().unwrap_or_default()),
+                super::record::QUEUE => self.waiting = body.parse().unwrap_or_default(),
                 "outcome" => turn.outcome = body.parse().ok(),
                 "notice" => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),
                 _ => turn.notes.push((place, Note::Other(kind, body))),

@@ -1,8 +1,8 @@
 //! A session as it is written into the journal, and what its turns did to files. A journal that fails is told of once and does
 //! not stop the session.
 
-use super::{Changed, Conversation, Ending, Failure, Notes};
-use crate::journal::{self, Begin, Decision, HowAsked, Journal, Recording};
+use super::{Changed, Conversation, Ending, Failure, Notes, Part};
+use crate::journal::{self, Begin, Decision, HowAsked, Journal, Kept, Recording};
 use crate::permission::{By, NOBODY, Record};
 use crate::undo::{self, Scanning, Undo, Watch};
 use std::path::PathBuf;
@@ -53,6 +53,8 @@ pub(super) struct JournalWriter {
     pub(super) watch: Option<Arc<Watch>>,
     conversation: Conversation,
     cwd: PathBuf,
+    /// What waits, as it was written last.
+    waiting: Vec<Vec<Kept>>,
     /// The agent is our own.
     built_in: bool,
 }
@@ -69,7 +71,18 @@ impl JournalWriter {
     ) -> Self {
         let scanning = at_once.then(|| looked.scan());
         let cwd = looked.folders.first().cloned().unwrap_or_default();
-        Self { recording, notes, turn: false, looked, scanning, watch: None, conversation, cwd, built_in }
+        Self {
+            recording,
+            notes,
+            turn: false,
+            looked,
+            scanning,
+            watch: None,
+            conversation,
+            cwd,
+            waiting: Vec::new(),
+            built_in,
+        }
     }
 
     /// Begins a session of ours, or goes on with the one we have.
@@ -86,6 +99,17 @@ impl JournalWriter {
         let Some(journal) = &self.looked.journal else { return };
         let opened = journal.begin(begin).await;
         self.recording = self.check(opened);
+    }
+
+    /// Writes down what waits, unless it stands there. Prompts of other clients wait with these, not here.
+    pub(super) async fn queue(&mut self, queue: impl Iterator<Item = &[Part]>) {
+        let Some(recording) = &self.recording else { return };
+        let waiting: Vec<Vec<Kept>> = queue.filter_map(|parts| parts.iter().map(Kept::of).collect()).collect();
+        if waiting != self.waiting {
+            let done = recording.queue(&waiting).await;
+            self.waiting = waiting;
+            self.check(done);
+        }
     }
 
     /// Our id of the session.

@@ -113,6 +113,11 @@ impl Link {
         &self.0.setup
     }
 
+    /// What the agent's requests are answered by; its terminals can be watched there.
+    pub fn services(&self) -> &Services {
+        &self.parts().services
+    }
+
     pub(crate) fn parts(&self) -> &Parts {
         &self.0.parts
     }

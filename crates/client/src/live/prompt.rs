@@ -1,5 +1,6 @@
 //! The prompt: words, files and pictures, read before the agent starts and shaped as the agent can take them.
 
+use crate::journal::Kept;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -102,6 +103,34 @@ impl Part {
                 (link(path, data.len() as u64 / 4 * 3, Some(mime)), Some(lost))
             }
         }
+    }
+}
+
+impl Kept {
+    /// `None` for what is another client's.
+    pub(super) fn of(part: &Part) -> Option<Self> {
+        Some(match part {
+            Part::Text(text) => Self::Text(text.clone()),
+            Part::Piped(text) => Self::Piped(text.clone()),
+            Part::File { path, .. } => Self::File(path.clone()),
+            Part::Image { path, .. } => Self::Image(path.clone()),
+            Part::Block(_) => return None,
+        })
+    }
+
+    fn part(self) -> Part {
+        let gone = |path: &Path, error| Part::Text(format!("[{} can't be read any more: {error}]", path.display()));
+        match self {
+            Self::Text(text) => Part::Text(text),
+            Self::Piped(text) => Part::Piped(text),
+            Self::File(path) => Part::file(&path).unwrap_or_else(|error| gone(&path, error)),
+            Self::Image(path) => Part::image(&path).unwrap_or_else(|error| gone(&path, error)),
+        }
+    }
+
+    /// A prompt again.
+    pub(super) fn prompt(parts: Vec<Self>) -> Vec<Part> {
+        parts.into_iter().map(Self::part).collect()
     }
 }
 

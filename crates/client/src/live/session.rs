@@ -132,8 +132,12 @@ pub(super) struct Doing {
     told: State,
     pub(super) queue: VecDeque<Queued>,
     count: u64,
-    /// The queue waits, because a turn was cancelled or the agent is gone.
+    /// The queue waits, because a turn was cancelled, the agent is gone, or somebody wants it.
     pub(super) held: bool,
+    /// What waits comes from the journal, behind a prompt of now: it is held when that has begun.
+    pub(super) recalled: bool,
+    /// The journal does not know yet what waits.
+    unwritten: bool,
     /// The turn is to be cancelled, and it is not told yet.
     pub(super) cancel: bool,
     pub(super) cancelling: bool,
@@ -182,19 +186,33 @@ impl Session {
     /// Says something, or puts it into the queue while the agent works. Gives its number; `None` if the queue is full. A session
     /// whose agent is gone gets it back first.
     pub fn prompt(&self, parts: Vec<Part>) -> Option<u64> {
+        self.put(parts, VecDeque::push_back)
+    }
+
+    /// The same, before all that waits.
+    pub fn prompt_first(&self, parts: Vec<Part>) -> Option<u64> {
+        self.put(parts, VecDeque::push_front)
+    }
+
+    fn put(&self, parts: Vec<Part>, put: fn(&mut VecDeque<Queued>, Queued)) -> Option<u64> {
         let number = {
             let mut doing = self.0.doing.locked();
             if doing.queue.len() >= MAX_QUEUED {
                 return None;
             }
-            doing.held = false;
+            (doing.held, doing.unwritten) = (false, true);
             doing.count += 1;
             let number = doing.count;
-            doing.queue.push_back(Queued { number, parts });
+            put(&mut doing.queue, Queued { number, parts });
             number
         };
         self.0.wake.notify_waiters();
         Some(number)
+    }
+
+    /// What waits is not sent by itself, also behind the turn that runs, until somebody says something or [`Self::revive`]s it.
+    pub fn hold(&self) {
+        self.0.doing.locked().held = true;
     }
 
     /// What waits, in its order.
@@ -204,7 +222,12 @@ impl Session {
 
     /// Edits, reorders or drops what waits.
     pub fn edit_queue(&self, edit: impl FnOnce(&mut VecDeque<Queued>)) {
-        edit(&mut self.0.doing.locked().queue);
+        {
+            let mut doing = self.0.doing.locked();
+            edit(&mut doing.queue);
+            doing.unwritten = true;
+        }
+        self.0.wake.notify_waiters();
     }
 
     /// Goes on: with the queue after a cancel, with the agent started again if it is gone.
@@ -347,10 +370,48 @@ impl Seat {
                 return Some(None);
             }
             let next = if doing.held { None } else { doing.queue.pop_front() }?;
+            (doing.held, doing.unwritten) = (std::mem::take(&mut doing.recalled), true);
             (doing.state, doing.cancel, doing.cancelling, doing.sent) = (State::Running, false, false, false);
             Some(Some(next))
         })
         .await
+    }
+
+    /// What waited when the session was last open waits again, and is not sent by itself. Gives how many there are.
+    pub(super) fn recall_queue(&self, waited: Vec<Vec<Part>>) -> usize {
+        let mut doing = self.doing.locked();
+        let waits = !waited.is_empty();
+        (doing.held, doing.recalled) = (waits && doing.queue.is_empty(), waits && !doing.queue.is_empty());
+        let waited: Vec<_> = waited.into_iter().take(MAX_QUEUED).collect();
+        let count = waited.len();
+        for parts in waited {
+            doing.count += 1;
+            let number = doing.count;
+            doing.queue.push_back(Queued { number, parts });
+        }
+        count
+    }
+
+    /// The journal is told again what waits: it did not know the session before.
+    pub(super) fn rewrite_queue(&self) {
+        self.doing.locked().unwritten = true;
+    }
+
+    /// Waits until the journal does not know what waits.
+    pub(super) async fn queue_changed(&self) {
+        when(&self.wake, || self.doing.locked().unwritten.then_some(())).await;
+    }
+
+    /// Writes down what waits, if that is another thing now.
+    pub(super) async fn keep_queue(&self) {
+        let queue = {
+            let mut doing = self.doing.locked();
+            if !std::mem::take(&mut doing.unwritten) || self.opening.once {
+                return;
+            }
+            doing.queue.clone()
+        };
+        self.writer.lock().await.queue(queue.iter().map(|queued| &queued.parts[..])).await;
     }
 
     /// The turn that runs is to be cancelled. False if there is none, or it is being cancelled.

@@ -6,7 +6,7 @@ use super::notes::Note;
 use super::open::{Known, Opened, chosen, login_needed, open, set_up};
 use super::session::{Queued, Seat};
 use super::{Ending, Event, Failure, OnLost, Parts, Phase, SessionFacts, State, When};
-use crate::journal::{Begin, Handover, Recording};
+use crate::journal::{Begin, Handover, Kept, Recording};
 use crate::login::{Next, is_needed, words};
 use std::pin::pin;
 use std::sync::Arc;
@@ -72,7 +72,15 @@ impl Seat {
                 let doing = self.doing.locked();
                 (doing.closing || !doing.held).then_some(doing.closing)
             };
-            if when(&self.wake, wanted).await {
+            let closing = loop {
+                self.keep_queue().await;
+                tokio::select! {
+                    biased;
+                    closing = when(&self.wake, wanted) => break closing,
+                    () = self.queue_changed() => {}
+                }
+            };
+            if closing {
                 break;
             }
             self.doing.locked().state = State::Opening;
@@ -86,7 +94,21 @@ impl Seat {
         let writer = self.writer.lock().await;
         let Some(recording) = writer.recording().filter(|_| !self.opening.once) else { return };
         match recording.journal().story(recording.id()).await {
-            Ok(story) => self.conversation.recall(&story),
+            Ok(story) => {
+                self.conversation.recall(&story);
+                // Whoever ran them is gone.
+                for call in self.unfinished(&ToolCallStatus::Cancelled) {
+                    self.conversation.apply(&call);
+                }
+                let count = self.recall_queue(story.waiting.into_iter().map(Kept::prompt).collect());
+                if count > 0 {
+                    let told = format!(
+                        "{} of before still in the queue: nothing of it is sent by itself",
+                        counted(count, "prompt")
+                    );
+                    self.link.parts().notes.warn(told);
+                }
+            }
             Err(error) => self.link.parts().notes.warn(format!("what was said before can't be shown: {error}")),
         }
     }
@@ -249,6 +271,7 @@ impl Seat {
         let handed_over = self.doing.locked().record.is_some();
         let mut writer = self.writer.lock().await;
         writer.begin(begin, handed_over).await;
+        self.rewrite_queue();
         let (id, agent_id) = (writer.id(), Some(session.id().to_string()));
         drop(writer);
         let cwd = opening.cwd.clone();
@@ -283,6 +306,7 @@ impl Seat {
                     None => return Err(self.gone().await),
                 },
                 note = notes.next(&id) => self.show(note).await?,
+                () = self.queue_changed() => self.keep_queue().await,
             }
         }
     }
@@ -299,6 +323,9 @@ impl Seat {
         let mut stop = self.turn(session, next).await;
         if matches!(&stop, Err(failure) if failure.ending == Ending::OutputClosed) {
             return stop.map(drop);
+        }
+        if stop.is_err() && !self.opening.once {
+            self.end_calls(&ToolCallStatus::Failed).await?;
         }
         self.link.parts().services.end_turn(session.id());
         let (mut changed, mut remarks) = (Vec::new(), Vec::new());
@@ -343,6 +370,8 @@ impl Seat {
         }
         self.conversation.begin_turn();
         self.writer.lock().await.prompt(&prompt).await;
+        // In this order: what is killed in between stands twice, not nowhere.
+        self.keep_queue().await;
         // The journal keeps what the user said; the record is made of it.
         let record = self.doing.locked().record.take();
         prompt.splice(0..0, record.map(ContentBlock::from));
@@ -380,7 +409,11 @@ impl Seat {
         loop {
             tokio::select! {
                 biased;
-                () = when(&self.wake, cancel) => self.cancel_calls().await?,
+                // What is unfinished is told as cancelled at once. The agent may know better later.
+                () = when(&self.wake, cancel) => {
+                    self.tell_state().await?;
+                    self.end_calls(&ToolCallStatus::Cancelled).await?;
+                }
                 // What the agent said before a question comes before the question and what was answered.
                 update = turn.next() => match update {
                     Some(update) => {
@@ -396,6 +429,10 @@ impl Seat {
                     None => return Ok(turn),
                 },
                 note = notes.next(id) => self.show(note).await?,
+                () = self.queue_changed() => {
+                    self.keep_queue().await;
+                    continue;
+                }
             }
             self.stir();
             if !self.opening.once && self.reached.locked().is_some() && self.begins_to_cancel() {
@@ -409,13 +446,18 @@ impl Seat {
         }
     }
 
-    /// The turn is being cancelled: what is unfinished is told as cancelled at once. The agent may know better later.
-    async fn cancel_calls(&self) -> Result<()> {
-        self.tell_state().await?;
-        for tool_call_id in self.conversation.unfinished() {
-            let status = Patch::Set(ToolCallStatus::Cancelled);
-            let call = ToolCallUpdate { tool_call_id, status, ..ToolCallUpdate::default() };
-            self.take(Update::ToolCall(Box::new(call)), When::Turn).await?;
+    /// Updates that end the calls that are not over.
+    fn unfinished(&self, status: &ToolCallStatus) -> impl Iterator<Item = Update> {
+        let status = status.clone();
+        self.conversation.unfinished().into_iter().map(move |tool_call_id| {
+            let status = Patch::Set(status.clone());
+            Update::ToolCall(Box::new(ToolCallUpdate { tool_call_id, status, ..ToolCallUpdate::default() }))
+        })
+    }
+
+    async fn end_calls(&self, status: &ToolCallStatus) -> Result<()> {
+        for call in self.unfinished(status) {
+            self.take(call, When::Turn).await?;
         }
         Ok(())
     }

@@ -1,33 +1,28 @@
 //! Does what the state wants: opens sessions, passes on what they tell, looks things up. What comes of it are events.
 
+mod look;
+
 use crate::compose::clipboard_picture;
 use crate::effect::Effect;
 use crate::event::{About, Event, Now, OpenedFacts, TabId, Wake};
-use crate::pick::{Errand, Pick, Picker, Source};
-use crate::{Go, Log, Opener, Ready, Which, screen};
+use crate::pick::Picker;
+use crate::{Log, Opener, Ready, Which, screen};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
 use tieline::schema::{ConfigValue, Update};
-use tieline_client::export::{self, Format};
-use tieline_client::journal::{Entry, Journal};
 use tieline_client::live::{self, Events, Link, Part, Queued, Session};
-use tieline_client::sanitize;
-use tieline_client::undo::Undo;
-use tieline_host::roots::shown;
-use tieline_host::store::ListQuery;
-use tieline_host::text::counted;
+use tieline_client::{sanitize, services};
+use tieline_host::run::View;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-/// So many sessions are listed.
-const MAX_SESSIONS: usize = 200;
 /// How long an agent may take to answer about an option.
 const OPTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an agent gets to take a prompt into its turn.
@@ -73,14 +68,9 @@ impl Work {
             Effect::Open(id, which, prompt) => {
                 drop(tokio::spawn(open(self.opener.clone(), self.tabs.clone(), events, id, which, prompt)));
             }
-            Effect::Prompt(id, parts) => {
-                let Some(live) = self.live(id) else { return };
-                let taken = live.session.prompt(parts).is_some();
-                self.tell_queue(id, &live.session);
-                if !taken {
-                    self.tell(Event::Told("the queue is full: it was not taken".into()));
-                }
-            }
+            Effect::Prompt(id, parts) => self.say(id, parts, Session::prompt),
+            Effect::First(id, parts) => self.say(id, parts, Session::prompt_first),
+            Effect::Hold(id) => self.live(id).iter().for_each(|live| live.session.hold()),
             Effect::SetQueue(id, wanted) => {
                 let Some(live) = self.live(id) else { return };
                 set_queue(&live.session, wanted);
@@ -116,7 +106,7 @@ impl Work {
             Effect::Look(id, source) => {
                 let (opener, live) = (self.opener.clone(), self.live(id));
                 tokio::spawn(async move {
-                    let event = look(&*opener, live, source)
+                    let event = look::look(&*opener, live, source)
                         .await
                         .unwrap_or_else(|why| Event::Found(Picker::new(sanitize::line(&why), Vec::new())));
                     let _ = events.send(event).await;
@@ -125,7 +115,7 @@ impl Work {
             Effect::Do(id, errand) => {
                 let (opener, live) = (self.opener.clone(), self.live(id));
                 tokio::spawn(async move {
-                    let said = run(&*opener, live, errand).await.unwrap_or_else(|why| why);
+                    let said = look::run(&*opener, live, errand).await.unwrap_or_else(|why| why);
                     let _ = events.send(Event::Told(sanitize::line(&said))).await;
                 });
             }
@@ -157,12 +147,22 @@ impl Work {
             }
             // The terminal is the loop's.
             Effect::Mouse(_)
+            | Effect::Select(_)
             | Effect::Bell
             | Effect::Redraw
             | Effect::Suspend
             | Effect::Print(_)
             | Effect::Editor(_)
             | Effect::Quit => {}
+        }
+    }
+
+    fn say(&self, id: TabId, parts: Vec<Part>, say: fn(&Session, Vec<Part>) -> Option<u64>) {
+        let Some(live) = self.live(id) else { return };
+        let taken = say(&live.session, parts).is_some();
+        self.tell_queue(id, &live.session);
+        if !taken {
+            self.tell(Event::Told("the queue is full: it was not taken".into()));
         }
     }
 
@@ -255,6 +255,11 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
             }
             _ => false,
         };
+        if let live::Event::Note(services::Event::TerminalStarted { terminal, .. }) = &event
+            && let Some(view) = link.services().terminals().watch(terminal)
+        {
+            tokio::spawn(follow(id, terminal.clone(), view, events.clone()));
+        }
         let queue = matches!(event, live::Event::Ended { .. } | live::Event::State(_));
         if events.send(Event::Live(id, Box::new(event))).await.is_err() {
             return;
@@ -268,6 +273,17 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
     }
 }
 
+/// Passes on what comes in a terminal, until it ends or nobody listens.
+async fn follow(id: TabId, terminal: String, view: View, events: Sender<Event>) {
+    let mut from = 0;
+    while let Some(output) = view.more(from).await {
+        from = output.next;
+        if events.send(Event::Output(id, terminal.clone(), output.text)).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// True if the agent takes a prompt into a turn that runs.
 fn steers(link: &Link) -> bool {
     let meta = link.agent().and_then(|agent| agent.about().meta.clone());
@@ -275,18 +291,12 @@ fn steers(link: &Link) -> bool {
     meta.and_then(|meta| meta.pointer("/steering/supported")?.as_bool()).unwrap_or_default()
 }
 
-/// Puts the queue into this order. What has begun meanwhile is not begun again; number 0 is new.
+/// Puts the queue into this order. What has begun meanwhile is not begun again.
 fn set_queue(session: &Session, wanted: Vec<Queued>) {
-    let (new, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|queued| queued.number == 0);
     session.edit_queue(|queue| {
         let still: Vec<u64> = queue.iter().map(|queued| queued.number).collect();
         *queue = wanted.into_iter().filter(|queued| still.contains(&queued.number)).collect();
     });
-    for queued in new {
-        if let Some(number) = session.prompt(queued.parts) {
-            to_front(session, number);
-        }
-    }
 }
 
 fn to_front(session: &Session, number: u64) {
@@ -324,170 +334,6 @@ async fn send_now(live: &Live, queued: Queued) -> Option<String> {
     session.cancel().await;
     session.revive();
     None
-}
-
-async fn look(opener: &dyn Opener, live: Option<Live>, source: Source) -> Told<Event> {
-    let picker = match source {
-        Source::Sessions => sessions(&journal(opener)?).await?,
-        Source::Agents => {
-            let mut all = Picker::new("Agents: a new session in a new tab", Vec::new());
-            for agent in opener.agents() {
-                let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
-                let which = Which { agent: Some(agent.name.clone()), session: Go::New };
-                all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
-            }
-            all
-        }
-        Source::Traffic => {
-            let live = live.ok_or("there is no agent yet")?;
-            return Ok(Event::Read("Frames".into(), live.log.lines()));
-        }
-        Source::Turns => {
-            let (undo, entry) = undo(opener, live).await?;
-            let mut all = Picker::new("Take back the changes of which turn?", Vec::new());
-            for turn in undo.turns().into_iter().rev() {
-                let files = undo.files(&turn);
-                let names: Vec<_> = files.iter().map(|file| name(&file.path, &entry)).collect();
-                all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
-            }
-            all
-        }
-        Source::Files(turn) => {
-            let (undo, entry) = undo(opener, live).await?;
-            let preview = undo.preview(&turn, None, false);
-            let mut all = Picker::new(format!("Turn {turn}: what is taken back?"), Vec::new());
-            let refused = if preview.refused.is_empty() {
-                String::new()
-            } else {
-                format!(", {} left alone", preview.refused.len())
-            };
-            let what = format!("{} put back{refused}", counted(preview.restored.len(), "file"));
-            all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.clone())));
-            for one in &preview.refused {
-                all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
-            }
-            for path in preview.restored {
-                let (label, path) = (name(&path, &entry), path.to_string_lossy().into_owned());
-                all = all.line(label, "this file, or places in it", Pick::Look(Source::Hunks(turn.clone(), path)));
-            }
-            all
-        }
-        Source::Hunks(turn, path) => {
-            let (undo, entry) = undo(opener, live).await?;
-            let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(&path), &entry)), Vec::new());
-            all = all.line("The whole file", "", Pick::Do(Errand::UndoFile(turn.clone(), path.clone())));
-            for (at, hunk) in undo.hunks(&turn, Path::new(&path)).unwrap_or_default().iter().enumerate() {
-                let (old, new) = (sanitize::exact_line(hunk.old.trim_end()), sanitize::exact_line(hunk.new.trim_end()));
-                let label = format!("from line {}", hunk.new_lines.start + 1);
-                all = all.line(
-                    label,
-                    format!("- {new}  + {old}"),
-                    Pick::Do(Errand::UndoHunk(turn.clone(), path.clone(), at)),
-                );
-            }
-            all
-        }
-    };
-    Ok(Event::Found(picker))
-}
-
-fn name(path: &Path, entry: &Entry) -> String {
-    shown(path.strip_prefix(&entry.cwd).unwrap_or(path))
-}
-
-fn journal(opener: &dyn Opener) -> Told<Journal> {
-    opener.journal().ok_or_else(|| "sessions are not recorded here".into())
-}
-
-async fn undo(opener: &dyn Opener, live: Option<Live>) -> Told<(Undo, Entry)> {
-    let journal = journal(opener)?;
-    let live = live.ok_or("there is no session yet")?;
-    if !matches!(live.session.state(), live::State::Idle | live::State::Lost) {
-        return Err("changes are taken back when no turn runs".into());
-    }
-    let id = live.session.id().to_string();
-    let entry = match journal.entry(&id).await {
-        Ok(entry) => entry,
-        Err(_) => journal
-            .last(None, None)
-            .await
-            .ok()
-            .flatten()
-            .filter(|entry| entry.agent_session.as_deref() == Some(&id))
-            .ok_or("nothing was changed yet")?,
-    };
-    let undo = Undo::open(&journal, &entry).map_err(|error| error.to_string())?;
-    Ok((undo, entry))
-}
-
-async fn sessions(journal: &Journal) -> Told<Picker> {
-    let query = ListQuery { begun: true, limit: MAX_SESSIONS, ..ListQuery::default() };
-    let (entries, _) = journal.list(query).await.map_err(|error| error.to_string())?;
-    let mut all = Picker::new("Sessions: go on in a new tab", Vec::new());
-    for entry in entries {
-        let id = entry.id.to_string();
-        let title = sanitize::line(entry.title.as_deref().unwrap_or(&id));
-        let which = Which { agent: None, session: Go::On(id.clone()) };
-        let menu = Picker::new(title.clone(), Vec::new())
-            .line("Go on with it", "in a new tab", Pick::Open(which))
-            .line("Rename it", "", Pick::AskName(id.clone()))
-            .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
-            .line("Delete it", "for good, with what could be taken back", Pick::Do(Errand::Delete(id)));
-        let more = sanitize::line(&format!(
-            "{} · {} · {}",
-            entry.agent,
-            counted(usize::try_from(entry.turns).unwrap_or(0), "turn"),
-            entry.cwd
-        ));
-        all = all.line(title, more, Pick::Menu(Box::new(menu)));
-    }
-    Ok(all)
-}
-
-async fn run(opener: &dyn Opener, live: Option<Live>, errand: Errand) -> Told<String> {
-    let wrong = |error: tieline_client::journal::Error| error.to_string();
-    match errand {
-        Errand::Delete(id) => journal(opener)?.delete(&id).await.map_err(wrong).map(|()| "deleted".into()),
-        Errand::Rename(id, name) => {
-            let journal = journal(opener)?;
-            let entry = journal.entry(&id).await.map_err(wrong)?;
-            journal.rename(&entry, &name).await.map_err(wrong).map(|()| "renamed".into())
-        }
-        Errand::Export(id) => {
-            let story = journal(opener)?.story(&id).await.map_err(wrong)?;
-            let path: PathBuf = opener.folder().join(format!("session-{id}.md"));
-            let mut file = std::fs::OpenOptions::new();
-            let file = file.write(true).create_new(true).open(&path);
-            let text = export::export(&story, Format::Markdown);
-            let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
-            written
-                .map_err(|error| format!("{}: {error}", path.display()))
-                .map(|()| format!("written: {}", path.display()))
-        }
-        Errand::Undo(turn) => {
-            let (undo, _) = undo(opener, live).await?;
-            Ok(told(&undo.undo(&turn, None, false)))
-        }
-        Errand::UndoFile(turn, path) => {
-            let (undo, _) = undo(opener, live).await?;
-            Ok(told(&undo.undo(&turn, Some(Path::new(&path)), false)))
-        }
-        Errand::UndoHunk(turn, path, at) => {
-            let (undo, _) = undo(opener, live).await?;
-            let path = Path::new(&path);
-            let hunks = undo.hunks(&turn, path).map_err(|error| error.to_string())?;
-            let hunk = hunks.get(at).ok_or("it is not there any more")?;
-            undo.undo_hunk(&turn, path, hunk, false)
-                .map(|_| "taken back; F5 has it again".into())
-                .map_err(|error| error.to_string())
-        }
-    }
-}
-
-fn told(done: &tieline_host::snapshot::Undone) -> String {
-    let left: Vec<_> = done.refused.iter().map(ToString::to_string).collect();
-    let left = if left.is_empty() { String::new() } else { format!("; left alone: {}", left.join(", ")) };
-    format!("{} put back{left}; F5 has it again", counted(done.restored.len(), "file"))
 }
 
 /// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut.

@@ -1,8 +1,10 @@
 //! The conversation on the screen: an anchor and what follows from it. Nothing is ever laid out for the whole session.
 
+mod select;
+
+use crate::rows::look as theme;
 use crate::rows::{Cache, Look, Row};
 use crate::text::wrap;
-use crate::theme;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -58,6 +60,12 @@ pub struct List {
     /// The chosen entry.
     pub picked: Option<usize>,
     open: HashSet<usize>,
+    /// What is selected: where that began, and where it ends.
+    selected: Option<(select::Spot, select::Spot)>,
+    /// Where it was drawn last, how, and which row of which entry each row was.
+    area: Rect,
+    look: Option<Look>,
+    shown: Vec<(usize, usize)>,
 }
 
 impl List {
@@ -112,7 +120,7 @@ impl List {
 
     /// To the end, and along with it.
     pub fn to_end(&mut self) {
-        (self.anchor, self.scroll, self.picked) = (None, 0, None);
+        (self.anchor, self.scroll, self.picked, self.selected) = (None, 0, None, None);
     }
 
     /// Chooses the item above or below.
@@ -232,7 +240,8 @@ impl List {
     fn settle(&mut self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
         self.height = height;
         let scroll = std::mem::take(&mut self.scroll);
-        let end = self.end(height, talk, cache, look);
+        // The first words are read from the first one on, also where they don't all fit.
+        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, talk, cache, look) };
         let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
         top.0 = top.0.min(self.entries.len().saturating_sub(1));
         let mut back = usize::try_from(-scroll).unwrap_or(0);
@@ -265,7 +274,8 @@ impl List {
         let look = Look { width: area.width - 2, ..*look };
         let height = usize::from(area.height);
         let top = self.settle(height, talk, cache, &look);
-        self.top = top;
+        (self.top, self.area, self.look) = (top, area, Some(look));
+        self.shown.clear();
         let (mut at, mut from, mut y) = (top.0, top.1, 0);
         while at < self.entries.len() && y < height {
             let gap = self.gap(at, talk);
@@ -275,6 +285,9 @@ impl List {
                     buffer.set_string(area.x, line, "▌", theme::KEY);
                 }
                 buffer.set_line(area.x + 1, line, &Line::from(row.spans), look.width);
+                let line = Rect::new(area.x + 1, line, look.width, 1);
+                self.mark((at, from + number), row.gutter, line, buffer);
+                self.shown.push((at, from + number));
                 y += 1;
             }
             (at, from) = (at + 1, 0);
@@ -282,7 +295,7 @@ impl List {
         if !self.follows() {
             let part = top.0 * height / self.entries.len().max(1);
             let line = area.y + u16::try_from(part.min(height - 1)).unwrap_or(0);
-            buffer.set_string(area.right() - 1, line, "█", theme::DIM);
+            buffer.set_string(area.right() - 1, line, "█", theme::QUIET);
         }
     }
 
@@ -354,7 +367,7 @@ fn text(talk: &Conversation, entry: &Entry) -> Option<String> {
 
 fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {
     let (head, style): (_, Style) = match mark {
-        Mark::Info => ("· ", theme::DIM),
+        Mark::Info => ("· ", theme::QUIET),
         Mark::Warn => ("! ", theme::ASKS),
         Mark::Bad => ("✗ ", theme::BAD),
         Mark::Welcome => ("", theme::PLAIN),
@@ -381,12 +394,12 @@ fn plan_text(talk: &Conversation) -> Vec<String> {
 }
 
 fn plan_rows(talk: &Conversation, width: u16) -> Vec<Line<'static>> {
-    let mut rows = vec![Line::styled("│ Plan", theme::BOLD)];
+    let mut rows = vec![Line::styled("│ Plan", theme::STRONG)];
     for entry in plan_text(talk) {
-        let style = if entry.starts_with("[x]") { theme::DIM } else { theme::PLAIN };
+        let style = if entry.starts_with("[x]") { theme::QUIET } else { theme::PLAIN };
         for (row, part) in wrap(&entry, usize::from(width).saturating_sub(6)).into_iter().enumerate() {
             let head = if row == 0 { "│ " } else { "│     " };
-            rows.push(Line::from(vec![Span::styled(head, theme::DIM), Span::styled(part, style)]));
+            rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
         }
     }
     rows

@@ -1,0 +1,182 @@
+//! What a key of the table or a line of the palette does.
+
+use super::{For, Over, State};
+use crate::effect::Effect;
+use crate::keys::{self, Deed};
+use crate::pick::{self, Pick, Picker, Source};
+use crate::rows::Detail;
+use crate::{Go, Which};
+use std::time::Instant;
+use tieline_client::live::State as Doing;
+use tieline_host::text::counted;
+
+impl State {
+    pub(super) fn show(&mut self, at: usize) -> Vec<Effect> {
+        if at < self.tabs.len() {
+            self.at = at;
+        }
+        Vec::new()
+    }
+
+    pub(super) fn look(&mut self, title: &str, source: Source) -> Vec<Effect> {
+        self.over = Some(Over::Pick(Picker::looking(title)));
+        vec![Effect::Look(self.tab().id, source)]
+    }
+
+    /// Does what a key or the palette asks for.
+    pub fn deed(&mut self, deed: Deed, now: Instant) -> Vec<Effect> {
+        let count = self.tabs.len();
+        let tab = &mut self.tabs[self.at];
+        let id = tab.id;
+        match deed {
+            Deed::Palette => self.over = Some(Over::Pick(pick::palette())),
+            Deed::Help => self.over = Some(Over::Read("Keys".into(), help(), 0)),
+            Deed::Sessions => return self.look("Sessions", Source::Sessions),
+            Deed::Agents => return self.look("Agents", Source::Agents),
+            Deed::Undo => return self.look("Take changes back", Source::Turns),
+            Deed::Traffic => return vec![Effect::Look(id, Source::Traffic)],
+            Deed::Options if tab.about.options.is_empty() => {
+                return self.say("the agent offers nothing to choose", now);
+            }
+            Deed::Options => self.over = Some(Over::Pick(pick::options(&tab.about.options))),
+            Deed::Queue if tab.queue.is_empty() => return self.say("nothing waits", now),
+            Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now.words()))),
+            Deed::SendNow => {
+                let Some(queued) = tab.queue.first().cloned() else { return self.say("nothing waits", now) };
+                tab.reason = false;
+                return if tab.runs() { vec![Effect::SendNow(id, queued)] } else { vec![Effect::Revive(id)] };
+            }
+            Deed::Cancel => return self.cancel(now),
+            Deed::Kill => {
+                tab.killed = true;
+                return vec![Effect::Kill(id)];
+            }
+            Deed::Revive => return vec![Effect::Revive(id)],
+            Deed::Detail => {
+                self.detail = match self.detail {
+                    Detail::Brief => Detail::Normal,
+                    Detail::Normal => Detail::Full,
+                    Detail::Full => Detail::Brief,
+                };
+                let words = format!("detail: {:?}", self.detail).to_lowercase();
+                return self.say(words, now);
+            }
+            Deed::Open => tab.list.toggle(),
+            Deed::ItemUp => tab.list.pick(false),
+            Deed::ItemDown => tab.list.pick(true),
+            Deed::Copy => {
+                let source = tab.list.source(&tab.talk);
+                return source
+                    .map_or_else(|| self.say("there is nothing to copy", now), |text| vec![Effect::Copy(text)]);
+            }
+            Deed::PageUp => tab.list.page(-1),
+            Deed::PageDown => tab.list.page(1),
+            Deed::Top => tab.list.to_top(),
+            Deed::End => tab.list.to_end(),
+            Deed::Search => self.over = Some(Over::Line(For::Search, String::new())),
+            Deed::NewTab => {
+                let agent = Some(tab.agent.clone()).filter(|agent| !agent.is_empty());
+                return self.open(Which { agent, session: Go::New }, Vec::new(), now);
+            }
+            Deed::NextTab => self.at = (self.at + 1) % count,
+            Deed::PreviousTab => self.at = (self.at + count - 1) % count,
+            Deed::CloseTab => return self.close_tab(now),
+            Deed::Mouse => {
+                self.mouse = !self.mouse;
+                let words = if self.mouse {
+                    "the mouse scrolls and selects here"
+                } else {
+                    "the mouse is the terminal's: select and paste as usual"
+                };
+                self.say(words, now);
+                return vec![Effect::Mouse(self.mouse)];
+            }
+            Deed::Print => return vec![Effect::Print(id)],
+            Deed::Redraw => return vec![Effect::Redraw],
+            Deed::Suspend => return vec![Effect::Suspend],
+            Deed::Quit => return self.leave(now),
+        }
+        Vec::new()
+    }
+
+    /// Ctrl+D: leaves at once where nothing runs; else when it is pressed again, and says before what that does.
+    fn leave(&mut self, now: Instant) -> Vec<Effect> {
+        match self.leaves_behind().filter(|_| self.leaving.is_none()) {
+            None => vec![Effect::Quit],
+            Some(what) => {
+                self.leaving = Some(now);
+                self.say(format!("Ctrl+D again {what} and leaves"), now)
+            }
+        }
+    }
+
+    /// What leaving does to what goes on, if something does.
+    pub(super) fn leaves_behind(&self) -> Option<String> {
+        let turns = self.tabs.iter().filter(|tab| tab.runs()).count();
+        let waits: usize = self.tabs.iter().map(|tab| tab.queue.len()).sum();
+        let turns = match turns {
+            0 => None,
+            1 => Some("stops the turn".to_owned()),
+            turns => Some(format!("stops {turns} turns")),
+        };
+        let waits = (waits > 0).then(|| format!("keeps {} in the queue", counted(waits, "prompt")));
+        let parts: Vec<_> = turns.into_iter().chain(waits).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// A turn that runs in it is stopped: that needs a second time, too.
+    fn close_tab(&mut self, now: Instant) -> Vec<Effect> {
+        if self.tabs.len() == 1 {
+            return self.leave(now);
+        }
+        if self.tab().runs() && self.leaving.is_none() {
+            self.leaving = Some(now);
+            return self.say("a turn runs here: close the tab again to stop it", now);
+        }
+        self.leaving = None;
+        let tab = self.tabs.remove(self.at);
+        self.at = self.at.min(self.tabs.len() - 1);
+        vec![Effect::Close(tab.id)]
+    }
+
+    /// The ladder: first the agent is asked to stop; whoever asks again may kill it, and decides that.
+    pub(super) fn cancel(&mut self, now: Instant) -> Vec<Effect> {
+        let tab = self.tab_mut();
+        tab.reason = false;
+        match tab.state.0 {
+            Doing::Running | Doing::Asking => vec![Effect::Cancel(tab.id)],
+            Doing::Cancelling => {
+                let menu = Picker::new("The agent was asked to stop and did not yet", Vec::new())
+                    .line("Wait on", "it may be putting something in order", Pick::Nothing)
+                    .line(
+                        "Kill it",
+                        "its process and all that it started; the session can be taken up again",
+                        Pick::Kill,
+                    );
+                self.over = Some(Over::Pick(menu));
+                Vec::new()
+            }
+            _ if !tab.list.follows() => {
+                tab.list.to_end();
+                Vec::new()
+            }
+            _ => self.say("nothing runs; Ctrl+D leaves", now),
+        }
+    }
+}
+
+fn help() -> Vec<String> {
+    let typed = keys::TYPED.iter().map(|(key, help)| format!("  {key:<18} {help}"));
+    let keys = keys::KEYS.iter().filter(|binding| !binding.name.is_empty());
+    let keys = keys.map(|binding| format!("  {:<18} {}", binding.name, binding.help));
+    let mut lines = vec!["What is typed".to_owned()];
+    lines.extend(typed);
+    lines.extend([String::new(), "Keys".to_owned()]);
+    lines.extend(keys);
+    lines.extend(
+        ["", "A question of the agent", "  Tab                takes the keys, or gives them back"].map(str::to_owned),
+    );
+    lines
+        .extend(["  1 … 9, ↑ ↓         choose; Enter answers, Esc refuses; Ctrl+O reads all of it"].map(str::to_owned));
+    lines
+}

@@ -1,0 +1,236 @@
+//! The state of the chat: a pure reducer. It knows no terminal, no clock and no task; what is to be done comes out as effects.
+
+mod deeds;
+mod over;
+mod press;
+
+use crate::Which;
+use crate::ask::IDLE;
+use crate::effect::Effect;
+use crate::event::{Event, TabId};
+use crate::list::Mark;
+use crate::rows::Detail;
+use crate::tab::{FIRST, Tab};
+use crossterm::event::KeyEventKind;
+pub use over::{For, Over};
+use ratatui::layout::Rect;
+use std::time::{Duration, Instant};
+use tieline_client::live::{Part, State as Doing, What};
+use tieline_client::sanitize;
+use tieline_host::roots::shown;
+use tieline_host::text::counted;
+
+/// Something that is said in passing goes away after this long.
+const SAID: Duration = Duration::from_secs(6);
+/// A second Ctrl+C or Ctrl+D within this time leaves: as long as it is said.
+const AGAIN: Duration = SAID;
+/// So many tabs there are at most.
+const MAX_TABS: usize = 20;
+
+/// Everything that is on the screen.
+#[derive(Debug)]
+pub struct State {
+    /// The tabs.
+    pub tabs: Vec<Tab>,
+    /// The one that is shown.
+    pub at: usize,
+    /// What lies over it.
+    pub over: Option<Over>,
+    /// How much is shown.
+    pub detail: Detail,
+    /// The mouse is ours.
+    pub mouse: bool,
+    /// Where the question was drawn last.
+    pub docked: Rect,
+    /// Said in passing, and since when.
+    pub said: Option<(String, Instant)>,
+    /// Since when a second Ctrl+C or Ctrl+D would leave.
+    leaving: Option<Instant>,
+    next: TabId,
+}
+
+impl State {
+    /// A chat with one tab, and what opens it.
+    pub fn new(which: Which, prompt: Vec<Part>, now: Instant) -> (Self, Vec<Effect>) {
+        let mut state = Self {
+            tabs: Vec::new(),
+            at: 0,
+            over: None,
+            detail: Detail::default(),
+            mouse: true,
+            docked: Rect::default(),
+            said: None,
+            leaving: None,
+            next: FIRST,
+        };
+        let effects = state.open(which, prompt, now);
+        (state, effects)
+    }
+
+    /// The tab that is shown.
+    pub fn tab(&self) -> &Tab {
+        &self.tabs[self.at]
+    }
+
+    /// The same, to change it.
+    pub fn tab_mut(&mut self) -> &mut Tab {
+        &mut self.tabs[self.at]
+    }
+
+    /// Takes an event.
+    pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Effect> {
+        let effects = match event {
+            Event::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
+            Event::Key(key) => self.key(key, now),
+            Event::Paste(text) => self.paste(&text, now),
+            Event::Mouse(mouse) => self.mouse(mouse, now),
+            // The next frame is one of the new size.
+            Event::Resize | Event::Tick | Event::Output(..) => Vec::new(),
+            Event::Stop => vec![Effect::Quit],
+            Event::Live(id, event) => {
+                let seen = self.tab().id == id;
+                self.find(id).map(|tab| tab.live(*event, seen, now)).unwrap_or_default()
+            }
+            Event::Opened(id, facts) => {
+                if let Some(tab) = self.find(id) {
+                    tab.opened(*facts);
+                }
+                Vec::new()
+            }
+            Event::NotOpened(id, failure) => {
+                if let Some(tab) = self.find(id) {
+                    tab.not_opened(&failure, now);
+                }
+                Vec::new()
+            }
+            Event::Queue(id, queue) => {
+                if let Some(tab) = self.find(id) {
+                    tab.queue = queue;
+                }
+                Vec::new()
+            }
+            Event::About(id, about) => {
+                if let Some(tab) = self.find(id) {
+                    tab.composer.set_commands(&about.commands);
+                    tab.about = *about;
+                }
+                Vec::new()
+            }
+            Event::Told(text) => self.say(text, now),
+            Event::Found(picker) => {
+                // Whoever left it meanwhile does not want it any more.
+                if matches!(&self.over, Some(Over::Pick(shown)) if shown.looking) {
+                    self.over = Some(Over::Pick(picker));
+                }
+                Vec::new()
+            }
+            Event::Read(title, lines) => {
+                self.over = Some(Over::Read(title, lines, 0));
+                Vec::new()
+            }
+            Event::Edited(text) => {
+                self.tab_mut().composer.set_text(text.trim_end_matches('\n'));
+                Vec::new()
+            }
+            Event::Woken => {
+                self.tabs.iter_mut().for_each(|tab| tab.composer.woken());
+                Vec::new()
+            }
+            Event::Picture(id, picture) => match (self.find(id), picture) {
+                (Some(tab), Ok(path)) => {
+                    let deed = tab.composer.attach(&path);
+                    self.composed(deed, now)
+                }
+                (_, Err(why)) => self.say(why, now),
+                (None, _) => Vec::new(),
+            },
+            Event::Ran(id, line, output) => {
+                if let Some(tab) = self.find(id) {
+                    tab.notice(Mark::Info, format!("! {line}\n{output}"));
+                }
+                Vec::new()
+            }
+        };
+        self.tick(now);
+        let deed = self.tab_mut().composer.tick(now);
+        let mut effects = effects;
+        effects.extend(self.composed(deed, now));
+        effects
+    }
+
+    fn find(&mut self, id: TabId) -> Option<&mut Tab> {
+        self.tabs.iter_mut().find(|tab| tab.id == id)
+    }
+
+    /// Something is said in passing.
+    fn say(&mut self, text: impl Into<String>, now: Instant) -> Vec<Effect> {
+        self.said = Some((text.into(), now));
+        Vec::new()
+    }
+
+    /// What time alone does: words go away, and a question takes the keys of an empty composer that was left alone.
+    fn tick(&mut self, now: Instant) {
+        let over = |since: Instant, time: Duration| now.saturating_duration_since(since) >= time;
+        self.said.take_if(|(_, since)| over(*since, SAID));
+        self.leaving.take_if(|since| over(*since, AGAIN));
+        let free = self.over.is_none();
+        let tab = self.tab_mut();
+        tab.attention = false;
+        let Some(asked) = tab.questions.first().filter(|_| free && tab.dock.since.is_none()) else { return };
+        let alone = tab.composer.last_touched().is_none_or(|touched| over(touched, IDLE));
+        // What is typed into a form is sent somewhere: it takes no key by itself.
+        let is_form = matches!(asked.what, What::Form(_));
+        if alone && !is_form && tab.composer.is_empty() && tab.left != Some(asked.number) {
+            tab.dock.focus(now);
+        }
+    }
+
+    /// When something moves by itself next; `None` if nothing does, so that there is no timer at all.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        let tab = self.tab();
+        let second = Duration::from_secs(1);
+        let waits = tab.runs() || matches!(tab.state.0, Doing::Opening) || !tab.questions.is_empty();
+        let clock = (waits && !tab.closed).then(|| {
+            let age = now.saturating_duration_since(tab.state.1);
+            now + second.saturating_sub(Duration::from_nanos(u64::from(age.subsec_nanos())))
+        });
+        let focus =
+            tab.composer.last_touched().map(|touched| touched + IDLE).filter(|at| {
+                *at > now && !tab.questions.is_empty() && tab.dock.since.is_none() && tab.composer.is_empty()
+            });
+        let said = self.said.as_ref().map(|(_, since)| *since + SAID);
+        let leaving = self.leaving.map(|since| since + AGAIN);
+        [clock, focus, said, leaving, tab.composer.due()].into_iter().flatten().min()
+    }
+
+    /// All conversations as plain lines, with how to go on with each; the one that is shown comes last.
+    pub fn print(&self, width: u16, most: usize) -> Vec<String> {
+        let (single, mut lines) = (self.tabs.len() == 1, Vec::new());
+        let others = self.tabs.iter().enumerate().filter(|(at, _)| *at != self.at).map(|(_, tab)| tab);
+        for tab in others.chain([self.tab()]).filter(|tab| single || !tab.list.is_fresh()) {
+            if !single {
+                lines.push(format!("── {} · {}", sanitize::line(&tab.agent), shown(&tab.cwd)));
+            }
+            lines.extend(tab.list.print(&tab.talk, width, most));
+            if let Some(session) = &tab.session {
+                let waits = match tab.queue.len() {
+                    0 => String::new(),
+                    waits => format!(" ({} in the queue)", counted(waits, "prompt")),
+                };
+                lines.extend([String::new(), format!("To go on: tieline chat -r {session}{waits}")]);
+            }
+        }
+        lines
+    }
+
+    fn open(&mut self, which: Which, prompt: Vec<Part>, now: Instant) -> Vec<Effect> {
+        if self.tabs.len() >= MAX_TABS {
+            return self.say("there are too many tabs", now);
+        }
+        let id = self.next;
+        self.next += 1;
+        self.tabs.push(Tab::new(id, now));
+        self.at = self.tabs.len() - 1;
+        vec![Effect::Open(id, which, prompt)]
+    }
+}

@@ -361,8 +361,8 @@ impl Disk {
 
 /// Whether a content, or one that was not written to its end, has this name.
 fn is_content(name: &str) -> bool {
-    let (hash, rest) = name.split_once('.').unwrap_or((name, ""));
-    hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && (rest.is_empty() || rest.ends_with(".tmp"))
+    let (hash, rest) = name.split_once('.').unwrap_or((name, "tmp"));
+    hash.len() == 64 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && rest.split('.').next_back() == Some("tmp")
 }
 
 /// A path in the index: text where it is text, otherwise its bytes.

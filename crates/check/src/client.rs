@@ -101,7 +101,7 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
             "crash" if plan.keys.is_none() => judge("client-crash", ran.ended, late),
             "hang" if ran.told.contains("interrupt") => judge("client-hang", ran.ended, late),
             "hostile" if ran.told.contains("over") => {
-                judge("client-hostile", !ran.hostile, "the title of a terminal would have been set")
+                judge("client-hostile", !ran.hostile, "the title of a terminal would have been set");
             }
             _ => {}
         }

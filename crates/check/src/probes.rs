@@ -148,7 +148,7 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
     }
     // What it is about is what came back, or what was sent; the canary is nobody's business.
     let others = peer.witness.log.iter().enumerate().skip(sent + 2);
-    let about = others.filter(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary).last();
+    let about = others.rev().find(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary);
     let about = about.map_or(sent, |(at, _)| at);
     let (fine, said) = fits(probe.expect, id.as_ref(), heard.as_ref());
     if let Some(extra) = extra {

@@ -42,6 +42,7 @@ pub(crate) struct State {
 }
 
 #[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools)]
 struct Session {
     /// It is open, and not only asked for.
     ready: bool,

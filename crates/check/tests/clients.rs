@@ -41,7 +41,9 @@ impl Client {
         if lines == [Value::from("closes").to_string()] {
             self.send = None;
         } else if let Some(send) = &self.send {
-            lines.into_iter().for_each(|line| drop(send.send(line)));
+            for line in lines {
+                let _ = send.send(line);
+            }
         }
     }
 

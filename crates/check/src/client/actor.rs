@@ -67,7 +67,7 @@ pub fn play(
     };
     let ended = actor.play();
     actor.tell("over");
-    actor.finish(&ended)
+    actor.finish(ended)
 }
 
 impl Actor<'_> {
@@ -310,7 +310,7 @@ impl Actor<'_> {
         self.sheet.add_some(self.witness.finding(id, verdict, said, &self.part));
     }
 
-    fn finish(mut self, ended: &Result<(), End>) -> Sheet {
+    fn finish(mut self, ended: Result<(), End>) -> Sheet {
         if matches!(ended, Err(End::Closed)) {
             self.expect("client-closes", true, String::new);
         }

@@ -157,7 +157,7 @@ impl Actor<'_> {
             Ok(_) => self.expect("client-cancel", true, String::new),
             // It may have had enough; that is no breach.
             Err(End::Closed) => {
-                self.add("client-cancel", Verdict::NotExercised, "the client left right after its cancel")
+                self.add("client-cancel", Verdict::NotExercised, "the client left right after its cancel");
             }
             Err(End::Late) => self.expect("client-cancel", false, || "nothing was answered after the cancel".into()),
         }

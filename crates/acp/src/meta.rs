@@ -33,6 +33,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use tieline_json::{Error, Reader};
 use tieline_rpc::sync::Lock;
@@ -79,7 +80,12 @@ pub(crate) fn scope<F: Future>(received: Option<Meta>, handler: F) -> TaskLocalF
     EXCHANGE.scope(Exchange { received, answer: RefCell::default(), kept: RefCell::default() }, handler)
 }
 
-/// What the handler wants to go with the answer.
+/// What a handler that is done wants to go with the answer.
+pub(crate) fn answer_of<F: Future>(handler: Pin<&mut TaskLocalFuture<Exchange, F>>) -> Option<Meta> {
+    handler.take_value().and_then(|exchange| exchange.answer.into_inner())
+}
+
+/// What the handler that calls this wants to go with the answer.
 pub(crate) fn taken() -> Option<Meta> {
     EXCHANGE.try_with(|exchange| exchange.answer.take()).ok().flatten()
 }

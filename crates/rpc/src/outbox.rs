@@ -118,10 +118,10 @@ impl Outbox {
         }
     }
 
-    /// Waits until there is room to send.
+    /// Waits until there is room to send. Mostly there is, so the waiting is boxed: whoever may have to wait stays small.
     pub(crate) async fn room(&self) {
         if self.lock().bytes.len() >= WAIT_ABOVE_BYTES {
-            self.below(WAIT_ABOVE_BYTES, &self.room).await;
+            Box::pin(self.below(WAIT_ABOVE_BYTES, &self.room)).await;
             // Perhaps there is room for another one.
             self.room.notify_one();
         }

@@ -113,6 +113,15 @@ impl ConfigOption {
         }
     }
 
+    /// True if this is its value now.
+    pub fn has_value(&self, value: &ConfigValue) -> bool {
+        match (&self.kind, value) {
+            (ConfigKind::Select(select), ConfigValue::Id(id)) => select.current_value == *id,
+            (ConfigKind::Boolean(on), ConfigValue::Bool(value)) => on == value,
+            _ => false,
+        }
+    }
+
     /// True if this is a list of modes.
     pub fn is_mode(&self) -> bool {
         self.category == Some(ConfigCategory::Mode) && matches!(self.kind, ConfigKind::Select(_))

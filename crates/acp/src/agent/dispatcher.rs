@@ -371,9 +371,11 @@ impl Inner {
     async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
         let work = pin!(self.perform(call, &negotiated));
         let done = self.unless_withdrawn(&responder, work).await;
+        self.peer.room().await;
         match done {
-            Ok(json) => responder.reply(|out| out.extend_from_slice(&json)).await,
-            Err(error) => responder.fail(&negotiated.to_wire(&error)).await,
+            Ok(Some(json)) => responder.reply_now(|out| out.extend_from_slice(&json)),
+            Ok(None) => reply(responder, &Done { meta: meta::taken() }, negotiated.dialect),
+            Err(error) => responder.fail_now(&negotiated.to_wire(&error)),
         }
     }
 
@@ -386,28 +388,32 @@ impl Inner {
         if !self.settings.relays {
             return work.await;
         }
-        tokio::select! {
-            biased;
-            () = responder.cancel().cancelled() => Err(Error::Cancelled),
-            done = work => done,
-        }
+        Box::pin(async {
+            tokio::select! {
+                biased;
+                () = responder.cancel().cancelled() => Err(Error::Cancelled),
+                done = work => done,
+            }
+        })
+        .await
     }
 
-    /// Does what is asked and gives the answer. What is seldom asked is boxed, so that all of it together is small.
-    async fn perform(&self, call: AgentCall, negotiated: &Arc<Negotiated>) -> Result<Vec<u8>> {
+    /// Does what is asked and gives the answer, if there is more to say than that it is done. What is seldom asked is boxed, so that all of it together is small.
+    async fn perform(&self, call: AgentCall, negotiated: &Arc<Negotiated>) -> Result<Option<Vec<u8>>> {
         let dialect = negotiated.dialect;
         let client = || self.client(Arc::clone(negotiated));
         match call {
             AgentCall::List(request) => {
                 let list = Box::pin(self.list(request)).await?;
                 let meta = list.meta.or_else(meta::taken);
-                return Ok(wire::encode(&ListResponse { meta, ..list }, dialect));
+                return Ok(Some(wire::encode(&ListResponse { meta, ..list }, dialect)));
             }
             AgentCall::SetOption(request) => {
-                return Ok(wire::encode(&Box::pin(self.set_option(request)).await?, dialect));
+                return Ok(Some(wire::encode(&Box::pin(self.set_option(request)).await?, dialect)));
             }
             AgentCall::Extension { method, params } => {
-                return Ok(wire::encode(&self.agent.extension(method.into(), params, client()).await?, dialect));
+                let answer = self.agent.extension(method.into(), params, client()).await?;
+                return Ok(Some(wire::encode(&answer, dialect)));
             }
             AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
             AgentCall::Login(request) => self.login(request.method_id, client()).await?,
@@ -424,7 +430,7 @@ impl Inner {
             AgentCall::Cancel(request) => self.live(&request.session_id)?.client_cancels(request.meta),
             AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => {}
         }
-        Ok(wire::encode(&Done { meta: meta::taken() }, dialect))
+        Ok(None)
     }
 
     async fn login(&self, method_id: String, client: ClientHandle) -> Result<()> {
@@ -466,8 +472,7 @@ impl Inner {
     async fn change(&self, live: &LiveSession, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {
         let checked = live.writer.look_at_options(|options| {
             let value = fitted(options, &id, value);
-            let now = options.iter().find(|option| option.config_id == id).and_then(ConfigOption::value);
-            if now.as_ref() == Some(&value) {
+            if options.iter().any(|option| option.config_id == id && option.has_value(&value)) {
                 return Some((value, None));
             }
             let mut options = options.to_vec();

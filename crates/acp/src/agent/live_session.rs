@@ -9,6 +9,7 @@ use crate::meta;
 use crate::wire::new_id;
 use crate::work::{self, Caught, Panicked, Work};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -230,31 +231,23 @@ impl LiveSession {
         let turn = Turn::new(Arc::clone(writer), number, cancel.clone(), message_id.clone(), own);
         let span = tracing::info_span!("turn", session = %writer.id(), number);
         let mut answer_meta = None;
-        if let Some(asked) = responder.take() {
+        if !own {
             let taken_in = self.session.accept(&message_id, &content);
             let result;
             (result, answer_meta) = self.supervise(&cancel, span.clone(), meta.clone(), taken_in).await;
             if let Err(error) = result {
-                let next = self.advance();
-                let dialect = writer.dialect();
-                if cancel.is_cancelled() && dialect != Dialect::V2 {
-                    reply(asked, &PromptResponse::ended(StopReason::Cancelled), dialect);
-                } else {
-                    asked.fail(&writer.negotiated.to_wire(&error)).await;
-                }
-                return next;
+                return Box::pin(self.not_taken_in(responder, error, cancel.is_cancelled())).await;
             }
-            responder = Some(asked);
         }
         writer.peer.room().await;
         // Current v2 is answered now, the others when the turn ends.
         let at_once = if writer.dialect() == Dialect::V2 { responder.take() } else { None };
-        let accepted = PromptResponse { meta: answer_meta.clone(), ..PromptResponse::accepted(&*message_id) };
         writer.begin(
             number,
             || {
                 if let Some(responder) = at_once {
-                    reply(responder, &accepted, Dialect::V2);
+                    let meta = answer_meta.clone();
+                    reply(responder, &PromptResponse { meta, ..PromptResponse::accepted(&*message_id) }, Dialect::V2);
                 }
             },
             (!own).then_some((&*message_id, &*content)),
@@ -263,7 +256,7 @@ impl LiveSession {
         let (result, end_meta) = self.supervise(&cancel, span, meta, work).await;
         if writer.recorder.get().is_some() {
             let recorded = writer.record_left_calls(cancel.is_cancelled());
-            if tokio::time::timeout(self.grace, recorded).await.is_err() {
+            if Box::pin(tokio::time::timeout(self.grace, recorded)).await.is_err() {
                 tracing::warn!(session = %writer.id(), "the recorder took too long and was dropped");
             }
         }
@@ -291,6 +284,19 @@ impl LiveSession {
         next
     }
 
+    /// Answers a prompt that the session did not take in.
+    async fn not_taken_in(&self, responder: Option<Responder>, error: Error, cancelled: bool) -> Option<Prompt> {
+        let next = self.advance();
+        let dialect = self.writer.dialect();
+        let Some(responder) = responder else { return next };
+        if cancelled && dialect != Dialect::V2 {
+            reply(responder, &PromptResponse::ended(StopReason::Cancelled), dialect);
+        } else {
+            responder.fail(&self.writer.negotiated.to_wire(&error)).await;
+        }
+        next
+    }
+
     /// Runs a handler so that its panic is one failed turn, and drops it if it ignores a cancel. Gives also the `_meta` that the
     /// handler set.
     async fn supervise<T>(
@@ -300,15 +306,13 @@ impl LiveSession {
         received: Option<Meta>,
         work: Work<'_, Result<T>>,
     ) -> (Result<T>, Option<Meta>) {
-        let work = async { (work.instrument(span).await, meta::taken()) };
-        let work = std::pin::pin!(meta::scope(received, work));
-        let mut work = Caught(work);
+        let mut work = pin!(meta::scope(received, work.instrument(span)));
         let done = tokio::select! {
-            done = &mut work => Some(done),
-            () = cancel.cancelled() => tokio::time::timeout(self.grace, &mut work).await.ok(),
+            done = Caught(work.as_mut()) => Some(done),
+            () = cancel.cancelled() => Box::pin(tokio::time::timeout(self.grace, Caught(work.as_mut()))).await.ok(),
         };
         match done {
-            Some(Ok(result)) => result,
+            Some(Ok(result)) => (result, meta::answer_of(work)),
             Some(Err(Panicked)) => (Err(Error::internal("the handler of a prompt panicked")), None),
             None => {
                 tracing::warn!(session = %self.writer.id(), "the handler ignored a cancel and was dropped");

@@ -116,7 +116,7 @@ impl Inner {
         let opening = pin!(self.opened_by_agent(request, &negotiated));
         match self.unless_withdrawn(&responder, opening).await {
             Ok(ready) => self.ready(ready, true, responder),
-            Err(error) => refuse(error, &negotiated, responder).await,
+            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
         }
     }
 
@@ -131,7 +131,7 @@ impl Inner {
         let resumed = Box::pin(self.resumed(request, &negotiated, responder.cancel())).await;
         match resumed {
             Ok(ready) => self.ready(ready, false, responder),
-            Err(error) => refuse(error, &negotiated, responder).await,
+            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
         }
         drop(loading);
     }
@@ -319,5 +319,5 @@ impl Inner {
 
 async fn refuse(error: Error, negotiated: &Negotiated, responder: Responder) {
     let error = negotiated.to_wire(&error);
-    Box::pin(responder.fail(&error)).await;
+    responder.fail(&error).await;
 }

@@ -129,7 +129,7 @@ fn complaint_09_every_view_at_three_sizes() {
             let mut chat = Chat::new();
             open(&mut chat);
             let screen = chat.screen(width, height);
-            all += &format!("== {width}x{height}\n{screen}");
+            all.extend(["== ", &format!("{width}x{height}"), "\n", &screen]);
         }
         let file = folder.join(format!("{name}.txt"));
         if write {

@@ -265,7 +265,7 @@ fn an_undo_follows_no_link() {
 #[test]
 fn links_in_the_store_lead_nowhere() {
     use std::os::unix::fs::symlink;
-    let aged = SystemTime::now() - Duration::from_secs(400 * 86_400);
+    let aged = SystemTime::now() - Duration::from_hours(400 * 24);
     for name in ["", "blobs", "index.json", "lock", "turn", "pack"] {
         let mut world = World::new(1 << 20);
         world.write("one", "a.txt", "before");
@@ -327,11 +327,8 @@ fn links_in_the_store_lead_nowhere() {
             "undo" | "undo/base" => state.join(name),
             name => fs::read_dir(state.join("undo/base")).unwrap().next().unwrap().unwrap().path().join(name),
         };
-        if place.is_dir() {
-            fs::remove_dir_all(&place).unwrap()
-        } else {
-            fs::remove_file(&place).unwrap()
-        }
+        let gone = if place.is_dir() { fs::remove_dir_all(&place) } else { fs::remove_file(&place) };
+        gone.unwrap();
         symlink(if place.starts_with(state.join("undo/base/")) { decoy.join(name) } else { decoy.clone() }, &place)
             .unwrap();
         look();

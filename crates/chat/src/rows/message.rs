@@ -137,9 +137,8 @@ impl Message {
         let safe = Safe::new(text);
         let (mut rows, has_code) = match kind {
             Kind::Markdown => markdown(&safe.text, columns, &self.names, style, coloured),
-            Kind::Words => (lines(&safe.text, columns, style, Break::Words), false),
             Kind::Lines if is_markdown => (lines(&safe.text, columns, style, Break::Anywhere), false),
-            Kind::Lines => (lines(&safe.text, columns, style, Break::Words), false),
+            Kind::Words | Kind::Lines => (lines(&safe.text, columns, style, Break::Words), false),
         };
         if rows.is_empty() {
             rows = lines(safe.text.trim_end(), columns, style.patch(QUIET), Break::Words);

@@ -71,6 +71,7 @@ pub fn play(group: &str, case: &Case) -> Result<(), String> {
 }
 
 impl Player {
+    #[allow(clippy::too_many_lines, reason = "one arm for each kind of step")]
     fn step(&mut self, what: &What) -> Result<(), String> {
         let fill = |text: &str| self.world.fill(text);
         match what {

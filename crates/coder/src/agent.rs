@@ -4,9 +4,9 @@ use crate::commands;
 use crate::history::History;
 use crate::http::Http;
 use crate::mcp;
-use crate::model::provider::Provider;
 use crate::model::Model;
 use crate::model::addresses::{Choice, FindModel};
+use crate::model::provider::Provider;
 use crate::notice;
 use crate::permission::Configure;
 use crate::report::{Log, store_failed};
@@ -94,11 +94,6 @@ impl Settings {
     /// Who answers in a session with these stored options.
     pub(crate) fn choice(&self, options: &serde_json::Value) -> Choice {
         Choice::of(&self.models, options, self.find.as_ref())
-    }
-
-    /// The files with keys that the configuration names.
-    pub(crate) fn key_files(&self) -> Vec<PathBuf> {
-        self.providers().into_iter().filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect()
     }
 }
 

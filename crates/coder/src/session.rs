@@ -126,6 +126,9 @@ impl Conversation {
         let permissions = permissions.map_err(unreadable)?;
         let Choice { own, models, addresses } = settings.choice(&past.options);
         let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
+        // The files with the keys of all who can answer here, which commands must not see.
+        let providers = models.iter().filter_map(|model| model.provider());
+        let key_files = providers.filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect();
         let log = Arc::new(past.log);
         handle.record_to(Arc::new(Recording(Arc::downgrade(&log))));
         let jobs = Jobs::new(handle.clone()).await;
@@ -136,7 +139,7 @@ impl Conversation {
         let session = Self {
             servers,
             notices,
-            commands: Arc::new(Commands::new(settings.sandbox, folders, settings.key_files(), jobs)),
+            commands: Arc::new(Commands::new(settings.sandbox, folders, key_files, jobs)),
             thought_level: Mutex::new(settings.thought_level.clone()),
             settings,
             handle,

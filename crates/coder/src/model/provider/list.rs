@@ -84,7 +84,9 @@ impl Provider {
         });
         let hint = hint.unwrap_or_default();
         ModelError::Failed(
-            self.clean(&format!("{name} has no model `{model}`; `tieline models {name}{place}` lists what it has.{hint}")),
+            self.clean(&format!(
+                "{name} has no model `{model}`; `tieline models {name}{place}` lists what it has.{hint}"
+            )),
         )
     }
 

@@ -258,9 +258,10 @@ impl Provider {
 /// What to say of a provider that nobody knows.
 pub(crate) fn unknown(name: &str, config: &Config) -> String {
     let names = || PRESETS.iter().map(|preset| preset.name.as_str()).chain(config.providers.keys().map(String::as_str));
+    let hint = did_you_mean(name, names());
+    let end = if hint.is_empty() { "." } else { "" };
     format!(
-        "There is no provider `{name}`{}. There are: {}. Others go into [providers.NAME] of your config.toml.",
-        did_you_mean(name, names()),
+        "There is no provider `{name}`{hint}{end} There are: {}. Others go into [providers.NAME] of your config.toml.",
         names().collect::<Vec<_>>().join(", ")
     )
 }

@@ -63,11 +63,9 @@ impl Line {
         };
         let end = self.words[start..].iter().position(is_end).map_or(self.words.len(), |end| start + end);
         let text = |words: &[(String, Role)]| words.iter().map(|(word, _)| word.clone()).collect::<Vec<_>>();
-        let around = |words: &[(String, Role)]| {
-            text(words).iter().map(|word| format!(" {}", join_line(&[word]))).collect::<String>()
-        };
-        let said = join_line(&[text(&self.words[start..end]).join(" ")]);
-        Some(format!("tieline {path}{} {said}{}", around(&self.words[..start]), around(&self.words[end..])))
+        let said = vec![text(&self.words[start..end]).join(" ")];
+        let words = [text(&self.words[..start]), said, text(&self.words[end..])].concat();
+        Some(format!("tieline {path} {}", join_line(&words)))
     }
 }
 

@@ -50,7 +50,7 @@ pub struct Arguments {
     model: Option<String>,
 
     /// Reach the provider at this address instead
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", global = true)]
     base_url: Option<String>,
 
     /// Play a scenario instead: the name of one that ships inside, a TOML file, or `list`
@@ -181,7 +181,6 @@ fn chosen(config: &Config, base_url: Option<&str>) -> Result<Settings, Failed> {
     settings.models = choose::choose(base_url, config, &http).map_err(bad_choice)?;
     settings.http = http.clone();
     settings.thought_level.clone_from(&config.models.thought_level);
-    settings.base_url = base_url.map(str::to_owned);
     let config = config.clone();
     settings.find = Some(Arc::new(move |id, base_url| {
         Ok(choose::choose(base_url, &config.clone().with_model(id), &http)?.swap_remove(0))

@@ -1,7 +1,8 @@
 //! `tieline agents`: the agents that are known here, and how they come and go.
 
 use crate::shared::{
-    CONFIG, Failed, ListFormat, USAGE, WRONG, bad_config, finish, load_config, load_or_make_config, note, pair, table,
+    CONFIG, Failed, ListFormat, USAGE, WRONG, bad_choice, bad_config, finish, load_config, load_or_make_config, note,
+    pair, table,
 };
 use clap::{Args, Subcommand, ValueHint};
 use serde::Serialize;
@@ -102,7 +103,7 @@ fn work(command: Command) -> Result<String, Failed> {
             let program = agent.command[0].clone();
             let there =
                 agents::is_address(&program) || find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
-            let path = agents::add(&sources, &[agent]).map_err(bad_config)?;
+            let path = agents::add(&sources, &[agent]).map_err(bad_choice)?;
             note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
             if !there {
                 note(format_args!("there is no program `{}` yet", sanitize::exact_line(&program)));

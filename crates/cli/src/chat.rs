@@ -77,6 +77,10 @@ pub struct Arguments {
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
 
+    /// Reaches the provider of that model at this address instead; for the built-in agent
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+
     /// Asks about everything, reading too
     #[arg(long, conflicts_with_all = ["allow_edits", "allow_all"])]
     ask: bool,
@@ -121,6 +125,7 @@ impl Arguments {
             on_lost: OnLost::HandOver,
             mode: self.mode.clone(),
             model: self.model.clone(),
+            base_url: self.base_url.clone(),
             preset: flags.into_iter().find(|(on, _)| *on).map(|(_, preset)| preset),
             allow: self.allow.clone(),
             deny: self.deny.clone(),

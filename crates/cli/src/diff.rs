@@ -85,8 +85,7 @@ async fn work(mut arguments: Arguments) -> Result<String, Failed> {
         }
     };
     if arguments.hunks {
-        let file =
-            file.ok_or((crate::shared::USAGE, "--hunks needs a file: tieline diff SESSION FILE --hunks".to_owned()))?;
+        let file = file.ok_or((crate::shared::USAGE, "--hunks needs a file: tieline diff FILE --hunks".to_owned()))?;
         return hunks(&journal, &entry, arguments.turn, &file, arguments.format).await;
     }
     if arguments.now {
@@ -137,6 +136,8 @@ fn show_changes(
         let mut value = json!(changed);
         (value["session"], value["turn"]) = (json!(&*entry.id), json!(turn));
         value["undone"] = json!(changed.undone == HowUndone::Whole);
+        (value["kept"], value["unkept"]) = (json!(changed.unkept.is_none()), json!(changed.unkept));
+        (value["tool"], value["diff"]) = (json!(changed.tool), json!(changed.diff));
         value
     };
     arguments.format.print(&rows.iter().map(value).collect::<Vec<_>>(), |_| {

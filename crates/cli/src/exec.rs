@@ -14,11 +14,13 @@ mod refuse;
 pub(crate) mod signals;
 pub(crate) mod style;
 pub(crate) mod text;
+pub(crate) mod words;
 
 pub use arguments::Arguments;
 pub use refuse::refuse;
 
 use arguments::{Format, Show};
+use clap::Args as _;
 use prepare::{Prepared, prepare};
 use printer::{Printer, To};
 use std::io::{IsTerminal, Write};
@@ -124,6 +126,10 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
     let config = crate::shared::load(&Sources::of(&cwd), &Flags::default());
     let format = arguments.format(config.as_ref().ok().and_then(|config| config.format.as_deref()));
     let out = Out::new(format, printer.clone(), (style, arguments.shown()), &label, &cwd.to_string_lossy());
+    let taken = words::taken(&Arguments::augment_args(clap::Command::new("exec")));
+    if let Some((note, tip)) = &taken {
+        notes.warn(format!("{note}; {tip}"));
+    }
     let prepared = match &config {
         Ok(config) => {
             let limit = arguments.timeout;
@@ -156,7 +162,14 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
             }
             outcome
         }
-        Err(failure) => Outcome::not_begun(failure, label, cwd),
+        Err(mut failure) => {
+            // A session or an agent of this name may have been meant as words.
+            let may_be_said = matches!(failure.ending, Ending::NoSuchSession | Ending::NotStarted | Ending::Usage);
+            if let Some((_, tip)) = taken.filter(|_| may_be_said) {
+                failure.hint = Some(tip);
+            }
+            Outcome::not_begun(failure, label, cwd)
+        }
     };
     out.end(&outcome);
     last_words(&printer, &outcome, &mut stops).await;
@@ -166,6 +179,8 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
             let _ = writeln!(std::io::stderr(), "tieline exec: the output could not be written: {error}");
             Ending::Failed
         }
+        // The formats that print only at the end notice it only then.
+        None if outcome.ending == Ending::Done && printer.is_gone() => Ending::OutputClosed,
         None => outcome.ending,
     }
 }

@@ -90,11 +90,12 @@ pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str
         if let Some(first) = provider.comes_first() {
             note(format!("But {first} and comes first; the stored key counts when it is gone."));
         }
+        let place = provider.place_flag();
         match model {
             // Your own model answers; which of its models the provider lists first does not matter.
-            _ if is_usual => note("Now type: tieline exec \"what to do\""),
-            Some(model) => note(format!("Now type: {}", ways::line(&format!("{}/{model}", provider.name)))),
-            None => note(format!("Its models: tieline models {}", provider.name)),
+            _ if is_usual && place.is_empty() => note("Now type: tieline exec \"what to do\""),
+            Some(model) => note(format!("Now type: {}", ways::line(&format!("{}/{model}{place}", provider.name)))),
+            None => note(format!("Its models: tieline models {}{place}", provider.name)),
         }
         Ok(())
     })

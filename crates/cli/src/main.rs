@@ -30,7 +30,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use tieline_client::agents::join_line;
 use tieline_client::config::nearest;
 
 const EXAMPLES: &str = "Examples:
@@ -160,14 +159,21 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         return error;
     }
-    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
+    let typed = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(typed)) => typed.clone(),
+        _ => return error,
+    };
     let mut command = typed_command();
     let path = SPOKEN.into_iter().find(|path| path.ends_with(command.get_name()));
-    let spoken = path.and_then(|path| spoken(path, &typed));
-    if !typed.starts_with("--") && spoken.is_none() {
+    if error.kind() != ErrorKind::UnknownArgument {
+        // An option that is one, but does not fit, may have been said, too.
+        if let Some(tip) = path.and_then(|path| exec::words::tip(&command, path, None)) {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        }
+        return error;
+    }
+    let tip = path.and_then(|path| exec::words::tip(&command, path, Some(&typed)));
+    if !typed.starts_with("--") && tip.is_none() {
         return error;
     }
     let flags: Vec<String> =
@@ -177,27 +183,24 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         error.remove(far);
     }
     error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
-    if let Some(near) = nearest(&typed, flags.iter().map(String::as_str)) {
+    if let Some(near) =
+        renamed(command.get_name(), &typed).or_else(|| nearest(&typed, flags.iter().map(String::as_str)))
+    {
         error.insert(ContextKind::SuggestedArg, ContextValue::String(near.to_owned()));
-    } else if let Some(words) = spoken {
-        let tip = format!("what is said stands in quotes: tieline {words}");
+    } else if let Some(tip) = tip {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
+/// The flag that is meant by a name that others have for it.
+fn renamed(command: &str, typed: &str) -> Option<&'static str> {
+    let meant = [("serve", "--port", "--listen"), ("serve", "--host", "--listen"), ("serve", "--bind", "--listen")];
+    meant.into_iter().find(|(of, name, _)| *of == command && *name == typed).map(|(.., meant)| meant)
+}
+
 /// The commands that take words which may look like flags.
 const SPOKEN: [&str; 2] = ["exec", "config permissions test"];
-
-/// The words around a flag that is none, if it seems to be part of what is said: words stand before it. As they are to be typed.
-fn spoken(command: &str, flag: &str) -> Option<String> {
-    let words: Vec<String> = std::env::args().skip(1 + command.split(' ').count()).collect();
-    let at = words.iter().position(|word| word.starts_with(flag))?;
-    let is_flag = |word: &String| word.starts_with('-');
-    let start = words[..at].iter().rposition(is_flag).map_or(0, |flag| flag + 1);
-    let end = words[at + 1..].iter().position(is_flag).map_or(words.len(), |next| at + 1 + next);
-    (start < at).then(|| format!("{command} {}", join_line(&[words[start..end].join(" ")])))
-}
 
 /// The sub-command that was typed.
 fn typed_command() -> clap::Command {

@@ -220,7 +220,10 @@ pub async fn journal(wanted: &Wanted, notes: &Notes) -> Result<Option<Journal>> 
 async fn entry(wanted: &Wanted, config: &Config, journal: Option<&Journal>) -> Result<Option<Entry>> {
     let Some(journal) = journal else { return Ok(None) };
     let missing = |why: String| {
-        Failure::new(Ending::NoSuchSession, Phase::Session, why).hint("`tieline sessions list` shows those there are")
+        let failure = Failure::new(Ending::NoSuchSession, Phase::Session, why);
+        // The journal says it itself, where it says which.
+        let told = failure.message.contains("tieline sessions list");
+        if told { failure } else { failure.hint("`tieline sessions list` shows those there are") }
     };
     let journal_error = |error: tieline_client::journal::Error| {
         if error.is_no_session() { missing(error.to_string()) } else { config_error(&error) }
@@ -241,11 +244,26 @@ async fn entry(wanted: &Wanted, config: &Config, journal: Option<&Journal>) -> R
         return Ok(Some(entry));
     }
     let why = format!("there is no session with `{key}` in {} yet", cwd.display());
+    for above in cwd.ancestors().skip(1) {
+        if let Some(near) = journal.last(Some(&key), Some(above)).await.map_err(journal_error)? {
+            let why = format!("{why}, but one of {}", tieline_host::roots::shown(above));
+            return Err(missing(why).hint(format!("type: {}", typed_with(&near.id))));
+        }
+    }
     // One with another agent is not what was asked for.
     match journal.last(None, Some(&cwd)).await.map_err(journal_error)? {
         Some(other) => Err(missing(format!("{why}; the last one there, {}, is one with `{}`", other.id, other.agent))),
         None => Err(missing(why)),
     }
+}
+
+/// What was typed, with a session that is named instead of the last one.
+fn typed_with(id: &str) -> String {
+    let typed = std::env::args().skip(1).filter(|word| word != "-c" && word != "--continue");
+    let mut words: Vec<String> = std::iter::once("tieline".to_owned()).chain(typed).collect();
+    let at = words.len().min(2);
+    words.splice(at..at, ["-r".to_owned(), id.to_owned()]);
+    agents::join_line(&words)
 }
 
 /// What the journal calls an agent: its name, or its whole command line.

@@ -198,14 +198,86 @@ impl ListFormat {
     }
 }
 
-/// Rows in columns; the last column is as long as it is.
+/// So narrow a column may become on a narrow screen.
+const MIN_COLUMN: usize = 8;
+
+/// Rows in columns; the last column is as long as it is, but on a screen everything stays within its width.
 pub fn table(rows: &[Vec<String>]) -> String {
+    let size = if std::io::stdout().is_terminal() { crate::exec::ask::terminal_size() } else { None };
+    table_within(rows, size.map(|size| usize::from(size.columns)))
+}
+
+fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
+    let mut widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
+    let taken = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+    while let Some(screen) = screen.filter(|screen| taken(&widths) > *screen) {
+        // The widest gives way, as far as all fit.
+        let over = taken(&widths) - screen;
+        let Some(widest) = widths.iter_mut().max().filter(|width| **width > MIN_COLUMN) else { break };
+        *widest -= over.min((*widest / 8).max(1)).min(*widest - MIN_COLUMN);
+    }
     let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        let cells: Vec<Vec<String>> = row.iter().zip(&widths).map(|(cell, width)| folded(cell, *width)).collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or(0);
+        let row = |at: usize| {
+            let cells = cells.iter().zip(&widths);
+            let cells = cells.map(|(cell, width)| format!("{:width$}", cell.get(at).map_or("", String::as_str)));
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+        };
+        (0..height).map(row).collect::<String>()
     };
     rows.iter().map(line).collect()
+}
+
+/// A cell in rows of at most so many characters, broken between words where that is possible.
+fn folded(cell: &str, width: usize) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in cell.split(' ') {
+        let mut letters: Vec<char> = word.chars().collect();
+        let used = rows.last().map_or(0, |row| row.chars().count());
+        let gap = usize::from(used > 0);
+        if used + gap + letters.len() > width && used > 0 {
+            rows.push(String::new());
+        }
+        while letters.len() > width && width > 0 {
+            // A path is broken behind one of its folders.
+            let at = letters[..width].iter().rposition(|letter| *letter == '/').map_or(width, |at| at + 1);
+            let rest = letters.split_off(at);
+            if let Some(row) = rows.last_mut() {
+                row.extend(letters);
+            }
+            rows.push(String::new());
+            letters = rest;
+        }
+        if let Some(row) = rows.last_mut() {
+            if !row.is_empty() {
+                row.push(' ');
+            }
+            row.extend(letters);
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_stays_on_the_screen() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows =
+            [row(["1nfry16-7g6zb", "say hello to everybody here", "/home/me/src/project"]), row(["2", "x", "/a"])];
+        let wide = "1nfry16-7g6zb  say hello to everybody here  /home/me/src/project\n\
+                    2              x                            /a\n";
+        assert_eq!(table_within(&rows, None), wide);
+        assert_eq!(table_within(&rows, Some(80)), wide);
+        for width in [30, 40, 50, 60] {
+            let text = table_within(&rows, Some(width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(["everybody", "hello", "/home/"].iter().all(|word| text.contains(word)), "{width}:\n{text}");
+        }
+    }
 }

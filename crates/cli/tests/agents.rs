@@ -21,7 +21,7 @@ fn an_agent_is_added_found_and_removed() {
     let which = user.run(&["agents", "which", "mine"]).good().out;
     assert!(which.contains(&agent) && which.contains("config.toml:2") && which.contains("A = \"…\""), "{which}");
     assert!(user.run(&["agents", "list"]).good().out.contains("mine"));
-    user.run(&["agents", "add", "mine", "--", "x"]).bad(14, "there is an agent `mine` already; add --replace");
+    user.run(&["agents", "add", "mine", "--", "x"]).bad(2, "there is an agent `mine` already; add --replace");
     user.run(&["agents", "add", "mine"]).bad(2, "<COMMAND>");
     user.run(&["agents", "which", "mien"]).bad(1, "did you mean `mine`?");
     user.run(&["agents", "remove", "mine"]).good();

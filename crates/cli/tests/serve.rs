@@ -308,8 +308,15 @@ fn exec_asks_an_agent_at_an_address_and_goes_on_with_it() {
         assert!(code == 0 && said.contains("Wrote"), "{scheme} {code}: {said}");
         let path = server.folder.path().join("project").join(format!("{scheme}.txt"));
         assert_eq!(std::fs::read_to_string(path).unwrap(), "done\n");
+        // Nobody could be asked there, and nobody is blamed.
+        let (code, said) = exec(&token, &["write no.txt: x"]);
+        assert!(code == 5 && said.contains("nobody could be asked"), "{scheme} {code}: {said}");
+        assert!(!said.contains("The user rejected"), "{scheme}: {said}");
         let (code, said) = exec("tl-wrong", &["read a.txt"]);
-        assert!(code == 7 && said.contains("401") && !said.contains("tl-wrong"), "{scheme} {code}: {said}");
+        assert!(
+            code == 6 && said.contains("401") && said.contains("TIELINE_AGENT_TOKEN") && !said.contains("tl-wrong"),
+            "{scheme} {code}: {said}"
+        );
     }
 }
 

@@ -257,9 +257,16 @@ impl Login<'_> {
         let methods: Vec<Method> = agent.auth_methods().iter().map(Method::of).collect();
         let at = match (self.method, self.chooser) {
             (Some(wanted), _) => methods.iter().position(|method| method.id == wanted),
-            (None, Some(chooser)) if !methods.is_empty() => {
+            (None, Some(chooser)) => {
+                // Only what can be done here is offered.
+                let here = |method: &&Method| method.kind != Kind::Terminal || self.launch.is_some();
+                let offered: Vec<Method> = methods.iter().filter(here).cloned().collect();
+                if offered.is_empty() {
+                    return Err(Failed::Needed(methods));
+                }
                 let name = agent.info().map_or("the agent", |info| &info.name);
-                Some(chooser.choose(&sanitize::exact_line(name), &methods).await.ok_or(Failed::Declined)?)
+                let at = chooser.choose(&sanitize::exact_line(name), &offered).await.ok_or(Failed::Declined)?;
+                offered.get(at).and_then(|chosen| methods.iter().position(|method| method.id == chosen.id))
             }
             _ => return Err(Failed::Needed(methods)),
         };

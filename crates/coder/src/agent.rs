@@ -4,8 +4,9 @@ use crate::commands;
 use crate::history::History;
 use crate::http::Http;
 use crate::mcp;
+use crate::model::Model;
+use crate::model::addresses::{Choice, FindModel};
 use crate::model::provider::Provider;
-use crate::model::{Gone, Model};
 use crate::notice;
 use crate::permission::Configure;
 use crate::report::{Log, store_failed};
@@ -16,7 +17,6 @@ use std::sync::Arc;
 use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
 use tieline::{Error, MessageKind, Patch, Result, SessionId, Update};
-use tieline_host::config;
 use tieline_host::files::Hash;
 use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
@@ -65,8 +65,6 @@ pub struct Settings {
     pub own_servers: bool,
     /// How hard a model should think: a value of its `thought_level` option.
     pub thought_level: Option<String>,
-    /// The address that the user named for the provider of the first model.
-    pub base_url: Option<String>,
     /// Finds the model of an older session that is not among `models`.
     pub find: Option<FindModel>,
     /// What is done before each turn that nobody else watches, given the folder of the store.
@@ -75,12 +73,6 @@ pub struct Settings {
 
 /// Something that is done before a turn.
 pub type BeforeTurn = Arc<dyn Fn(PathBuf) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
-
-/// Several models.
-type Models = Vec<Arc<dyn Model>>;
-
-/// Finds a model by its id, at the address that was named for its provider.
-pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, config::Error> + Send + Sync>;
 
 impl Settings {
     /// The usual settings with one model.
@@ -99,37 +91,9 @@ impl Settings {
         all
     }
 
-    /// What is stored about a model, so that a session goes on with it.
-    pub(crate) fn chosen(&self, model: &dyn Model) -> serde_json::Value {
-        let first = self.models.first().and_then(|first| first.provider());
-        let of_first = model.provider().zip(first).is_some_and(|(one, two)| one.name == two.name);
-        // A password in it is nothing to keep.
-        let base_url = self.base_url.as_ref().filter(|url| of_first && !url.contains('@'));
-        serde_json::json!({ "model": model.id(), "base_url": base_url })
-    }
-
-    /// The model that a session was with, and all to choose from. One that can't be found any more says so when it is asked.
-    pub(crate) fn restored(&self, options: &serde_json::Value) -> (Option<Arc<dyn Model>>, Models) {
-        let mut models = self.models.clone();
-        let Some(id) = options["model"].as_str() else { return (None, models) };
-        let base_url = options["base_url"].as_str();
-        let known = models.iter().position(|model| model.id() == id);
-        if let Some(at) = known
-            && (base_url.is_none() || self.find.is_none())
-        {
-            return (Some(Arc::clone(&models[at])), models);
-        }
-        let nobody = || Err(config::Error::new("nobody here knows it."));
-        let found = self.find.as_ref().map_or_else(nobody, |find| find(id, base_url));
-        let model = found.unwrap_or_else(|why| Arc::new(Gone::new(id, &why.to_string())));
-        models.retain(|known| known.id() != id);
-        models.push(Arc::clone(&model));
-        (Some(model), models)
-    }
-
-    /// The files with keys that the configuration names.
-    pub(crate) fn key_files(&self) -> Vec<PathBuf> {
-        self.providers().into_iter().filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect()
+    /// Who answers in a session with these stored options.
+    pub(crate) fn choice(&self, options: &serde_json::Value) -> Choice {
+        Choice::of(&self.models, options, self.find.as_ref())
     }
 }
 
@@ -176,10 +140,10 @@ impl Coder {
 
     /// Refuses a session while no model that would answer can be asked: neither its own nor the one that is named now. The engine
     /// adds the ways to log in.
-    async fn check_login(&self, own: Option<&Arc<dyn Model>>) -> Result<()> {
-        let Some(named) = self.settings.models.first() else { return Ok(()) };
+    async fn check_login(&self, choice: &Choice) -> Result<()> {
+        let Some(named) = choice.models.first() else { return Ok(()) };
         let Err(error) = named.ready().await else { return Ok(()) };
-        match own {
+        match &choice.own {
             Some(own) if own.id() != named.id() && own.ready().await.is_ok() => Ok(()),
             _ => Err(error.told(&**named)),
         }
@@ -221,7 +185,8 @@ impl Agent for Coder {
     }
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
-        self.check_login(None).await?;
+        let choice = self.settings.choice(&serde_json::Value::Null);
+        self.check_login(&choice).await?;
         opening.session.set_id(store::new_id().into());
         let id = opening.session.id().clone();
         let store = self.store().await?;
@@ -232,7 +197,7 @@ impl Agent for Coder {
                 agent: NAME.into(),
                 cwd: opening.cwd.clone(),
                 directories: opening.additional_directories.clone(),
-                options: self.settings.models.first().map(|model| self.settings.chosen(&**model).into()),
+                options: choice.models.first().map(|model| choice.addresses.to_store(&**model).into()),
                 ..NewSession::default()
             };
             past.log = Log::new(store.create(new).await.map_err(store_failed)?);
@@ -250,7 +215,7 @@ impl Agent for Coder {
             return Err(Error::unknown_session(&id));
         }
         let options = known.options.as_ref().and_then(|raw| raw.parse().ok()).unwrap_or_default();
-        self.check_login(self.settings.restored(&options).0.as_ref()).await?;
+        self.check_login(&self.settings.choice(&options)).await?;
         let opened = store.open_session(&id, Claim::IfFree).await.map_err(|error| match error {
             store::Error::InUse { .. } => Error::wire(-32004, error.to_string()),
             error => store_failed(error),

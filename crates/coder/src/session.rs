@@ -7,6 +7,7 @@ use crate::editor_prompts;
 use crate::history;
 use crate::jobs::Jobs;
 use crate::mcp::Servers;
+use crate::model::addresses::{Addresses, Choice};
 use crate::model::{Message, Model, ToolRequest};
 use crate::notice::Notices;
 use crate::permission::Permissions;
@@ -65,6 +66,8 @@ pub struct Conversation {
     notices: Arc<Notices>,
     /// Who can be chosen to answer.
     models: Vec<Arc<dyn Model>>,
+    /// Where their providers are.
+    addresses: Addresses,
     model: Mutex<Arc<dyn Model>>,
     thought_level: Mutex<Option<String>>,
     state: tokio::sync::Mutex<State>,
@@ -84,6 +87,12 @@ struct State {
 fn title(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Where a model is, if that is not where its provider is for everybody.
+fn address(model: &dyn Model) -> String {
+    let elsewhere = model.provider().filter(|provider| provider.is_elsewhere());
+    elsewhere.map_or_else(String::new, |provider| format!("at {}", provider.shown_url()))
 }
 
 /// Does work that may block, outside of any turn.
@@ -115,8 +124,11 @@ impl Conversation {
         let stated = stated.map_err(|why| unreadable(why.into()))?;
         let permissions = Permissions::load(settings.mode, &stated, &settings.limits, cwd.as_ref(), settings.sandbox);
         let permissions = permissions.map_err(unreadable)?;
-        let (own, models) = settings.restored(&past.options);
+        let Choice { own, models, addresses } = settings.choice(&past.options);
         let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
+        // The files with the keys of all who can answer here, which commands must not see.
+        let providers = models.iter().filter_map(|model| model.provider());
+        let key_files = providers.filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect();
         let log = Arc::new(past.log);
         handle.record_to(Arc::new(Recording(Arc::downgrade(&log))));
         let jobs = Jobs::new(handle.clone()).await;
@@ -127,7 +139,7 @@ impl Conversation {
         let session = Self {
             servers,
             notices,
-            commands: Arc::new(Commands::new(settings.sandbox, folders, settings.key_files(), jobs)),
+            commands: Arc::new(Commands::new(settings.sandbox, folders, key_files, jobs)),
             thought_level: Mutex::new(settings.thought_level.clone()),
             settings,
             handle,
@@ -138,6 +150,7 @@ impl Conversation {
             snapshots,
             permissions: Arc::new(permissions),
             models,
+            addresses,
             model: Mutex::new(model),
             state: tokio::sync::Mutex::new(State {
                 messages: past.messages,
@@ -204,7 +217,7 @@ impl Conversation {
         let ways = self.permissions.modes.iter();
         let ways = ways.map(|mode| choice(mode.mode(), mode.title(), mode.about())).collect();
         let mode = select("mode", "Mode", self.permissions.engine.preset().mode(), ways, ConfigCategory::Mode);
-        let known = self.models.iter().map(|one| choice(one.id(), one.name(), "")).collect();
+        let known = self.models.iter().map(|one| choice(one.id(), one.name(), &address(&**one))).collect();
         let model = self.model();
         let mut options = vec![mode, select("model", "Model", model.id(), known, ConfigCategory::Model)];
         if let [usual, ..] = model.thought_levels() {
@@ -218,7 +231,7 @@ impl Conversation {
 
     async fn save_options(&self) -> Result<()> {
         let Some(store) = &self.store else { return Ok(()) };
-        let mut options = self.settings.chosen(&*self.model());
+        let mut options = self.addresses.to_store(&*self.model());
         options["mode"] = self.permissions.engine.preset().mode().into();
         options["thought_level"] = self.thought_level().into();
         store.set_options(self.handle.id(), options.into()).await.map_err(store_failed)

@@ -10,6 +10,8 @@ pub struct Output {
     pub text: String,
     /// So many bytes before it were asked for, but are not kept any more.
     pub dropped: u64,
+    /// So many lines of the whole output ended before the text, if something is missing.
+    pub dropped_lines: u64,
     /// Where to read on.
     pub next: u64,
 }
@@ -18,7 +20,7 @@ impl fmt::Display for Output {
     /// The text; if something before it is missing, it says so first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.dropped > 0 {
-            writeln!(f, "[the first {} bytes are not kept]", self.dropped)?;
+            writeln!(f, "[… {} bytes, {} lines left out …]", self.dropped, self.dropped_lines)?;
         }
         f.write_str(&self.text)
     }
@@ -30,19 +32,24 @@ pub(crate) struct Ring {
     bytes: VecDeque<u8>,
     /// How many bytes there were before those kept.
     before: u64,
+    /// How many lines ended in them.
+    lines_before: u64,
     limit: usize,
     over: bool,
 }
 
 impl Ring {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { bytes: VecDeque::new(), before: 0, limit, over: false }
+        Self { bytes: VecDeque::new(), before: 0, lines_before: 0, limit, over: false }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let kept = &bytes[bytes.len().saturating_sub(self.limit)..];
         let drop = (self.bytes.len() + kept.len()).saturating_sub(self.limit);
-        self.bytes.drain(..drop);
+        let ends = |byte: &u8| *byte == b'\n';
+        let gone = self.bytes.drain(..drop).filter(ends).count();
+        let passed = bytes[..bytes.len() - kept.len()].iter().filter(|byte| ends(byte)).count();
+        self.lines_before += (gone + passed) as u64;
         self.bytes.extend(kept);
         self.before += (drop + bytes.len() - kept.len()) as u64;
     }
@@ -72,7 +79,10 @@ impl Ring {
         let next = at + bytes.len() as u64;
         let text =
             String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-        Output { text, dropped: at.saturating_sub(from), next: next.max(from.min(self.total())) }
+        let dropped = at.saturating_sub(from);
+        // Who reads on does not learn how many of them were before `from`; the count is for who reads from the beginning.
+        let dropped_lines = if dropped > 0 { self.lines_before } else { 0 };
+        Output { text, dropped, dropped_lines, next: next.max(from.min(self.total())) }
     }
 }
 
@@ -93,7 +103,8 @@ mod tests {
     use super::*;
 
     fn check(ring: &Ring, from: u64, text: &str, dropped: u64, next: u64) {
-        assert_eq!(ring.read(from), Output { text: text.into(), dropped, next }, "from {from} of {ring:?}");
+        let read = Output { dropped_lines: 0, ..ring.read(from) };
+        assert_eq!(read, Output { text: text.into(), dropped, next, dropped_lines: 0 }, "from {from} of {ring:?}");
     }
 
     #[test]
@@ -114,7 +125,7 @@ mod tests {
         check(&ring, 0, "56789€", 15, 23);
         check(&ring, 15, "56789€", 0, 23);
         assert_eq!(ring.total(), 23);
-        assert_eq!(ring.read(0).to_string(), "[the first 15 bytes are not kept]\n56789€");
+        assert_eq!(ring.read(0).to_string(), "[… 15 bytes, 0 lines left out …]\n56789€");
     }
 
     #[test]
@@ -147,5 +158,17 @@ mod tests {
             text += &ring.read(seen).text;
             assert_eq!(text, String::from_utf8_lossy(&all));
         }
+    }
+
+    #[test]
+    fn lines_that_are_gone_are_counted() {
+        let mut ring = Ring::new(8);
+        for number in 1..=9 {
+            ring.push(format!("{number}\n").as_bytes());
+        }
+        ring.push(b"10\n11\n12");
+        let read = ring.read(0);
+        assert_eq!((read.text.as_str(), read.dropped_lines), ("10\n11\n12", 9));
+        assert_eq!(ring.read(18).dropped_lines, 0);
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use tieline::Error;
 use tieline::agent::SessionHandle;
 use tieline::schema::{
-    ElicitAction, ElicitMode, FormSchema, Patch, PermissionOption, PermissionOptionKind, PermissionOutcome,
-    PermissionRequest, PermissionSubject, ToolCallContent, ToolCallSubject, ToolCallUpdate,
+    ElicitAction, ElicitMode, FormSchema, Meta, Patch, PermissionOption, PermissionOptionKind, PermissionOutcome,
+    PermissionRequest, PermissionSubject, ToolCallContent, ToolCallSubject, ToolCallUpdate, data_field,
 };
 use tieline_client::elicit::{Consent, Filled, Form, Page};
 use tieline_client::live::{Asked, Reply, What};
@@ -24,7 +24,7 @@ pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle) -> bool {
             // It can't be asked, or answers rubbish: nobody waits for it for ever, and nothing is allowed.
             Err(error @ (Error::Wire(_) | Error::Unreadable(_))) => {
                 tracing::warn!(%error, "a client can't answer a question");
-                Some(Reply::Permission(Answer::Refuse))
+                Some(Reply::Permission(Answer::Nobody))
             }
             // It is gone; another one may answer.
             Err(error) => {
@@ -103,9 +103,16 @@ fn of_outcome(question: &Question, outcome: &PermissionOutcome) -> Option<Answer
     let Some(chosen) = chosen else { return Some(Answer::Refuse) };
     Some(match &*chosen.option_id {
         ALLOW if question.options.is_empty() => Answer::Allow,
+        _ if !chosen.kind.allows() && !by_person(selected.meta.as_ref()) => Answer::Nobody,
         REJECT if question.options.is_empty() => Answer::Refuse,
         _ => Answer::Option(chosen.option_id),
     })
+}
+
+/// Whether a no is a person's, as far as the client says.
+fn by_person(meta: Option<&Meta>) -> bool {
+    let by: Option<String> = meta.and_then(|meta| data_field(&meta.0, "decidedBy"));
+    by.is_none_or(|by| by == "person")
 }
 
 fn schema(form: &Form) -> FormSchema {

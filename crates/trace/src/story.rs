@@ -305,7 +305,13 @@ impl Story {
             };
             let first =
                 turn.first.map(|first| format!(", first words after {}", time(first - turn.began))).unwrap_or_default();
-            let _ = writeln!(text, "turn {}: “{}”: {end}{first}, {} updates", number + 1, turn.prompt, turn.updates);
+            let _ = writeln!(
+                text,
+                "turn {}: “{}”: {end}{first}, {}",
+                number + 1,
+                turn.prompt,
+                counted(turn.updates, "update")
+            );
         }
         for call in &self.calls {
             let took = call.ended.map_or("no end".to_owned(), |ended| time(ended - call.began));

@@ -267,7 +267,14 @@ impl Followed {
         let over = self.view.ended().is_some();
         let output = self.view.output(self.from);
         self.from = output.next;
-        let mut lines = self.lines.push(output.text.as_bytes());
+        let mut lines = Vec::new();
+        let mut text = output.text.as_str();
+        if output.dropped > 0 {
+            // What was cut off in its middle is no line.
+            text = text.split_once('\n').map_or(text, |(_, whole)| whole);
+            lines.push(format!("… {} bytes are not shown", output.dropped + (output.text.len() - text.len()) as u64));
+        }
+        lines.extend(self.lines.push(text.as_bytes()));
         if over {
             lines.extend(self.lines.rest());
         }

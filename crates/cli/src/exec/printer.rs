@@ -171,6 +171,11 @@ impl Printer {
         self.inner.lock().trouble.take()
     }
 
+    /// Whether standard output is closed.
+    pub fn is_gone(&self) -> bool {
+        self.inner.lock().gone
+    }
+
     /// Holds everything back that is not said through the guard.
     pub fn hold(&self) -> Held {
         let mut state = self.inner.lock();

@@ -26,8 +26,10 @@ pub fn refuse(error: &clap::Error) -> Option<u8> {
     let out = Out::new(format, printer.clone(), (Style::detect(), Vec::new()), BUILT_IN, &cwd.to_string_lossy());
     let text = error.to_string();
     let words = text.split("\n\nUsage:").next().unwrap_or_default().trim_start_matches("error: ");
-    let why = words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let failure = Failure::new(Ending::Usage, Phase::Find, why).hint("see `tieline exec --help`");
+    let line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What is wrong, and behind it what may have been meant.
+    let (why, tip) = words.split_once("\n\n  tip: ").unwrap_or((words, "see `tieline exec --help`"));
+    let failure = Failure::new(Ending::Usage, Phase::Find, line(why)).hint(line(tip));
     out.end(&Outcome::not_begun(failure, BUILT_IN.to_owned(), cwd));
     let _ = runtime.block_on(printer.written());
     Some(Ending::Usage.code())

@@ -315,10 +315,11 @@ impl Text {
         let text = match (&outcome.failure, outcome.ending) {
             (_, Ending::OutputClosed) => String::new(),
             (Some(failure), _) => {
+                // Where it happened helps with what nobody meant; behind a line to type it would only spoil that.
+                let by_itself = matches!(failure.ending, Ending::Failed | Ending::NotStarted | Ending::Violation);
                 let when = match failure.phase {
                     Phase::Find | Phase::Turn => String::new(),
-                    // It ends with the line to type.
-                    _ if outcome.ending == Ending::LoginNeeded => String::new(),
+                    _ if !by_itself || failure.message.contains("type: ") => String::new(),
                     phase => format!(", while {}", phase.waits_for()),
                 };
                 failed(&(sanitize::line(&failure.message) + &when)) + &Self::failure(failure)

@@ -60,7 +60,8 @@ fn start_up_problems_name_the_phase_the_status_and_the_last_words() {
     let done = place.agent("dies_at_session", "1", &[]).run().ends(1);
     done.err_has("exited with status 4").err_has("while waiting for the session").err_has("quota file is missing");
     let done = place.agent("no_hello", "1", &["--start-timeout", "500ms"]).run().ends(3);
-    done.err_has("while waiting for the agent's first answer").err_has("0.5 s").err_has("--start-timeout");
+    done.err_has("waiting for the agent's first answer").err_has("0.5 s").err_has("--start-timeout");
+    assert!(!done.err.contains("while waiting"), "said twice: {}", done.err);
     // A program that talks, but not this protocol.
     place.exec(&["go", "--", "yes"]).args(&["--start-timeout", "1s"]).run();
     place.exec(&["go", "--", "cat", "/etc/passwd"]).run().ends(7);

@@ -28,6 +28,8 @@ pub enum What {
     File(&'static str, String, String),
     /// Starts the model server with a script that ships inside, or with this one.
     Models(String, String),
+    /// A second model server, which nothing may reach.
+    Trap,
     Env(String, String),
     /// Runs a command line to its end; the exit code that it must have.
     Run(String, i32),
@@ -170,6 +172,7 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
         "config" => What::File("config", rest.into(), block),
         "state" => What::File("state", rest.into(), block),
         "models" => What::Models(rest.into(), block),
+        "trap" => What::Trap,
         "env" => {
             let (name, value) = two(rest, "=")?;
             What::Env(name, value)

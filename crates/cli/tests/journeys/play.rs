@@ -56,7 +56,8 @@ pub fn play(group: &str, case: &Case) -> Result<(), String> {
         input: None,
     };
     for step in &case.steps {
-        player.step(&step.what).map_err(|why| {
+        let done = player.step(&step.what).and_then(|()| player.world.trapped());
+        done.map_err(|why| {
             let Said { out, err } = &player.said;
             let screen = player.terminal.as_ref().map(|terminal| format!("-- screen\n{}\n", terminal.screen()));
             let screen = screen.unwrap_or_default();
@@ -77,6 +78,7 @@ impl Player {
         match what {
             What::File(root, path, text) => self.world.write(root, path, text),
             What::Models(name, script) => self.world.models(name, script)?,
+            What::Trap => self.world.trap()?,
             What::Env(name, value) => self.world.set(name, value),
             What::Input(text) => self.input = Some(fill(text)),
             What::Run(line, code) => {

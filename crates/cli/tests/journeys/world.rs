@@ -12,6 +12,14 @@ struct Models {
     _runtime: tokio::runtime::Runtime,
 }
 
+impl Models {
+    fn start(script: tieline_model_server::Script) -> Result<Self, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let server = runtime.block_on(ModelServer::start(script)).map_err(|error| error.to_string())?;
+        Ok(Self { server, _runtime: runtime })
+    }
+}
+
 pub struct World {
     _folder: tempfile::TempDir,
     top: PathBuf,
@@ -19,6 +27,8 @@ pub struct World {
     pub values: BTreeMap<String, String>,
     env: BTreeMap<String, String>,
     models: Option<Models>,
+    /// A server that nothing may reach.
+    trap: Option<Models>,
     /// How many requests there were before the last command.
     seen: usize,
 }
@@ -37,7 +47,7 @@ impl World {
         values.insert("top".into(), top.to_string_lossy().into_owned());
         values.insert("agents".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agents").into());
         values.insert("tests".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests").into());
-        Self { _folder: folder, top, values, env: BTreeMap::new(), models: None, seen: 0 }
+        Self { _folder: folder, top, values, env: BTreeMap::new(), models: None, trap: None, seen: 0 }
     }
 
     /// A text with its variables filled in. What is no variable stays as it is: JSON and shells have braces, too.
@@ -71,12 +81,27 @@ impl World {
         } else {
             tieline_model_server::script(name, &self.fill(script)).map_err(|error| error.to_string())?
         };
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let server = runtime.block_on(ModelServer::start(script)).map_err(|error| error.to_string())?;
-        self.values.insert("url".into(), server.url());
-        self.models = Some(Models { server, _runtime: runtime });
+        let models = Models::start(script)?;
+        self.values.insert("url".into(), models.server.url());
+        self.models = Some(models);
         self.seen = 0;
         Ok(())
+    }
+
+    /// Starts a second model server, which would answer.
+    pub fn trap(&mut self) -> Result<(), String> {
+        let trap = Models::start(builtin("directives").ok_or("no script for it")?)?;
+        self.values.insert("trap".into(), trap.server.url());
+        self.trap = Some(trap);
+        Ok(())
+    }
+
+    /// Whether something reached it.
+    pub fn trapped(&self) -> Result<(), String> {
+        match self.trap.iter().flat_map(|trap| trap.server.requests()).next() {
+            Some(request) => Err(format!("the other server was asked: {} {}", request.path, request.body)),
+            None => Ok(()),
+        }
     }
 
     /// What the model server was sent since the last command.

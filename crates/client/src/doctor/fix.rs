@@ -101,7 +101,9 @@ pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
 fn own_login(message: &str) -> Option<String> {
     let (_, rest) = message.split_once("tieline agent login ")?;
     let provider = rest.split(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).next()?;
-    (!provider.is_empty()).then(|| format!("tieline agent login {provider}"))
+    let place = rest[provider.len()..].strip_prefix(" --base-url ").and_then(|rest| rest.split_whitespace().next());
+    let place = place.map_or_else(String::new, |url| format!(" --base-url {url}"));
+    (!provider.is_empty()).then(|| format!("tieline agent login {provider}{place}"))
 }
 
 /// For an agent that wants a login.

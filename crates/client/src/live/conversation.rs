@@ -89,6 +89,8 @@ struct Known {
     lost_work: bool,
     /// There was a call that may be a command.
     commands: bool,
+    /// The agent says that a rule allowed a command, and that its mode allowed none.
+    by_rule: Option<bool>,
     keys: RandomState,
 }
 
@@ -123,6 +125,7 @@ impl Conversation {
         known.said.iter_mut().for_each(Said::begin_turn);
         known.files.clear();
         (known.before, known.commands, known.lost_work) = (known.now, false, false);
+        known.by_rule = None;
     }
 
     /// Fills it with what the journal knows of the session.
@@ -284,6 +287,11 @@ impl Conversation {
         self.known().commands
     }
 
+    /// Whether commands ran that nobody was asked about, all because of rules.
+    pub fn has_commands_by_rule(&self) -> bool {
+        self.known().by_rule == Some(true)
+    }
+
     /// Each file that a call of this turn names, with the key of the call, and its title if it changes files. In no order.
     pub fn files(&self) -> Vec<(PathBuf, u64, Option<Arc<str>>)> {
         let known = self.known();
@@ -311,6 +319,7 @@ impl Known {
             files: BTreeMap::new(),
             lost_work: false,
             commands: false,
+            by_rule: None,
             keys: RandomState::new(),
         }
     }
@@ -391,6 +400,9 @@ impl Known {
             _ => {}
         }
         self.commands |= is_command(&item.kind);
+        if let Some(by) = allowed_by(item).filter(|_| is_command(&item.kind)) {
+            self.by_rule = Some(self.by_rule.unwrap_or(true) && !by.contains("in the mode "));
+        }
         self.now += 1;
         call.age = self.now;
         let changed = Arc::clone(&call.item);

@@ -224,6 +224,7 @@ impl JournalWriter {
     /// The files that the turn changed, if that was watched. What changed beside it is a remark.
     pub(super) async fn changes(&mut self, remarks: &mut Vec<String>) -> Option<Vec<Changed>> {
         let watch = self.watch.take()?;
+        let by_rule = watch.has_commands_by_rule();
         let mut report = match watch.after().await {
             Ok(report) => report,
             Err(error) => {
@@ -240,12 +241,14 @@ impl JournalWriter {
                 self.check(done);
             }
         }
-        // What our own agent's tools do, its rules have decided, and they are ours; and besides its commands it does nothing.
-        let by_rule = |file: &&mut journal::Changed| {
-            file.asked == HowAsked::Command || (file.asked == HowAsked::Never && file.tool.is_some())
-        };
-        for file in report.changed.iter_mut().filter(|_| self.built_in).filter(by_rule) {
-            file.asked = HowAsked::Asked;
+        // What our own agent's tools do, its rules have decided, and they are ours; a command that a rule allows it does not ask about.
+        let unasked = report.changed.iter_mut().filter(|file| file.asked == HowAsked::Never);
+        for file in unasked.filter(|_| self.built_in) {
+            match file.tool {
+                Some(_) => file.asked = HowAsked::Asked,
+                None if by_rule => file.asked = HowAsked::Command,
+                None => {}
+            }
         }
         remarks.extend(report.unkept_text(&self.cwd));
         if let Some(recording) = self.recording.as_ref().filter(|_| !report.changed.is_empty()) {

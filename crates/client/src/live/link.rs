@@ -242,13 +242,9 @@ impl Link {
         let remote =
             self.setup().agent.remote(address).await.map_err(|error| wrong(Ending::Config, error.to_string()))?;
         let transport = remote.connect().await.map_err(|error| {
-            let hint = match &error {
-                tieline_http::client::Error::Refused { status, .. } if matches!(status.as_u16(), 401 | 403) => {
-                    "TIELINE_AGENT_TOKEN=… before the command, or `headers` of the agent in the configuration"
-                }
-                _ => "check the address, and whether the agent's server runs",
-            };
-            wrong(Ending::NotStarted, error.to_string()).hint(hint)
+            let (ending, hint) = refused(&error.to_string())
+                .unwrap_or((Ending::NotStarted, "check the address, and whether the agent's server runs"));
+            wrong(ending, error.to_string()).hint(hint)
         })?;
         *self.0.up.locked() = Up { remote: Some(remote), ..Up::default() };
         Ok(transport)
@@ -307,7 +303,14 @@ impl Link {
         let next = Login { method, chooser, launch: launch.as_ref() }.run(agent).await.map_err(|failed| {
             let mut failure = login_needed(agent, Phase::Login, &words(error));
             // The methods are told on their own.
-            failure.message = failed.to_string().lines().take(1).collect();
+            let why: String = failed.to_string().lines().take(1).collect();
+            let said = words(error);
+            // What to type, if the agent says that.
+            failure.message = if said.contains("tieline agent login ") && !why.contains(&said) {
+                format!("{why}. {said}")
+            } else {
+                why
+            };
             failure
         })?;
         if next == Next::Reconnect {
@@ -349,16 +352,18 @@ impl Link {
             (tieline::Error::Closed(_), None) => {
                 let trouble = self.0.up.locked().remote.as_ref().and_then(Remote::trouble);
                 failure.message = trouble.unwrap_or_else(|| "the agent closed the connection".to_owned());
-                failure.ending = if phase <= Phase::Initialize { Ending::NotStarted } else { Ending::Failed };
-                failure.hint = Some(
-                    match phase {
-                        Phase::Initialize => {
-                            "check the address and the credential (its headers, or TIELINE_AGENT_TOKEN)"
-                        }
-                        _ => "start again with the same command; what was said so far is in the journal",
-                    }
-                    .to_owned(),
-                );
+                let (ending, hint) = refused(&failure.message).unwrap_or(match phase {
+                    Phase::Initialize => (
+                        Ending::NotStarted,
+                        "check the address and the credential (its headers, or TIELINE_AGENT_TOKEN)",
+                    ),
+                    phase => (
+                        if phase < Phase::Initialize { Ending::NotStarted } else { Ending::Failed },
+                        "start again with the same command; what was said so far is in the journal",
+                    ),
+                });
+                failure.ending = ending;
+                failure.hint = Some(hint.to_owned());
             }
             (tieline::Error::Version(_), _) => {
                 failure.hint = Some("ask for another version with --protocol".to_owned());
@@ -368,6 +373,13 @@ impl Link {
         failure.stderr = self.last_words();
         failure
     }
+}
+
+/// What follows if the server of an agent wants a credential.
+fn refused(why: &str) -> Option<(Ending, &'static str)> {
+    const HINT: &str = "set TIELINE_AGENT_TOKEN to a token of that server (for `tieline serve`: `tieline serve token add` there), \
+                        or write `headers` into [agents.NAME] of your config.toml";
+    why.contains("(401)").then_some((Ending::LoginNeeded, HINT))
 }
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.

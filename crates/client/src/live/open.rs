@@ -107,14 +107,17 @@ pub(super) async fn set_up(opening: &Opening, session: &Session) -> Result<(), B
     Ok(())
 }
 
-/// The mode and the model that a session has now, in words.
+/// The mode and the model that a session has now, in words; and where the model is, if the agent says an address.
 pub(super) fn chosen(session: &Session) -> String {
     let wanted = [(ConfigCategory::Mode, "mode"), (ConfigCategory::Model, "model")];
     let options = session.options();
     let one = |(category, word): (ConfigCategory, &str)| {
         let option = options.iter().find(|option| option.category.as_ref() == Some(&category))?;
         let ConfigKind::Select(select) = &option.kind else { return None };
-        Some(format!("{word} {}", select.current_value))
+        let now = select.options.iter().find(|choice| choice.value == select.current_value);
+        let place = now.and_then(|choice| choice.description.as_deref()).filter(|about| about.starts_with("at http"));
+        let place = place.map_or_else(String::new, |place| format!(" {place}"));
+        Some(format!("{word} {}{place}", select.current_value))
     };
     wanted.into_iter().filter_map(one).collect::<Vec<_>>().join(", ")
 }

@@ -171,7 +171,10 @@ impl Services {
                 observer.asking(&case.session).await;
             }
         }
-        (decider.decide(&question).await, By::Decider(decider.name().to_owned()), shown.seen)
+        let answer = decider.decide(&question).await;
+        // Who was not asked is not blamed.
+        let name = if answer == Answer::Nobody { NOBODY } else { decider.name() };
+        (answer, By::Decider(name.to_owned()), shown.seen)
     }
 }
 

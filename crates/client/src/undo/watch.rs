@@ -178,6 +178,11 @@ impl Watch {
         &self.inner.settled
     }
 
+    /// Whether the agent says that rules allowed its commands, and nobody was asked.
+    pub(crate) fn has_commands_by_rule(&self) -> bool {
+        self.inner.conversation.has_commands_by_rule()
+    }
+
     /// Hears what was allowed, before the agent does. Files that it names and no look covers are remembered now.
     pub async fn allowed(&self, request: &PermissionRequest) {
         let (mut paths, mut runs) = (Vec::new(), true);

@@ -3,6 +3,7 @@
 //! A model is one small trait, so that the offline interpreter, a script and a provider on the network all drive the same
 //! turn loop.
 
+pub mod addresses;
 pub mod choose;
 pub mod offline;
 pub mod provider;

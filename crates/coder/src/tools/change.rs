@@ -1,6 +1,6 @@
 //! `write`, `delete` and `move`, and the one way to change texts: the rules are asked, then the files are looked at.
 
-use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, full, ready, shown};
+use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument, full, shown};
 use crate::workspace::Now;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ pub const MOVE: Tool = Tool::new(
     ToolKind::Move,
     "Moves or renames a file to where nothing is yet.",
     &[("from", Type::Text, ""), ("to", Type::Text, "")],
-    |input, ctx| ready(relocate(&input, ctx)),
+    |input, ctx| Box::pin(relocate(input, ctx)),
 );
 
 async fn write(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
@@ -42,9 +42,14 @@ async fn delete(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolErr
     change("Delete", "Deleted", vec![Change { place, delete: true, edit: None }], ctx).await
 }
 
-fn relocate(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
-    let place = |name| ctx.workspace.entry(argument(input, name)?);
+async fn relocate(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> {
+    let place = |name| ctx.workspace.entry(argument(&input, name)?);
     let (from, to) = (place("from")?, place("to")?);
+    let action = Action::Move { from: from.location(), to: to.location() };
+    // Nobody is asked about what can't be done.
+    if ctx.permissions.lets_look(&from, &action) && matches!(ctx.workspace.version(&from).await, Ok(None)) {
+        return Err(format!("There is no file {}; nothing was moved", shown(&from)).into());
+    }
     let title = format!("Move {} to {}", shown(&from), shown(&to));
     let (source, target) = (from.clone(), to.clone());
     let mut prepared = Prepared::new(title, move |_| async move {
@@ -54,7 +59,7 @@ fn relocate(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError>
     });
     prepared.content.push(ToolCallContent::Diff(Diff::moved(full(&from), full(&to))));
     prepared.locations.push(Location::new(full(&from), 0));
-    Ok(prepared.at(&to, 0, Action::Move { from: from.location(), to: to.location() }))
+    Ok(prepared.at(&to, 0, action))
 }
 
 /// Makes the new text of a file from the one that it has now, if it is there.

@@ -32,7 +32,7 @@ use tieline::{ContentBlock, Location, Severity, ToolCallContent, ToolKind};
 use tieline_host::roots::{self, Place};
 use tieline_host::rules::Action;
 
-pub use run::Commands;
+pub use run::{Commands, lines as printed_lines};
 
 /// Why a tool could not do its work. It is told to the model and shown, and nobody tells one from another.
 pub type ToolError = Box<dyn std::error::Error + Send + Sync>;

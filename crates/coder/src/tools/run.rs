@@ -6,6 +6,7 @@ mod screen;
 
 pub use background::{OUTPUT, STOP};
 pub use sandbox::Commands;
+pub use screen::lines;
 
 use super::guard::Watch;
 use super::{Output, Prepared, Tool, ToolContext, ToolError, Type, argument};
@@ -154,7 +155,9 @@ async fn in_their_terminal(
         (_, _, Some(signal)) => format!("was killed by {signal}"),
         _ => "ended".to_owned(),
     };
-    let mut output = Output::quiet(format!("{}\n(the command {how})", middle_out(&done.output)));
+    let told =
+        if done.truncated { format!("[… the beginning is left out …]\n{}", done.output) } else { done.output };
+    let mut output = Output::quiet(format!("{}\n(the command {how})", middle_out(&told)));
     output.failed = done.timed_out || code.is_some_and(|code| code != 0) || signal.is_some();
     output.shown = Some(content);
     Ok(output.raw(json!({ "exitCode": code, "signal": signal, "timedOut": done.timed_out })))
@@ -171,6 +174,12 @@ async fn apart<T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
         drop(hold);
     });
     take.await.unwrap_or_else(|_| Err(io::Error::other("the work was cut off")))
+}
+
+/// New output of which the beginning is missing, with a word about that.
+fn after_a_gap(news: &tieline_host::run::Output) -> String {
+    let whole = news.text.split_once('\n').map_or(news.text.as_str(), |(_, whole)| whole);
+    format!("\n[… {} bytes left out …]\n{whole}", news.dropped + (news.text.len() - whole.len()) as u64)
 }
 
 /// Runs a command here and shows its output as it comes.
@@ -195,7 +204,8 @@ async fn here(ctx: &ToolContext, call: &Call, request: Request, watch: Option<Wa
             news = running.more(seen) => {
                 let Some(news) = news else { break };
                 seen = news.next;
-                screen.show(call, &news.text, &running).await?;
+                // Where something is missing, a line that was cut would look like one.
+                screen.show(call, &if news.dropped > 0 { after_a_gap(&news) } else { news.text }, &running).await?;
                 tokio::time::sleep(SHOW_INTERVAL).await;
             }
             () = call.stopped(), if !stop => {

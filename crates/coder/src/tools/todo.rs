@@ -35,7 +35,11 @@ fn prepare(input: &Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolError> 
     let open = entries.iter().filter(|entry| entry.status != PlanStatus::Completed).count();
     Ok(Prepared::new("Update the plan", move |_| async move {
         ctx.turn.plan(entries).await?;
-        Ok(Output::text(format!("The plan is shown; {open} entries are open.")).raw(json!({ "open": open })))
+        Ok(Output::text(format!(
+            "The plan is shown; {open} {}.",
+            if open == 1 { "entry is open" } else { "entries are open" }
+        ))
+        .raw(json!({ "open": open })))
     }))
 }
 

@@ -46,7 +46,7 @@ impl std::error::Error for Error {}
 /// The candidate that looks most like `word`, if one does.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let far = (word.chars().count() / 3).max(1);
+    let far = ((word.chars().count() + 1) / 3).max(1);
     let near = candidates.into_iter().filter(|name| *name != "*").map(|name| {
         let begins = !word.is_empty() && name.to_lowercase().starts_with(&word);
         let distance = if begins { 1 } else { strsim::damerau_levenshtein(&word, &name.to_lowercase()) };

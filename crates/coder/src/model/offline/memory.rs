@@ -3,7 +3,7 @@
 use crate::editor_prompts::is_added;
 use crate::model::Message;
 use serde_json::Value;
-use std::fmt::Write as _;
+use std::ops::Range;
 use tieline::ContentBlock;
 use tieline::schema::ResourceContents;
 
@@ -56,8 +56,11 @@ pub fn prompt(blocks: &[ContentBlock]) -> (String, Option<String>) {
             text.push_str(more);
             after_text = true;
         } else if let Some(place) = address(block) {
-            if text.ends_with(' ') && !text.trim().is_empty() {
-                let _ = write!(text, "`{}`", place.replace(['`', '\n', '\r'], "'"));
+            let shown = format!("`{}`", place.replace(['`', '\n', '\r'], "'"));
+            if let Some(named) = mention(&text, &place) {
+                text.replace_range(named, &shown);
+            } else if text.ends_with(' ') && !text.trim().is_empty() {
+                text.push_str(&shown);
                 after_text = false;
             }
             attached.push(place);
@@ -65,6 +68,18 @@ pub fn prompt(blocks: &[ContentBlock]) -> (String, Option<String>) {
     }
     let one = if attached.len() == 1 { attached.pop() } else { None };
     (text, one)
+}
+
+/// Where the text names what is attached, as chats do: `@src/main.rs`.
+fn mention(text: &str, place: &str) -> Option<Range<usize>> {
+    let names = |name: &str| place.strip_suffix(name).is_some_and(|folder| folder.is_empty() || folder.ends_with('/'));
+    text.match_indices('@').find_map(|(at, _)| {
+        let rest = &text[at + 1..];
+        let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+        let begins = text[..at].chars().next_back().is_none_or(char::is_whitespace);
+        let name = [word, word.trim_end_matches([',', '.', ';', ':', ')'])].into_iter().find(|name| names(name))?;
+        (begins && !name.is_empty()).then(|| at..at + 1 + name.len())
+    })
 }
 
 /// The path or the address of what is attached.
@@ -82,4 +97,27 @@ fn address(block: &ContentBlock) -> Option<String> {
     let path = rest.get(rest.find('/')?..)?;
     let path = path.split(['#', '?']).next().unwrap_or(path);
     Some(percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tieline::schema::ResourceLink;
+
+    #[test]
+    fn what_is_attached_is_what_is_named() {
+        let link = |path: &str| {
+            ContentBlock::ResourceLink(ResourceLink { uri: format!("file://{path}"), ..ResourceLink::default() })
+        };
+        for (text, path, expect) in [
+            ("show @README.md ", "/p/README.md", "show `/p/README.md` "),
+            ("show @README.md", "/p/README.md", "show `/p/README.md`"),
+            ("show @src/a.rs, then stop", "/p/src/a.rs", "show `/p/src/a.rs`, then stop"),
+            ("show ", "/p/README.md", "show `/p/README.md`"),
+            ("mail me@README.md about it", "/p/README.md", "mail me@README.md about it"),
+            ("show @a.md", "/p/aa.md", "show @a.md"),
+        ] {
+            assert_eq!(prompt(&[text.into(), link(path)]).0, expect);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::memory::Memory;
-use super::words::{Word, is_url, literal, words};
+use super::words::{Word, is_url, literal, looks_like_path, words};
 use crate::commands::table::{self, Row};
 use crate::text::code;
 use serde_json::{Value, json};
@@ -150,6 +150,10 @@ impl<'a> Said<'a> {
             [] if self.words.is_empty() => self.memory.file.clone(),
             [it] if it.any(&["it", "this", "that"]) => self.memory.file.clone(),
             [this, file] if this.any(&["this", "that"]) && file.is("file") => self.memory.file.clone(),
+            // `@name` is how chats name a file.
+            [one] if !one.quoted && one.text.strip_prefix('@').is_some_and(looks_like_path) => {
+                Some(one.text.trim_start_matches('@').to_owned())
+            }
             [one] if self.slash => Some(self.word(one)),
             [one] if one.is_path() => Some(one.text.clone()),
             _ => None,

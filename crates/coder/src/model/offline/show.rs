@@ -3,6 +3,7 @@
 use crate::model::ToolResult;
 use crate::permission::FINAL;
 use crate::text::code;
+use crate::tools::printed_lines;
 use tieline::ContentBlock;
 use tieline_host::text::counted;
 
@@ -73,7 +74,7 @@ pub fn tail(text: &str) -> String {
         return head(text, "");
     }
     let (before, shown) = text.split_at_checked(start).unwrap_or(("", text));
-    match before.lines().count() {
+    match printed_lines(before) {
         0 => fenced(shown, ""),
         count => format!("(Cut: {count} lines before these are not shown.)\n\n{}", fenced(shown, "")),
     }
@@ -97,6 +98,12 @@ pub fn failure(text: &str) -> String {
     } else {
         format!("That did not work: {text}")
     }
+}
+
+/// How many lines a command printed.
+pub fn printed(output: &str) -> String {
+    let more = if output.starts_with("[… the beginning is left out …]") { "more than " } else { "" };
+    format!("{more}{}", counted(printed_lines(output), "line"))
 }
 
 /// How many lines it has.

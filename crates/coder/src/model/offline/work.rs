@@ -175,7 +175,7 @@ fn run(action: &Action, player: &mut Player<'_>) -> Result<(), Stop> {
     let verb = if action.arguments["background"] == true { "Started" } else { "Ran" };
     player.say(&match output {
         "" => format!("{verb} {command} (no output)."),
-        _ => format!("{verb} {command} ({}).\n\n{}", show::lines(output), show::tail(output)),
+        _ => format!("{verb} {command} ({}).\n\n{}", show::printed(output), show::tail(output)),
     });
     Ok(())
 }

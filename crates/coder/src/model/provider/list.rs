@@ -78,12 +78,15 @@ impl Provider {
             }
             _ => Vec::new(),
         };
+        let place = self.place_flag();
         let hint = near.first().map(|first| {
-            format!(" Did you mean `{}`? Type: {}", near.join("` or `"), line(&format!("{name}/{first}")))
+            format!(" Did you mean `{}`? Type: {}", near.join("` or `"), line(&format!("{name}/{first}{place}")))
         });
         let hint = hint.unwrap_or_default();
         ModelError::Failed(
-            self.clean(&format!("{name} has no model `{model}`; `tieline models {name}` lists what it has.{hint}")),
+            self.clean(&format!(
+                "{name} has no model `{model}`; `tieline models {name}{place}` lists what it has.{hint}"
+            )),
         )
     }
 

@@ -142,7 +142,7 @@ impl Provider {
     /// What to type when the key is missing or wrong, with what the provider said about it.
     pub(super) fn login_hint(&self, said: &str) -> String {
         let (title, name, said) = (&self.title, &self.name, self.said(said));
-        let login = format!("tieline agent login {name}");
+        let login = format!("tieline agent login {name}{}", self.place_flag());
         let env = self.key_env.as_deref();
         let way = env.map_or_else(|| format!("Type: {login}"), |env| format!("Set {env}, or type: {login}"));
         match &*self.state() {

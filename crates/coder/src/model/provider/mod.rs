@@ -80,6 +80,8 @@ pub struct Provider {
     pub title: String,
     format: Format,
     base_url: String,
+    /// It was named for this run or this session, and is not from the configuration.
+    named: bool,
     key_env: Option<String>,
     own: ProviderEntry,
     needs_key: bool,
@@ -106,6 +108,7 @@ impl Provider {
         }
         let format = own.format.as_deref().and_then(Format::named);
         let format = format.or(preset.map(|preset| preset.format)).unwrap_or(Format::OpenaiChat);
+        let named_now = base_url.is_some();
         let url = base_url.map(str::to_owned).or_else(|| own.base_url.clone());
         let elsewhere = url.is_some();
         let url = url.or_else(|| preset.map(|preset| preset.base_url.clone()));
@@ -142,6 +145,7 @@ impl Provider {
             title: preset.map_or_else(|| name.to_owned(), |preset| preset.title.clone()),
             format,
             base_url,
+            named: named_now,
             key_env,
             own,
             needs_key,
@@ -200,6 +204,21 @@ impl Provider {
         format!("{scheme}://{rest}")
     }
 
+    /// The address that was named for it, to be kept with a session; a password in it is nothing to keep.
+    pub fn named_url(&self) -> Option<String> {
+        self.named.then(|| self.shown_url())
+    }
+
+    /// Whether it is not where everybody finds it.
+    pub fn is_elsewhere(&self) -> bool {
+        self.named || named(&self.name).is_some_and(|preset| preset.base_url != self.base_url)
+    }
+
+    /// What a line to type ends with so that it leads to the same place.
+    pub fn place_flag(&self) -> String {
+        self.named_url().map_or_else(String::new, |url| format!(" --base-url {url}"))
+    }
+
     /// Whether nothing that is secret could be read on the way, or the user does not mind.
     fn protected(&self) -> Result<(), ModelError> {
         let (scheme, login, _) = self.address();
@@ -239,9 +258,10 @@ impl Provider {
 /// What to say of a provider that nobody knows.
 pub(crate) fn unknown(name: &str, config: &Config) -> String {
     let names = || PRESETS.iter().map(|preset| preset.name.as_str()).chain(config.providers.keys().map(String::as_str));
+    let hint = did_you_mean(name, names());
+    let end = if hint.is_empty() { "." } else { "" };
     format!(
-        "There is no provider `{name}`{}. There are: {}. Others go into [providers.NAME] of your config.toml.",
-        did_you_mean(name, names()),
+        "There is no provider `{name}`{hint}{end} There are: {}. Others go into [providers.NAME] of your config.toml.",
         names().collect::<Vec<_>>().join(", ")
     )
 }

@@ -179,6 +179,7 @@ impl Trouble {
 
     /// What the user is told.
     pub fn told(self, provider: &Provider, model: &str) -> ModelError {
+        let place = provider.place_flag();
         let (name, say) = (&provider.name, |text: String| provider.clean(&text));
         match self {
             Self::Overflow => ModelError::Overflow,
@@ -188,8 +189,8 @@ impl Trouble {
             Self::Access(why) => {
                 let why = if why.is_empty() { String::new() } else { format!(" It says: {why}") };
                 ModelError::Failed(say(format!(
-                    "{name} does not let this key use `{model}` (403).{why} Type `tieline models {name}` to see other models, or \
-                     `tieline agent login {name}` to use another key."
+                    "{name} does not let this key use `{model}` (403).{why} Type `tieline models {name}{place}` to see other models, or \
+                     `tieline agent login {name}{place}` to use another key."
                 )))
             }
             Self::Refused(why) => ModelError::Refused(say(format!("{name}: {why}"))),

@@ -88,12 +88,46 @@ impl Screen {
     }
 }
 
-/// A long text without its middle.
+/// A long text without its middle; whole lines are left out where there are any.
 pub fn middle_out(text: &str) -> String {
     if text.len() <= MAX_TOLD_BYTES {
         return text.trim_end().to_owned();
     }
     let (first, last) =
         (text.ceil_char_boundary(MAX_TOLD_BYTES / 2), text.ceil_char_boundary(text.len() - MAX_TOLD_BYTES / 2));
-    format!("{}\n[… {} bytes left out …]\n{}", &text[..first], last - first, text[last..].trim_end())
+    let first = text[..first].rfind('\n').map_or(first, |end| end + 1);
+    let last = text[last..].find('\n').map_or(last, |end| last + end + 1);
+    let (begin, middle) = (&text[..first], &text[first..last]);
+    let begin = begin.strip_suffix('\n').unwrap_or(begin);
+    // What was left out before counts, too.
+    let lines = lines(middle) - usize::from(!middle.ends_with('\n'));
+    format!("{begin}\n[… {} bytes, {lines} lines left out …]\n{}", middle.len(), text[last..].trim_end())
+}
+
+/// How many lines an output had, also where it says that some are left out.
+pub fn lines(told: &str) -> usize {
+    let left_out = |line: &str| -> Option<usize> {
+        let (_, lines) = line.strip_prefix("[… ")?.strip_suffix(" lines left out …]")?.split_once(" bytes, ")?;
+        lines.parse().ok()
+    };
+    told.lines().map(|line| left_out(line).unwrap_or(1)).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_counted_whatever_is_left_out() {
+        let all = (1..=200_000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n") + "\n";
+        let told = middle_out(&all);
+        assert_eq!(lines(&told), 200_000);
+        assert!(
+            told.len() < MAX_TOLD_BYTES + 100 && told.starts_with("1\n2\n") && told.ends_with("\n200000"),
+            "{told}"
+        );
+        assert_eq!(lines(&middle_out(&format!("[… 7 bytes, 3 lines left out …]\n{all}"))), 200_003);
+        assert_eq!(lines(&middle_out(&"x".repeat(100_000))), 2);
+        assert_eq!(lines("a\nb"), 2);
+    }
 }

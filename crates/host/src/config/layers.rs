@@ -72,6 +72,7 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     settings.rules = std::mem::take(&mut settings.rules).and(old_rules);
     settings.notes = notes;
     permissions::learned(sources, settings, &mut config.shown)?;
+    config.note_commands();
     Ok(config)
 }
 

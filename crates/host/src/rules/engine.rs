@@ -279,6 +279,9 @@ impl Engine {
             Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
             }
+            _ if self.protects && any(sandbox::named::runs) => {
+                (Decision::Ask, "built in: it is started by itself, or by a program that is meant to do something else")
+            }
             _ if self.protects && any(sandbox::git::runs) => {
                 (Decision::Ask, "built in: git runs it by itself, or what it says")
             }

@@ -1,7 +1,7 @@
 //! What lies around the roots and leads elsewhere: settings of the home and of the folders above that run by themselves later, and
 //! the links in them.
 
-use super::{Pinned, guard};
+use super::{Pinned, guard, named};
 use crate::later;
 use crate::roots::promise;
 use std::collections::{BTreeSet, VecDeque};
@@ -43,6 +43,7 @@ pub(super) fn settings(roots: &[Pinned]) -> Vec<PathBuf> {
             scan(&folder, name, 0, &mut all);
         }
     }
+    all.extend(named::ways(roots));
     all
 }
 

@@ -31,6 +31,7 @@ const ATTACKS: &[Attack] = &[
     ("sockets_that_come_later_are_not_reached", sockets_that_come_later_are_not_reached),
     ("homes_and_logins_of_others_are_hidden", homes_and_logins_of_others_are_hidden),
     ("what_is_denied_is_not_read", what_is_denied_is_not_read),
+    ("what_is_denied_is_held_inside_what_is_guarded", what_is_denied_is_held_inside_what_is_guarded),
     ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
@@ -41,6 +42,8 @@ const ATTACKS: &[Attack] = &[
     ),
     ("keys_that_are_links_are_hidden_where_they_lead", crate::around::keys_that_are_links_are_hidden_where_they_lead),
     ("secrets_that_variables_name_are_hidden", crate::around::secrets_that_variables_name_are_hidden),
+    ("what_variables_name_is_guarded", crate::around::what_variables_name_is_guarded),
+    ("what_we_start_ourselves_is_guarded", crate::around::what_we_start_ourselves_is_guarded),
     ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
@@ -115,6 +118,13 @@ pub async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
 pub fn run(root: &Path, line: &str) {
     let policy = Policy::new(Level::ReadOnly, [root]).unwrap();
     println!("{}", block_on(sh(line, root, &policy)).1);
+}
+
+/// Tries a deed in a folder, for a process with another environment, and says whether it would have been asked for.
+pub fn plant(root: &Path, line: &str) {
+    let policy = guarded(root);
+    println!("{}", if policy.guarded().is_whole() { "whole" } else { "asked" });
+    held(line, root, &policy);
 }
 
 /// The attack runs without a question only if the guard is whole; then it must fail.
@@ -629,6 +639,75 @@ fn what_is_denied_is_not_read(base: &Path) {
     let policy = policy.without(tieline_host::sandbox::Mechanism::Namespaces);
     let error = block_on(Request::shell("cat open", &root, &policy).start()).unwrap_err().to_string();
     assert!(error.contains("must not be read, which needs namespaces"), "{error}");
+}
+
+fn what_is_denied_is_held_inside_what_is_guarded(base: &Path) {
+    const FOLDERS: &[&str] = &[
+        "plain",
+        ".devcontainer",
+        ".vscode",
+        ".idea",
+        ".claude",
+        ".direnv",
+        ".husky",
+        ".github/workflows",
+        ".git",
+        ".git/sub",
+        ".git/objects/ab",
+        ".git/refs/heads",
+        ".hg/store/data",
+        ".config/git",
+        ".ssh",
+        ".yarn/plugins",
+        "gradle/wrapper",
+        "sub/.devcontainer/deep",
+        ".tieline",
+        "node_modules/x/.git",
+        "frozen/in",
+        "bare.git/hooks",
+    ];
+    let root = base.join("root");
+    for folder in FOLDERS {
+        let files = [".env", "pw/one", "keep", "stay"].map(|name| format!("{folder}/{name}"));
+        make(&root, &files.each_ref().map(|path| (path.as_str(), "SECRET")));
+    }
+    make(
+        &root,
+        &[("bare.git/HEAD", ""), ("bare.git/objects/x", ""), ("bare.git/refs/x", ""), ("plain/other", "SECRET")],
+    );
+    // Another name of a denied file where git keeps its own.
+    fs::hard_link(root.join("plain/.env"), root.join(".git/spare")).unwrap();
+    let denied = |path: &Path| match path.file_name()?.to_str()? {
+        ".env" | "pw" => Some(Kept::Hidden),
+        "keep" | "frozen" => Some(Kept::ReadOnly),
+        "stay" => Some(Kept::InPlace),
+        _ => None,
+    };
+    let all = |name: &str| FOLDERS.iter().map(|folder| format!("{folder}/{name} ")).collect::<String>();
+    for level in [Level::ReadOnly, Level::Workspace] {
+        for guard in [true, false] {
+            let policy = Policy::new(level, [&root]).unwrap().deny(1, denied);
+            let policy = if guard { policy.guard() } else { policy };
+            for line in [
+                format!("cat {} {} .git/spare", all(".env"), all("pw/one")),
+                "mv .vscode x; cat x/.env; mv x .vscode; mv .github/workflows y; cat y/.env".to_owned(),
+                "for i in .vscode .git sub/.devcontainer; do ln $i/.env $i/l; cat $i/l; tar c $i/pw $i/.env | tr -d '\\0'; done"
+                    .to_owned(),
+            ] {
+                let (_, said) = block_on(sh(&line, &root, &policy));
+                assert!(!said.contains("SECRET"), "{level} {guard} {line}: {said}");
+            }
+            // Also where what runs later may be changed, what a rule keeps is kept.
+            block_on(sh(
+                &format!("rm -f {} {}; for i in {}; do echo new > $i; done", all("keep"), all("stay"), all("keep")),
+                &root,
+                &policy,
+            ));
+            for path in all("keep").split_whitespace().chain(all("stay").split_whitespace()) {
+                assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "SECRET", "{level} {guard} {path}");
+            }
+        }
+    }
 }
 
 fn what_must_not_change_is_not_changed(base: &Path) {

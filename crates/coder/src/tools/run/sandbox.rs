@@ -124,7 +124,12 @@ pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), To
     let mut note = policy.describe()?;
     let keeps = policy.guards();
     if policy.level() != Level::Workspace {
-        return Ok((note, policy, keeps));
+        // Where nothing can be written, only what must not be read has to be found.
+        let gap = policy.denies().then(|| policy.guarded().gap().map(str::to_owned)).flatten();
+        if let Some(why) = &gap {
+            let _ = write!(note, "; but it may read what a rule denies: {why}");
+        }
+        return Ok((note, policy, keeps && gap.is_none()));
     }
     if !guard {
         note.push_str("; it may change .git, .envrc and the like, which run by themselves later");

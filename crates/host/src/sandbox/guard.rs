@@ -149,6 +149,13 @@ impl Guarded {
         self.gap.as_deref()
     }
 
+    /// Whether a change of this path by another program takes a guard or a mask off in a command that runs: the kernel lets go of what is
+    /// mounted on a name when the name comes to mean another file.
+    pub fn holds(&self, path: &Path) -> bool {
+        let lists = [&self.hold, &self.denied, &self.unchanged, &self.in_place];
+        lists.into_iter().flatten().any(|place| path.starts_with(place) || place.starts_with(path))
+    }
+
     /// Whether a rule forbids to read a file, by this or another of its names.
     pub(crate) fn hides(&self, path: &Path) -> bool {
         self.denied.iter().any(|place| path.starts_with(place))

@@ -109,6 +109,15 @@ fn below() -> impl Iterator<Item = PathBuf> {
     })
 }
 
+/// What an option is given, if a word is one: `-r./x`, `--require=./x`.
+fn value(word: &str) -> &str {
+    match (word.strip_prefix('-'), word.split_once('=')) {
+        (None, _) => word,
+        (_, Some((_, value))) => value,
+        (Some(letters), _) => letters.get(1..).filter(|_| !letters.starts_with('-')).unwrap_or_default(),
+    }
+}
+
 /// What lines in variables name, for a program that stands in this folder.
 fn in_lines(from: &Path) -> Vec<PathBuf> {
     let numbered = || env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with(NUMBERED));
@@ -117,7 +126,8 @@ fn in_lines(from: &Path) -> Vec<PathBuf> {
     for line in lines {
         // As a setting of git whose value is a program; some programs want a sign before the name of a file.
         let line = line.to_string_lossy().replace(['@', ':'], " ");
-        programs("core.editor", &line, from, &mut found);
+        let words: Vec<&str> = line.split_whitespace().map(value).collect();
+        programs("core.editor", &words.join(" "), from, &mut found);
     }
     found
 }

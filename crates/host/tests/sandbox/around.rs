@@ -246,7 +246,7 @@ pub fn what_variables_name_is_guarded(base: &Path) {
         ("PYTHONSTARTUP", "ROOT/tools/run", "echo evil > tools/run", true),
         ("NODE_OPTIONS", "--require=./tools/run --x", "echo evil > tools/run", true),
         ("NODE_OPTIONS", "--x -r ROOT/tools/run", "echo evil > tools/run", true),
-        ("RUBYOPT", "-rROOT/tools/run", "true", true),
+        ("RUBYOPT", "-w -rROOT/tools/run", "echo evil > tools/run", true),
         ("VIMINIT", ":source ROOT/tools/run", "echo evil > tools/run", true),
         ("LUA_INIT", "@ROOT/tools/run", "echo evil > tools/run", true),
         ("CARGO_HOME", "ROOT/cargo", "echo evil > cargo/config.toml", true),
@@ -262,7 +262,6 @@ pub fn what_variables_name_is_guarded(base: &Path) {
         ("EDITOR", "vim -u NONE", "test -d nowhere", true),
     ] {
         let value = value.replace("ROOT", root.to_str().unwrap());
-        let line = if line == "true" { "false" } else { line };
         let mut plant = Command::new(me());
         let plant = plant.arg("plant").arg(&root).arg(line).env(variable, &value).current_dir("/");
         let done = plant.output().unwrap();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tieline_host::run::{Request, Running};
-use tieline_host::sandbox::{Kept, Level, Policy};
+use tieline_host::sandbox::{Kept, Level, Mechanism, Policy};
 
 pub const ALL: &[(&str, fn())] =
     &[("attacks_fail", attacks_fail), ("attacks_fail_for_nobody", attacks_fail_for_nobody)];
@@ -35,6 +35,7 @@ const ATTACKS: &[Attack] = &[
     ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
+    ("other_processes_are_left_alone_without_namespaces", other_processes_are_left_alone_without_namespaces),
     ("what_a_repository_above_runs_is_guarded", crate::around::what_a_repository_above_runs_is_guarded),
     (
         "settings_of_the_home_that_lead_into_the_root_are_guarded",
@@ -546,6 +547,27 @@ fn homes_and_logins_of_others_are_hidden(base: &Path) {
         ".config/BraveSoftware/x",
         ".pulumi/credentials.json",
         ".databrickscfg",
+        ".ollama/id_ed25519",
+        ".config/wireguard/wg0.conf",
+        ".step/secrets/key",
+        ".cloudflared/cert.pem",
+        ".authinfo",
+        ".msmtprc",
+        ".config/stripe/config.toml",
+        ".config/.wrangler/config/default.toml",
+        ".dbt/profiles.yml",
+        ".hex/hex.config",
+        ".local/share/gem/credentials",
+        ".vault_pass",
+        ".config/Code/User/globalStorage/state.vscdb",
+        ".cursor/mcp.json",
+        ".viminfo",
+        ".local/state/nvim/shada/main.shada",
+        ".config/nushell/history.txt",
+        ".local/state/bash/history",
+        ".ipython/profile_default/history.sqlite",
+        "Passwords.kdbx",
+        "Documents/mine.KDBX",
     ];
     make(&home, &names.map(|name| (name, "SECRET")));
     make(&home, &[(".codex/config.toml", "open")]);
@@ -836,6 +858,47 @@ fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
     // What has nothing to do with it still works: processes, threads, descriptors of its own.
     let (did, said) =
         block_on(sh("perl -e 'exit(fork() ? (wait, $? >> 8)[1] : 0)' && (true & wait) && ls | cat", &root, &policy));
+    assert!(did, "{said}");
+}
+
+/// Without namespaces the other processes of the machine, and what they share, can be named, and not be touched.
+fn other_processes_are_left_alone_without_namespaces(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().without(Mechanism::Namespaces);
+    if policy.check().is_err() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let us = u64::from(std::process::id());
+    let calls: &[(&str, u64, [u64; 3])] = &[
+        ("setpriority", 141, [0, us, 19]),
+        ("setpriority of a group", 141, [1, us, 19]),
+        ("setpriority of a user", 141, [2, 0, 19]),
+        ("ioprio_set", 251, [1, us, 3 << 13]),
+        ("ioprio_set of a user", 251, [3, 0, 3 << 13]),
+        ("sched_setaffinity", 203, [us, 0, 0]),
+        ("sched_setscheduler", 144, [us, 3, 0]),
+        ("sched_setparam", 142, [us, 0, 0]),
+        ("sched_setattr", 314, [us, 0, 0]),
+        ("migrate_pages", 256, [us, 0, 0]),
+        ("prlimit", 302, [us, 7, 0]),
+        ("shmget", 29, [4711, 4096, 0o1666]),
+        ("shmat", 30, [0, 0, 0]),
+        ("msgget", 68, [4711, 0o1666, 0]),
+        ("semget", 64, [4711, 1, 0o1666]),
+        ("mq_open", 240, [0, 0, 0]),
+    ];
+    for bit in [0, 0x4000_0000] {
+        for (name, number, [a, b, c]) in calls {
+            let call = number | bit;
+            let line = format!(
+                "perl -MErrno -e 'exit 9 if syscall({call}, {a}, {b}, {c}, 0, 0) >= 0; print(join \" \", grep {{ $!{{$_}} }} keys %!)'"
+            );
+            let (did, said) = block_on(sh(&line, &root, &policy));
+            assert!(did && said.split_whitespace().any(|name| name == "EPERM"), "{name} {bit:x}: {said}");
+        }
+    }
+    let (did, said) = block_on(sh("nice -n 3 true && taskset 1 true && perl -e 'fork; wait'", &root, &policy));
     assert!(did, "{said}");
 }
 

@@ -279,7 +279,11 @@ impl Engine {
             Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
             }
-            _ if self.protects && any(sandbox::named::runs) => {
+            // What is only written can't be run; what is moved may be.
+            _ if self.protects
+                && (any(sandbox::named::runs)
+                    || changed[1].is_some_and(|to| sandbox::named::is_searched(to.absolute()))) =>
+            {
                 (Decision::Ask, "built in: it is started by itself, or by a program that is meant to do something else")
             }
             _ if self.protects && any(sandbox::git::runs) => {

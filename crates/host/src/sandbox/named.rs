@@ -157,13 +157,29 @@ pub(super) fn ways(roots: &[Pinned]) -> Vec<PathBuf> {
     all
 }
 
+/// The folders in which a shell looks for programs; some begin wherever it stands.
+fn searched() -> Vec<PathBuf> {
+    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
+}
+
+/// Whether a program that is moved here may stand in the way of one that somebody means to run: it is a folder in which a shell looks
+/// for programs, or lies in one.
+pub(crate) fn is_searched(path: &Path) -> bool {
+    let is = |named: &Path, path: &Path| match named.strip_prefix(".").unwrap_or(named) {
+        named if named.is_absolute() => promise(named).is_some_and(|folder| folder == path),
+        // Where the shell stands.
+        named => path.ends_with(named),
+    };
+    searched().iter().any(|named| is(named, path) || path.parent().is_some_and(|around| is(named, around)))
+}
+
 /// Whether a change of this path, without links, changes what is run.
 pub(crate) fn runs(path: &Path) -> bool {
     let is = |named: &Path| match named.strip_prefix(".").unwrap_or(named) {
         named if named.is_absolute() => promise(named).is_some_and(|real| path.starts_with(real)),
         named => !named.as_os_str().is_empty() && path.ends_with(named),
     };
-    let search: Vec<PathBuf> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
+    let search = searched();
     let is_program = || {
         let facts = path.metadata().ok().filter(std::fs::Metadata::is_file);
         facts.is_some_and(|facts| facts.permissions().mode() & 0o111 != 0)

@@ -292,13 +292,6 @@ impl Engine {
             _ if self.protects && any(sandbox::around::leads_to) => {
                 (Decision::Ask, "built in: a setting of the home that runs by itself leads to it")
             }
-            // What is only written can't be run; what is moved may be.
-            _ if self.protects
-                && read.is_some()
-                && changed[1].is_some_and(|to| sandbox::around::is_program(to.absolute())) =>
-            {
-                (Decision::Ask, "built in: a shell looks for programs there")
-            }
             _ => return verdict,
         };
         let because =

@@ -207,11 +207,7 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         known.folders.clear();
     }
     let fresh = known.around.take().filter(|(when, _)| when.elapsed() < around::HOLDS);
-    let around = fresh.unwrap_or_else(|| {
-        let mut around = Around::new(around::settings(roots), false);
-        around.ways.extend(around::programs_in(roots));
-        (Instant::now(), around)
-    });
+    let around = fresh.unwrap_or_else(|| (Instant::now(), Around::new(around::settings(roots), false)));
     known.around = Some(around.clone());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
     let mut look = Look {

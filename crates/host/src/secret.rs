@@ -209,6 +209,33 @@ mod tests {
             "pin",
             "Enter PIN:",
             "РІN",
+        ] {
+            assert!(is_named_in(text), "{text}");
+        }
+        for text in [
+            "Which colour?",
+            "How many tokens should the context hold?",
+            "Which key opens the menu?",
+            "Should I tokenize it? Which tokenizer?",
+            "Spinning or pinning?",
+            "Which pin is the lamp on?",
+            "Is it a go or a no-go? I am on it.",
+            "Wie heißt die Datei?",
+            "Какой цвет?",
+            "Should the tests pass first?",
+            "A tan or a blue one?",
+            "Which cookie banner?",
+            "Which environment (env)?",
+            "Who may pass, Pat?",
+            "",
+        ] {
+            assert!(!is_named_in(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_by_other_names() {
+        for text in [
             "pass",
             "2FA code",
             "The 6-digit code",
@@ -250,25 +277,6 @@ mod tests {
             "nenosiri",
         ] {
             assert!(is_named_in(text), "{text}");
-        }
-        for text in [
-            "Which colour?",
-            "How many tokens should the context hold?",
-            "Which key opens the menu?",
-            "Should I tokenize it? Which tokenizer?",
-            "Spinning or pinning?",
-            "Which pin is the lamp on?",
-            "Is it a go or a no-go? I am on it.",
-            "Wie heißt die Datei?",
-            "Какой цвет?",
-            "Should the tests pass first?",
-            "A tan or a blue one?",
-            "Which cookie banner?",
-            "Which environment (env)?",
-            "Who may pass, Pat?",
-            "",
-        ] {
-            assert!(!is_named_in(text), "{text}");
         }
     }
 

@@ -297,7 +297,7 @@ pub fn what_we_start_ourselves_is_guarded(base: &Path) {
     let place = base.join("config.toml");
     fs::write(&place, text).unwrap();
     let sources = tieline_host::config::Sources { user: Some(place), ..Default::default() };
-    tieline_host::config::Config::load(&sources, &Default::default()).unwrap();
+    tieline_host::config::Config::load(&sources, &tieline_host::config::Flags::default()).unwrap();
     let policy = guarded(&root);
     assert!(policy.guarded().is_whole(), "{:?}", policy.guarded().gap());
     for path in ["tools/mcp.py", "tools/agent", "srv/index.js", "pkg/srv.py", "key"] {

@@ -147,7 +147,7 @@ const TABLE: &[(&str, When)] = &[
         With("--testEnvironment --environment --env", |name| !is_listed("node jsdom happy-dom edge-runtime", name)),
     ),
     ("mocha", With("-u", is_path)),
-    ("pandoc", With("-t -f -r -w --to --from --read --write", |name| is_path(name) || name.ends_with(".lua"))),
+    ("pandoc", With("-t -f -r -w --to --from --read --write", |name| is_path(name) || name.contains('.'))),
     ("jest vitest mocha", With("-R --reporter --ui --testEnvironment --environment --pool --root --dir", is_path)),
     // Machines of others that run what they are told, and settings and files that are written here.
     (

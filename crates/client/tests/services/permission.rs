@@ -250,6 +250,12 @@ fn vague() -> Vec<(&'static str, Value, &'static str)> {
             json!({"kind": "read", "rawInput": {"file_path": "ROOT/a.txt", "old_string": "a", "new_string": "b"}}),
             "p3",
         ),
+        ("a bare path", json!({"kind": "read", "locations": [{"path": "ROOT/a"}], "rawInput": "ROOT/a"}), "p2"),
+        (
+            "reading in a terminal",
+            json!({"kind": "read", "locations": [{"path": "ROOT/a"}], "content": [{"type": "terminal", "terminalId": "t"}]}),
+            "p3",
+        ),
         ("reading with a text", json!({"kind": "read", "rawInput": {"path": "ROOT/a.txt", "text": "x"}}), "p3"),
         ("reading with data", json!({"kind": "read", "rawInput": {"path": "ROOT/a.txt", "data": "x"}}), "p3"),
         ("reading with a body", json!({"kind": "read", "rawInput": {"path": "ROOT/a.txt", "body": "x"}}), "p3"),
@@ -322,12 +328,6 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
             "p2",
         ),
         ("a bare text", with(call("read", "ROOT/a"), "rawInput", json!("x; rm -rf /")), "p3"),
-        ("a bare path", with(call("read", "ROOT/a"), "rawInput", json!("ROOT/a")), "p2"),
-        (
-            "reading in a terminal",
-            with(call("read", "ROOT/a"), "content", json!([{"type": "terminal", "terminalId": "t"}])),
-            "p3",
-        ),
         ("another place", with(edit("src/a"), "rawInput", json!({"path": "ROOT/src/a", "to": "ROOT/b"})), "p3"),
         ("a place in a list", with(edit("src/a"), "rawInput", json!({"files": [{"name": "../x"}]})), "p3"),
         (

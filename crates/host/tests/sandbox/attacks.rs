@@ -705,7 +705,7 @@ fn what_is_denied_is_held_inside_what_is_guarded(base: &Path) {
         "stay" => Some(Kept::InPlace),
         _ => None,
     };
-    let all = |name: &str| FOLDERS.iter().map(|folder| format!("{folder}/{name} ")).collect::<String>();
+    let all = |name: &str| FOLDERS.iter().map(|folder| format!("{folder}/{name}")).collect::<Vec<_>>().join(" ");
     for level in [Level::ReadOnly, Level::Workspace] {
         for guard in [true, false] {
             let policy = Policy::new(level, [&root]).unwrap().deny(1, denied);

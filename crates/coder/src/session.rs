@@ -381,6 +381,8 @@ impl Session for Conversation {
 
     async fn close(&self) {
         self.commands.stop_all().await;
+        // Also of what one made when it was told to end.
+        self.commands.tell_news(&self.notices).await;
         self.log.close().await;
     }
 }

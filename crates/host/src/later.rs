@@ -2,8 +2,8 @@
 //!
 //! A name is in it if some program runs what it says, or what is in it, although the person meant to do something else: look at
 //! a repository, enter a folder, open an editor, log in, push, build. What only runs when somebody asks for it by name is work,
-//! and not in it; see [`WORK`]. What has no name of its own is found where it is said: hooks in the settings of git, and folders on
-//! `PATH`, in which another program can take the place of the one that is meant.
+//! and not in it; see [`WORK`]. What has no name of its own is found where it is said: hooks in the settings of git, folders on
+//! `PATH`, what variables and our own configuration have run (`sandbox/named.rs`).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

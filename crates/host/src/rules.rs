@@ -160,7 +160,9 @@ impl Rules {
         }
         let allows =
             |words: &[Word]| rules.iter().any(|rule| rule.stops_at(action).is_none() && rule.allows_command(words));
-        let other = command.words().iter().find(|words| !allows(words))?;
+        let Some(other) = command.words().iter().find(|words| !allows(words)) else {
+            return Some((rule, "what follows a `cd` runs in another folder, where only `run *` counts".to_owned()));
+        };
         let words: Vec<String> = other.iter().map(Word::quoted).collect();
         Some((rule, format!("no rule allows its part `{}`", words.join(" "))))
     }
@@ -176,13 +178,20 @@ fn allowing<'a>(rules: &[&'a Rule], action: &Action) -> Option<Vec<&'a Rule>> {
         return None;
     }
     let mut found: Vec<&Rule> = Vec::new();
-    for words in command.words() {
-        let rule = *rules.iter().find(|rule| rule.stops_at(action).is_none() && rule.allows_command(words))?;
+    for (at, words) in command.words().iter().enumerate() {
+        let elsewhere = command.words()[..at].iter().any(|words| goes_elsewhere(words));
+        let counts = |rule: &&&Rule| rule.stops_at(action).is_none() && (!elsewhere || rule.is_for_any_words());
+        let rule = *rules.iter().filter(counts).find(|rule| rule.allows_command(words))?;
         if !found.contains(&rule) {
             found.push(rule);
         }
     }
     Some(found)
+}
+
+/// Whether what follows a command in the same line runs in another folder.
+fn goes_elsewhere(words: &[Word]) -> bool {
+    words.first().is_some_and(|word| ["cd", "chdir", "pushd", "popd"].contains(&word.text.as_str()))
 }
 
 fn allowed(rules: &[&Rule], action: &Action) -> bool {

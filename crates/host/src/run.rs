@@ -39,7 +39,8 @@ pub const KEEP_MOST: usize = 16 << 20;
 /// Limits on a command, for each of its processes where it is not said otherwise. `None` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many processes there can be, all together; threads count too. The kernel does not hold root to it.
+    /// How many processes there can be, all together; threads count too. The kernel does not hold root to it: of
+    /// root's, processes are counted four times a second, and all are killed if there are too many.
     pub processes: Option<u64>,
     /// How long a file can become, in bytes.
     pub file: Option<u64>,

@@ -20,10 +20,12 @@ pub(crate) mod around;
 mod available;
 pub(crate) mod git;
 mod guard;
+pub(crate) mod named;
 pub(crate) mod secrets;
 
 pub use available::{Available, Refused, probe};
 pub use guard::{Guarded, Kept};
+pub use named::starts;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -194,8 +196,8 @@ impl Policy {
         self
     }
 
-    /// Keeps commands from what this says of below the roots. It is asked for each path that is found there, and for what is below a
-    /// folder only if the folder is neither hidden nor read-only. Answers are remembered for the same `version`. Needs namespaces if
+    /// Keeps commands from what this says of below the roots. It is asked for each path that is found there, but for what is below a
+    /// folder that is hidden. Answers are remembered for the same `version`. Needs namespaces if
     /// there is such a path.
     #[must_use]
     pub fn deny(mut self, version: u64, says: impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static) -> Self {
@@ -236,6 +238,11 @@ impl Policy {
             Level::Workspace => self.guard != Guard::None && self.plan().is_ok_and(|plan| plan.namespaces),
             Level::Off => false,
         }
+    }
+
+    /// Whether something below the roots may be kept from commands by a rule.
+    pub fn denies(&self) -> bool {
+        self.denied.is_some()
     }
 
     /// What runs by itself later below the roots, as it is now. Reads folders.

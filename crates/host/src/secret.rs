@@ -9,15 +9,20 @@ use tieline_schema::{FormField, FormSchema};
 const WORDS: &str = "apikey authtoken credential credentials cvc cvv otp passcode passphrase passwd password passwords pwd secret \
     secrets token totp contraseña contrasenya clave clau senha palavra-passe parola parolă пароль пин токен секрет şifre heslo hasło \
     geslo lozinka jelszó salasana lösenord passord adgangskode wachtwoord parool parole slaptažodis kennwort geheimnis geheim \
-    geheimzahl jeton segredo secreto segreto kod-pin";
+    geheimzahl jeton segredo secreto segreto authenticator bearer iban mnemonic passkey ssn credenziali zugangscode zugangsdaten гасло \
+    лозинка zaporka salasõna lykilorð contrasinal parol cyfrinair fjalëkalimi pasahitza nenosiri";
 /// Words that name a secret together, next to each other.
 const PAIRS: &str = "access code, access key, access keys, api key, api keys, auth code, auth key, card number, encryption key, \
     license key, pass phrase, pass word, pin code, pin number, your key, your keys, your pin, your tokens, private key, private keys, \
     recovery code, recovery codes, recovery key, recovery phrase, security code, seed phrase, signing key, ssh key, ssh keys, \
-    time code, verification code, de passe, clé api, clé privée, clave privada, chiave privata, mật khẩu, kata sandi, ключ api";
+    time code, verification code, de passe, clé api, clé privée, clave privada, chiave privata, mật khẩu, kata sandi, ключ api, kod pin, \
+    2fa code, mfa code, digit code, login code, pass key, your pass, gh pat, github pat, access pat, auth cookie, session cookie, \
+    your cookie, your cookies, session id, sessionid cookie, recovery words, backup code, backup codes, seed words, ssh private, \
+    id ed25519, id rsa, id ecdsa, social security, security number, private pem";
 /// What names a secret wherever it stands, also without the blanks between its letters or in a longer word.
 const STEMS: &str = "password passwort kennwort passphrase passcode motdepasse contraseña wachtwoord credential 密码 密碼 口令 令牌 密钥 密鑰 \
-    私钥 验证码 驗證碼 パスワード 暗証番号 秘密鍵 トークン 비밀번호 암호 토큰 пароль κωδικόςπρόσβασης סיסמה סיסמא كلمةالمرور كلمةالسر पासवर्ड รหัสผ่าน";
+    私钥 验证码 驗證碼 パスワード 暗証番号 秘密鍵 トークン 비밀번호 암호 토큰 пароль κωδικόςπρόσβασης סיסמה סיסמא كلمةالمرور كلمةالسر पासवर्ड รหัสผ่าน \
+    palavrapasse chiavediaccesso رمزعبور پاسورڈ পাসওয়ার্ড գաղտնաբառ პაროლი құпиясөз нууцүг";
 /// Letters that look like plain ones, or stand for them.
 const LOOK_ALIKES: [(char, &str); 23] = [
     ('a', "@4àáâãäåāăąǎаαɑᴀ"),
@@ -101,8 +106,16 @@ pub fn is_named_in(text: &str) -> bool {
     let spaced = words.chunk_by(|one, next| one.chars().count() < 3 && next.chars().count() < 3).map(<[_]>::concat);
     let whole = words.concat();
     // A pin can be many things; a PIN is one.
-    let capitals = |word: &str| word.chars().all(char::is_uppercase) && self::words(word).concat() == "pin";
-    whole == "pin"
+    let capitals = |word: &str| {
+        word.chars().all(char::is_uppercase) && ["pin", "tan", "pat"].contains(&&*self::words(word).concat())
+    };
+    // A file of settings that has little else in it.
+    let settings = text.split_whitespace().any(|word| {
+        let word = word.trim_matches(|c: char| !c.is_alphanumeric() && c != '.').to_ascii_lowercase();
+        word.rsplit('/').next().is_some_and(|name| name == ".env" || name.starts_with(".env."))
+    });
+    ["pin", "pass", "cookie", "cookies"].contains(&&*whole)
+        || settings
         || text.split(|letter: char| !letter.is_alphanumeric()).any(capitals)
         || words.iter().cloned().chain(spaced).any(|word| known.contains(&word))
         || words.windows(2).any(|pair| pairs.contains(&pair.concat()))
@@ -209,9 +222,61 @@ mod tests {
             "Is it a go or a no-go? I am on it.",
             "Wie heißt die Datei?",
             "Какой цвет?",
+            "Should the tests pass first?",
+            "A tan or a blue one?",
+            "Which cookie banner?",
+            "Which environment (env)?",
+            "Who may pass, Pat?",
             "",
         ] {
             assert!(!is_named_in(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn secrets_by_other_names() {
+        for text in [
+            "pass",
+            "2FA code",
+            "The 6-digit code",
+            "Code of your authenticator",
+            "passkey",
+            "GH_PAT",
+            "bearer",
+            "Cookie",
+            "your session id",
+            "mnemonic",
+            "The recovery words",
+            "ssh private",
+            "~/.ssh/id_ed25519",
+            "Paste your .env here",
+            "social security number",
+            "IBAN",
+            "palavra-passe",
+            "Le credenziali",
+            "chiave di accesso",
+            "Zugangscode",
+            "TAN",
+            "гасло",
+            "лозинка",
+            "zaporka",
+            "salasõna",
+            "lykilorð",
+            "contrasinal",
+            "رمز عبور",
+            "پاس ورڈ",
+            "পাসওয়ার্ড",
+            "գաղտնաբառ",
+            "პაროლი",
+            "құпия сөз",
+            "parol",
+            "нууц үг",
+            "cyfrinair",
+            "fjalëkalimi",
+            "pasahitza",
+            "nenosiri",
+        ] {
+            assert!(is_named_in(text), "{text}");
         }
     }
 

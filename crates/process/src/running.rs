@@ -89,7 +89,9 @@ impl fmt::Display for Outcome {
             }
             Some(Stopped::Cancelled) => f.write_str("was stopped")?,
             Some(Stopped::Full) => {
-                f.write_str("was killed: with what it started it took more memory than it may have")?;
+                f.write_str(
+                    "was killed: with what it started it took more memory than it may have, or was too many processes",
+                )?;
             }
             None => self.end.fmt(f)?,
         }

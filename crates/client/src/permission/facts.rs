@@ -44,6 +44,9 @@ const TEXT_KEYS: &str = "background call_id callId code_edit content contents de
 const NEW_TEXT_KEYS: &str = "code_edit content contents diff edits file_text insert_text newString newText new_str new_string new_text \
     oldString oldText old_str old_string old_text patch replace";
 
+/// Keys of text that may be what is written, if there is also a path.
+const OTHER_TEXT_KEYS: &str = "body code data input message prompt replacement text value";
+
 /// Keys under which known agents give a patch, which has names in it.
 const PATCH_KEYS: [&str; 2] = ["diff", "patch"];
 /// Words in the names of switches that take a guard away.
@@ -204,12 +207,28 @@ impl Facts {
         let there =
             |name: &str| name.contains('/') || name.starts_with(['.', '~']) || locate(name, roots).absolute().exists();
         named.into_iter().take(MAX_PATHS).filter(|name| there(name)).for_each(&mut add);
+        let is_place = |text: &str| {
+            let places = call.locations.set().map(|places| &places.0[..]).unwrap_or_default();
+            places.iter().take(MAX_PATHS).any(|place| place.path == text)
+        };
         let is_odd = |(key, value): &(&str, &Value)| !files || is_switch(key, value) || has_command(value);
         let mut odd: Vec<&str> = rest.iter().filter(|one| is_odd(one)).map(|(key, _)| *key).collect();
         // Whoever reads is given no text to write.
         if matches!(call.kind.set(), Some(ToolKind::Read | ToolKind::Search)) {
-            odd.extend(NEW_TEXT_KEYS.split(' ').filter(|key| input.get(key).is_some_and(|value| !is_silent(value))));
+            let given = |key: &&str| input.get(key).is_some_and(|value| !is_silent(value));
+            odd.extend(NEW_TEXT_KEYS.split(' ').filter(given));
+            let other = OTHER_TEXT_KEYS.split(' ').filter(|key| given(key) && !odd.contains(key));
+            let other: Vec<&str> = other.filter(|_| PATH_KEYS.iter().any(given)).collect();
+            odd.extend(other);
+            // Nor a line that may be a command, and no terminal.
+            odd.extend(input.as_str().filter(|text| !text.is_empty() && !is_place(text)).map(|_| "its input"));
+            let contents = call.content.set().map(|items| &items.0[..]).unwrap_or_default();
+            odd.extend(
+                contents.iter().any(|one| matches!(one, ToolCallContent::Terminal(_))).then_some("its terminal"),
+            );
         }
+        odd.sort_unstable();
+        odd.dedup();
         facts.partial = many || vague || !odd.is_empty();
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);

@@ -97,6 +97,12 @@ impl Servers {
                 notices.tell(Severity::Warning, warning, None).await;
             }
         }
+        for entry in &entries {
+            if let McpServer::Stdio(server) = &entry.server {
+                let command = std::iter::once(&server.command).chain(&server.args).cloned();
+                tieline_host::sandbox::starts(&command.collect::<Vec<_>>());
+            }
+        }
         let (open, closing) = watch::channel(());
         let around = Around {
             roots: roots.into(),

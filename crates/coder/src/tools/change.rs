@@ -53,6 +53,9 @@ async fn relocate(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolE
     let title = format!("Move {} to {}", shown(&from), shown(&to));
     let (source, target) = (from.clone(), to.clone());
     let mut prepared = Prepared::new(title, move |_| async move {
+        for place in [&source, &target] {
+            ctx.commands.check_replaced(&place.real_path())?;
+        }
         ctx.workspace.rename(&source, &target).await?;
         Ok(Output::quiet(format!("Moved {} to {}.", shown(&source), shown(&target)))
             .raw(json!({ "from": full(&source), "to": full(&target) })))
@@ -162,9 +165,10 @@ async fn carry_out(
 ) -> Result<Output, ToolError> {
     let (mut done, mut reformatted) = (Vec::new(), String::new());
     for (place, now, after) in files {
-        let as_told = match &after {
-            Some(text) => ctx.workspace.write(&place, &now, text, asked).await,
-            None => ctx.workspace.delete(&place, now.version).await.map(|()| true),
+        let as_told = match (ctx.commands.check_replaced(&place.real_path()), &after) {
+            (Err(why), _) => Err(why),
+            (Ok(()), Some(text)) => ctx.workspace.write(&place, &now, text, asked).await,
+            (Ok(()), None) => ctx.workspace.delete(&place, now.version).await.map(|()| true),
         };
         let as_told = as_told.map_err(|why| {
             let before = if done.is_empty() { String::new() } else { format!(" Done before: {}.", done.join(", ")) };

@@ -23,6 +23,7 @@ use tieline::{Severity, ToolKind};
 use tieline_host::roots;
 use tieline_host::rules::{Action, CommandLine, keeps_versions};
 use tieline_host::run::{Request, Status, Stopped};
+use tieline_host::sandbox::Level;
 use tokio::sync::oneshot;
 
 /// A command has this long unless the model says otherwise.
@@ -98,9 +99,11 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
                     return Err(format!("{path} is gone or was replaced; nothing was run").into());
                 }
                 let request = Request::shell(command, ctx.workspace.cwd(), &policy);
+                let look = policy.clone();
                 let watch = Watch::begin(policy, ctx.workspace.cwd()).await;
                 if background {
-                    background::start(&ctx, &call, request, watch).await
+                    let held = blocking(move || Ok((look.level() == Level::Workspace).then(|| look.guarded()))).await?;
+                    background::start(&ctx, &call, request, watch, held).await
                 } else {
                     here(&ctx, &call, request.timeout(time), watch).await
                 }

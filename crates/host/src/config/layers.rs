@@ -29,7 +29,16 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     }
     let trusted = Trusted::load(sources.trusted.as_deref());
     for path in sources.project_files() {
-        let Some(text) = file::load(&path)? else { continue };
+        let text = match file::load(&path) {
+            Ok(Some(text)) => text,
+            Ok(None) => continue,
+            // Nobody can have trusted what is no file; it may be one that was.
+            Err(error) if !trusted.knew(&path) => {
+                notes.push(format!("{error}; this file is not trusted, and nothing in it counts"));
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         let mut own = match file::parse(&text, &path) {
             // Whoever made the folder must not stop every run in it.
             Err(error) if !trusted.has(&path, &text) && !trusted.knew(&path) => {
@@ -72,6 +81,7 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     settings.rules = std::mem::take(&mut settings.rules).and(old_rules);
     settings.notes = notes;
     permissions::learned(sources, settings, &mut config.shown)?;
+    config.note_commands();
     Ok(config)
 }
 

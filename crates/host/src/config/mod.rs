@@ -320,6 +320,23 @@ impl Config {
         layers::parse(text, path)
     }
 
+    /// What it has us start: no command of an agent may change that.
+    fn note_commands(&self) {
+        let agents = self.agents.values().map(|agent| (&agent.command, &agent.env, &agent.headers));
+        let servers = self.mcp.values().map(|server| (&server.command, &server.env, &server.headers));
+        for (command, env, headers) in agents.chain(servers) {
+            crate::sandbox::starts(command);
+            for value in env.values().chain(headers.values()) {
+                match value {
+                    Value::Command(command) => crate::sandbox::starts(command),
+                    // Such as `PYTHONSTARTUP = "tools/start.py"`.
+                    Value::Plain(text) => crate::sandbox::starts(&[String::new(), text.clone()]),
+                    Value::Env(_) => {}
+                }
+            }
+        }
+    }
+
     /// Where the value of a key comes from, if somebody said it.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.shown.iter().find(|one| one.key == key).map(|one| &one.origin)

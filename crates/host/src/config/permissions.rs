@@ -36,7 +36,7 @@ pub(super) fn move_old(sources: &Sources) -> Result<(Config, Vec<String>), Error
         mover.of_folder(sources, folder)?;
     }
     if !sources.cwd.as_os_str().is_empty() {
-        mover.of_project(sources)?;
+        mover.of_project(sources);
     }
     Ok((mover.rules, mover.notes))
 }
@@ -103,8 +103,8 @@ impl Mover {
     }
 
     /// `.tieline/rules.toml` of the folder, which could only hold back. Links lead nowhere else, nothing waits.
-    fn of_project(&mut self, sources: &Sources) -> Result<(), Error> {
-        let Ok(roots) = Roots::new(&sources.cwd, [] as [&Path; 0]) else { return Ok(()) };
+    fn of_project(&mut self, sources: &Sources) {
+        let Ok(roots) = Roots::new(&sources.cwd, [] as [&Path; 0]) else { return };
         let files = Files::new(roots);
         let (old, new) = (sources.cwd.join(".tieline").join(OLD), sources.cwd.join(".tieline/config.toml"));
         let text = |name: &str| match files.roots().resolve(name).and_then(|at| files.read_text(&at)) {
@@ -114,8 +114,16 @@ impl Mover {
             Err(error) => Err(error.to_string()),
         };
         let name = ".tieline/rules.toml";
-        let Some(said) = text(name).map_err(Error::new)? else { return Ok(()) };
-        let rules = Config::parse(&said).map_err(|error| Error::new(format!("{}: {error}", shown(&old))))?;
+        let read = text(name).and_then(|said| match said {
+            Some(said) => Config::parse(&said).map(Some).map_err(|error| format!("{}: {error}", shown(&old))),
+            None => Ok(None),
+        });
+        let rules = match read {
+            Ok(Some(rules)) => rules,
+            Ok(None) => return,
+            // Whoever made the folder must not stop every run in it.
+            Err(why) => return self.notes.push(format!("{why}; nothing in this file counts")),
+        };
         let left: Vec<String> = rules
             .iter()
             .filter(|(decision, _)| *decision == Decision::Allow)
@@ -129,8 +137,7 @@ impl Mover {
         let rules = rules.without_allow();
         let elsewhere = sources.project.as_ref().is_some_and(|project| *project != sources.cwd);
         if elsewhere || sources.home.as_ref() == Some(&sources.cwd) {
-            self.stay(&old, rules, &"the configuration of this project is in a folder above");
-            return Ok(());
+            return self.stay(&old, rules, &"the configuration of this project is in a folder above");
         }
         let write = || -> Result<(), String> {
             let before = text(".tieline/config.toml")?;
@@ -154,7 +161,6 @@ impl Mover {
             Ok(()) => self.done(&old, &new),
             Err(why) => self.stay(&old, rules, &why),
         }
-        Ok(())
     }
 }
 

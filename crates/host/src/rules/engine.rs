@@ -279,18 +279,18 @@ impl Engine {
             Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
             }
+            // What is only written can't be run; what is moved may be.
+            _ if self.protects
+                && (any(sandbox::named::runs)
+                    || changed[1].is_some_and(|to| sandbox::named::is_searched(to.absolute()))) =>
+            {
+                (Decision::Ask, "built in: it is started by itself, or by a program that is meant to do something else")
+            }
             _ if self.protects && any(sandbox::git::runs) => {
                 (Decision::Ask, "built in: git runs it by itself, or what it says")
             }
             _ if self.protects && any(sandbox::around::leads_to) => {
                 (Decision::Ask, "built in: a setting of the home that runs by itself leads to it")
-            }
-            // What is only written can't be run; what is moved may be.
-            _ if self.protects
-                && read.is_some()
-                && changed[1].is_some_and(|to| sandbox::around::is_program(to.absolute())) =>
-            {
-                (Decision::Ask, "built in: a shell looks for programs there")
             }
             _ => return verdict,
         };

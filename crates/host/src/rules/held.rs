@@ -3,7 +3,7 @@
 //! What no list foresees is better held back once too often. So a rule `run git push` also counts with options between its words,
 //! whatever they mean (`git -C x --no-pager push`), behind programs that start others, and in texts that are run.
 
-use super::runners::{is_option, sed, starts_others};
+use super::runners::{is_option, runs_code, sed, starts_others};
 use super::shell::{CommandLine, Word, program};
 use std::collections::BTreeSet;
 
@@ -71,7 +71,19 @@ impl<'a> Held<'a> {
             let given = given.map(|(_, word)| word).chain(words.iter().filter(|word| behind || runs_value(&word.text)));
             let texts = given.flat_map(|word| texts(&word.text));
             self.is_in(words, anywhere, unclear)
+                || self.is_in_code(words)
                 || depth < MAX_DEPTH && ({ texts }.any(is_run) || scripts(words).any(|text| is_run(&text)))
+        })
+    }
+
+    /// Whether code that an interpreter is given names them one after the other, whatever it does with them:
+    /// `python -c "run(['git', 'push'])"`.
+    fn is_in_code(&self, words: &[Word]) -> bool {
+        let is_name = |c: char| c.is_alphanumeric() || "-_./+".contains(c);
+        let code = words.iter().skip_while(|word| !runs_code(&word.program())).skip(1);
+        code.filter(|word| !word.text.chars().all(is_name)).any(|word| {
+            let names = word.text.split(|c: char| !is_name(c)).filter(|name| !name.is_empty());
+            self.is_in(&names.map(Word::plain).collect::<Vec<_>>(), true, true)
         })
     }
 

@@ -275,6 +275,11 @@ impl Rule {
         }
     }
 
+    /// Whether it is `run *`.
+    pub(super) fn is_for_any_words(&self) -> bool {
+        matches!(&self.pattern, Pattern::Run { words, more: true } if words.is_empty())
+    }
+
     /// Whether it allows one simple command.
     pub(super) fn allows_command(&self, words: &[Word]) -> bool {
         let Pattern::Run { words: wanted, more } = &self.pattern else { return false };

@@ -9,15 +9,42 @@ pub(super) mod sed;
 mod table;
 
 use super::shell::Word;
-use table::When::{Always, Doing, Given, Has, If, With};
-use table::{OTHER_NAMES, STARTERS, TELLING_NAMES, When, rows};
+use table::When::{Alone, Always, Doing, Given, Has, If, More, Named, With};
+use table::{CODE, OTHER_NAMES, PLAIN, STARTERS, TELLING_LETTERS, TELLING_NAMES, TELLING_PROPERTIES, When, rows};
 
 /// Among so many first words the program is looked for that another one starts.
 const MAX_LEADING_WORDS: usize = 16;
 
 /// Whether a program is there to run what its arguments say, so that a command behind its name counts as one.
 pub(super) fn starts_others(program: &str) -> bool {
-    is_listed(STARTERS, program)
+    is_known(STARTERS, program)
+}
+
+/// Whether a program is there to run code that it is given as text.
+pub(super) fn runs_code(program: &str) -> bool {
+    is_known(CODE, program)
+}
+
+/// Whether a program is one of these, also by a name with a version, or as one of a family.
+fn is_known(names: &str, program: &str) -> bool {
+    is_listed(names, program) || is_listed(names, known_as(program))
+}
+
+/// What a program is called without its version: `python3.12`, `gcc-14`, `cmd.exe`, and the system's loader (`ld-linux-x86-64.so.2`),
+/// which runs any program, as emulators of one processor do.
+fn known_as(program: &str) -> &str {
+    let name = program.strip_suffix(".exe").unwrap_or(program);
+    let loads = ["ld-", "ld.", "ld64.", "ld32."].iter().any(|start| name.starts_with(start)) && name.contains(".so");
+    let machine = name.strip_prefix("qemu-").filter(|machine| {
+        !machine.starts_with("system") && !is_listed("img nbd io ga edid keymap pr-helper storage-daemon", machine)
+    });
+    if loads || name.starts_with("ld-musl") {
+        return "ld.so";
+    }
+    if machine.is_some() {
+        return "qemu-user";
+    }
+    name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-')
 }
 
 fn is_listed(names: &str, program: &str) -> bool {
@@ -29,7 +56,7 @@ pub(super) fn runs_another(words: &[Word], named: usize) -> Option<&'static str>
     let starts = words.first().is_some_and(|word| starts_others(&word.program()));
     let is_known = |at: &usize| {
         let inner = words[*at].program();
-        rows().any(|(names, when)| is_listed(names, &inner) && !matches!(when, Always))
+        rows().any(|(names, when)| is_known(names, &inner) && !matches!(when, Always))
     };
     // What it starts may be one of the table: `npx jest`, `python -m pytest`. The script of `npm test` counts as `test`.
     let inner = (1..words.len().min(MAX_LEADING_WORDS)).find(is_known).filter(|_| starts);
@@ -42,11 +69,14 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
     let program = program.program();
     let arguments: Vec<&str> = arguments.iter().map(|word| word.text.as_str()).collect();
     let more = arguments.get(named.saturating_sub(1)..).unwrap_or_default();
-    let lists = |names| is_listed(names, &program);
+    let lists = |names| is_known(names, &program);
     let given = |options: &str| gives(more, options);
     let told = |when: &When| match when {
         Always => true,
         Given(options) => given(options),
+        Named(options) => named > 1 && given(options),
+        Alone(deeds) => named < 2 && does_short(&arguments, deeds),
+        More(so) => more.iter().any(|word| so(word)),
         With(options, so) => more.iter().enumerate().any(|(at, word)| {
             let next = more.get(at + 1).copied().unwrap_or_default();
             let value = match word.split_once('=') {
@@ -66,13 +96,17 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
         }
         If(so) => so(&arguments),
     };
-    let mut rows = rows().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
-    match rows.next() {
+    let mut told = rows().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
+    match told.next() {
         Some(Always) => Some("its program runs another one"),
         Some(_) => Some("its arguments may run another program or write a file"),
         // Who allows all that it starts can see that.
-        None if lists(OTHER_NAMES) || named < 2 && starts_others(&program) => None,
-        None => given(TELLING_NAMES).then_some("an option of it may run another program or write a file"),
+        None if is_listed(OTHER_NAMES, &program) || named < 2 && starts_others(&program) => None,
+        None => {
+            let known = is_listed(PLAIN, &program) || starts_others(&program) || rows().any(|(names, _)| lists(names));
+            let tells = |word: &&str| tells_by_name(word) || !known && tells_by_letter(word);
+            more.iter().any(tells).then_some("an option of it may run another program or write a file")
+        }
     }
 }
 
@@ -89,6 +123,29 @@ fn first_words<'a>(words: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     candidates.filter(move |word| !is_option(word))
 }
 
+/// Whether a word is an option, or sets a property, whose name says that it runs or writes what it is given, whatever the program.
+fn tells_by_name(word: &str) -> bool {
+    // Many programs have long options with one dash, and then in full.
+    let one_dash = word.strip_prefix('-').filter(|name| !name.starts_with('-')).map(|name| {
+        let name = name.split('=').next().unwrap_or(name);
+        TELLING_NAMES.split_whitespace().any(|option| joined(option) == joined(name))
+    });
+    let property = word.strip_prefix("-D").or_else(|| word.strip_prefix("-P")).and_then(|word| word.split_once('='));
+    // A macro of a compiler has no dot.
+    let property = property.filter(|(name, _)| name.contains('.')).is_some_and(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        TELLING_PROPERTIES.split_whitespace().any(|part| name.contains(part))
+    });
+    gives(&[word], TELLING_NAMES) || one_dash == Some(true) || property
+}
+
+/// Whether a word is an option of one letter that most programs write to or go to, or a file with more arguments. Only of programs of
+/// which nothing is known.
+fn tells_by_letter(word: &str) -> bool {
+    let letter = |option: &str| word == option || word.starts_with(option) && !word.starts_with("--");
+    TELLING_LETTERS.split_whitespace().any(letter) || word.len() > 1 && word.starts_with('@')
+}
+
 /// Whether words give one of these options.
 fn gives(words: &[&str], options: &str) -> bool {
     words.iter().any(|word| options.split_whitespace().any(|option| is_option(word, option)))
@@ -99,7 +156,12 @@ pub(super) fn is_option(word: &str, option: &str) -> bool {
     let name = word.split('=').next().unwrap_or(word);
     match option.as_bytes() {
         // `--outDir`, `--out-dir` and `--outdir` are one to many programs.
-        [b'-', b'-', ..] => name.len() > 2 && name.starts_with("--") && joined(option).starts_with(&joined(name)),
+        [b'-', b'-', ..] => {
+            let begins = |name: &str| joined(option).starts_with(&joined(name));
+            // Of `--a.b.c` each part is judged: `--poolOptions.forks.execArgv`.
+            let part = || name.contains('.') && name[2..].split('.').any(|part| part.len() > 2 && begins(part));
+            name.len() > 2 && name.starts_with("--") && (begins(name) || part())
+        }
         [b'-', letter] => {
             !word.starts_with("--") && word.starts_with('-') && word.bytes().skip(1).any(|byte| byte == *letter)
         }
@@ -139,12 +201,48 @@ fn names_one(words: &[&str], names: &str) -> bool {
 
 fn tar_runs(words: &[&str]) -> bool {
     const LONG: &str = "--checkpoint-action --use-compress-program --to-command --info-script --new-volume-script --rsh-command \
-        --rmt-command";
+        --rmt-command --index-file --volno-file --listed-incremental";
     // The first word may be letters without a dash.
     let letters = |(at, word): (usize, &&str)| {
-        (at == 0 || word.starts_with('-')) && !word.starts_with("--") && word.contains(['I', 'F'])
+        (at == 0 || word.starts_with('-')) && !word.starts_with("--") && word.contains(['I', 'F', 'g'])
     };
     gives(words, LONG) || words.iter().enumerate().any(letters)
+}
+
+/// Whether a database is told more than to be looked at and changed: what its shell does beside SQL, and functions that reach out.
+fn sqlite_runs(words: &[&str]) -> bool {
+    const HARMLESS: &str = ".bail .changes .databases .dbinfo .dump .echo .eqp .exit .explain .fullschema .headers .help .indexes .indices \
+        .limit .lint .mode .nullvalue .print .prompt .quit .schema .separator .show .stats .tables .timer .version .width";
+    const REACHING: &str = "attach edit fts3_tokenizer into load_extension sqlar writefile zipfile";
+    let command = |line: &str| line.split_whitespace().next().is_some_and(|word| !is_listed(HARMLESS, word));
+    let lines = words.iter().flat_map(|word| word.lines()).map(str::trim_start);
+    let commands = lines.filter(|line| line.starts_with('.') && !line.starts_with("./") && !line.starts_with("../"));
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        word.split(|c: char| !is_name(c)).any(|name| is_listed(REACHING, name))
+    };
+    { commands }.any(command)
+        || words.iter().any(names)
+        || words.iter().any(|word| word.starts_with("-A") || word.starts_with("--A"))
+        || gives(words, "-init -cmd -vfs -zip")
+}
+
+/// Whether the first words are these, or beginnings of them: `ip net e`.
+fn begins_with(words: &[&str], first: &str, second: &str) -> bool {
+    let short = |word: &str, whole: &str| !word.is_empty() && whole.starts_with(word);
+    words.iter().zip(words.iter().skip(1)).any(|(a, b)| short(a, first) && short(b, second))
+}
+
+/// Whether one of the words that may be the subcommand is one of these, or the beginning of one.
+fn does_short(words: &[&str], deeds: &str) -> bool {
+    first_words(words)
+        .any(|word| deeds.split_whitespace().any(|deed| word == deed || word.len() > 2 && deed.starts_with(word)))
+}
+
+/// Whether a word names a file or folder that may be outside the one that the command runs in.
+fn leads_elsewhere(word: &str) -> bool {
+    !word.starts_with('-') && is_elsewhere(word)
 }
 
 /// Whether git is given settings or another repository before it is told what to do.

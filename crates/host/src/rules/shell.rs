@@ -38,7 +38,7 @@ pub(super) fn program(text: &str) -> String {
 }
 
 impl Word {
-    fn plain(text: &str) -> Self {
+    pub(super) fn plain(text: &str) -> Self {
         Self { text: text.to_owned(), raw: String::new(), expands: false }
     }
 

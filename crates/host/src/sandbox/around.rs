@@ -1,7 +1,7 @@
 //! What lies around the roots and leads elsewhere: settings of the home and of the folders above that run by themselves later, and
 //! the links in them.
 
-use super::{Pinned, guard};
+use super::{Pinned, guard, named};
 use crate::later;
 use crate::roots::promise;
 use std::collections::{BTreeSet, VecDeque};
@@ -43,27 +43,8 @@ pub(super) fn settings(roots: &[Pinned]) -> Vec<PathBuf> {
             scan(&folder, name, 0, &mut all);
         }
     }
+    all.extend(named::ways(roots));
     all
-}
-
-/// The folders in which a shell looks for programs; some begin wherever it stands.
-fn programs() -> Vec<PathBuf> {
-    env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect()
-}
-
-/// The same, for a shell that stands in one of these.
-pub(super) fn programs_in(roots: &[Pinned]) -> Vec<PathBuf> {
-    let folders = programs();
-    roots.iter().flat_map(|root| folders.iter().map(|folder| root.path.join(folder))).collect()
-}
-
-/// Whether what is moved here may stand in the way of a program that somebody means to run.
-pub(crate) fn is_program(path: &Path) -> bool {
-    let is = |folder: &PathBuf, path: &Path| match folder.strip_prefix(".").unwrap_or(folder) {
-        folder if folder.is_absolute() => promise(folder).is_some_and(|folder| folder == path),
-        folder => path.ends_with(folder),
-    };
-    programs().iter().any(|folder| is(folder, path) || path.parent().is_some_and(|around| is(folder, around)))
 }
 
 /// Adds what counts in a folder that is called so, or stands for one that is, and in those in it that may hold more.

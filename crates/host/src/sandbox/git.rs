@@ -75,7 +75,7 @@ pub(super) fn globals() -> Vec<PathBuf> {
     let mut all = vec![PathBuf::from("/etc/gitconfig")];
     all.extend(home.map(|home| home.join(".gitconfig")));
     all.extend(config.map(|config| config.join("git/config")));
-    all.extend(std::env::var_os("GIT_CONFIG_GLOBAL").map(PathBuf::from));
+    all.extend(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(std::env::var_os).map(PathBuf::from));
     all
 }
 
@@ -136,7 +136,7 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
 
 /// Adds the files that a setting runs or may run, and says how many words were looked at. A value may be a line for the shell, so each
 /// word that is a file counts; if it has to begin with a program, also one that is not there yet.
-fn programs(key: &str, value: &str, work_tree: &Path, found: &mut Vec<PathBuf>) -> usize {
+pub(super) fn programs(key: &str, value: &str, work_tree: &Path, found: &mut Vec<PathBuf>) -> usize {
     let (section, name) = key.split_once('.').unwrap_or_default();
     // People, files that are only read, and other words for git's own commands.
     if section == "user" || name.ends_with("file") || (section == "alias" && !value.starts_with('!')) {

@@ -91,14 +91,25 @@ impl Around {
     }
 }
 
+/// How a folder is held that is looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// Not as a whole.
+    Not,
+    /// With all that is in it, because it runs by itself later. Only what a rule keeps from commands counts in it.
+    Guarded,
+    /// The same because a rule says so. Only what must not be read counts in it.
+    ReadOnly,
+}
+
 /// What of a folder counts, as long as it is the same.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Folder {
     /// Device, inode, and when it was changed.
     state: (u64, u64, i64, i64),
     settled: bool,
     entries: usize,
-    folders: Vec<OsString>,
+    folders: Vec<(Held, OsString)>,
     names: Vec<OsString>,
     kept: Vec<(Kept, OsString)>,
     repository: bool,
@@ -136,6 +147,13 @@ impl Guarded {
     /// What can't be guarded, and why.
     pub fn gap(&self) -> Option<&str> {
         self.gap.as_deref()
+    }
+
+    /// Whether a change of this path by another program takes a guard or a mask off in a command that runs: the kernel lets go of what is
+    /// mounted on a name when the name comes to mean another file.
+    pub fn holds(&self, path: &Path) -> bool {
+        let lists = [&self.hold, &self.denied, &self.unchanged, &self.in_place];
+        lists.into_iter().flatten().any(|place| path.starts_with(place) || place.starts_with(path))
     }
 
     /// Whether a rule forbids to read a file, by this or another of its names.
@@ -189,11 +207,7 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         known.folders.clear();
     }
     let fresh = known.around.take().filter(|(when, _)| when.elapsed() < around::HOLDS);
-    let around = fresh.unwrap_or_else(|| {
-        let mut around = Around::new(around::settings(roots), false);
-        around.ways.extend(around::programs_in(roots));
-        (Instant::now(), around)
-    });
+    let around = fresh.unwrap_or_else(|| (Instant::now(), Around::new(around::settings(roots), false)));
     known.around = Some(around.clone());
     let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs().cast_signed());
     let mut look = Look {
@@ -231,12 +245,15 @@ impl Look<'_> {
 
     fn walk(&mut self) {
         let mut left = MAX_ENTRIES;
-        let mut todo: VecDeque<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
-        while let Some(path) = todo.pop_front() {
+        let mut todo: VecDeque<(PathBuf, Held)> =
+            self.roots.iter().map(|root| (root.path.clone(), Held::Not)).collect();
+        // What is held as a whole comes last, so that it takes no room from what is not.
+        let mut inner: VecDeque<(PathBuf, Held)> = VecDeque::new();
+        while let Some((path, held)) = todo.pop_front().or_else(|| inner.pop_front()) {
             if self.begin.elapsed() > MAX_TIME || self.folders.len() == MAX_FOLDERS {
                 return self.gap(|| "the folder is too large to look at all of it".into());
             }
-            let folder = match self.folder(&path, left) {
+            let folder = match self.folder(&path, held, left) {
                 Ok(Some(folder)) => folder,
                 Ok(None) => return self.gap(|| "the folder is too large to look at all of it".into()),
                 // It is gone.
@@ -244,6 +261,7 @@ impl Look<'_> {
                 Err(error) => {
                     // Nobody knows what is in it, so nothing in it may change, its mode included.
                     match error.kind() {
+                        ErrorKind::PermissionDenied if held != Held::Not => {}
                         ErrorKind::PermissionDenied if fs::symlink_metadata(&path).is_ok() => self.names.push(path),
                         _ => self.gap(|| format!("`{}` can't be looked at: {error}", crate::roots::shown(&path))),
                     }
@@ -251,7 +269,10 @@ impl Look<'_> {
                 }
             };
             left -= folder.entries;
-            todo.extend(folder.folders.iter().map(|name| path.join(name)));
+            for (held, name) in &folder.folders {
+                let next = if *held == Held::Not { &mut todo } else { &mut inner };
+                next.push_back((path.join(name), *held));
+            }
             self.names.extend(folder.names.iter().map(|name| path.join(name)));
             self.kept.extend(folder.kept.iter().map(|(how, name)| (*how, path.join(name))));
             if folder.repository {
@@ -262,7 +283,7 @@ impl Look<'_> {
     }
 
     /// What is in a folder, from before if it did not change. Nothing if that is too much.
-    fn folder(&self, path: &Path, left: usize) -> io::Result<Option<Folder>> {
+    fn folder(&self, path: &Path, held: Held, left: usize) -> io::Result<Option<Folder>> {
         let facts = fs::symlink_metadata(path)?;
         let state = (facts.dev(), facts.ino(), facts.ctime(), facts.ctime_nsec());
         if let Some(folder) = self.before.get(path).filter(|folder| folder.settled && folder.state == state) {
@@ -271,8 +292,7 @@ impl Look<'_> {
         let around = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let packages = path.components().any(|part| part.as_os_str() == PACKAGES);
         let settled = (self.at - facts.ctime()).abs() > UNSETTLED;
-        let (folders, names, kept) = (Vec::new(), Vec::new(), Vec::new());
-        let mut folder = Folder { state, settled, entries: 0, folders, names, kept, repository: false };
+        let mut folder = Folder { state, settled, ..Folder::default() };
         let mut marks: Vec<OsString> = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
@@ -286,6 +306,7 @@ impl Look<'_> {
                 marks.push(name.clone());
             }
             let how = self.denied.and_then(|denied| (denied.says)(&path.join(&name)));
+            let how = how.filter(|how| held != Held::ReadOnly || *how == Kept::Hidden);
             folder.kept.extend(how.map(|how| (how, name.clone())));
             let text = name.to_string_lossy();
             let guarded =
@@ -293,13 +314,20 @@ impl Look<'_> {
             if how == Some(Kept::Hidden) {
                 continue;
             }
-            if guarded() {
-                folder.names.push(name);
-            } else if kind.is_dir() && how != Some(Kept::ReadOnly) {
-                folder.folders.push(name);
+            let held = match held {
+                Held::Not if guarded() => {
+                    folder.names.push(name.clone());
+                    Held::Guarded
+                }
+                Held::Not | Held::Guarded if how == Some(Kept::ReadOnly) => Held::ReadOnly,
+                held => held,
+            };
+            // A mask can be put on what is read-only.
+            if kind.is_dir() && (held == Held::Not || self.denied.is_some()) {
+                folder.folders.push((held, name));
             }
         }
-        folder.repository = git::is_repository(|mark| marks.iter().any(|name| name == mark));
+        folder.repository = held == Held::Not && git::is_repository(|mark| marks.iter().any(|name| name == mark));
         Ok(Some(folder))
     }
 
@@ -388,7 +416,7 @@ impl Look<'_> {
         };
         unchanged.retain(|path| outside(path, &[&denied]));
         hold.retain(|path| outside(path, &[&denied, &unchanged]));
-        in_place.retain(|path| self.writable(path) && outside(path, &[&denied, &unchanged, &hold]));
+        in_place.retain(|path| self.writable(path) && outside(path, &[&denied, &unchanged]));
         let all: Vec<&PathBuf> = hold.iter().chain(&denied).chain(&unchanged).chain(&in_place).collect();
         if all.len() + pins(all.iter().copied(), self.roots).len() > MAX_NAMES {
             self.gap(|| format!("there are more than {MAX_NAMES} such names"));
@@ -507,6 +535,8 @@ impl Look<'_> {
         if linked.is_empty() {
             return all;
         }
+        // What git keeps is held with all its names, but can be read.
+        let denies = linked.values().any(Option::is_some);
         let mut left = MAX_ENTRIES;
         let mut todo: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         while let Some(folder) = todo.pop() {
@@ -517,7 +547,7 @@ impl Look<'_> {
                     return all;
                 }
                 let Ok(kind) = entry.file_type() else { continue };
-                if kind.is_dir() && entry.file_name() != OsStr::new(".git") {
+                if kind.is_dir() && (denies || entry.file_name() != OsStr::new(".git")) {
                     todo.push(entry.path());
                 } else if kind.is_file() && linked.keys().any(|(_, inode)| *inode == entry.ino()) {
                     let path = entry.path();

@@ -21,7 +21,7 @@ const IN_HOME: &str = "
     .config/1Password .config/Bitwarden .config/keepassxc .config/systemd/user.control
     .claude/.credentials.json .claude.json .config/claude .codex/auth.json .codex/history.jsonl .codex/sessions
     .gemini/oauth_creds.json .gemini/google_accounts.json .gemini/.env .qwen/oauth_creds.json .qwen/.env
-    .local/share/opencode .config/goose .local/share/goose .config/cursor .config/Cursor .cursor/mcp.json
+    .local/share/opencode .config/goose .local/share/goose .config/cursor .config/Cursor .cursor
     .config/github-copilot .copilot .local/share/amp .config/amp .factory .continue .augment .codeium .windsurf .kimi .vibe
     .local/share/crush .config/crush .local/share/amazon-q .local/share/kiro-cli .kiro .aider.conf.yml .openai .anthropic
     .config/openai .config/anthropic .config/io.datasette.llm .config/aichat .config/kilo .cline .roo
@@ -30,7 +30,23 @@ const IN_HOME: &str = "
     .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi
     .config/opera .config/Signal .config/Slack .config/discord snap/firefox snap/chromium
     .Xauthority .ICEauthority .bash_history .zsh_history .zhistory .histfile .local/share/fish/fish_history .python_history
-    .node_repl_history .psql_history .mysql_history .sqlite_history .rediscli_history .irb_history .lesshst";
+    .node_repl_history .psql_history .mysql_history .sqlite_history .rediscli_history .irb_history .lesshst
+    .ollama/id_ed25519 .config/wireguard .config/syncthing .local/state/syncthing .local/share/mkcert .android/adbkey .step .tsh .globus
+    .chef .minisign .age .local/share/atuin .cloudflared .foundry/keystores .near-credentials .brownie
+    .authinfo .authinfo.gpg .msmtprc .config/msmtp .mbsyncrc .config/isyncrc .fetchmailrc .muttrc .mutt .config/mutt .config/neomutt
+    .offlineimaprc .smbcredentials .davfs2 .passwd-s3fs .mc .mcli .config/b2 .b2_account_info .config/stripe .config/ngrok .ngrok2
+    .config/heroku .config/scw .config/.wrangler .config/neonctl .supabase .planetscale .config/planetscale .modal.toml .sentryclirc
+    .dbt .snowflake .databricks .config/helm/registry .config/argocd .argocd .config/tea .config/pnpm .pub-cache/credentials.json
+    .config/dart .hex/hex.config .local/share/gem/credentials .microsoft/usersecrets .usqlpass .config/usql .cvspass .vault_pass
+    .ansible/vault_pass .vault-password .ansible_vault_pass
+    .config/Code/User/globalStorage .config/VSCodium/User/globalStorage .config/weechat .weechat .irssi .purple
+    .local/share/TelegramDesktop .librewolf .zen .local/share/DBeaverData .config/filezilla .config/remmina
+    .local/share/remmina
+    .sh_history .ash_history .ksh_history .mksh_history .viminfo .vim/viminfo .local/state/nvim/shada .local/share/nvim/shada
+    .config/nushell/history.txt .config/nushell/history.sqlite3 .local/share/powershell .ipython/profile_default/history.sqlite
+    .julia/logs .local/share/pry .pry_history .local/share/irb .irb-history .local/state/bash .local/state/zsh .local/state/python
+    .local/state/bash_history .local/state/zsh_history .local/state/python_history .local/share/zsh .bash_sessions .zsh_sessions
+    .wget-hsts .units_history .gdb_history .lldb/lldb-widehistory .config/fish/fish_history .mongosh .dbshell";
 
 /// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
 const MOVED: &[(&str, &str)] = &[
@@ -60,6 +76,9 @@ const IN_VARIABLES: &str = "
 
 /// Parts of the system, which are never hidden with all that is in them, whatever leads there.
 const SYSTEM: &str = "/bin /etc /lib /lib32 /lib64 /nix /sbin /usr";
+
+/// So many entries of folders are looked at for such files.
+const MAX_ENTRIES: usize = 10_000;
 
 /// So deep below them links are looked for: at each start of a command.
 const STEPS_TO_KEYS: usize = 2;
@@ -104,6 +123,7 @@ fn named() -> Vec<PathBuf> {
     if let Some(home) = env::home_dir() {
         named.extend(words(IN_HOME).map(|path| home.join(path)));
         named.push(home.join(".config/Bitwarden CLI"));
+        named.extend(vaults(&home));
     }
     for (base, stands_for) in MOVED.iter().filter_map(|(variable, stands_for)| Some((place(variable)?, stands_for))) {
         let below = words(IN_HOME).filter_map(|name| Path::new(name).strip_prefix(stands_for).ok());
@@ -117,6 +137,17 @@ fn named() -> Vec<PathBuf> {
         named.extend(paths.filter_map(|path| std::path::absolute(path).ok()).filter(|path| !is_wide(path)));
     }
     named
+}
+
+/// Databases of password managers, where people keep them.
+fn vaults(home: &Path) -> Vec<PathBuf> {
+    const FOLDERS: [&str; 7] = ["", "Documents", "Desktop", "Passwords", "Nextcloud", "Dropbox", "Sync"];
+    let entries = FOLDERS.iter().flat_map(|folder| fs::read_dir(home.join(folder)).into_iter().flatten().flatten());
+    entries.take(MAX_ENTRIES).map(|entry| entry.path()).filter(|path| is_vault(path)).collect()
+}
+
+fn is_vault(path: &Path) -> bool {
+    path.extension().is_some_and(|end| ["kdbx", "kdb"].iter().any(|known| end.eq_ignore_ascii_case(known)))
 }
 
 /// Whether too much would be hidden with a path: all of a home, parts of the system, or a device (`HISTFILE=/dev/null`).
@@ -149,7 +180,7 @@ pub(crate) fn is_secret(path: &Path) -> bool {
     // Names in the homes that are where homes are have no beginning.
     let mut below = path.strip_prefix("/home").unwrap_or(Path::new("")).components();
     below.next();
-    path.ancestors().chain(below.as_path().ancestors()).any(|part| NAMES.contains(part))
+    is_vault(&path) || path.ancestors().chain(below.as_path().ancestors()).any(|part| NAMES.contains(part))
 }
 
 /// The built-in list and `more`, except for what is shown, and for folders that are to be worked in.

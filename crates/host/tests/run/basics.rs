@@ -158,8 +158,23 @@ fn limits_hold() {
         assert!(outcome.is_success(), "{way}: {outcome}");
     });
     assert!(Limits::default().memory.is_some_and(|bytes| bytes > 64 << 20));
-    // The kernel does not hold root to the number of processes.
+    // The kernel does not hold root to the number of processes, so we do.
     if is_root() {
+        each(async |way, root, policy| {
+            let limits = Limits { processes: Some(50), ..Limits::NONE };
+            for line in [
+                "for n in $(seq 200); do sleep 50 & done; wait",
+                "for n in $(seq 200); do setsid sleep 50 & done; wait",
+            ] {
+                let request =
+                    Request::words(["/bin/sh", "-c", line], root, &policy).limits(limits).timeout(30 * SECOND);
+                let (outcome, output) = run(request).await;
+                assert_eq!(outcome.stopped, Some(Stopped::Full), "{way}: {line}: {outcome} {output}");
+            }
+            let few = Request::shell("for n in $(seq 20); do sleep 1 & done; wait", root, &policy).limits(limits);
+            let (outcome, _) = run(few).await;
+            assert!(outcome.is_success(), "{way}: {outcome}");
+        });
         if std::env::var_os("AS_NOBODY").is_none() {
             let status = as_nobody(&me()).arg("limits_hold").env("AS_NOBODY", "1").status();
             assert!(status.unwrap().success());

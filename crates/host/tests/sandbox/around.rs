@@ -222,3 +222,90 @@ pub fn sockets_by_relative_names_are_not_reached(base: &Path) {
         assert!(listener.accept().is_err(), "{name} was reached: {said}");
     }
 }
+
+/// Variables of the person's environment that name files of the root.
+pub fn what_variables_name_is_guarded(base: &Path) {
+    let root = base.join("root");
+    make(&root, &[("tools/run", "x"), ("tools/bin/x", "x"), ("lib/a.py", "x"), ("cargo/config.toml", "x")]);
+    // The variable, its value below the root, the attack, and whether it is held without a question.
+    for (variable, value, line, silent) in [
+        ("GIT_CONFIG_GLOBAL", "ROOT/tools/run", "echo evil > tools/run", true),
+        ("GIT_CONFIG_GLOBAL", "ROOT/tools/new", "echo evil > tools/new", false),
+        ("GIT_CONFIG_SYSTEM", "tools/run", "echo evil > tools/run", true),
+        ("GIT_TEMPLATE_DIR", "ROOT/tools", "mkdir tools/hooks", true),
+        ("GIT_EXTERNAL_DIFF", "ROOT/tools/run --x", "echo evil > tools/run", true),
+        ("GIT_SSH_COMMAND", "ssh -o ProxyCommand=ROOT/tools/run", "echo evil > tools/run", true),
+        ("GIT_CONFIG_VALUE_0", "!ROOT/tools/run", "echo evil > tools/run", true),
+        ("GIT_PAGER", "ROOT/tools/new", "echo evil > tools/new", false),
+        ("EDITOR", "./tools/run", "echo evil > tools/run", true),
+        ("BROWSER", "sh tools/run %s", "mv tools/run tools/old", true),
+        ("LESSOPEN", "|ROOT/tools/run %s", "rm tools/run", true),
+        ("BASH_ENV", "ROOT/tools/run", "mv tools t", true),
+        ("ENV", "ROOT/tools/run", "echo evil > tools/run", true),
+        ("INPUTRC", "ROOT/tools/run", "echo evil > tools/run", true),
+        ("PYTHONSTARTUP", "ROOT/tools/run", "echo evil > tools/run", true),
+        ("NODE_OPTIONS", "--require=./tools/run --x", "echo evil > tools/run", true),
+        ("NODE_OPTIONS", "--x -r ROOT/tools/run", "echo evil > tools/run", true),
+        ("RUBYOPT", "-w -rROOT/tools/run", "echo evil > tools/run", true),
+        ("VIMINIT", ":source ROOT/tools/run", "echo evil > tools/run", true),
+        ("LUA_INIT", "@ROOT/tools/run", "echo evil > tools/run", true),
+        ("CARGO_HOME", "ROOT/cargo", "echo evil > cargo/config.toml", true),
+        ("GOPATH", "ROOT/tools", "echo evil > tools/bin/x", true),
+        ("PATH", "/usr/bin:/bin:ROOT/tools/bin", "echo evil > tools/bin/ls", true),
+        ("PATH", "ROOT/tools/bin:/usr/bin:/bin", "mv tools/bin b", true),
+        ("PATH", "/usr/bin:/bin:tools/bin", "echo evil > tools/bin/ls", true),
+        ("PATH", "/usr/bin:/bin:ROOT/later", "mkdir later", false),
+        ("PATH", "/usr/bin:/bin:.", "echo evil > ls", false),
+        ("PATH", "/usr/bin:/bin:", "echo evil > ls", false),
+        // Work goes on where it is code of the project.
+        ("PYTHONPATH", "ROOT/lib", "test -d nowhere", true),
+        ("EDITOR", "vim -u NONE", "test -d nowhere", true),
+    ] {
+        let value = value.replace("ROOT", root.to_str().unwrap());
+        let mut plant = Command::new(me());
+        let plant = plant.arg("plant").arg(&root).arg(line).env(variable, &value).current_dir("/");
+        let done = plant.output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success(), "{variable}={value} {line}: {}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(said.contains("whole"), silent, "{variable}={value}: {said}");
+        for (path, _) in [("tools/run", ""), ("tools/bin/x", ""), ("lib/a.py", ""), ("cargo/config.toml", "")] {
+            assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "x", "{variable}={value}: {path}");
+        }
+    }
+}
+
+/// What our own configuration has us start, without a sandbox, lies in the root.
+pub fn what_we_start_ourselves_is_guarded(base: &Path) {
+    let root = base.join("root");
+    make(
+        &root,
+        &[
+            ("tools/mcp.py", "x"),
+            ("tools/agent", "x"),
+            ("srv/index.js", "x"),
+            ("pkg/srv.py", "x"),
+            ("key", "x"),
+            ("open", "x"),
+        ],
+    );
+    let text = format!(
+        "[mcp.a]\ncommand = [\"python3\", \"{0}/tools/mcp.py\"]\n[mcp.b]\ncommand = [\"node\", \"srv\"]\n\
+         [mcp.c]\ncommand = [\"python3\", \"-m\", \"pkg.srv\"]\nenv = {{ A = {{ command = [\"sh\", \"key\"] }} }}\n\
+         [agents.d]\ncommand = [\"{0}/tools/agent\"]\n",
+        root.display()
+    );
+    let place = base.join("config.toml");
+    fs::write(&place, text).unwrap();
+    let sources = tieline_host::config::Sources { user: Some(place), ..Default::default() };
+    tieline_host::config::Config::load(&sources, &tieline_host::config::Flags::default()).unwrap();
+    let policy = guarded(&root);
+    assert!(policy.guarded().is_whole(), "{:?}", policy.guarded().gap());
+    for path in ["tools/mcp.py", "tools/agent", "srv/index.js", "pkg/srv.py", "key"] {
+        block_on(sh(&format!("echo evil > {path}; rm -f {path}; mv {path} old && cp open {path}"), &root, &policy));
+        assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "x", "{path}");
+    }
+    assert!(block_on(sh("echo y > open && echo y > srv/more.js && echo y > new", &root, &policy)).0);
+    // A program that is not there yet.
+    tieline_host::sandbox::starts(&["./later/run".to_owned()]);
+    assert!(!guarded(&root).guarded().is_whole());
+}

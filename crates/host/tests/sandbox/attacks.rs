@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tieline_host::run::{Request, Running};
-use tieline_host::sandbox::{Kept, Level, Policy};
+use tieline_host::sandbox::{Kept, Level, Mechanism, Policy};
 
 pub const ALL: &[(&str, fn())] =
     &[("attacks_fail", attacks_fail), ("attacks_fail_for_nobody", attacks_fail_for_nobody)];
@@ -31,9 +31,11 @@ const ATTACKS: &[Attack] = &[
     ("sockets_that_come_later_are_not_reached", sockets_that_come_later_are_not_reached),
     ("homes_and_logins_of_others_are_hidden", homes_and_logins_of_others_are_hidden),
     ("what_is_denied_is_not_read", what_is_denied_is_not_read),
+    ("what_is_denied_is_held_inside_what_is_guarded", what_is_denied_is_held_inside_what_is_guarded),
     ("what_must_not_change_is_not_changed", what_must_not_change_is_not_changed),
     ("no_file_is_left_that_lends_rights", no_file_is_left_that_lends_rights),
     ("no_call_is_made_that_is_none_of_its_business", no_call_is_made_that_is_none_of_its_business),
+    ("other_processes_are_left_alone_without_namespaces", other_processes_are_left_alone_without_namespaces),
     ("what_a_repository_above_runs_is_guarded", crate::around::what_a_repository_above_runs_is_guarded),
     (
         "settings_of_the_home_that_lead_into_the_root_are_guarded",
@@ -41,6 +43,8 @@ const ATTACKS: &[Attack] = &[
     ),
     ("keys_that_are_links_are_hidden_where_they_lead", crate::around::keys_that_are_links_are_hidden_where_they_lead),
     ("secrets_that_variables_name_are_hidden", crate::around::secrets_that_variables_name_are_hidden),
+    ("what_variables_name_is_guarded", crate::around::what_variables_name_is_guarded),
+    ("what_we_start_ourselves_is_guarded", crate::around::what_we_start_ourselves_is_guarded),
     ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
@@ -115,6 +119,13 @@ pub async fn sh(line: &str, folder: &Path, policy: &Policy) -> (bool, String) {
 pub fn run(root: &Path, line: &str) {
     let policy = Policy::new(Level::ReadOnly, [root]).unwrap();
     println!("{}", block_on(sh(line, root, &policy)).1);
+}
+
+/// Tries a deed in a folder, for a process with another environment, and says whether it would have been asked for.
+pub fn plant(root: &Path, line: &str) {
+    let policy = guarded(root);
+    println!("{}", if policy.guarded().is_whole() { "whole" } else { "asked" });
+    held(line, root, &policy);
 }
 
 /// The attack runs without a question only if the guard is whole; then it must fail.
@@ -536,6 +547,27 @@ fn homes_and_logins_of_others_are_hidden(base: &Path) {
         ".config/BraveSoftware/x",
         ".pulumi/credentials.json",
         ".databrickscfg",
+        ".ollama/id_ed25519",
+        ".config/wireguard/wg0.conf",
+        ".step/secrets/key",
+        ".cloudflared/cert.pem",
+        ".authinfo",
+        ".msmtprc",
+        ".config/stripe/config.toml",
+        ".config/.wrangler/config/default.toml",
+        ".dbt/profiles.yml",
+        ".hex/hex.config",
+        ".local/share/gem/credentials",
+        ".vault_pass",
+        ".config/Code/User/globalStorage/state.vscdb",
+        ".cursor/mcp.json",
+        ".viminfo",
+        ".local/state/nvim/shada/main.shada",
+        ".config/nushell/history.txt",
+        ".local/state/bash/history",
+        ".ipython/profile_default/history.sqlite",
+        "Passwords.kdbx",
+        "Documents/mine.KDBX",
     ];
     make(&home, &names.map(|name| (name, "SECRET")));
     make(&home, &[(".codex/config.toml", "open")]);
@@ -629,6 +661,75 @@ fn what_is_denied_is_not_read(base: &Path) {
     let policy = policy.without(tieline_host::sandbox::Mechanism::Namespaces);
     let error = block_on(Request::shell("cat open", &root, &policy).start()).unwrap_err().to_string();
     assert!(error.contains("must not be read, which needs namespaces"), "{error}");
+}
+
+fn what_is_denied_is_held_inside_what_is_guarded(base: &Path) {
+    const FOLDERS: &[&str] = &[
+        "plain",
+        ".devcontainer",
+        ".vscode",
+        ".idea",
+        ".claude",
+        ".direnv",
+        ".husky",
+        ".github/workflows",
+        ".git",
+        ".git/sub",
+        ".git/objects/ab",
+        ".git/refs/heads",
+        ".hg/store/data",
+        ".config/git",
+        ".ssh",
+        ".yarn/plugins",
+        "gradle/wrapper",
+        "sub/.devcontainer/deep",
+        ".tieline",
+        "node_modules/x/.git",
+        "frozen/in",
+        "bare.git/hooks",
+    ];
+    let root = base.join("root");
+    for folder in FOLDERS {
+        let files = [".env", "pw/one", "keep", "stay"].map(|name| format!("{folder}/{name}"));
+        make(&root, &files.each_ref().map(|path| (path.as_str(), "SECRET")));
+    }
+    make(
+        &root,
+        &[("bare.git/HEAD", ""), ("bare.git/objects/x", ""), ("bare.git/refs/x", ""), ("plain/other", "SECRET")],
+    );
+    // Another name of a denied file where git keeps its own.
+    fs::hard_link(root.join("plain/.env"), root.join(".git/spare")).unwrap();
+    let denied = |path: &Path| match path.file_name()?.to_str()? {
+        ".env" | "pw" => Some(Kept::Hidden),
+        "keep" | "frozen" => Some(Kept::ReadOnly),
+        "stay" => Some(Kept::InPlace),
+        _ => None,
+    };
+    let all = |name: &str| FOLDERS.iter().map(|folder| format!("{folder}/{name}")).collect::<Vec<_>>().join(" ");
+    for level in [Level::ReadOnly, Level::Workspace] {
+        for guard in [true, false] {
+            let policy = Policy::new(level, [&root]).unwrap().deny(1, denied);
+            let policy = if guard { policy.guard() } else { policy };
+            for line in [
+                format!("cat {} {} .git/spare", all(".env"), all("pw/one")),
+                "mv .vscode x; cat x/.env; mv x .vscode; mv .github/workflows y; cat y/.env".to_owned(),
+                "for i in .vscode .git sub/.devcontainer; do ln $i/.env $i/l; cat $i/l; tar c $i/pw $i/.env | tr -d '\\0'; done"
+                    .to_owned(),
+            ] {
+                let (_, said) = block_on(sh(&line, &root, &policy));
+                assert!(!said.contains("SECRET"), "{level} {guard} {line}: {said}");
+            }
+            // Also where what runs later may be changed, what a rule keeps is kept.
+            block_on(sh(
+                &format!("rm -f {} {}; for i in {}; do echo new > $i; done", all("keep"), all("stay"), all("keep")),
+                &root,
+                &policy,
+            ));
+            for path in all("keep").split_whitespace().chain(all("stay").split_whitespace()) {
+                assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "SECRET", "{level} {guard} {path}");
+            }
+        }
+    }
 }
 
 fn what_must_not_change_is_not_changed(base: &Path) {
@@ -757,6 +858,47 @@ fn no_call_is_made_that_is_none_of_its_business(base: &Path) {
     // What has nothing to do with it still works: processes, threads, descriptors of its own.
     let (did, said) =
         block_on(sh("perl -e 'exit(fork() ? (wait, $? >> 8)[1] : 0)' && (true & wait) && ls | cat", &root, &policy));
+    assert!(did, "{said}");
+}
+
+/// Without namespaces the other processes of the machine, and what they share, can be named, and not be touched.
+fn other_processes_are_left_alone_without_namespaces(base: &Path) {
+    let root = base.join("root");
+    fs::create_dir_all(&root).unwrap();
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().without(Mechanism::Namespaces);
+    if policy.check().is_err() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let us = u64::from(std::process::id());
+    let calls: &[(&str, u64, [u64; 3])] = &[
+        ("setpriority", 141, [0, us, 19]),
+        ("setpriority of a group", 141, [1, us, 19]),
+        ("setpriority of a user", 141, [2, 0, 19]),
+        ("ioprio_set", 251, [1, us, 3 << 13]),
+        ("ioprio_set of a user", 251, [3, 0, 3 << 13]),
+        ("sched_setaffinity", 203, [us, 0, 0]),
+        ("sched_setscheduler", 144, [us, 3, 0]),
+        ("sched_setparam", 142, [us, 0, 0]),
+        ("sched_setattr", 314, [us, 0, 0]),
+        ("migrate_pages", 256, [us, 0, 0]),
+        ("prlimit", 302, [us, 7, 0]),
+        ("shmget", 29, [4711, 4096, 0o1666]),
+        ("shmat", 30, [0, 0, 0]),
+        ("msgget", 68, [4711, 0o1666, 0]),
+        ("semget", 64, [4711, 1, 0o1666]),
+        ("mq_open", 240, [0, 0, 0]),
+    ];
+    for bit in [0, 0x4000_0000] {
+        for (name, number, [a, b, c]) in calls {
+            let call = number | bit;
+            let line = format!(
+                "perl -MErrno -e 'exit 9 if syscall({call}, {a}, {b}, {c}, 0, 0) >= 0; print(join \" \", grep {{ $!{{$_}} }} keys %!)'"
+            );
+            let (did, said) = block_on(sh(&line, &root, &policy));
+            assert!(did && said.split_whitespace().any(|name| name == "EPERM"), "{name} {bit:x}: {said}");
+        }
+    }
+    let (did, said) = block_on(sh("nice -n 3 true && taskset 1 true && perl -e 'fork; wait'", &root, &policy));
     assert!(did, "{said}");
 }
 

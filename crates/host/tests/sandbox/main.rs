@@ -29,6 +29,7 @@ fn main() {
         Some("table") => table::table(std::path::Path::new(&args[1])),
         Some("measure") => attacks::measure(std::path::Path::new(&args[1])),
         Some("run") => attacks::run(std::path::Path::new(&args[1]), &args[2]),
+        Some("plant") => attacks::plant(std::path::Path::new(&args[1]), &args[2]),
         Some("attack") => attacks::attack(&args[1], std::path::Path::new(&args[2])),
         _ => harness::run_all(&[table::ALL, policies::ALL, attacks::ALL].concat()),
     }

@@ -79,6 +79,41 @@ const UNKNOWN: std::ops::Range<i64> = 463..512;
 /// kernel's most attacked parts before it.
 const NAMESPACES: &[(i64, u8)] = &[(libc::SYS_clone, 0), (libc::SYS_unshare, 0)];
 
+/// Refused where there is no namespace for them: what all processes of the machine share, without a file.
+const SHARED: &[i64] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
+/// Calls about a process, the first argument, which is zero for the one that calls. Others can be named where there is no namespace.
+const ABOUT_PROCESSES: &[i64] = &[
+    // Limits.
+    libc::SYS_prlimit64,
+    // What it runs on, and when.
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    // Where its memory is.
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+];
+
+/// Calls about one process, its group, or a user, by the first argument; the second is zero for the one that calls. With the value of
+/// the first that means all processes of a user.
+const ABOUT_SEVERAL: &[(i64, u32)] = &[(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+
 /// Calls that set a mode, and which argument that is.
 const MODES: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
@@ -125,8 +160,19 @@ pub(super) fn apply(sandbox: &Sandbox) -> io::Result<()> {
             refused.insert(call | bit, rules.collect::<Result<_, _>>().map_err(io::Error::other)?);
         }
         if !sandbox.plan.namespaces {
-            // Limits of other processes, which it can see here.
-            refused.insert(libc::SYS_prlimit64 | bit, vec![not_one_of(&[0]).map_err(io::Error::other)?]);
+            refused.extend(SHARED.iter().map(|call| (call | bit, Vec::new())));
+            // Other processes, which it can see here.
+            let others = not_one_of(&[0]).map_err(io::Error::other)?;
+            refused.extend(ABOUT_PROCESSES.iter().map(|call| (call | bit, vec![others.clone()])));
+            for (call, user) in ABOUT_SEVERAL {
+                let compare = |argument, how, value| {
+                    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, how, value)
+                        .and_then(|condition| SeccompRule::new(vec![condition]))
+                };
+                let another = compare(1, SeccompCmpOp::Ne, 0).map_err(io::Error::other)?;
+                let all = compare(0, SeccompCmpOp::Eq, u64::from(*user)).map_err(io::Error::other)?;
+                refused.insert(call | bit, vec![another, all]);
+            }
         }
     }
     let missing = MISSING.iter().copied().chain(UNKNOWN);

@@ -28,7 +28,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 /// Nothing happens by itself before the program ends.
 const LONG_TIME: Duration = Duration::from_secs(3600);
-/// So often we look how much memory is taken.
+/// So often we look how much memory is taken, and by how many.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Who is below us, and how we can end them.
@@ -90,6 +90,7 @@ async fn watch(owner: UnixStream, setup: &Setup, input: Option<OwnedFd>, reach: 
         reach,
         tree: sees.then(Tree::below_me),
         grace: Duration::from_millis(setup.grace.into()),
+        processes: setup.limits[0],
         memory: setup.limits[2],
         gone: false,
         exited: None,
@@ -136,6 +137,8 @@ struct Watch {
     /// Not there if we can't see who is below us.
     tree: Option<Tree>,
     grace: Duration,
+    /// The kernel holds everybody to this number but root. Zero is no limit.
+    processes: u64,
     /// In bytes; zero is no limit.
     memory: u64,
     /// Nobody cares any more.
@@ -205,9 +208,8 @@ impl Watch {
                 self.end_within(self.grace);
             }
         }
-        if self.kill_at.is_none() && self.memory > 0 {
-            let taken = self.tree.as_mut().map_or(0, |tree| tree.memory(self.memory));
-            if taken <= self.memory {
+        if self.kill_at.is_none() && (self.memory > 0 || self.processes > 0) {
+            if !self.takes_too_much() {
                 return Some(MEMORY_INTERVAL);
             }
             self.say(&Message::Full).await;
@@ -230,6 +232,13 @@ impl Watch {
                 Some(LOOK_INTERVAL)
             }
         }
+    }
+
+    /// Whether all together have more memory, or are more, than they may.
+    fn takes_too_much(&mut self) -> bool {
+        let Some(tree) = &mut self.tree else { return false };
+        let many = self.processes > 0 && u64::try_from(tree.count()).is_ok_and(|count| count > self.processes);
+        many || self.memory > 0 && tree.memory(self.memory) > self.memory
     }
 
     /// Kills what can be killed before we end.

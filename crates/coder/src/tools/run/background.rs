@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline::ToolKind;
 use tieline_host::run::Request;
+use tieline_host::sandbox::Guarded;
 use tieline_rpc::sync::Lock;
 
 pub const OUTPUT: Tool = Tool::new(
@@ -42,6 +43,7 @@ pub async fn start(
     call: &Call,
     request: Request,
     watch: Option<Watch>,
+    held: Option<Guarded>,
 ) -> Result<Output, ToolError> {
     let line = request.line();
     let commands = &ctx.commands;
@@ -53,6 +55,11 @@ pub async fn start(
         }
     })
     .await?;
+    if let Some(guarded) = held {
+        let mut held = commands.held.locked();
+        held.insert(id, guarded);
+        held.retain(|id, _| commands.background.get(*id).is_some());
+    }
     if let Some(watch) = watch {
         let mut before = commands.before.locked();
         before.insert(id, watch);

@@ -8,13 +8,17 @@ use crate::tools::guard::Watch;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tieline::Severity;
 use tieline_host::rules::{Action, Location};
-use tieline_host::run::Background;
-use tieline_host::sandbox::{Kept, Level, Policy};
+use tieline_host::run::{Background, View};
+use tieline_host::sandbox::{Guarded, Kept, Level, Policy};
 use tieline_rpc::sync::Lock;
+
+/// So long those in the background may take to end with the session.
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How the commands of a session run.
 pub struct Commands {
@@ -25,6 +29,8 @@ pub struct Commands {
     pub(super) background: Background,
     /// What ran by itself later when a command of this id was started.
     pub(super) before: Mutex<HashMap<u32, Watch>>,
+    /// What is held from those in the background by mounts on its names.
+    pub(super) held: Mutex<HashMap<u32, Guarded>>,
     /// What the user was told of it last.
     told: Mutex<HashMap<u32, String>>,
     jobs: Arc<Jobs>,
@@ -33,8 +39,8 @@ pub struct Commands {
 impl Commands {
     /// Commands at this level of the sandbox, with these folders as the workspace, and these files out of sight.
     pub fn new(level: Level, roots: Vec<PathBuf>, hide: Vec<PathBuf>, jobs: Arc<Jobs>) -> Self {
-        let (policy, before, told) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { level, roots, hide, policy, background: Background::new(), before, told, jobs }
+        let (policy, before, held, told) = (Mutex::default(), Mutex::default(), Mutex::default(), Mutex::default());
+        Self { level, roots, hide, policy, background: Background::new(), before, held, told, jobs }
     }
 
     /// What goes on beside the turns.
@@ -44,11 +50,16 @@ impl Commands {
 
     /// Stops those in the background. What does not obey is killed when this is dropped.
     pub async fn stop_all(&self) {
-        for entry in self.background.list() {
-            if let Some(command) = self.background.get(entry.id) {
-                command.stop();
+        let running: Vec<View> =
+            self.background.list().iter().filter_map(|entry| self.background.get(entry.id)).collect();
+        running.iter().for_each(View::stop);
+        // What they do when they are told to end counts as well.
+        let all = async {
+            for command in &running {
+                command.outcome().await;
             }
-        }
+        };
+        let _ = tokio::time::timeout(END_TIMEOUT, all).await;
         self.jobs.finish().await;
     }
 
@@ -94,6 +105,21 @@ impl Commands {
         Ok(new)
     }
 
+    /// Fails if a command in the background is held from a file that is about to be replaced, deleted or moved: it would be free of that.
+    pub fn check_replaced(&self, path: &Path) -> Result<(), ToolError> {
+        let held = self.held.locked();
+        let runs = self.background.list().into_iter().filter(|entry| entry.outcome.is_none());
+        let mut holding = runs.filter(|entry| held.get(&entry.id).is_some_and(|held| held.holds(path)));
+        match holding.next() {
+            Some(entry) => Err(format!(
+                "command {} in the background must not change this file, and could if it were replaced now; stop it first",
+                entry.id
+            )
+            .into()),
+            None => Ok(()),
+        }
+    }
+
     /// What is new since a command in the background was started.
     pub(super) async fn news(&self, id: u32) -> String {
         let watch = self.before.locked().get(&id).cloned();
@@ -124,7 +150,12 @@ pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), To
     let mut note = policy.describe()?;
     let keeps = policy.guards();
     if policy.level() != Level::Workspace {
-        return Ok((note, policy, keeps));
+        // Where nothing can be written, only what must not be read has to be found.
+        let gap = policy.denies().then(|| policy.guarded().gap().map(str::to_owned)).flatten();
+        if let Some(why) = &gap {
+            let _ = write!(note, "; but it may read what a rule denies: {why}");
+        }
+        return Ok((note, policy, keeps && gap.is_none()));
     }
     if !guard {
         note.push_str("; it may change .git, .envrc and the like, which run by themselves later");

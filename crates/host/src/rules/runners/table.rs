@@ -1,7 +1,10 @@
 //! The table: programs, and the arguments with which they run another program or write a file. Most of it is `table.txt`.
 
 use super::sed::is_plain_sed;
-use super::{first_words, git_is_led, gives, is_elsewhere, is_path, names_element, names_one, tar_runs};
+use super::{
+    begins_with, does_short, first_words, git_is_led, gives, is_elsewhere, is_listed, is_path, leads_elsewhere,
+    names_element, names_one, sqlite_runs, tar_runs,
+};
 use std::sync::LazyLock;
 
 /// When a program runs, or writes to, what it is told.
@@ -11,6 +14,12 @@ pub(super) enum When {
     /// With one of these words: `--option` also shortened and with `=value`, `-x` also among other letters, `-word` with one or two
     /// dashes, `^start` and others as the start of a word.
     Given(&'static str),
+    /// The same, but only where a rule names more than the program: who allows `node *` allows all, who allows `node --check *` does not.
+    Named(&'static str),
+    /// With one of these subcommands, or the beginning of one, where a rule names only the program.
+    Alone(&'static str),
+    /// With a word, beyond those of the rule, of which this is so.
+    More(fn(&str) -> bool),
     /// With one of these options, if this is so of its value.
     With(&'static str, fn(&str) -> bool),
     /// With a word that has one of these texts in it, in any case of letters.
@@ -20,7 +29,7 @@ pub(super) enum When {
     /// As this says of its arguments.
     If(fn(&[&str]) -> bool),
 }
-use When::{Always, Doing, Given, Has, If, With};
+use When::{Alone, Always, Doing, Given, Has, If, More, Named, With};
 
 /// Programs, and when they run or write what they are told.
 pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static When)> {
@@ -34,6 +43,12 @@ pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static When)> {
 fn row(line: &'static str) -> Option<(&'static str, When)> {
     if let Some((names, texts)) = line.split_once(" ~ ") {
         return Some((names, Has(texts)));
+    }
+    if let Some((names, deeds)) = line.strip_suffix('>').and_then(|line| line.split_once(" <")) {
+        return Some((names, Alone(deeds)));
+    }
+    if let Some((names, options)) = line.split_once(" +: ") {
+        return Some((names, Named(options)));
     }
     let (names, words) = line.split_once(':')?;
     let (names, deeds) = names.split_once(" [").map_or((names, None), |(names, deeds)| (names, Some(deeds)));
@@ -53,6 +68,27 @@ pub(super) const TELLING_NAMES: &str = "--exec --execute --eval --command --shel
 /// Programs with other meanings for such names: `--output json`.
 pub(super) const OTHER_NAMES: &str = "aws az doctl gcloud helm kubectl oc";
 
+/// Letters that name a file to write, or a folder to go to, in most programs of which nothing is known.
+pub(super) const TELLING_LETTERS: &str = "-o -C";
+
+/// Parts of the names of properties (`-Dx.y=`) that name programs, or arguments of them.
+pub(super) const TELLING_PROPERTIES: &str =
+    "exec jvmarg argline java.home java.installations agent compiler launcher program command script shell linker";
+
+/// Programs that only tell, or do what their names say, whatever these letters mean to them.
+pub(super) const PLAIN: &str = "\
+    ls ll ps grep egrep fgrep zgrep ag ack lsblk lscpu lsof lsusb lspci df du free top htop findmnt id who w uptime uname cat tac head tail \
+    wc cut tr paste join comm column fold fmt nl od hexdump strings expand unexpand diff cmp colordiff md5sum sha1sum sha256sum \
+    sha512sum b2sum cksum stat readlink realpath basename dirname pwd echo true false seq sleep cal printenv locale getent netstat \
+    ss ping dig host nslookup traceroute rm mv cp mkdir rmdir touch chmod chown chgrp ln cd popd jq bat eza exa lsd tput kill pkill \
+    pgrep pidof pstree dmesg last groups tty nproc hostname which type whereis set shopt umask ulimit objdump nm readelf addr2line size ldd tokei cloc scc";
+
+/// Programs that run code which they are given as text.
+pub(super) const CODE: &str = "\
+    python python2 python3 pypy pypy3 ipython perl ruby irb node nodejs deno bun tsx ts-node php lua luajit tclsh wish expect osascript awk \
+    gawk mawk nawk r rscript julia elixir iex erl ghc runghc groovy scala kotlin jshell guile racket sbcl clisp clj clojure bb emacs \
+    vim vi nvim ex gdb lldb psql mysql mariadb sqlite3 powershell pwsh xonsh nu octave gnuplot raku crystal dart swift nix";
+
 /// Options of make that name other rules, or another folder with rules.
 const MAKE_OPTIONS: &str = "-f -C -I -E --eval --file --makefile --directory --include-dir";
 
@@ -64,7 +100,20 @@ const TABLE: &[(&str, When)] = &[
         If(|words| words.iter().any(|word| matches!(*word, "-v" | "-R") || (*word != "[" && word.contains('[')))),
     ),
     ("sed gsed", If(|words| !is_plain_sed(words))),
-    ("uniq xxd", If(|words| words.iter().filter(|word| !word.starts_with('-')).count() > 1)),
+    ("sqlite3", If(sqlite_runs)),
+    ("uniq xxd", If(|words| words.iter().filter(|word| !word.starts_with('-') || **word == "-").count() > 1)),
+    ("zip", If(|words| words.iter().any(|word| word.starts_with('-') && word.contains("TT")))),
+    // What follows is for git.
+    ("gh glab", More(|word| word == "--")),
+    ("hg chg", If(|words| does_short(words, "extdiff debugshell debugpython debugcommands serve convert email"))),
+    ("hg chg", If(|words| does_short(words, "bisect") && gives(words, "-c --command"))),
+    ("hg chg", If(|words| does_short(words, "archive bundle clone") && gives(words, "-e -p --ssh --remotecmd"))),
+    ("clang-tidy clang-check", With("^-p", is_elsewhere)),
+    ("dotnet", With("^-l --logger", |name| !is_listed("console trx html", name.split(';').next().unwrap_or(name)))),
+    ("dotnet", More(leads_elsewhere)),
+    ("npm", If(|words| matches!(words.first(), Some(&("x" | "c"))))),
+    ("node", With("^--test-reporter", |name| !is_listed("spec tap dot junit lcov", name))),
+    ("pytest py.test jest vitest mocha phpunit rspec ava tap", More(leads_elsewhere)),
     ("tar gtar bsdtar", If(tar_runs)),
     ("git", If(git_is_led)),
     ("git", If(|words| first_words(words).any(|word| word.starts_with("remote-") || word.starts_with("credential-")))),
@@ -84,7 +133,21 @@ const TABLE: &[(&str, When)] = &[
     // A goal of any plug-in, which is loaded for it.
     ("mvn mvnw", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains(':')))),
     ("pytest", With("^-p", |plugin| !plugin.starts_with("no:"))),
-    ("eslint stylelint", With("-f --format --formatter --custom-formatter", is_path)),
+    (
+        "eslint stylelint",
+        With("-f --format --formatter --custom-formatter", |name| {
+            !is_listed(
+                "stylish json json-with-metadata html unix compact junit checkstyle tap visualstudio jslint-xml string verbose github",
+                name,
+            )
+        }),
+    ),
+    (
+        "jest vitest",
+        With("--testEnvironment --environment --env", |name| !is_listed("node jsdom happy-dom edge-runtime", name)),
+    ),
+    ("mocha", With("-u", is_path)),
+    ("pandoc", With("-t -f -r -w --to --from --read --write", |name| is_path(name) || name.contains('.'))),
     ("jest vitest mocha", With("-R --reporter --ui --testEnvironment --environment --pool --root --dir", is_path)),
     // Machines of others that run what they are told, and settings and files that are written here.
     (
@@ -97,6 +160,7 @@ const TABLE: &[(&str, When)] = &[
         "sysctl",
         If(|words| gives(words, "-w -p --write --load --system") || words.iter().any(|word| word.contains('='))),
     ),
+    ("ip", If(|words| begins_with(words, "netns", "exec") || begins_with(words, "vrf", "exec"))),
     ("ip tc", If(|words| words.contains(&"exec") || words.iter().any(|word| word.starts_with("-b")))),
 ];
 
@@ -112,4 +176,4 @@ pub(super) const STARTERS: &str = "\
     apptainer bazel bazelisk bear buck2 buildah catatonit ccache ch-run colima consul-template crictl ctr distcc dumb-init envconsul envdir \
     icecc intercept-build java kcov lima limactl lockf multipass nomad pants pee rr s6-setuidgid sccache scan-build setlock singularity \
     softlimit su-exec summon teller tini ts tsp uftrace vault zrun \
-    aws az bolt cf doctl eb gcloud knife oci railway tailscale";
+    adb aria2c aws az bolt cf doctl eb gcloud knife oci railway tailscale";

@@ -97,7 +97,7 @@ fn what_is_wrong_is_said() {
     for scheme in ["http", "ws"] {
         let url = format!("{scheme}://{}", there.address);
         user.run(&["exec", "--agent", &url, "hi"]).bad(6, "it wants a credential (401)");
-        user.run(&["exec", "--agent", &url, "hi"]).bad(6, "set TIELINE_AGENT_TOKEN");
+        user.run(&["exec", "--agent", &url, "hi"]).bad(6, "TIELINE_AGENT_TOKEN=…");
         let elsewhere = format!("{url}/nowhere");
         user.run(&["exec", "--agent", &elsewhere, "hi"]).bad(7, "there is no agent at this path (404)");
         let nobody = format!("{scheme}://127.0.0.1:1");

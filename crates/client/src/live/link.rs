@@ -377,9 +377,10 @@ impl Link {
 
 /// What follows if the server of an agent wants a credential.
 fn refused(why: &str) -> Option<(Ending, &'static str)> {
-    const HINT: &str = "set TIELINE_AGENT_TOKEN to a token of that server (for `tieline serve`: `tieline serve token add` there), \
-                        or write `headers` into [agents.NAME] of your config.toml";
-    why.contains("(401)").then_some((Ending::LoginNeeded, HINT))
+    const HINT: &str = "TIELINE_AGENT_TOKEN=… before the command (`tieline serve token add` makes one there), or `headers` of the agent in the \
+                        configuration";
+    let ending = if why.contains("(401)") { Some(Ending::LoginNeeded) } else { None };
+    ending.or(why.contains("(403)").then_some(Ending::NotStarted)).map(|ending| (ending, HINT))
 }
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.

@@ -63,7 +63,7 @@ pub(super) fn of_failure(agent: &AgentSpec, failure: &Failure) -> String {
         has(&["unsupported engine", "requires node", "node.js version", "node version"])
             || (words.contains("syntaxerror") && words.contains("node:"))
     };
-    if agent.address().is_some() && failure.ending != Ending::LoginNeeded {
+    if agent.address().is_some() && (failure.ending != Ending::LoginNeeded || failure.phase <= Phase::Initialize) {
         return failure
             .hint
             .clone()

@@ -235,7 +235,8 @@ impl<T: FnMut(&Finding)> Check<T> {
     fn failed(&self, agent: &AgentSpec, failure: &Failure, rubbish: Option<&str>) {
         let (mut why, mut fix) = (failure.message.clone(), fix::of_failure(agent, failure));
         let step = match (failure.ending, failure.phase) {
-            (Ending::LoginNeeded, _) => Phase::Login,
+            // Before that it is the server that wants a credential.
+            (Ending::LoginNeeded, phase) if phase > Phase::Initialize => Phase::Login,
             (Ending::TimedOut, phase) => phase,
             // What fails in the turn never came to an answer.
             (_, Phase::Turn) => Phase::Prompt,
@@ -249,7 +250,7 @@ impl<T: FnMut(&Finding)> Check<T> {
                 step => step.waits_for(),
             };
             why = format!("{what}: no answer after {} s", reached.limit);
-        } else if failure.ending == Ending::LoginNeeded {
+        } else if step == Phase::Login && failure.ending == Ending::LoginNeeded {
             self.0.borrow_mut().steps.retain(|finding| finding.phase != Phase::Login);
             let ways: Vec<_> = failure.logins.iter().map(|way| format!("{} ({})", way.id(), way.name())).collect();
             let offered = if ways.is_empty() { "it offers no way".to_owned() } else { ways.join(", ") };

@@ -103,7 +103,11 @@ fn work(command: Command) -> Result<String, Failed> {
             let program = agent.command[0].clone();
             let there =
                 agents::is_address(&program) || find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
-            let path = agents::add(&sources, &[agent]).map_err(bad_choice)?;
+            let path = agents::add(&sources, &[agent]).map_err(if sources.user.is_some() {
+                bad_choice
+            } else {
+                bad_config
+            })?;
             note(format_args!("added {name} to {}; check it with: tieline doctor {name}", path.display()));
             if !there {
                 note(format_args!("there is no program `{}` yet", sanitize::exact_line(&program)));

@@ -164,7 +164,11 @@ async fn turn(arguments: Arguments, printer: Printer) -> Ending {
         }
         Err(mut failure) => {
             // A session or an agent of this name may have been meant as words.
-            let may_be_said = matches!(failure.ending, Ending::NoSuchSession | Ending::NotStarted | Ending::Usage);
+            let may_be_said = match failure.ending {
+                Ending::NoSuchSession | Ending::NotStarted => true,
+                Ending::Usage => failure.hint.is_none(),
+                _ => false,
+            };
             if let Some((_, tip)) = taken.filter(|_| may_be_said) {
                 failure.hint = Some(tip);
             }

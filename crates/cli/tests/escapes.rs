@@ -343,9 +343,9 @@ fn nothing_that_is_read_by_itself_leads_out() {
         }
         let mut client = Client::start(&world.place, "1", &ARGUMENTS);
         let id = client.ask("session/new", json!({"cwd": project, "mcpServers": []}));
-        // Rules that can't be read are no rules to go without.
+        // Nobody trusts the file: what can't be read of it stops nobody.
         let answer = client.answer(id);
-        assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("rules")), "{what}: {answer}");
+        assert!(answer["result"].is_object(), "{what}: {answer}");
         assert!(!answer.to_string().contains(SECRET.trim_end()), "{what}: {answer}");
         fs::remove_file(project.join(".tieline/rules.toml")).unwrap();
         client.session =

@@ -14,6 +14,7 @@ use crate::session::{Conversation, Past};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, SessionHandle};
 use tieline::schema::{Items, ListRequest, ListResponse, Message, SessionInfo};
 use tieline::{Error, MessageKind, Patch, Result, SessionId, Update};
@@ -22,9 +23,14 @@ use tieline_host::rules::{Limits, Preset};
 use tieline_host::sandbox::Level;
 use tieline_host::store::{self, Claim, Event, ListQuery, NewSession, Retention, Store};
 use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep};
 
 /// The name under which sessions are stored.
 const NAME: &str = "coder";
+/// An agent whose client was killed gives its sessions back in a moment. Whoever comes next waits for that so long.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often it looks.
+const RELEASE_PAUSE: Duration = Duration::from_millis(50);
 
 /// Where sessions are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -216,10 +222,14 @@ impl Agent for Coder {
         }
         let options = known.options.as_ref().and_then(|raw| raw.parse().ok()).unwrap_or_default();
         self.check_login(&self.settings.choice(&options)).await?;
-        let opened = store.open_session(&id, Claim::IfFree).await.map_err(|error| match error {
-            store::Error::InUse { .. } => Error::wire(-32004, error.to_string()),
-            error => store_failed(error),
-        })?;
+        let until = Instant::now() + RELEASE_TIMEOUT;
+        let opened = loop {
+            match store.open_session(&id, Claim::IfFree).await {
+                Err(store::Error::InUse { .. }) if Instant::now() < until => sleep(RELEASE_PAUSE).await,
+                Err(error @ store::Error::InUse { .. }) => return Err(Error::wire(-32004, error.to_string())),
+                opened => break opened.map_err(store_failed)?,
+            }
+        };
         let mut pages = store.load(&id);
         let mut history = History::default();
         while let Some(page) = pages.next().await.map_err(store_failed)? {

@@ -683,7 +683,9 @@ async fn copies_of_folders_that_nobody_works_in_go() {
     let world = World::new().await;
     world.put("a", "1\n");
     let base = world.journal.path().with_file_name("undo").join("base");
-    for (name, age) in [("old", 40), ("young", 1)] {
+    // Named as such copies are; what is not is none of ours.
+    let (old, young, other) = ("0".repeat(32), "1".repeat(32), "somebody's".to_owned());
+    for (name, age) in [(&old, 40), (&young, 1), (&other, 40)] {
         let folder = base.join(name);
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("lock"), "").unwrap();
@@ -691,5 +693,5 @@ async fn copies_of_folders_that_nobody_works_in_go() {
         index.set_modified(std::time::SystemTime::now() - Duration::from_hours(24 * age)).unwrap();
     }
     world.watch(1).await.after().await.unwrap();
-    assert!(!base.join("old").exists() && base.join("young").exists());
+    assert!(!base.join(old).exists() && base.join(young).exists() && base.join(other).exists());
 }

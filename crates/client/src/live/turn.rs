@@ -438,7 +438,8 @@ impl Seat {
             if !self.opening.once && self.reached.locked().is_some() && self.begins_to_cancel() {
                 let _ = turn.cancel().await;
             }
-            if let Some(what) = notes.nobody(id) {
+            // A run ends with that; where others may answer the next question the turn goes on.
+            if let Some(what) = notes.nobody(id).filter(|_| self.opening.once) {
                 let why = format!("nobody could be asked for permission: {what}");
                 let failure = Failure::new(Ending::Denied, Phase::Turn, why);
                 return Err(failure.hint("allow it with --allow RULE, or run in a terminal"));

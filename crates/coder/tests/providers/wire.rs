@@ -290,8 +290,9 @@ async fn what_is_not_there_or_not_allowed_is_told_with_what_to_type() {
         let near = format!("{model}-large");
         let script = Script::new(answer()).models([near.as_str(), "other\u{202e}\u{1b}[2J"]);
         let end = open(script, "", model).await.prompt("Go.").await;
-        let expect = format!("Did you mean `{near}`? Type: tieline exec --model {format}/{near} \"what to do\"");
-        assert!(end.contains(&format!("has no model `{model}`")) && end.ends_with(&expect), "{format}: {end}");
+        let expect = format!("Did you mean `{near}`? Type: tieline exec --model {format}/{near} --base-url http://");
+        assert!(end.contains(&format!("has no model `{model}`")) && end.contains(&expect), "{format}: {end}");
+        assert!(end.ends_with(" \"what to do\""), "{format}: {end}");
         let refused = vec![Answer::text("x").fault(status(403, None))];
         let end = open(Script::new(refused), "", model).await.prompt("Go.").await;
         let expect = format!("does not let this key use `{model}` (403)");

@@ -239,7 +239,7 @@ impl App {
                     Some(tab) => {
                         let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));
                         let lines = tab.list.print(&tab.talk, width, MAX_PRINTED_LINES);
-                        self.lend(screen, || scroll_off(&lines, height))
+                        screen.print(&lines, height)
                     }
                     None => Ok(()),
                 },
@@ -268,13 +268,4 @@ impl App {
         self.keys = Some(EventStream::new());
         lent
     }
-}
-
-/// Prints lines on the main screen, and enough empty ones that all of them are in its scrollback.
-fn scroll_off(lines: &[String], height: u16) {
-    let mut out = io::stdout().lock();
-    for line in lines {
-        let _ = writeln!(out, "{line}");
-    }
-    let _ = out.write_all("\n".repeat(height.into()).as_bytes()).and_then(|()| out.flush());
 }

@@ -62,6 +62,22 @@ impl Screen {
         Ok(done)
     }
 
+    /// Prints lines on the main screen, and enough empty ones that all of them are in its scrollback. The keys stay ours meanwhile:
+    /// one that is pressed just then is not lost.
+    pub fn print(&mut self, lines: &[String], height: u16) -> io::Result<()> {
+        let mut out = stdout().lock();
+        queue!(out, PopKeyboardEnhancementFlags, LeaveAlternateScreen)?;
+        for line in lines {
+            write!(out, "{line}\r\n")?;
+        }
+        out.write_all("\r\n".repeat(height.into()).as_bytes())?;
+        queue!(out, EnterAlternateScreen)?;
+        queue!(out, PushKeyboardEnhancementFlags(KeyboardEnhancementFlags::DISAMBIGUATE_ESCAPE_CODES))?;
+        out.flush()?;
+        drop(out);
+        self.redraw()
+    }
+
     /// Everything is drawn anew with the next frame. (`Terminal::clear` would ask the terminal where its cursor is, and the answer
     /// would be taken for keys.)
     pub fn redraw(&mut self) -> io::Result<()> {

@@ -6,7 +6,7 @@ mod sessions;
 mod turns;
 mod work;
 
-pub use checks::{CHECKS, SCENARIOS};
+pub use checks::{CHECKS, SCENARIOS, scenarios};
 
 use crate::peer::{Peer, Settings, Stop, Turn};
 use crate::probes;

@@ -6,7 +6,7 @@ mod run;
 mod scenes;
 
 pub use actor::play;
-pub use checks::{CHECKS, SCENARIOS};
+pub use checks::{CHECKS, SCENARIOS, scenarios};
 
 use crate::sheet::{Finding, Line, Sheet, Verdict};
 use crate::table;
@@ -106,7 +106,7 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
             _ => {}
         }
         killed |= ran.found.is_empty() && ran.told.contains("over") && !ran.stopped;
-        if part == "talk" && ran.told.is_empty() && ran.found.is_empty() {
+        if sheet.findings.is_empty() && ran.told.is_empty() && ran.found.is_empty() {
             sheet.dead = Some("the client did not start the agent, or killed it before it could say anything".into());
             break;
         }

@@ -104,6 +104,21 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
     LAWS.iter().chain(PROBES.iter().map(|probe| &probe.check)).chain(agent::CHECKS).chain(client::CHECKS)
 }
 
+/// The scenarios that have to be played to judge the wanted checks of a side. What no scenario has for its own is found in any of them.
+pub(crate) fn scenarios(
+    side: Side,
+    parts: &[&'static str],
+    part_checks: impl Fn(&str) -> Vec<&'static str>,
+    wanted: &dyn Fn(&Check) -> bool,
+) -> Vec<&'static str> {
+    let owned: Vec<_> = parts.iter().flat_map(|part| part_checks(part)).collect();
+    let of_side = |check: &&Check| check.side.is_none_or(|judged| judged == side) && wanted(check);
+    let wanted: Vec<_> = all().filter(of_side).map(|check| check.id).collect();
+    let all = wanted.iter().any(|id| !owned.contains(id));
+    let has = |part: &&&str| all || part_checks(part).iter().any(|id| wanted.contains(id));
+    parts.iter().filter(has).copied().collect()
+}
+
 /// The check of this name.
 pub fn find(id: &str) -> Option<&'static Check> {
     all().find(|check| check.id == id)

@@ -2,7 +2,7 @@
 
 mod offline;
 
-use crate::shared::{Failed, USAGE, WRONG, block_on, failed, note, print};
+use crate::shared::{Failed, USAGE, WRONG, block_on_until_told, failed, note, print};
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tieline_check::agent::{Plan, SCENARIOS, check_agent};
+use tieline_check::agent::{self, Plan, check_agent};
 use tieline_check::table::{self, Check, Kind, REVISIONS};
 use tieline_check::{Baseline, Prompts, Report, Settings, client};
 use tieline_client::sanitize;
@@ -144,6 +144,22 @@ impl Choice {
     fn wants(&self, check: &Check) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| check.id.starts_with(name.as_str()))
     }
+
+    /// Every name must be that of some check of this side.
+    fn known(&self, side: Option<Side>) -> Result<(), Failed> {
+        for name in &self.only {
+            let named = |check: &&Check| check.id.starts_with(name.as_str());
+            let judges = |check: &Check| side.is_none() || check.side.is_none() || check.side == side;
+            let Some(first) = table::all().find(named) else {
+                return Err((USAGE, format!("no check is called `{name}…`; `tieline check list` has all of them")));
+            };
+            if !table::all().filter(named).any(judges) {
+                let whom = first.side.map_or("agent", Side::name);
+                return Err((USAGE, format!("`{name}` judges the {whom}: `tieline check {whom}`")));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What is printed.
@@ -228,8 +244,8 @@ struct MatrixArguments {
 /// Checks.
 pub fn run(arguments: Arguments) -> ExitCode {
     let done = match arguments.command {
-        Command::Agent(arguments) => block_on(agent(arguments)),
-        Command::Client(arguments) => block_on(client(arguments)),
+        Command::Agent(arguments) => block_on_until_told(agent(arguments)),
+        Command::Client(arguments) => block_on_until_told(client(arguments)),
         Command::Play(arguments) => play(&arguments),
         Command::Trace(arguments) => trace(&arguments),
         Command::List(arguments) => list(&arguments),
@@ -239,6 +255,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
+    arguments.choice.known(Some(Side::Agent))?;
     let offline = match &arguments.model_server {
         None => None,
         Some(profile) => Some(offline::Offline::start(profile).await?),
@@ -250,7 +267,8 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
     };
     let dialects = dialects(&arguments.dialect);
     let choice = arguments.choice.clone();
-    let (done, all) = (Arc::new(AtomicUsize::new(0)), dialects.len() * SCENARIOS.len());
+    let only = agent::scenarios(&|check| choice.wants(check));
+    let (done, all) = (Arc::new(AtomicUsize::new(0)), dialects.len() * only.len());
     let shown = std::io::stderr().is_terminal();
     let plan = Plan {
         settings: Settings {
@@ -262,7 +280,7 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
         },
         wanted: Arc::new(move |check: &Check| choice.wants(check)),
         parallel: arguments.jobs.into(),
-        only: Vec::new(),
+        only,
         progress: Arc::new(move |dialect, part| {
             let done = done.fetch_add(1, Ordering::Relaxed) + 1;
             if shown {
@@ -279,6 +297,7 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
 }
 
 async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
+    arguments.choice.known(Some(Side::Client))?;
     if !arguments.command.iter().any(|word| word.to_string_lossy().contains("{agent}")) {
         return Err((USAGE, "no `{agent}` in the command: say where the client is told which agent to start".into()));
     }
@@ -292,7 +311,7 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
         command: arguments.command.clone(),
         player: vec![own.into(), "check".into(), "play".into()],
         patience: Duration::from_secs(arguments.timeout),
-        only: Vec::new(),
+        only: client::scenarios(&|check| arguments.choice.wants(check)),
         keys: arguments.terminal.then_some(keys),
     };
     let dialects = dialects(&arguments.dialect);
@@ -415,6 +434,7 @@ fn read(path: &Path) -> Result<String, Failed> {
 }
 
 fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failed> {
+    arguments.choice.known(None)?;
     let named = |error: &dyn std::fmt::Display| (USAGE, format!("{}: {error}", arguments.file.display()));
     let input = File::open(&arguments.file).map_err(|error| named(&error))?;
     let mut frames = Frames::new(BufReader::new(input), Kept::Exact);

@@ -13,6 +13,7 @@ use tieline_client::journal::{self, Entry, Journal};
 use tieline_client::undo;
 use tieline_coder::model::choose;
 pub use tieline_host::text::{counted, cut};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Why a command ends badly: the exit code, and what to say.
 pub type Failed = (u8, String);
@@ -66,6 +67,21 @@ pub fn block_on<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, F
     // Work that blocks must not keep us here.
     runtime.shutdown_timeout(std::time::Duration::from_millis(200));
     done
+}
+
+/// The same for work that has things to put away, such as folders and children, also at Ctrl-C or when we are told to end.
+pub fn block_on_until_told<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    block_on(async {
+        let listen = |kind| signal(kind).map_err(|error| (WRONG, error.to_string()));
+        let mut interrupt = listen(SignalKind::interrupt())?;
+        let mut terminate = listen(SignalKind::terminate())?;
+        let code = tokio::select! {
+            done = work => return done,
+            _ = interrupt.recv() => 130,
+            _ = terminate.recv() => 143,
+        };
+        Err((code, "interrupted".into()))
+    })
 }
 
 /// The current folder.

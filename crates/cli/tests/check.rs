@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tieline_check::agent::{Plan, check_agent};
+use tieline_check::agent::{self, Plan, check_agent};
 use tieline_check::client;
 use tieline_check::table::{Check, Kind, Level, all};
 use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
@@ -234,6 +234,10 @@ fn each_defect_fails_exactly_its_checks() {
         let state = tempfile::tempdir().unwrap();
         let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(*change), &[part]), *dialect));
         let named: BTreeSet<&str> = ids.split(' ').collect();
+        for id in &named {
+            let played = agent::scenarios(&|check| check.id == *id);
+            assert!(played.contains(part), "--only {id} would not play {part}: {played:?}");
+        }
         if broken(&sheet) != named {
             let said: Vec<String> = sheet
                 .findings
@@ -289,6 +293,22 @@ fn every_check_of_agents_can_fail() {
     let scenarios = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Agent));
     let missing: Vec<&str> = scenarios.map(|check| check.id).filter(|id| !shown.contains(id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn only_what_is_needed_is_played() {
+    let agent = |id: &str| agent::scenarios(&|check| check.id == id);
+    let client = |id: &str| client::scenarios(&|check| check.id == id);
+    assert_eq!(agent("end-code"), ["end"]);
+    assert_eq!(client("client-unoffered"), ["files", "terminals"]);
+    // These may be broken anywhere.
+    for id in ["agent-answers", "turn-last"] {
+        assert_eq!(agent(id), agent::SCENARIOS, "{id}");
+    }
+    assert_eq!(client("client-answers"), client::SCENARIOS);
+    // Nothing is asserted by a scenario that its name does not lead to.
+    let probe = all().find(|check| check.kind == Kind::Probe).unwrap();
+    assert_eq!(agent(probe.id), ["probes"]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The table of what the scenarios for agents assert, and which scenario asserts what.
 
-use crate::table::{Check, Level};
+use crate::probes::PROBES;
+use crate::table::{self, Check, Level};
 use tieline_schema::Dialects;
 use tieline_trace::Side;
 
@@ -81,6 +82,15 @@ pub const SCENARIOS: [&str; 15] = [
     "options",
     "end",
 ];
+
+/// The scenarios that have to be played for these checks.
+pub fn scenarios(wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
+    let asserts = |part: &str| match part {
+        "probes" => PROBES.iter().map(|probe| probe.check.id).collect(),
+        part => part_checks(part).to_vec(),
+    };
+    table::scenarios(Side::Agent, &SCENARIOS, asserts, wanted)
+}
 
 /// What a scenario asserts.
 pub(crate) fn part_checks(part: &str) -> &'static [&'static str] {

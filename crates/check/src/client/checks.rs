@@ -1,6 +1,6 @@
 //! The table of what the scenarios for clients assert.
 
-use crate::table::{Check, Level};
+use crate::table::{self, Check, Level};
 use tieline_schema::Dialects;
 use tieline_trace::Side;
 
@@ -56,3 +56,34 @@ pub const SCENARIOS: [&str; 14] = [
     "hang",
     "hostile",
 ];
+
+/// The scenarios that have to be played for these checks.
+pub fn scenarios(wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
+    table::scenarios(Side::Client, &SCENARIOS, |part| part_checks(part).to_vec(), wanted)
+}
+
+/// What a scenario asserts that others don't.
+fn part_checks(part: &str) -> &'static [&'static str] {
+    match part {
+        "talk" => &["client-prompts"],
+        "permission" => &["client-permission"],
+        "unknown" => &["client-unknown-request", "client-unknown-told", "client-unknown-update"],
+        "rubbish" => &["client-rubbish"],
+        "flood" => &["client-flood"],
+        "late" => &["client-late"],
+        "files" => &["client-read", "client-write", "client-relative", "client-missing", "client-unoffered"],
+        "terminals" => &[
+            "client-terminal",
+            "client-terminal-limit",
+            "client-terminal-kill",
+            "client-terminal-release",
+            "client-unoffered",
+        ],
+        "version" => &["client-version"],
+        "login" => &["client-login"],
+        "crash" => &["client-crash"],
+        "cancel" => &["client-cancel"],
+        "hang" => &["client-hang"],
+        _ => &["client-hostile"],
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use tieline_model_server::{ModelServer, Recorded, Script, builtin, builtins};
 
 const USAGE: &str = "\
-Usage: tieline-model-server [--script NAME|FILE] [--port N] [--folder DIR] [--key KEY] [--log FILE]
+Usage: tieline-model-server [--script NAME|FILE] [--port N] [--folder DIR] [--key KEY] [--log FILE] [--compatible]
 
 Answers model requests on 127.0.0.1 as a script says: OpenAI chat completions and responses, Anthropic messages, Gemini.
 The first line it prints is its address.
@@ -19,6 +19,7 @@ The first line it prints is its address.
   --folder DIR        where relative paths in tool calls start; some agents want absolute paths
   --key KEY           serve only requests with this key
   --log FILE          append each request to this file, one JSON object per line, keys left out
+  --compatible        take fields and headers that the providers refuse, as most servers of others do; without it as strict as they are
 ";
 
 /// Headers that carry keys.
@@ -31,6 +32,7 @@ struct Options {
     folder: Option<String>,
     key: Option<String>,
     log: Option<String>,
+    compatible: bool,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -66,6 +68,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Option<Options>, S
         }
         let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
         match word.as_str() {
+            "--compatible" => options.compatible = true,
             "--script" => options.script = Some(value()?),
             "--folder" => options.folder = Some(value()?),
             "--key" => options.key = Some(value()?),
@@ -88,6 +91,9 @@ async fn run(options: Options) -> Result<(), String> {
     }
     if let Some(key) = options.key {
         script = script.key(key);
+    }
+    if options.compatible {
+        script = script.compatible();
     }
     let started = match options.log {
         None => ModelServer::start_on(options.port, script).await,

@@ -18,33 +18,50 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn it_prints_its_address_and_logs_without_keys() {
-    let folder = tempfile::tempdir().unwrap();
-    let (script, log) = (folder.path().join("s.toml"), folder.path().join("log"));
-    std::fs::write(&script, "[[answer]]\nsteps = [{ text = \"from a file\" }]\n").unwrap();
-    let mut child = Command::new(BIN)
-        .args(["--script", script.to_str().unwrap(), "--key", "s3cret", "--log", log.to_str().unwrap()])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+/// Starts the program with these options.
+fn start(options: &[&str]) -> (Running, String) {
+    let mut child = Command::new(BIN).args(options).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let _running = Running(child);
-    let url = lines.next().unwrap().unwrap();
-    let mut stream =
-        TcpStream::connect(url.strip_prefix("http://127.0.0.1:").map(|port| format!("127.0.0.1:{port}")).unwrap())
-            .unwrap();
+    let running = Running(child);
+    (running, lines.next().unwrap().unwrap())
+}
+
+/// Asks for a completion, with these fields beside the others; gives the answer with its head.
+fn ask(url: &str, fields: &str) -> String {
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
     let tools = r#"[{"type":"function","function":{"name":"t"}}]"#;
-    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"tools":{tools}}}"#);
+    let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],"tools":{tools}{fields}}}"#);
     let head = format!("authorization: Bearer s3cret\r\nconnection: close\r\ncontent-length: {}", body.len());
     let head = format!("host: x\r\ncontent-type: application/json\r\n{head}");
     write!(stream, "POST /chat/completions?key=s3cret HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn it_prints_its_address_and_logs_without_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let (script, log) = (folder.path().join("s.toml"), folder.path().join("log"));
+    std::fs::write(&script, "[[answer]]\nsteps = [{ text = \"from a file\" }]\n").unwrap();
+    let (script, log) = (script.to_str().unwrap(), log.to_str().unwrap());
+    let (_running, url) = start(&["--script", script, "--key", "s3cret", "--log", log]);
+    let answer = ask(&url, "");
     assert!(answer.contains("from a file"), "{answer}");
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("/chat/completions") && log.contains("\"Chat\""), "{log}");
     assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn it_is_as_strict_as_the_providers_unless_it_is_told_not_to_be() {
+    for (options, words) in
+        [(&["--script", "text"][..], "HTTP/1.1 400"), (&["--script", "text", "--compatible"], "HTTP/1.1 200")]
+    {
+        let (_running, url) = start(options);
+        let answer = ask(&url, r#","client_metadata":{}"#);
+        assert!(answer.starts_with(words), "{options:?}: {answer}");
+    }
 }
 
 #[test]

@@ -100,6 +100,9 @@
 
 #![warn(missing_debug_implementations)]
 
+#[macro_use]
+mod macros;
+
 pub mod agent;
 pub mod bridge;
 pub mod client;

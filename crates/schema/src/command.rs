@@ -1,7 +1,6 @@
 //! Commands that a user can call by name at the start of a prompt.
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::{Decode, Dialect, Encode, Meta, Unknown, Writer, union};
 use tieline_json::{Error, Reader};
 
@@ -56,25 +55,20 @@ impl Decode for Command {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
         let tag = union::tag(json, "type")?;
         let start = json.mark();
-        let (mut name, mut description) = (None, None);
-        let mut command = Command::default();
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "name" => name = Some(read::strict(json, "name")?),
-                "description" => description = Some(read::strict(json, "description")?),
-                "input" => command.input = read::lenient(json, "input")?,
-                "_meta" => command.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        command.name = name.ok_or_else(|| Error::missing("name"))?;
-        command.description = description.ok_or_else(|| Error::missing("description"))?;
+        fields!(json {
+            "name" => name, strict;
+            "description" => description, strict;
+            "input" => input, lenient;
+            "_meta" => meta, lenient;
+        });
+        let name = name.ok_or_else(|| Error::missing("name"))?;
+        let description = description.ok_or_else(|| Error::missing("description"))?;
+        let mut other = None;
         if let Some(tag) = tag.filter(|tag| tag != "command") {
             json.rewind(start);
-            command.other = Some(Unknown::keep(&tag, json)?);
+            other = Some(Unknown::keep(&tag, json)?);
         }
-        Ok(command)
+        Ok(Self { name, description, input, other, meta })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Session options: what a user can choose (mode, model, …), and the value that is chosen.
 
 use crate::codec::read;
-use crate::macros::{open_enum, record};
+use crate::macros::{fields, open_enum, record};
 use crate::{Decode, Dialect, Encode, Meta, Record, Unknown, Writer, union};
 use tieline_json::{Error, Kind, Names, Raw, Reader, write_str};
 
@@ -366,15 +366,11 @@ impl Encode for ConfigValue {
 
 impl Decode for ConfigValue {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let (mut tag, mut value) = (None::<String>, None);
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "type" => tag = read::strict(json, "type")?,
-                "value" => value = Some(json.keep()?),
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "type" => tag, strict;
+            "value" => value, keep;
+        });
+        let tag: Option<String> = tag.flatten();
         Self::from_parts(tag.as_deref(), value.ok_or_else(|| Error::missing("value"))?)
     }
 }

@@ -1,7 +1,6 @@
 //! Changes of files: one model for old and new text (version 1, seed-era v2) and for change lists with a patch (v2).
 
-use crate::codec::read;
-use crate::macros::{open_enum, record};
+use crate::macros::{fields, open_enum, record};
 use crate::patch;
 use crate::{Decode, Encode, Items, Meta, Record, ToolCallContent, Unknown, Writer, union};
 use tieline_json::{Error, Reader};
@@ -236,29 +235,23 @@ fn describe(file: &FileChange) -> String {
 
 impl Decode for Diff {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let (mut path, mut old, mut new, mut changes) = (None, None, None, None);
-        let mut diff = Diff::default();
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "path" => path = Some(read::strict(json, "path")?),
-                "oldText" => old = read::lenient(json, "oldText")?,
-                "newText" => new = Some(read::strict(json, "newText")?),
-                "changes" => changes = Some(read::strict::<Items<Change>>(json, "changes")?),
-                "patch" => diff.patch = read::lenient(json, "patch")?,
-                "_meta" => diff.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        diff.texts = match (path, new) {
+        fields!(json {
+            "path" => path, strict;
+            "oldText" => old, lenient;
+            "newText" => new, strict;
+            "changes" => changes, strict;
+            "patch" => patch, lenient;
+            "_meta" => meta, lenient;
+        });
+        let texts = match (path, new) {
             (Some(path), Some(new)) => Some(DiffTexts { path, old, new }),
             (None, Some(_)) if changes.is_none() => return Err(Error::missing("path")),
             (Some(_), None) if changes.is_none() => return Err(Error::missing("newText")),
             (None, None) if changes.is_none() => return Err(Error::missing("changes")),
             _ => None,
         };
-        diff.changes = changes.map(|items| items.0).unwrap_or_default();
-        Ok(diff)
+        let changes = changes.map(|items: Items<Change>| items.0).unwrap_or_default();
+        Ok(Self { texts, changes, patch, meta })
     }
 }
 

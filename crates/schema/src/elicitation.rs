@@ -1,7 +1,6 @@
 //! Asking the user for something: a form to fill in, or a web page to visit.
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::{Decode, Dialect, Encode, FormSchema, Meta, SessionId, Unknown, Writer, union};
 use std::collections::BTreeMap;
 use tieline_json::{Error, Kind, Raw, Reader, write_str};
@@ -65,22 +64,16 @@ impl Decode for ElicitRequest {
         let tag = union::tag(json, "mode")?.ok_or_else(|| Error::missing("mode"))?;
         let (form, page) = (tag == "form", tag == "url");
         let start = json.mark();
-        let (mut message, mut schema, mut elicitation_id, mut url, mut meta) = (None, None, None, None, None);
-        let (mut session_id, mut tool_call_id, mut request_id) = (None, None, None);
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "message" => message = Some(read::strict(json, "message")?),
-                "sessionId" => session_id = Some(read::strict(json, "sessionId")?),
-                "toolCallId" => tool_call_id = read::lenient(json, "toolCallId")?,
-                "requestId" => request_id = Some(request_scope(json)?),
-                "requestedSchema" if form => schema = Some(read::strict(json, "requestedSchema")?),
-                "elicitationId" if page => elicitation_id = Some(read::strict(json, "elicitationId")?),
-                "url" if page => url = Some(read::strict(json, "url")?),
-                "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "message" => message, strict;
+            "sessionId" => session_id, strict;
+            "toolCallId" => tool_call_id, lenient;
+            "requestId" => request_id, request_scope;
+            "requestedSchema" if form => schema, strict;
+            "elicitationId" if page => elicitation_id, strict;
+            "url" if page => url, strict;
+            "_meta" => meta, lenient;
+        });
         let scope = match (session_id, request_id) {
             (Some(session_id), _) => ElicitScope::Session { session_id, tool_call_id },
             (None, Some(id)) => ElicitScope::Request(id),
@@ -101,9 +94,9 @@ impl Decode for ElicitRequest {
     }
 }
 
-fn request_scope(json: &mut Reader<'_>) -> Result<Raw, Error> {
+fn request_scope(json: &mut Reader<'_>) -> Result<Option<Raw>, Error> {
     match json.peek()? {
-        Kind::String | Kind::Number | Kind::Null => json.keep(),
+        Kind::String | Kind::Number | Kind::Null => json.keep().map(Some),
         _ => Err(Error::data("expected a request id").inside("requestId")),
     }
 }
@@ -164,18 +157,12 @@ impl Decode for ElicitResponse {
         let tag = union::tag(json, "action")?.ok_or_else(|| Error::missing("action"))?;
         let accept = tag == "accept";
         let start = json.mark();
-        let (mut content, mut meta) = (None, None);
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                // Only counts when accepted.
-                "content" if accept => content = read::strict(json, "content")?,
-                "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "content" if accept => content, strict;
+            "_meta" => meta, lenient;
+        });
         let action = match &*tag {
-            "accept" => ElicitAction::Accept(content.unwrap_or_default()),
+            "accept" => ElicitAction::Accept(content.flatten().unwrap_or_default()),
             "decline" => ElicitAction::Decline,
             "cancel" => ElicitAction::Cancel,
             other => {

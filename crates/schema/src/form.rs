@@ -1,7 +1,7 @@
 //! The forms of elicitations: a small part of JSON Schema, with the fields in their order.
 
 use crate::codec::read;
-use crate::macros::{open_enum, record, tagged};
+use crate::macros::{fields, open_enum, record, tagged};
 use crate::{Decode, Encode, Meta, Unknown, Writer, union};
 use tieline_json::{Error, Reader, write_str};
 
@@ -29,32 +29,28 @@ impl FormSchema {
 
 impl Decode for FormSchema {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut form = Self::default();
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "type" => object_type(json)?,
-                "title" => form.title = read::lenient(json, "title")?,
-                "description" => form.description = read::lenient(json, "description")?,
-                "properties" => form.properties = properties(json)?,
-                "required" => form.required = read::whole(json, "required")?,
-                "_meta" => form.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        Ok(form)
+        fields!(json {
+            "type" => _is_object, object_type;
+            "title" => title, lenient;
+            "description" => description, lenient;
+            "properties" => properties, form_fields;
+            "required" => required, whole;
+            "_meta" => meta, lenient;
+        });
+        Ok(Self { title, description, properties, required, meta })
     }
 }
 
 /// A form can only be an object; version 1 forgives anything here.
-fn object_type(json: &mut Reader<'_>) -> Result<(), Error> {
-    if json.raw()? != "\"object\"" {
+fn object_type(json: &mut Reader<'_>) -> Result<bool, Error> {
+    let is_object = json.raw()? == "\"object\"";
+    if !is_object {
         json.forgive(Error::data("expected `object`").inside("type"));
     }
-    Ok(())
+    Ok(is_object)
 }
 
-fn properties(json: &mut Reader<'_>) -> Result<Vec<(String, FormField)>, Error> {
+fn form_fields(json: &mut Reader<'_>) -> Result<Vec<(String, FormField)>, Error> {
     let mut fields: Vec<(String, FormField)> = Vec::new();
     let mut object = json.object().map_err(|error| error.inside("properties"))?;
     while let Some(key) = object.key(json)? {

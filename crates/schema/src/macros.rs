@@ -293,4 +293,29 @@ macro_rules! tagged {
     };
 }
 
-pub(crate) use {open_enum, record, tagged};
+/// Reads the keys of an object into variables, for what a record can't say. The words behind them are those of a record, or name a
+/// function that reads the value; `strict` gives `None` where the key is absent. A key counts only where its condition holds.
+macro_rules! fields {
+    ($json:ident { $($fields:tt)* }) => {
+        let mut object = $json.object()?;
+        $crate::macros::fields!($json, object { $($fields)* });
+    };
+    ($json:ident, $object:ident { $( $key:literal $(if $when:expr)? => $field:ident, $how:ident; )* }) => {
+        $( let mut $field = Default::default(); )*
+        while let Some(key) = $object.key($json)? {
+            match &*key {
+                $( $key $(if $when)? => $field = $crate::macros::fields!(@read $how $json $key), )*
+                _ => $json.pass(&key)?,
+            }
+        }
+    };
+    (@read strict $json:ident $key:literal) => { Some($crate::codec::read::strict($json, $key)?) };
+    (@read lenient $json:ident $key:literal) => { $crate::codec::read::lenient($json, $key)? };
+    (@read list $json:ident $key:literal) => { $crate::codec::read::list($json, $key)? };
+    (@read whole $json:ident $key:literal) => { $crate::codec::read::whole($json, $key)? };
+    (@read required_list $json:ident $key:literal) => { Some($crate::codec::read::required_list($json, $key)?) };
+    (@read keep $json:ident $key:literal) => { Some($json.keep()?) };
+    (@read $with:ident $json:ident $key:literal) => { $with($json)? };
+}
+
+pub(crate) use {fields, open_enum, record, tagged};

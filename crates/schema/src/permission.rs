@@ -1,9 +1,8 @@
 //! Asking the user before something is done.
 
 use self::question::Question;
-use crate::codec::read;
 use crate::fnv;
-use crate::macros::{open_enum, record, tagged};
+use crate::macros::{fields, open_enum, record, tagged};
 use crate::{
     Decode, Dialect, Encode, Meta, Patch, SessionId, ToolCallContent, ToolCallUpdate, ToolKind, Writer, data_field,
     to_json,
@@ -146,24 +145,19 @@ fn without_question(meta: Meta) -> Option<Meta> {
 
 impl Decode for PermissionRequest {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let (mut session_id, mut title, mut options) = (None, None, None);
-        let (mut description, mut subject, mut meta) = (None, None, None);
-        let mut call: Option<ToolCallUpdate> = None;
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "sessionId" => session_id = Some(read::strict(json, "sessionId")?),
-                "title" => title = Some(read::strict(json, "title")?),
-                "description" => description = read::lenient(json, "description")?,
-                "subject" => subject = read::strict(json, "subject")?,
-                "toolCall" => call = Some(read::strict(json, "toolCall")?),
-                "options" => options = Some(read::strict(json, "options")?),
-                "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "sessionId" => session_id, strict;
+            "title" => title, strict;
+            "description" => description, lenient;
+            "subject" => subject, strict;
+            "toolCall" => call, strict;
+            "options" => options, strict;
+            "_meta" => meta, lenient;
+        });
+        let (call, mut meta): (Option<ToolCallUpdate>, Option<Meta>) = (call, meta);
+        let mut description: Option<String> = description;
         if let (None, Some(call)) = (&title, &call) {
-            let question: Option<Question> = meta.as_ref().and_then(|meta: &Meta| data_field(&meta.0, META_KEY));
+            let question: Option<Question> = meta.as_ref().and_then(|meta| data_field(&meta.0, META_KEY));
             let question = question.unwrap_or_else(|| Question { title: title_of(call).into(), ..Question::default() });
             title = Some(question.title);
             description = description.or(question.description);
@@ -174,7 +168,7 @@ impl Decode for PermissionRequest {
             session_id: session_id.ok_or_else(|| Error::missing("sessionId"))?,
             title: title.ok_or_else(|| Error::missing("title"))?,
             description,
-            subject: subject.or(call.map(from_call)),
+            subject: subject.flatten().or(call.map(from_call)),
             options: options.ok_or_else(|| Error::missing("options"))?,
             meta,
         })

@@ -1,7 +1,6 @@
 //! Plans: what the agent means to do, told as a whole each time.
 
-use crate::codec::read;
-use crate::macros::{open_enum, record};
+use crate::macros::{fields, open_enum, record};
 use crate::{Decode, Dialect, Dialects, Encode, Unknown, Writer, union};
 use tieline_json::{Error, Reader, Sequence};
 
@@ -129,14 +128,10 @@ impl From<Plan> for PlanUpdate {
 impl PlanUpdate {
     /// Reads the update `plan` of version 1, which has the entries at its root.
     pub(crate) fn decode_v1(json: &mut Reader<'_>, mut fields: Sequence) -> Result<Self, Error> {
-        let (mut entries, mut meta) = (None, None);
-        while let Some(key) = fields.key(json)? {
-            match &*key {
-                "entries" => entries = Some(read::required_list(json, "entries")?),
-                "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.pass(&key)?,
-            }
-        }
+        fields!(json, fields {
+            "entries" => entries, required_list;
+            "_meta" => meta, lenient;
+        });
         let entries = entries.ok_or_else(|| Error::missing("entries"))?;
         Ok(Self { plan: Plan::main(entries), meta, ..Default::default() })
     }

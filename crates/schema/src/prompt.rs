@@ -1,7 +1,6 @@
 //! A prompt, its answer, and how work is stopped.
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::{ContentBlock, Decode, Dialect, Encode, Meta, SessionId, StopReason, Writer};
 use tieline_json::{Error, Raw, Reader};
 
@@ -42,18 +41,13 @@ impl PromptResponse {
 
 impl Decode for PromptResponse {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut response = Self::default();
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "stopReason" => response.stop_reason = Some(read::strict(json, "stopReason")?),
-                "messageId" => response.message_id = Some(read::strict(json, "messageId")?),
-                "usage" => response.usage = Some(json.keep()?),
-                "_meta" => response.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        Ok(response)
+        fields!(json {
+            "stopReason" => stop_reason, strict;
+            "messageId" => message_id, strict;
+            "usage" => usage, keep;
+            "_meta" => meta, lenient;
+        });
+        Ok(Self { stop_reason, message_id, usage, meta })
     }
 }
 

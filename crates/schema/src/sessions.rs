@@ -1,7 +1,6 @@
 //! What is done with sessions as a whole: list, close, delete, set an option; and the answer that only says "done".
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::{ConfigOption, ConfigValue, Decode, Encode, Meta, Record, SessionId, Writer};
 use tieline_json::{Error, Reader};
 
@@ -70,19 +69,14 @@ pub struct SetOptionRequest {
 
 impl Decode for SetOptionRequest {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let (mut session_id, mut config_id, mut value, mut meta) = (None, None, None, None);
-        let mut tag: Option<String> = None;
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "sessionId" => session_id = Some(read::strict(json, "sessionId")?),
-                "configId" => config_id = Some(read::strict(json, "configId")?),
-                "type" => tag = read::strict(json, "type")?,
-                "value" => value = Some(json.keep()?),
-                "_meta" => meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "sessionId" => session_id, strict;
+            "configId" => config_id, strict;
+            "type" => tag, strict;
+            "value" => value, keep;
+            "_meta" => meta, lenient;
+        });
+        let tag: Option<String> = tag.flatten();
         Ok(Self {
             session_id: session_id.ok_or_else(|| Error::missing("sessionId"))?,
             config_id: config_id.ok_or_else(|| Error::missing("configId"))?,
@@ -120,18 +114,11 @@ pub struct Done {
 
 impl Decode for Done {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut done = Self::default();
         if json.take_null()? {
-            return Ok(done);
+            return Ok(Self::default());
         }
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "_meta" => done.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        Ok(done)
+        fields!(json { "_meta" => meta, lenient; });
+        Ok(Self { meta })
     }
 }
 

@@ -1,7 +1,6 @@
 //! Opening a session: a new one, or one that is taken up again, and what the agent answers.
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::modes::{self, SessionModes};
 use crate::{
     Command, ConfigOption, Decode, Dialect, Dialects, Encode, McpServer, Meta, SessionId, Unknown, Writer, union,
@@ -91,21 +90,17 @@ pub struct SessionSetup {
 
 impl Decode for SessionSetup {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
-        let mut setup = Self::default();
         if json.take_null()? {
-            return Ok(setup);
+            return Ok(Self::default());
         }
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                "sessionId" => setup.session_id = Some(read::strict(json, "sessionId")?),
-                "configOptions" => setup.config_options = read::list(json, "configOptions")?,
-                "modes" => setup.modes = read::lenient(json, "modes")?,
-                "availableCommands" => setup.commands = read::list(json, "availableCommands")?,
-                "_meta" => setup.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
+        fields!(json {
+            "sessionId" => session_id, strict;
+            "configOptions" => config_options, list;
+            "modes" => modes, lenient;
+            "availableCommands" => commands, list;
+            "_meta" => meta, lenient;
+        });
+        let mut setup = Self { session_id, config_options, modes, mode_from_modes: false, commands, meta };
         if let (Some(modes), None) = (&setup.modes, modes::mode_option(&setup.config_options)) {
             setup.config_options.insert(0, modes.to_option());
             setup.mode_from_modes = true;

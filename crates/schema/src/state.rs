@@ -1,7 +1,6 @@
 //! What a session is doing, and why it stopped.
 
-use crate::codec::read;
-use crate::macros::{open_enum, record, tagged};
+use crate::macros::{fields, open_enum, record, tagged};
 use crate::{Decode, Dialects, Encode, Meta, Terminal, Unknown, Writer, union};
 use tieline_json::{Error, Raw, Reader};
 
@@ -110,20 +109,15 @@ impl Decode for StateUpdate {
     fn decode(json: &mut Reader<'_>) -> Result<Self, Error> {
         let tag = union::tag(json, "state")?.ok_or_else(|| Error::missing("state"))?;
         let start = json.mark();
-        let mut update = Self::default();
-        let (mut stop_reason, mut error) = (None, None);
-        let mut object = json.object()?;
-        while let Some(key) = object.key(json)? {
-            match &*key {
-                // No item is skipped here: a malformed list counts as not reported.
-                "background" => update.background = read::lenient(json, "background")?,
-                "stopReason" => stop_reason = read::lenient(json, "stopReason")?,
-                "error" => error = read::lenient(json, "error")?,
-                "_meta" => update.meta = read::lenient(json, "_meta")?,
-                _ => json.skip()?,
-            }
-        }
-        update.state = match &*tag {
+        // No item is skipped in the background: a malformed list counts as not reported.
+        fields!(json {
+            "background" => background, lenient;
+            "stopReason" => stop_reason, lenient;
+            "error" => error, lenient;
+            "_meta" => meta, lenient;
+        });
+        let (stop_reason, error): (_, Option<Failure>) = (stop_reason, error);
+        let state = match &*tag {
             "running" => State::Running,
             "idle" => State::Idle { error: error.filter(|_| stop_reason == Some(StopReason::Error)), stop_reason },
             "requires_action" => State::RequiresAction,
@@ -132,7 +126,7 @@ impl Decode for StateUpdate {
                 State::Other(Unknown::keep(other, json)?)
             }
         };
-        Ok(update)
+        Ok(Self { state, background, meta })
     }
 }
 

@@ -1,7 +1,6 @@
 //! Updates: everything an agent can report in a session.
 
-use crate::codec::read;
-use crate::macros::record;
+use crate::macros::{fields, record};
 use crate::{
     Chunk, CommandsUpdate, CompactionSummaryChunk, CompactionUpdate, ConfigOptionsUpdate, ContentBlock, Decode,
     DecodeFields, Dialect, Dialects, Encode, Message, MessageKind, ModeUpdate, Notice, Patch, Plan, PlanUpdate,
@@ -175,16 +174,12 @@ fn announced(json: &mut Reader<'_>, fields: Sequence) -> Result<Update, Error> {
 }
 
 fn mode(json: &mut Reader<'_>, mut fields: Sequence) -> Result<Update, Error> {
-    let (mut mode_id, mut alias, mut meta) = (None, None, None);
-    while let Some(key) = fields.key(json)? {
-        match &*key {
-            "currentModeId" => mode_id = Some(read::strict(json, "currentModeId")?),
-            // An official example calls it so.
-            "modeId" => alias = Some(read::strict(json, "modeId")?),
-            "_meta" => meta = read::lenient(json, "_meta")?,
-            _ => json.pass(&key)?,
-        }
-    }
+    // An official example calls it `modeId`.
+    fields!(json, fields {
+        "currentModeId" => mode_id, strict;
+        "modeId" => alias, strict;
+        "_meta" => meta, lenient;
+    });
     if mode_id.is_none() {
         json.forgive(Error::missing("currentModeId"));
     }

@@ -23,9 +23,8 @@ use tieline_json::Reader;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{IdRule, Peer, Responder, Service};
 use tieline_schema::{
-    AgentCall, AuthMethod, ClientCapabilities, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ErrorData,
-    HelloKeys, InitializeRequest, InitializeResponse, ListResponse, ModeUpdate, Protocol, Refusal, Replay, SessionId,
-    SessionInfo, SetOptionRequest, SetOptionResponse, choose, mode_option,
+    AgentCall, AuthMethod, ConfigOption, ConfigValue, ContentBlock, Dialect, Done, ListResponse, ModeUpdate, Replay,
+    SessionId, SessionInfo, SetOptionRequest, SetOptionResponse, mode_option,
 };
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -37,7 +36,7 @@ pub(crate) struct Inner {
     about: OnceLock<About>,
     pub(super) peer: Peer,
     pub(super) settings: Settings,
-    exact_ids: AtomicBool,
+    pub(super) exact_ids: AtomicBool,
     mailbox: Arc<Mailbox>,
     /// A hello is being answered: nothing else is read meanwhile.
     greeting: watch::Sender<bool>,
@@ -45,9 +44,9 @@ pub(crate) struct Inner {
 }
 
 pub(super) struct Known {
-    negotiated: Option<Arc<Negotiated>>,
+    pub(super) negotiated: Option<Arc<Negotiated>>,
     /// A request other than `initialize` has come: what was negotiated stands.
-    settled: bool,
+    pub(super) settled: bool,
     pub(super) sessions: HashMap<SessionId, Arc<LiveSession>>,
     /// Sessions that are being taken up.
     pub(super) loading: Vec<Loading>,
@@ -231,70 +230,8 @@ impl Inner {
         live.writer.close();
     }
 
-    /// Answers a hello. Gives the client if it was understood.
-    async fn greet(&self, request: InitializeRequest, responder: Responder) -> Option<ClientHandle> {
-        let answer = match self.agent.hello(request.clone()).await {
-            Ok(()) => self.initialize(request),
-            Err(error) => Err(error),
-        };
-        match answer {
-            Ok((answer, negotiated)) => {
-                reply(responder, &answer, negotiated.dialect);
-                Some(self.client(negotiated))
-            }
-            Err(error) => {
-                responder.fail_now(&error.to_wire());
-                None
-            }
-        }
-    }
-
-    /// The dialect is chosen here, once.
-    fn initialize(&self, request: InitializeRequest) -> Result<(InitializeResponse, Arc<Negotiated>)> {
-        let mut state = self.state();
-        if let Some(before) = &state.negotiated {
-            // Current v2 allows another try before anything else was asked.
-            let again = before.dialect == Dialect::V2 && !state.settled && request.protocol_version >= 2;
-            if !again {
-                return Err(Error::invalid_request("already_initialized"));
-            }
-        }
-        let mut chosen = choose(&request, self.settings.protocol).map_err(|refusal| refused(&refusal))?;
-        let for_tools = self.settings.protocol == Protocol::Auto && self.about().prefer_client_tools;
-        if for_tools && chosen.dialect == Dialect::V2 && request.capabilities.has_tools() {
-            let v1 = Protocol::Only(Dialect::V1);
-            chosen = choose(&request, v1).map_err(|refusal| refused(&refusal))?;
-        }
-        let dialect = chosen.dialect;
-        let mut capabilities = request.capabilities;
-        let mut not_in_dialect = ClientCapabilities::default();
-        if dialect == Dialect::V2 {
-            // A client that speaks several versions offers these too, but current v2 has no words to ask for them.
-            not_in_dialect = capabilities.take_tools();
-        }
-        let mut auth_methods = self.about().auth_methods.clone();
-        // The seed-era draft has no such methods, whatever the client says.
-        let terminal = capabilities.terminal_auth && dialect != Dialect::V2Seed;
-        auth_methods.retain(|method| terminal || !matches!(method, AuthMethod::Terminal(_)));
-        let answer = InitializeResponse {
-            protocol_version: chosen.version,
-            info: Some(self.about().info.clone()),
-            capabilities: self.about().capabilities.clone(),
-            auth_methods: auth_methods.clone(),
-            meta: self.about().meta.clone(),
-            keys: HelloKeys { old_capabilities: chosen.legacy_keys, ..HelloKeys::default() },
-            ..InitializeResponse::default()
-        };
-        self.exact_ids.store(dialect == Dialect::V2, Ordering::Relaxed);
-        let deadline = self.settings.deadline;
-        let negotiated =
-            Arc::new(Negotiated { dialect, capabilities, not_in_dialect, info: request.info, auth_methods, deadline });
-        state.negotiated = Some(Arc::clone(&negotiated));
-        Ok((answer, negotiated))
-    }
-
     /// The client, outside any session.
-    fn client(&self, negotiated: Arc<Negotiated>) -> ClientHandle {
+    pub(super) fn client(&self, negotiated: Arc<Negotiated>) -> ClientHandle {
         ClientHandle::new(self.peer.clone(), negotiated, None)
     }
 
@@ -491,17 +428,6 @@ impl Inner {
     fn stop(&self, id: &SessionId, item: &Stoppable) -> Result<()> {
         if self.live(id)?.writer.stop(item) { Ok(()) } else { Err(Error::invalid_params("this can't be stopped")) }
     }
-}
-
-fn refused(refusal: &Refusal) -> Error {
-    let code = refusal.code();
-    let data = match refusal {
-        Refusal::BadInfo(error) => return Error::invalid_params(error),
-        Refusal::Unsupported { requested, supported } => ErrorData::Versions { requested: *requested, supported },
-    };
-    let mut error = tieline_rpc::Error::new(code.0, code.message().unwrap_or_default());
-    error.data = data.to_raw(Dialect::V2);
-    Error::Wire(error)
 }
 
 pub(super) fn live_info(live: &LiveSession) -> SessionInfo {

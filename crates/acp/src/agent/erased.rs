@@ -8,19 +8,26 @@ use tieline_schema::{
     ConfigOption, ConfigValue, ContentBlock, InitializeRequest, ListRequest, ListResponse, Raw, SessionId, StopReason,
 };
 
+macro_rules! declared {
+    ($( $name:ident($($arg:ident: $type:ty),*) -> $out:ty; )*) => {$(
+        fn $name(&self, $($arg: $type),*) -> Work<'_, $out>;
+    )*};
+}
+
+macro_rules! boxed {
+    ($( $name:ident($($arg:ident: $type:ty),*) -> $out:ty; )*) => {$(
+        fn $name(&self, $($arg: $type),*) -> Work<'_, $out> {
+            Box::pin(Agent::$name(self, $($arg),*))
+        }
+    )*};
+}
+
 /// [`Agent`], whoever it is.
 pub(super) trait AnyAgent: Send + Sync + 'static {
     fn about(&self) -> About;
-    fn hello(&self, hello: InitializeRequest) -> Work<'_, Result<()>>;
     fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>>;
     fn resume(&self, resuming: Resuming) -> Work<'_, Result<Opened<dyn AnySession>>>;
-    fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>>;
-    fn delete(&self, id: SessionId) -> Work<'_, Result<()>>;
-    fn initialized(&self, client: ClientHandle) -> Work<'_, ()>;
-    fn login(&self, method_id: String, client: ClientHandle) -> Work<'_, Result<()>>;
-    fn logout(&self, client: ClientHandle) -> Work<'_, Result<()>>;
-    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>>;
-    fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()>;
+    agent_methods!(declared);
 }
 
 /// [`Session`], whoever it is.
@@ -43,10 +50,6 @@ impl<A: Agent> AnyAgent for A {
         Agent::about(self)
     }
 
-    fn hello(&self, hello: InitializeRequest) -> Work<'_, Result<()>> {
-        Box::pin(Agent::hello(self, hello))
-    }
-
     fn open(&self, opening: Opening) -> Work<'_, Result<Opened<dyn AnySession>>> {
         let opened = Agent::open(self, opening);
         Box::pin(async move { opened.await.map(erase) })
@@ -57,33 +60,7 @@ impl<A: Agent> AnyAgent for A {
         Box::pin(async move { opened.await.map(erase) })
     }
 
-    fn list(&self, request: ListRequest) -> Work<'_, Result<Option<ListResponse>>> {
-        Box::pin(Agent::list(self, request))
-    }
-
-    fn delete(&self, id: SessionId) -> Work<'_, Result<()>> {
-        Box::pin(Agent::delete(self, id))
-    }
-
-    fn initialized(&self, client: ClientHandle) -> Work<'_, ()> {
-        Box::pin(Agent::initialized(self, client))
-    }
-
-    fn login(&self, method_id: String, client: ClientHandle) -> Work<'_, Result<()>> {
-        Box::pin(Agent::login(self, method_id, client))
-    }
-
-    fn logout(&self, client: ClientHandle) -> Work<'_, Result<()>> {
-        Box::pin(Agent::logout(self, client))
-    }
-
-    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, Result<Raw>> {
-        Box::pin(Agent::extension(self, method, params, client))
-    }
-
-    fn extension_notification(&self, method: String, params: Raw, client: ClientHandle) -> Work<'_, ()> {
-        Box::pin(Agent::extension_notification(self, method, params, client))
-    }
+    agent_methods!(boxed);
 }
 
 impl<S: Session> AnySession for S {

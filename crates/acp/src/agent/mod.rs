@@ -8,6 +8,7 @@ mod client;
 mod dispatcher;
 mod erased;
 mod function;
+mod hello;
 mod live_session;
 mod memory;
 mod negotiated;
@@ -118,16 +119,20 @@ pub trait Agent: Send + Sync + 'static {
     }
 }
 
+macro_rules! forwarded {
+    ($( $name:ident($($arg:ident: $type:ty),*) -> $out:ty; )*) => {$(
+        fn $name(&self, $($arg: $type),*) -> impl Future<Output = $out> + Send {
+            T::$name(self, $($arg),*)
+        }
+    )*};
+}
+
 /// One agent for several connections: serve clones of the `Arc`.
 impl<T: Agent> Agent for Arc<T> {
     type Session = T::Session;
 
     fn about(&self) -> About {
         T::about(self)
-    }
-
-    fn hello(&self, hello: InitializeRequest) -> impl Future<Output = Result<()>> + Send {
-        T::hello(self, hello)
     }
 
     fn open(&self, opening: Opening) -> impl Future<Output = Result<Opened<Self::Session>>> + Send {
@@ -138,38 +143,7 @@ impl<T: Agent> Agent for Arc<T> {
         T::resume(self, resuming)
     }
 
-    fn list(&self, request: ListRequest) -> impl Future<Output = Result<Option<ListResponse>>> + Send {
-        T::list(self, request)
-    }
-
-    fn delete(&self, id: SessionId) -> impl Future<Output = Result<()>> + Send {
-        T::delete(self, id)
-    }
-
-    fn initialized(&self, client: ClientHandle) -> impl Future<Output = ()> + Send {
-        T::initialized(self, client)
-    }
-
-    fn login(&self, method_id: String, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
-        T::login(self, method_id, client)
-    }
-
-    fn logout(&self, client: ClientHandle) -> impl Future<Output = Result<()>> + Send {
-        T::logout(self, client)
-    }
-
-    fn extension(&self, method: String, params: Raw, client: ClientHandle) -> impl Future<Output = Result<Raw>> + Send {
-        T::extension(self, method, params, client)
-    }
-
-    fn extension_notification(
-        &self,
-        method: String,
-        params: Raw,
-        client: ClientHandle,
-    ) -> impl Future<Output = ()> + Send {
-        T::extension_notification(self, method, params, client)
-    }
+    agent_methods!(forwarded);
 }
 
 /// One conversation.
@@ -323,6 +297,7 @@ impl From<Resuming> for Opening {
 /// A session that is ready.
 #[derive(Debug)]
 #[non_exhaustive]
+#[must_use]
 pub struct Opened<S: ?Sized> {
     /// Takes the prompts.
     pub session: Arc<S>,
@@ -340,17 +315,10 @@ impl<S> Opened<S> {
         Self { session: Arc::new(session), options: Vec::new(), commands: Vec::new(), meta: None }
     }
 
-    /// Gives it options.
-    #[must_use]
-    pub fn options(mut self, options: Vec<ConfigOption>) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Gives it commands.
-    #[must_use]
-    pub fn commands(mut self, commands: Vec<Command>) -> Self {
-        self.commands = commands;
-        self
+    setters! {
+        /// Gives it options.
+        options(options: Vec<ConfigOption>) => options = options;
+        /// Gives it commands.
+        commands(commands: Vec<Command>) => commands = commands;
     }
 }

@@ -44,28 +44,15 @@ impl Ask {
         Self { title, description: None, subject, options: Vec::new(), meta: None }
     }
 
-    /// The question itself.
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
-
-    /// More about it.
-    pub fn description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
-    }
-
-    /// What the user can choose. Without this: allow once, reject once.
-    pub fn options(mut self, options: Vec<PermissionOption>) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Extensions (`_meta`).
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.meta = Some(meta);
-        self
+    setters! {
+        /// The question itself.
+        title(title: impl Into<String>) => title = Some(title.into());
+        /// More about it.
+        description(description: impl Into<String>) => description = Some(description.into());
+        /// What the user can choose. Without this: allow once, reject once.
+        options(options: Vec<PermissionOption>) => options = options;
+        /// Extensions (`_meta`).
+        meta(meta: Meta) => meta = Some(meta);
     }
 
     /// Adds a choice.

@@ -25,6 +25,7 @@ pub async fn serve_stdio(agent: impl Agent) -> Result<()> {
 
 /// An agent with settings, ready to be served.
 #[derive(Debug)]
+#[must_use]
 pub struct Server<A> {
     agent: A,
     settings: Settings,
@@ -77,68 +78,26 @@ impl<A: Agent> Server<A> {
         Self { agent, settings: Settings::default() }
     }
 
-    /// Speaks only this protocol instead of whatever the client speaks.
-    #[must_use]
-    pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.settings.protocol = protocol;
-        self
-    }
-
-    /// Limits of the connection.
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.settings.limits = limits;
-        self
-    }
-
-    /// A handler that has not returned this long after a cancel is dropped; 1 second by default.
-    #[must_use]
-    pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.settings.cancel_grace = grace;
-        self
-    }
-
-    /// Running turns may go on this long after the end of input; 2 seconds by default.
-    #[must_use]
-    pub fn drain(mut self, drain: Duration) -> Self {
-        self.settings.drain = drain;
-        self
-    }
-
-    /// At the end, sessions get this long to close, and what is left to be written half of it; half a second by default.
-    #[must_use]
-    pub fn close_grace(mut self, grace: Duration) -> Self {
-        self.settings.close_grace = grace;
-        self
-    }
-
-    /// How long the client may take for a file or a terminal, and a handler for a notification; 30 seconds by default.
-    #[must_use]
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.settings.deadline = limit;
-        self
-    }
-
-    /// So many prompts of a session may wait for their turn (current v2), 64 by default; more are refused.
-    #[must_use]
-    pub fn waiting_prompts(mut self, most: usize) -> Self {
-        self.settings.waiting_prompts = most;
-        self
-    }
-
-    /// So many sessions are on one page of a list that the engine makes; 100 by default.
-    #[must_use]
-    pub fn sessions_per_page(mut self, most: usize) -> Self {
-        self.settings.sessions_per_page = most.max(1);
-        self
-    }
-
-    /// Lets `tap` see every message in both directions, over whatever it is served. It must be quick, and must not use the
-    /// connection itself.
-    #[must_use]
-    pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
-        self.settings.tap = Some(Arc::new(tap));
-        self
+    setters! {
+        /// Speaks only this protocol instead of whatever the client speaks.
+        protocol(protocol: Protocol) => settings.protocol = protocol;
+        /// Limits of the connection.
+        limits(limits: Limits) => settings.limits = limits;
+        /// A handler that has not returned this long after a cancel is dropped; 1 second by default.
+        cancel_grace(grace: Duration) => settings.cancel_grace = grace;
+        /// Running turns may go on this long after the end of input; 2 seconds by default.
+        drain(drain: Duration) => settings.drain = drain;
+        /// At the end, sessions get this long to close, and what is left to be written half of it; half a second by default.
+        close_grace(grace: Duration) => settings.close_grace = grace;
+        /// How long the client may take for a file or a terminal, and a handler for a notification; 30 seconds by default.
+        deadline(limit: Duration) => settings.deadline = limit;
+        /// So many prompts of a session may wait for their turn (current v2), 64 by default; more are refused.
+        waiting_prompts(most: usize) => settings.waiting_prompts = most;
+        /// So many sessions are on one page of a list that the engine makes; 100 by default.
+        sessions_per_page(most: usize) => settings.sessions_per_page = most.max(1);
+        /// Lets `tap` see every message in both directions, over whatever it is served. It must be quick, and must not use the
+        /// connection itself.
+        tap(tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) => settings.tap = Some(Arc::new(tap));
     }
 
     /// Serves over any transport.

@@ -29,22 +29,13 @@ impl ToolCallBuilder {
         Self { turn, call: call.status(ToolCallStatus::Pending), stoppable: false }
     }
 
-    /// Uses this id instead of a new one. It must be unique in the session.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.call.tool_call_id = id.into();
-        self
-    }
-
-    /// The name the model uses for the tool.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.call.name = Patch::Set(name.into());
-        self
-    }
-
-    /// What kind of tool it is.
-    pub fn kind(mut self, kind: ToolKind) -> Self {
-        self.call.kind = Patch::Set(kind);
-        self
+    setters! {
+        /// Uses this id instead of a new one. It must be unique in the session.
+        id(id: impl Into<String>) => call.tool_call_id = id.into();
+        /// The name the model uses for the tool.
+        name(name: impl Into<String>) => call.name = Patch::Set(name.into());
+        /// What kind of tool it is.
+        kind(kind: ToolKind) => call.kind = Patch::Set(kind);
     }
 
     /// A file it works on; `line` counts from 1.
@@ -58,16 +49,11 @@ impl ToolCallBuilder {
         self
     }
 
-    /// The raw input.
-    pub fn input(mut self, input: impl Into<Raw>) -> Self {
-        self.call.raw_input = Patch::Set(input.into());
-        self
-    }
-
-    /// What is known of the result already, such as a diff that is going to be made.
-    pub fn content(mut self, content: Vec<ToolCallContent>) -> Self {
-        self.call.content = Patch::Set(Items(content));
-        self
+    setters! {
+        /// The raw input.
+        input(input: impl Into<Raw>) => call.raw_input = Patch::Set(input.into());
+        /// What is known of the result already, such as a diff that is going to be made.
+        content(content: Vec<ToolCallContent>) => call.content = Patch::Set(Items(content));
     }
 
     /// The client may stop this call alone (where its dialect can). Watch [`ToolCall::stopped`].

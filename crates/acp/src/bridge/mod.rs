@@ -98,23 +98,14 @@ impl Default for Bridge {
 }
 
 impl Bridge {
-    /// Which protocol the agent is asked for. By default that of the client, so that nothing gets lost; an agent that does not speak
-    /// it is started again and asked for what it speaks.
-    pub fn agent_protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
-    /// Refuses what would lose something: the hello, or the turn that it happens in.
-    pub fn lossless(mut self, lossless: bool) -> Self {
-        self.lossless = lossless;
-        self
-    }
-
-    /// Tells what is lost, once for each kind.
-    pub fn on_loss(mut self, tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_loss = Box::new(tell);
-        self
+    setters! {
+        /// Which protocol the agent is asked for. By default that of the client, so that nothing gets lost; an agent that does not speak
+        /// it is started again and asked for what it speaks.
+        agent_protocol(protocol: Protocol) => protocol = protocol;
+        /// Refuses what would lose something: the hello, or the turn that it happens in.
+        lossless(lossless: bool) => lossless = lossless;
+        /// Tells what is lost, once for each kind.
+        on_loss(tell: impl Fn(&str) + Send + Sync + 'static) => on_loss = Box::new(tell);
     }
 
     /// Starts an agent when the client says hello over our standard input and output. The end of either, SIGTERM and SIGINT all

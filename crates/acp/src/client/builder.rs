@@ -149,74 +149,33 @@ impl<H: Handler> Client<H> {
         self
     }
 
-    /// Extensions (`_meta`) of the hello.
-    pub fn meta(mut self, meta: Meta) -> Self {
-        self.request.meta = Some(meta);
-        self
-    }
-
-    /// Which protocol to ask for. The default asks for the newest and takes what the agent speaks.
-    pub fn protocol(mut self, protocol: Protocol) -> Self {
-        self.protocol = protocol;
-        self
-    }
-
-    /// How messages are framed. The agent has to understand it; every agent understands lines.
-    pub fn framing(mut self, framing: Framing) -> Self {
-        self.framing = framing;
-        self
-    }
-
-    /// Limits of the connection.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// Unread updates of all sessions together may take this many bytes, 8 MiB by default, before the agent is made to wait. A session that
-    /// nobody reads can use up the budget of the others: read it, or drop it.
-    pub fn budget(mut self, bytes: usize) -> Self {
-        self.budget = bytes;
-        self
-    }
-
-    /// Updates that come as more than this many bytes are cut to about that, but for the words of messages; what can't be cut
-    /// is passed over, and [`Handler::dropped`] hears of it. Without this an update is as long as a message may be.
-    pub fn longest_update(mut self, bytes: usize) -> Self {
-        self.longest = bytes;
-        self
-    }
-
-    /// Lets `tap` see every message in both directions. It must be quick, and must not use the connection itself.
-    pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
-        self.tap = Some(Arc::new(tap));
-        self
-    }
-
-    /// How long the agent may take to answer the hello; 30 seconds by default.
-    pub fn hello_deadline(mut self, limit: Duration) -> Self {
-        self.deadlines.hello = limit;
-        self
-    }
-
-    /// How long the agent may take to open or load a session; 120 seconds by default.
-    pub fn set_up_deadline(mut self, limit: Duration) -> Self {
-        self.deadlines.set_up = limit;
-        self
-    }
-
-    /// How long the agent may take for anything else but a prompt or a login, and a handler for a notification; 30 seconds by
-    /// default.
-    pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadlines.quick = limit;
-        self
-    }
-
-    /// How long a cancelled turn that nobody reads may take to end before the next prompt of its session is refused; 10 seconds by
-    /// default.
-    pub fn cancel_deadline(mut self, limit: Duration) -> Self {
-        self.deadlines.cancel = limit;
-        self
+    setters! {
+        /// Extensions (`_meta`) of the hello.
+        meta(meta: Meta) => request.meta = Some(meta);
+        /// Which protocol to ask for. The default asks for the newest and takes what the agent speaks.
+        protocol(protocol: Protocol) => protocol = protocol;
+        /// How messages are framed. The agent has to understand it; every agent understands lines.
+        framing(framing: Framing) => framing = framing;
+        /// Limits of the connection.
+        limits(limits: Limits) => limits = limits;
+        /// Unread updates of all sessions together may take this many bytes, 8 MiB by default, before the agent is made to wait. A session that
+        /// nobody reads can use up the budget of the others: read it, or drop it.
+        budget(bytes: usize) => budget = bytes;
+        /// Updates that come as more than this many bytes are cut to about that, but for the words of messages; what can't be cut
+        /// is passed over, and [`Handler::dropped`] hears of it. Without this an update is as long as a message may be.
+        longest_update(bytes: usize) => longest = bytes;
+        /// Lets `tap` see every message in both directions. It must be quick, and must not use the connection itself.
+        tap(tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) => tap = Some(Arc::new(tap));
+        /// How long the agent may take to answer the hello; 30 seconds by default.
+        hello_deadline(limit: Duration) => deadlines.hello = limit;
+        /// How long the agent may take to open or load a session; 120 seconds by default.
+        set_up_deadline(limit: Duration) => deadlines.set_up = limit;
+        /// How long the agent may take for anything else but a prompt or a login, and a handler for a notification; 30 seconds by
+        /// default.
+        deadline(limit: Duration) => deadlines.quick = limit;
+        /// How long a cancelled turn that nobody reads may take to end before the next prompt of its session is refused; 10 seconds by
+        /// default.
+        cancel_deadline(limit: Duration) => deadlines.cancel = limit;
     }
 
     /// Starts an agent and says hello to it. The command and its arguments; no shell.

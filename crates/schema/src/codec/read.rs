@@ -1,6 +1,6 @@
 //! How fields are read. The record macro picks one of these by the word behind the field.
 
-use super::{Decode, Error, Kind, Reader, push};
+use super::{Decode, Error, Kind, Reader};
 
 /// A malformed value fails the whole message.
 #[inline(never)]
@@ -94,4 +94,12 @@ pub fn items<T: Decode>(json: &mut Reader<'_>) -> Result<Vec<T>, Error> {
         index += 1;
     }
     Ok(items)
+}
+
+/// Most lists on the wire have one item, and items are large: no room is made for three more.
+pub(super) fn push<T>(items: &mut Vec<T>, item: T) {
+    if items.is_empty() {
+        items.reserve_exact(1);
+    }
+    items.push(item);
 }

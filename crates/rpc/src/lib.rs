@@ -6,6 +6,50 @@
 //! bytes ─framing─▶ frame ─message─▶ message ─machine─▶ call ─▶ Service
 //! bytes ◀─framing─ frame ◀─outbox── message ◀─machine─ reply ◀─ Responder
 //! ```
+//!
+//! Both sides serve, and both can call; here only one does. [`Transport::stdio`], [`Transport::stream`] and [`Transport::messages`] lead
+//! to other processes.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tieline_json::{Error, Reader};
+//! use tieline_rpc::{Connection, Limits, Responder, Service, Transport};
+//!
+//! struct Adder;
+//!
+//! impl Service for Adder {
+//!     type Call = i64;
+//!
+//!     fn decode(&self, method: &str, params: &mut Reader<'_>) -> Result<Option<i64>, Error> {
+//!         if method != "sum" {
+//!             return Ok(None);
+//!         }
+//!         let (mut numbers, mut sum) = (params.object()?, 0);
+//!         while numbers.key(params)?.is_some() {
+//!             sum += params.integer::<i64>()?;
+//!         }
+//!         Ok(Some(sum))
+//!     }
+//!
+//!     fn request(&self, sum: i64, responder: Responder) {
+//!         responder.reply_now(|out| out.extend_from_slice(sum.to_string().as_bytes()));
+//!     }
+//!
+//!     fn notification(&self, _: i64, _: usize) {}
+//! }
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let (one, other) = Transport::memory();
+//! let (_, adder) = Connection::open(other, Limits::default());
+//! tokio::spawn(adder.run(Arc::new(Adder)));
+//! let (peer, connection) = Connection::open(one, Limits::default());
+//! tokio::spawn(connection.run(Arc::new(Adder)));
+//!
+//! let sum = peer.call("sum", |out| out.extend_from_slice(br#"{"a":2,"b":3}"#), |result| result.integer::<i64>()).await;
+//! assert_eq!(sum.await?, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![warn(missing_debug_implementations)]
 

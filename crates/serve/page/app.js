@@ -108,15 +108,17 @@ const wire = connect({
   },
 });
 
+/** Words with `code` in them, as notices have it. */
+const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+
 function take({ sessionId, update }) {
   if (!app.open || sessionId !== app.open.id || !update) return;
   if (update.sessionUpdate === "notice") return toast(update.title ?? "", update.severity);
   const before = app.story.state;
   apply(app.story, update);
-  if (before !== "idle" && app.story.state === "idle") {
-    attention();
-    list();
-  }
+  const [was, is] = [before === "idle", app.story.state === "idle"];
+  if (!was && is) attention();
+  if (was !== is) list();
 }
 
 /** The title says that something waits for the person, while they look elsewhere. */
@@ -255,7 +257,7 @@ function Stranger() {
       <p>This browser is not known here. Open the link that <code>tieline serve</code> printed, or give a token: <code>tieline serve token add NAME</code> makes one.</p>
       <input name="token" type="password" autocomplete="off" aria-label="Token" placeholder="Token" required />
       <button type="submit">Go on</button>
-      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${entry.text}</p>`)}</div>
+      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div>
     </form>`;
 }
 
@@ -281,7 +283,7 @@ function Page() {
         <${Composer} busy=${busy} />
       </main>
       ${app.traffic && html`<${Traffic} frames=${wire.traffic} close=${() => { app.traffic = false; draw(); }} />`}
-      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${entry.text}</p>`)}</div>
+      <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div>
     </div>`;
 }
 

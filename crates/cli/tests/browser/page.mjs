@@ -49,6 +49,8 @@ await say(first, "write notes.txt: hello");
 await first.waitForSelector(".question .allow:not([disabled])", WAIT);
 assert((await first.$eval(".question", (node) => node.textContent)).includes("hello"), "the question shows the change");
 assert(!fs.existsSync(path.join(folder, "notes.txt")), "nothing is written before the answer");
+await first.waitForFunction(() => document.querySelector("nav li .title")?.textContent.includes("notes.txt"), WAIT);
+assert(!(await first.$eval(".toasts", (node) => node.textContent)).includes("`"), "what is code in a notice is shown as code");
 await picture(first, "question");
 await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
 await sees(first, "Wrote");

@@ -124,6 +124,7 @@ impl Journal {
         let entry = self.entry(id).await?;
         let mut recording = Recording::new(self.clone(), opened.log, entry);
         recording.interrupted = opened.interrupted;
+        recording.lost = opened.lost;
         Ok(recording)
     }
 

@@ -147,17 +147,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     let name = arguments.session.as_ref().filter(plain).map_or(&*entry.id, String::as_str);
     for one in &done.refused {
         *refused = true;
-        let hint = match one.why {
-            Why::ChangedSince | Why::Mixed => {
-                format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
-            }
-            Why::OnlyCopy => "; --force removes it all the same".to_owned(),
-            Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
-            Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
-            Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
-            _ => String::new(),
-        };
-        note(format_args!("left alone: {one}{hint}"));
+        note(format_args!("left alone: {one}{}", hint(&one.why, name)));
     }
     if let Some(unclear) = unclear.filter(|_| !arguments.meanwhile) {
         let files = undo.files(&unclear).into_iter().map(|known| known.path);
@@ -171,6 +161,23 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         told(&recording, &out).await?;
     }
     Ok(out)
+}
+
+/// What can be done about a file that was left alone, in a session of this name.
+fn hint(why: &Why, name: &str) -> String {
+    match why {
+        Why::ChangedBy(turn, _) => {
+            format!("; undo that one first: tieline undo {name} --turn {turn}; --force puts it back all the same")
+        }
+        Why::ChangedSince | Why::Mixed => {
+            format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
+        }
+        Why::OnlyCopy => "; --force removes it all the same".to_owned(),
+        Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
+        Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),
+        Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
+        _ => String::new(),
+    }
 }
 
 /// The session that an undo is about if none is named; or why there is none.

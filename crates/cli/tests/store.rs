@@ -71,6 +71,41 @@ impl Small {
     }
 }
 
+/// What was kept can be looked at on a disk that is full, also what is only in the log beside the store, if somebody has it open.
+#[test]
+fn sessions_are_listed_and_shown_on_a_full_disk() {
+    let place = Place::new();
+    let folder = place.folder.path();
+    fs::create_dir_all(folder.join("state")).unwrap();
+    let script = r#"
+        mount -t tmpfs -o size=4m none "$XDG_STATE_HOME" || { echo no mount; exit 0; }
+        "$TIELINE" exec -s kept --allow-all "create a.txt with one" > first 2>&1
+        dd if=/dev/zero of="$XDG_STATE_HOME/ballast" bs=1k 2> /dev/null
+        cp -r "$XDG_STATE_HOME/tieline" before
+        "$TIELINE" sessions list; echo "list $?"
+        "$TIELINE" sessions show kept; echo "show $?"
+        "$TIELINE" diff kept --names; echo "diff $?"
+        "$TIELINE" sessions rename kept other; echo "rename $?"
+        cmp before/journal.db "$XDG_STATE_HOME/tieline/journal.db" && echo untouched
+        rm "$XDG_STATE_HOME/ballast"
+        "$TIELINE" sessions list 2>&1 | grep full; echo "list again $?""#;
+    let mut command = Command::new("unshare");
+    command.args(["-rm", "sh", "-c", &format!("{{ {script}\n}} 2>&1")]).current_dir(place.project());
+    command.env("TIELINE", env!("CARGO_BIN_EXE_tieline")).env("HOME", folder).env_remove("XDG_CONFIG_HOME");
+    let output = command.env("XDG_STATE_HOME", folder.join("state")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() || text.contains("no mount") {
+        skipped("MOUNT", "this machine lets nobody mount a file system, so no disk can be full");
+        return;
+    }
+    let full = "the disk is full: ";
+    let list = text.split("list 0").next().unwrap();
+    assert!(list.contains(full) && list.contains("kept") && list.contains("free some space"), "{text}");
+    for part in ["show 0", "create a.txt with one", "a.txt\ndiff 0", "rename 1", "untouched", "list again 1"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn a_full_disk_under_the_files_is_told_and_changes_nothing() {
     let Some(mut small) = Small::open("1") else { return };

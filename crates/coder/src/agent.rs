@@ -240,7 +240,7 @@ impl Agent for Coder {
                 }
             }
         }
-        let mut damage = opened.damage.map(|damage| format!("A part of this session is lost: {damage}"));
+        let mut damage = opened.lost.map(|damage| format!("A part of this session is lost: {damage}"));
         // A client that shows no notices hears it with what is told again, and not only when the next turn begins.
         if resuming.replay
             && !notice::shows(&session.client())

@@ -5,7 +5,7 @@ mod temp;
 mod version;
 mod write;
 
-pub(crate) use change::{Found, look_at_other};
+pub(crate) use change::{DIR_MODE, Found, look_at_other};
 pub use version::{Hash, Version};
 pub use write::{Expect, State, Write, Written};
 

@@ -21,7 +21,7 @@ use crate::{
     files::{Files, Found, State},
     roots::{Error, Place, Result},
 };
-use index::{Disk, Entry, Index, Name};
+use index::{Disk, Entry, Folder, Index, Name};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, HashSet},
@@ -77,6 +77,8 @@ pub struct Made<'a> {
     pub after: State,
     /// Directories made for it, relative to the root, outermost first.
     pub directories: &'a [PathBuf],
+    /// Directories that went with it, relative to the root, and their modes.
+    pub gone: &'a [(PathBuf, u32)],
     /// Somebody else changed it as well, so that it can't be put back without their part.
     pub mixed: bool,
 }
@@ -92,6 +94,7 @@ impl<'a> Made<'a> {
             content: found.map_or(Ok(&[]), |found| found.content.as_deref().ok_or(Unkept::Large)),
             after,
             directories: &[],
+            gone: &[],
             mixed: false,
         }
     }
@@ -287,9 +290,17 @@ impl Snapshots {
         let mut blobs = index.blobs();
         let mut used: u64 = blobs.values().sum();
         let bulk = changes.len() > MAX_SYNCED_FILES;
+        let mut gone: HashSet<(PathBuf, PathBuf)> =
+            index.turns[at].folders.iter().map(|folder| (folder.root.0.clone(), folder.path.0.clone())).collect();
         for change in changes {
             let path = change.root.join(&change.path);
             let directories = change.directories.iter().cloned().map(Name);
+            for (folder, mode) in change.gone {
+                if gone.insert((change.root.clone(), folder.clone())) {
+                    let (root, path) = (Name(change.root.clone()), Name(folder.clone()));
+                    index.turns[at].folders.push(Folder { root, path, mode: *mode });
+                }
+            }
             if let Some(entry) = known.get(&path).map(|number| &mut index.turns[at].entries[*number]) {
                 entry.mixed |=
                     change.mixed || !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);

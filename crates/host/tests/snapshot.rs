@@ -143,7 +143,7 @@ fn an_older_turn_waits_for_the_newer_one() {
     world.put("a", "0");
     world.write("t1", "a", "1");
     world.write("t2", "a", "2");
-    assert!(matches!(world.undo("t1", false).refused[0].why, Why::ChangedSince));
+    assert!(matches!(world.undo("t1", false).refused[0].why, Why::ChangedBy(..)));
     assert_eq!(world.undo("t2", false).restored.len(), 1);
     assert_eq!(world.undo("t1", false).restored.len(), 1);
     assert_eq!(world.get("a").unwrap(), "0");

@@ -181,14 +181,28 @@ impl Tree {
         self.look().iter().filter(|process| !process.dead).count()
     }
 
-    /// How much memory the members take together, in bytes. What they share is counted once only if it would be over the limit
-    /// otherwise: that takes longer to find out.
+    /// How much memory the members take together, in bytes, and whether that is sure. What they share is counted once only if it
+    /// would be over the limit otherwise: that takes longer to find out. They are looked at one after the other: if one comes or goes
+    /// meanwhile, the shares of the others become smaller or larger, and what all of them share may count more than once.
     #[cfg(all(target_os = "linux", feature = "supervisor"))]
-    pub(crate) fn memory(&mut self, limit: u64) -> u64 {
-        let sum = |field: fn(i32) -> u64, members: &[Process]| members.iter().map(|process| field(process.pid)).sum();
-        let members = self.look();
-        let most: u64 = sum(table::memory, &members);
-        if most > limit { sum(table::own_memory, &members) } else { most }
+    pub(crate) fn memory(&mut self, limit: u64) -> (u64, bool) {
+        let taken = |members: Vec<Process>| -> Vec<(i32, u64, u64)> {
+            let members = members.into_iter().map(|process| (process.pid, process.start, table::memory(process.pid)));
+            members.filter(|(.., bytes)| *bytes > 0).collect()
+        };
+        let who =
+            |members: &[(i32, u64, u64)]| -> Vec<_> { members.iter().map(|(pid, start, _)| (*pid, *start)).collect() };
+        let members = taken(self.look());
+        let most = members.iter().map(|(.., bytes)| bytes).sum();
+        if most <= limit {
+            return (most, true);
+        }
+        let own = members.iter().map(|(pid, ..)| table::own_memory(*pid)).sum();
+        let mut after = who(&taken(self.look()));
+        let mut before = who(&members);
+        before.sort_unstable();
+        after.sort_unstable();
+        (own, before == after)
     }
 
     /// True while a member lives.

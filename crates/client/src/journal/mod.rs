@@ -66,10 +66,12 @@ impl Journal {
 
     /// The same for one that is looked at: a journal that can't be written can be read.
     pub fn open_to_read() -> Result<(Self, Option<String>)> {
-        Self::open_default().or_else(|error| match Store::open_to_read(Self::default_path()?) {
-            Ok(Some(store)) => Ok((Self { store, naming: Arc::default() }, None)),
+        let path = Self::default_path()?;
+        let (store, told) = Store::open_or_mend(&path).or_else(|error| match Store::open_to_read(&path, &error) {
+            Ok(Some(opened)) => Ok(opened),
             _ => Err(error),
-        })
+        })?;
+        Ok((Self { store, naming: Arc::default() }, told))
     }
 
     /// Opens the journal in a file, made if there is none.
@@ -122,6 +124,7 @@ impl Journal {
         let entry = self.entry(id).await?;
         let mut recording = Recording::new(self.clone(), opened.log, entry);
         recording.interrupted = opened.interrupted;
+        recording.lost = opened.lost;
         Ok(recording)
     }
 

@@ -184,12 +184,13 @@ pub struct Recording {
     /// When the last piece of text came.
     last: Mutex<Option<Instant>>,
     pub(super) interrupted: bool,
+    pub(super) lost: Option<String>,
 }
 
 impl Recording {
     pub(super) fn new(journal: Journal, log: SessionLog, entry: Entry) -> Self {
         let titled = AtomicBool::new(entry.title.is_some());
-        Self { journal, log, entry, titled, last: Mutex::new(None), interrupted: false }
+        Self { journal, log, entry, titled, last: Mutex::new(None), interrupted: false, lost: None }
     }
 
     /// Our id of the session.
@@ -210,6 +211,11 @@ impl Recording {
     /// True if a turn was found open when the session was opened again: its process had died.
     pub fn interrupted(&self) -> bool {
         self.interrupted
+    }
+
+    /// What is lost of the session because the journal was damaged once, for people.
+    pub fn lost(&self) -> Option<String> {
+        Some(format!("a part of session {} is lost: {}", self.id(), self.lost.as_ref()?))
     }
 
     /// The number of the turn that runs, or of the last one; 0 before the first.

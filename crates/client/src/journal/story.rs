@@ -75,7 +75,10 @@ impl Story {
         if let Some(last) = told.turns.last_mut().filter(|last| last.outcome.is_none() && last.stop.is_none()) {
             last.interrupted |= told.entry.state == State::Interrupted;
         }
-        told.damage = replay.damage().map(ToString::to_string);
+        told.damage = match replay.damage() {
+            Some(damage) => Some(damage.to_string()),
+            None => store.lost(&told.entry.id).await?,
+        };
         Ok(told)
     }
 

@@ -88,6 +88,7 @@ impl JournalWriter {
     /// Begins a session of ours, or goes on with the one we have.
     pub(super) async fn begin(&mut self, begin: Begin, handed_over: bool) {
         if let Some(recording) = &mut self.recording {
+            recording.lost().into_iter().for_each(|told| self.notes.warn(told));
             if recording.entry().agent_session != begin.agent_session
                 && let Some(id) = begin.agent_session
             {

@@ -4,7 +4,7 @@ use super::{Expect, Files, Hash, State, Version, open_regular, read_file, temp::
 use crate::roots::{Dir, Error, Place, Result, Root};
 use crate::snapshot::{Made, Unkept};
 use rustix::{
-    fs::{AtFlags, Mode, mkdirat, readlinkat, symlinkat, unlinkat},
+    fs::{AtFlags, Mode, RawMode, mkdirat, readlinkat, symlinkat, unlinkat},
     io::Errno,
 };
 use std::{
@@ -13,6 +13,9 @@ use std::{
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::PathBuf,
 };
+
+/// What is kept of the mode of a directory: in it the bit of the group lends no rights, but says whose new files are.
+pub(crate) const DIR_MODE: u32 = 0o3777;
 
 /// A file that is there before a change.
 pub(crate) struct Found {
@@ -39,15 +42,24 @@ impl Found {
 }
 
 impl Files {
-    /// What is there, with its content if that is within the limit.
-    pub(crate) fn inspect(&self, dir: &Dir, name: &OsStr, place: &Place) -> Result<Option<Found>> {
+    /// What is there, with its content if that is within the limit. A larger file is read for its hash alone, which takes seconds
+    /// for each gigabyte, unless `known` can tell it.
+    pub(crate) fn inspect(
+        &self,
+        dir: &Dir,
+        name: &OsStr,
+        place: &Place,
+        known: impl FnOnce(&Metadata) -> Option<Hash>,
+    ) -> Result<Option<Found>> {
         let (file, meta) = match open_regular(dir, name, place) {
             Ok(opened) => opened,
             Err(Error::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
         if meta.len() > self.limits.text {
-            let (hash, size) = Hash::of_reader(&file).map_err(|error| place.error("reading", error))?;
+            let known = known(&meta).map(|hash| Ok((hash, meta.len())));
+            let read = known.unwrap_or_else(|| Hash::of_reader(&file));
+            let (hash, size) = read.map_err(|error| place.error("reading", error))?;
             return Ok(Some(Found { version: Version::new(hash, size, &meta), file, meta, content: None }));
         }
         let (read, meta) = read_file(&file, place, self.limits.text)?;
@@ -56,8 +68,17 @@ impl Files {
 
     /// What is at a place; a missing directory on the way is nothing, too.
     pub(crate) fn look(&self, place: &Place) -> Result<Option<Found>> {
+        self.look_knowing(place, |_| None)
+    }
+
+    /// The same, where the hash of a file over the limit may be [known](Files::inspect).
+    pub(crate) fn look_knowing(
+        &self,
+        place: &Place,
+        known: impl FnOnce(&Metadata) -> Option<Hash>,
+    ) -> Result<Option<Found>> {
         let (parent, name) = place.parent()?;
-        match parent.open_through().and_then(|dir| self.inspect(&dir, name, place)) {
+        match parent.open_through().and_then(|dir| self.inspect(&dir, name, place, known)) {
             Err(Error::NotFound(_)) => Ok(None),
             done => done,
         }
@@ -91,7 +112,7 @@ impl Files {
     pub fn delete(&self, place: &Place, expect: Expect) -> Result<()> {
         let (parent, name) = place.parent()?;
         let dir = parent.open_dir()?;
-        let found = self.inspect(&dir, name, place)?;
+        let found = self.inspect(&dir, name, place, |meta| expect.knows(meta))?;
         expect.check(found.as_ref(), place)?;
         let found = found.ok_or_else(|| Error::NotFound(place.real_path()))?;
         self.tell(Made::at(place, Some(&found), State::Missing))?;
@@ -107,7 +128,7 @@ impl Files {
     pub fn rename(&self, from: &Place, to: &Place, expect: Expect, parents: bool) -> Result<()> {
         let ((from_parent, from_name), (to_parent, to_name)) = (from.parent()?, to.parent()?);
         let from_dir = from_parent.open_dir()?;
-        let found = self.inspect(&from_dir, from_name, from)?;
+        let found = self.inspect(&from_dir, from_name, from, |meta| expect.knows(meta))?;
         expect.check(found.as_ref(), from)?;
         let found = found.ok_or_else(|| Error::NotFound(from.real_path()))?;
         let (to_dir, directories) = if parents { ensure_dir(&to_parent)? } else { (to_parent.open_dir()?, Vec::new()) };
@@ -138,6 +159,26 @@ impl Files {
     /// Makes a directory and those on the way that are missing; returns which ones, relative to the root.
     pub fn create_dirs(&self, place: &Place) -> Result<Vec<PathBuf>> {
         ensure_dir(place).map(|(_, made)| made)
+    }
+
+    /// Makes a directory that only the user may enter; what it may be later is [said](Files::set_dir_mode) when it is filled.
+    pub(crate) fn make_private_dir(&self, place: &Place) -> Result<()> {
+        let (parent, name) = place.parent()?;
+        let dir = parent.open_dir()?;
+        mkdirat(dir.handle(), name, Mode::from_raw_mode(0o700)).map_err(|error| place.error("creating", error))?;
+        self.sync(&dir, place)
+    }
+
+    /// The permission bits of a directory.
+    pub(crate) fn dir_mode(place: &Place) -> Result<u32> {
+        let facts = rustix::fs::fstat(place.open_dir()?.handle()).map_err(|error| place.error("looking up", error))?;
+        Ok(facts.st_mode & DIR_MODE)
+    }
+
+    /// Gives a directory its permission bits.
+    pub(crate) fn set_dir_mode(place: &Place, mode: u32) -> Result<()> {
+        let mode = Mode::from_raw_mode((mode & DIR_MODE) as RawMode);
+        rustix::fs::fchmod(place.open_dir()?.handle(), mode).map_err(|error| place.error("setting the mode of", error))
     }
 
     /// Removes a directory that is empty.

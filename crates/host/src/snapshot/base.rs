@@ -8,7 +8,7 @@ use super::{Made, Unkept};
 use crate::files::{Hash, State};
 use crate::whole::{lock, open_own, own_folder, write_own};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
@@ -24,7 +24,7 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEP_TIME: Duration = Duration::from_hours(24 * 30);
 
 /// Which form of the index is read and written.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// The files of a look: what is where, and the copies. Both have a second name while a turn needs them.
 const INDEX: &str = "index.json";
@@ -82,21 +82,25 @@ struct Index {
     cut: bool,
     #[serde(with = "pairs")]
     files: BTreeMap<Name, Seen>,
-    folders: BTreeSet<Name>,
+    /// The folders, and their modes.
+    #[serde(with = "pairs")]
+    folders: BTreeMap<Name, u32>,
     /// Folders that were not looked into.
     passed: BTreeSet<Name>,
 }
 
 /// A name that is no text can't be a key in JSON.
 mod pairs {
-    use super::{BTreeMap, Name, Seen};
-    use serde::{Deserialize as _, Deserializer, Serializer};
+    use super::{BTreeMap, Name};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(files: &BTreeMap<Name, Seen>, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(files)
+    pub(super) fn serialize<T: Serialize, S: Serializer>(all: &BTreeMap<Name, T>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Name, Seen>, D::Error> {
+    pub(super) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<Name, T>, D::Error> {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
 }
@@ -195,7 +199,7 @@ impl Base {
             files.insert(Name(name), Seen { facts, kept, fresh: facts.is_fresh(began) });
         }
         let Walked { folders, passed, ignores, cut, mut uncovered, .. } = walked;
-        let folders: BTreeSet<Name> = folders.into_iter().map(Name).collect();
+        let folders = folders.into_iter().map(|(name, mode)| (Name(name), mode)).collect();
         let passed = passed.into_keys().map(Name).collect();
         let index = Index { format: FORMAT, began, cut, files, folders, passed };
         let mut held = None;
@@ -299,11 +303,11 @@ impl Base {
         let (hash, content) = match read(&path, self.limits.each) {
             Ok(bytes) if is_private(name) => (Hash::of(&bytes), Err(Unkept::Private)),
             Ok(bytes) => (Hash::of(&bytes), Ok(bytes)),
-            Err(_) if !facts.is_file() => (Hash::of(IS), Err(Unkept::Special)),
+            Err(_) if !facts.is_file() => (unknown(), Err(Unkept::Special)),
             Err(_) => match open(&path).and_then(|file| Hash::of_reader(Until { file, until })) {
                 Ok((hash, _)) => (hash, Err(Unkept::Large)),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => (Hash::of(IS), Err(Unkept::Huge)),
-                Err(_) => (Hash::of(IS), Err(Unkept::Unreadable)),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => (unknown(), Err(Unkept::Huge)),
+                Err(_) => (unknown(), Err(Unkept::Unreadable)),
             },
         };
         (state(facts, hash), content)
@@ -311,19 +315,26 @@ impl Base {
 
     /// What is different now, and what of it can't be told because it could not be looked at, in words.
     pub fn differences(&self) -> (Vec<Difference>, BTreeSet<String>) {
-        let Walked { files: now, passed, cut, .. } = self.walk();
+        let Walked { files: now, passed, cut, folders: still, .. } = self.walk();
         let until = Instant::now() + self.limits.time;
         let mut found = Vec::new();
         let kept = self.index.files.values().filter(|seen| seen.kept.is_ok()).map(|seen| seen.facts.inode);
         let kept: HashSet<u64> = kept.collect();
+        let is_gone = |name: &Path| {
+            let here = || std::fs::symlink_metadata(self.root.join(name)).is_ok_and(|meta| meta.is_dir());
+            !still.contains_key(name) && !here()
+        };
+        let gone = self.index.folders.iter().filter(|(name, _)| is_gone(&name.0));
+        let gone: HashMap<&Path, u32> = gone.map(|(name, mode)| (name.0.as_path(), *mode)).collect();
         let mut add = |name: &Path, was: State, old: Result<Vec<u8>, Unkept>, facts: Option<Facts>, folders| {
             let (after, new) = self.now(name, facts, until);
             // What was not made here would be gone with an undo, unless that keeps a copy.
             let moved = (was == State::Missing || new == Err(Unkept::Large)) && self.was_elsewhere(name, facts, &kept);
             let old = if moved { Err(Unkept::Moved) } else { old };
             if !was.same_content(&after) {
-                let new = new.ok();
-                found.push(Difference { name: name.to_owned(), before: was, old, after, new, folders, facts });
+                let above = name.ancestors().skip(1).filter_map(|above| Some((above.to_owned(), *gone.get(above)?)));
+                let (name, new, gone) = (name.to_owned(), new.ok(), above.collect());
+                found.push(Difference { name, before: was, old, after, new, folders, gone, facts });
             }
         };
         for (name, seen) in &self.index.files {
@@ -377,7 +388,7 @@ impl Base {
     fn new_folders(&self, name: &Path) -> Vec<PathBuf> {
         let above = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         let mut new: Vec<PathBuf> =
-            above.filter(|folder| !self.index.folders.contains(*folder)).map(Path::to_owned).collect();
+            above.filter(|folder| !self.index.folders.contains_key(*folder)).map(Path::to_owned).collect();
         new.reverse();
         new
     }
@@ -387,9 +398,14 @@ impl Base {
 const WAS: &[u8] = b"?";
 const IS: &[u8] = b"??";
 
-/// True for a file that was there after a turn, too large to be known again.
+/// True for a file that is too large to be known again.
 pub(super) fn is_unknown(state: &State) -> bool {
-    matches!(state, State::File { hash, .. } if *hash == Hash::of(IS))
+    matches!(state, State::File { hash, .. } if *hash == unknown())
+}
+
+/// What stands for the hash of such a file.
+pub(super) fn unknown() -> Hash {
+    Hash::of(IS)
 }
 
 /// What a file is, by its facts and its content.
@@ -428,6 +444,8 @@ pub struct Difference {
     pub new: Option<Vec<u8>>,
     /// The folders above it that are new as well.
     pub folders: Vec<PathBuf>,
+    /// The folders above it that are gone, and their modes.
+    pub gone: Vec<(PathBuf, u32)>,
     /// What tells this state from others; none if it is gone.
     pub facts: Option<Facts>,
 }
@@ -442,6 +460,7 @@ impl Difference {
             content: self.old.as_deref().map_err(|why| *why),
             after: self.after,
             directories: &self.folders,
+            gone: &self.gone,
             mixed: false,
         }
     }

@@ -55,6 +55,17 @@ impl Stamp {
 pub(super) struct Turn {
     pub(super) id: String,
     pub(super) entries: Vec<Entry>,
+    /// Folders that are gone since, or may be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) folders: Vec<Folder>,
+}
+
+/// A folder as it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Folder {
+    pub(super) root: Name,
+    pub(super) path: Name,
+    pub(super) mode: u32,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -107,7 +118,7 @@ impl Index {
     /// The turn with this id, made if it isn't there.
     pub(super) fn turn(&mut self, id: &str) -> usize {
         self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
-            self.turns.push(Turn { id: id.to_owned(), entries: Vec::new() });
+            self.turns.push(Turn { id: id.to_owned(), entries: Vec::new(), folders: Vec::new() });
             self.turns.len() - 1
         })
     }
@@ -164,7 +175,7 @@ fn readable_turns(text: &[u8]) -> Vec<Turn> {
             (is_open, at) = (false, at + length);
         } else if let Some((entry, length)) = first::<Entry>(rest) {
             if !is_open {
-                turns.push(Turn { id: format!("lost{}", turns.len() + 1), entries: Vec::new() });
+                turns.push(Turn { id: format!("lost{}", turns.len() + 1), entries: Vec::new(), folders: Vec::new() });
             }
             if let Some(turn) = turns.last_mut() {
                 turn.entries.push(entry);
@@ -172,7 +183,7 @@ fn readable_turns(text: &[u8]) -> Vec<Turn> {
             (is_open, at) = (true, at + length);
         } else {
             if let Some((id, _)) = rest.strip_prefix(b"{\"id\":").and_then(first::<String>) {
-                turns.push(Turn { id, entries: Vec::new() });
+                turns.push(Turn { id, entries: Vec::new(), folders: Vec::new() });
                 is_open = true;
             }
             at += 2;

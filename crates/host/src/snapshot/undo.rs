@@ -1,18 +1,19 @@
 //! Puts files back, each only if nobody else changed it since.
 
 use super::{
-    MAX_SYNCED_FILES, Made, Snapshots, Unkept,
-    base::is_unknown,
+    Kind, MAX_SYNCED_FILES, Made, Snapshots, Unkept,
+    base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
-    index::{Entry, Index},
-    place_of,
+    index::{Entry, Index, Name},
+    is_undo, place_of,
 };
 use crate::{
     files::{Expect, Files, Found, State, Version, Write, look_at_other},
     roots::{Error, Place, shown},
 };
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    fs::Metadata,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -46,6 +47,8 @@ pub enum Why {
     NotRecorded,
     /// Somebody else changed it since the turn.
     ChangedSince,
+    /// A later turn of the session changed it: that one has to be undone first.
+    ChangedBy(String, Kind),
     /// Somebody else may have changed it during the turn, or since.
     Mixed,
     /// The old content is not there.
@@ -65,6 +68,8 @@ impl Why {
         match self {
             Self::NotRecorded => format!("{path} was not changed in that turn"),
             Self::ChangedSince => format!("{path} changed again since that turn"),
+            Self::ChangedBy(turn, Kind::Deleted) => format!("{path} was deleted by turn {turn}"),
+            Self::ChangedBy(turn, _) => format!("{path} was changed again by turn {turn}"),
             Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
             Self::OnlyCopy => {
@@ -101,6 +106,8 @@ struct Seen {
     version: Option<Version>,
     content: Vec<u8>,
     folders: Vec<PathBuf>,
+    /// The folders that may go with it, and their modes.
+    gone: Vec<(PathBuf, u32)>,
 }
 
 impl Seen {
@@ -108,7 +115,8 @@ impl Seen {
     fn made(&self, entry: &Entry) -> Made<'_> {
         let folders: &[PathBuf] = if entry.before == State::Missing { &[] } else { &self.folders };
         let content = self.there.as_deref().map_err(|why| *why);
-        Made { before: self.now, content, directories: folders, ..Made::at(&self.place, None, entry.before) }
+        let at = Made::at(&self.place, None, entry.before);
+        Made { before: self.now, content, directories: folders, gone: &self.gone, ..at }
     }
 }
 
@@ -120,6 +128,10 @@ impl Snapshots {
         let undo = self.undo_turn(turn);
         let files = &files.in_bulk(entries.len() > MAX_SYNCED_FILES);
         let mut left: Vec<&Entry> = entries.iter().rev().collect();
+        // What may have to be read for long comes last.
+        left.sort_by_key(|entry| file_size(&entry.after).filter(|size| *size > files.limits().text));
+        let modes = self.folder_modes(turn);
+        let mut made_folders = BTreeSet::new();
         let mut put_back: HashMap<PathBuf, State> = HashMap::new();
         loop {
             let mut refused = Vec::new();
@@ -127,7 +139,7 @@ impl Snapshots {
             let (mut seen, mut bytes) = (Vec::new(), 0);
             let mut rest = left.into_iter().peekable();
             while let Some(entry) = rest.next() {
-                match self.look_at(files, entry, force) {
+                match self.look_at(files, turn, entry, force) {
                     Ok(Some(one)) => {
                         bytes += one.content.len() + one.there.as_ref().map_or(0, Vec::len);
                         seen.push((entry, one));
@@ -144,7 +156,8 @@ impl Snapshots {
                 let recorded = self.record(&undo, made, false);
                 for (entry, one) in seen.drain(..) {
                     let restored = match &recorded {
-                        Ok(()) => restore(files, entry, &one),
+                        Ok(()) => make_folders(files, entry, &one, &modes, &mut made_folders)
+                            .and_then(|()| restore(files, entry, &one)),
                         Err(error) => Err(Why::Unrecorded(error.to_string())),
                     };
                     match restored {
@@ -160,6 +173,12 @@ impl Snapshots {
                 done.refused.extend(refused);
                 break;
             }
+        }
+        // Only now that they are full: one that nobody may write to is one of them, perhaps. The innermost first.
+        for folder in made_folders.into_iter().rev() {
+            let place = place_of(files, &folder).map_err(Why::from);
+            let set = place.and_then(|place| Ok(Files::set_dir_mode(&place, modes[&folder])?));
+            done.refused.extend(set.err().map(|why| Refused { path: folder, why }));
         }
         done.restored = entries.iter().rev().map(Entry::full_path).filter(|path| put_back.contains_key(path)).collect();
         let marked = self.change(|index| {
@@ -185,7 +204,7 @@ impl Snapshots {
         let (mut done, entries) = self.wanted(turn, only);
         for entry in entries.iter().rev() {
             let path = entry.full_path();
-            match self.look_at(files, entry, force) {
+            match self.look_at(files, turn, entry, force) {
                 Ok(_) => done.restored.push(path),
                 Err(why) => done.refused.push(Refused { path, why }),
             }
@@ -260,9 +279,20 @@ impl Snapshots {
     }
 
     /// Where a file is and which version of it, if it may be put back; no place if it is as it was.
-    fn look_at(&self, files: &Files, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
+    fn look_at(&self, files: &Files, turn: &str, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
         let place = place_of(files, &entry.full_path())?;
-        let (now, there, version) = match files.look(&place) {
+        // What is large is only read if that can tell something: as long as it was, or as the turn left it.
+        let known = |meta: &Metadata| {
+            let states = [Some(entry.before), Some(entry.after), entry.prior];
+            let wanted = if force { 1 } else { states.len() };
+            let same = states
+                .iter()
+                .take(wanted)
+                .flatten()
+                .any(|state| !is_unknown(state) && file_size(state) == Some(meta.len()));
+            (!same).then(unknown)
+        };
+        let (now, there, version) = match files.look_knowing(&place, known) {
             // A folder is nothing that was kept; one that is not empty will be in the way of a file.
             Err(Error::IsDirectory(_)) => (State::Missing, Ok(Vec::new()), None),
             Err(Error::NotRegular { .. }) => {
@@ -274,7 +304,7 @@ impl Snapshots {
                 Some(found) => (found.state(), found.content.ok_or(Unkept::Large), Some(found.version)),
             },
         };
-        if entry.before.same_content(&now) {
+        if !is_unknown(&now) && entry.before.same_content(&now) {
             return Ok(None);
         }
         // Nobody can say more of what is not known.
@@ -282,8 +312,9 @@ impl Snapshots {
         if !force && (entry.mixed || is_unknown(&entry.after)) {
             return Err(Why::Mixed);
         }
-        if !force && !entry.ours(&now) {
-            return Err(Why::ChangedSince);
+        if !force && (is_unknown(&now) || !entry.ours(&now)) {
+            let later = self.later(turn, entry, &now);
+            return Err(later.map_or(Why::ChangedSince, |(turn, kind)| Why::ChangedBy(turn, kind)));
         }
         if !force && entry.before == State::Missing && there == Err(Unkept::Large) {
             return Err(Why::OnlyCopy);
@@ -292,7 +323,26 @@ impl Snapshots {
         let above = entry.path.0.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         let mut folders: Vec<PathBuf> = above.filter(missing).map(Path::to_path_buf).collect();
         folders.reverse();
-        Ok(Some(Seen { place, now, there, version, content, folders }))
+        let mode = |folder: &PathBuf| Files::dir_mode(&place_of(files, &entry.root.0.join(folder)).ok()?).ok();
+        let removed = entry.directories.iter().filter(|_| entry.before == State::Missing);
+        let gone = removed.filter_map(|Name(folder)| Some((folder.clone(), mode(folder)?))).collect();
+        Ok(Some(Seen { place, now, there, version, content, folders, gone }))
+    }
+
+    /// The later turn that left a file as it is now, and how.
+    fn later(&self, turn: &str, entry: &Entry, now: &State) -> Option<(String, Kind)> {
+        let (index, path) = (self.lock(), entry.full_path());
+        let later = index.turns.iter().rev().take_while(|later| later.id != turn).filter(|later| !is_undo(&later.id));
+        let left = |of: &&Entry| of.full_path() == path && of.in_effect() && of.after.same_content(now);
+        let mut found = later.map(|later| (later, later.entries.iter().find(left)));
+        found.find_map(|(later, of)| Some((later.id.clone(), Kind::of(of?.before, of?.after))))
+    }
+
+    /// The modes of the folders that went with a turn, by their whole paths.
+    fn folder_modes(&self, turn: &str) -> HashMap<PathBuf, u32> {
+        let index = self.lock();
+        let folders = index.turns.iter().filter(|other| other.id == turn).flat_map(|turn| &turn.folders);
+        folders.map(|folder| (folder.root.0.join(&folder.path.0), folder.mode)).collect()
     }
 
     /// The text before the turn and the text now; a missing file is an empty text.
@@ -335,7 +385,8 @@ impl Snapshots {
             return Err(Error::NotRegular { path: entry.full_path(), kind: "a link or a special file" }.into());
         }
         let place = place_of(files, &entry.full_path())?;
-        let found = files.look(&place)?;
+        // Of what is too large to be shown or compared nothing is read.
+        let found = files.look_knowing(&place, |_| Some(unknown()))?;
         Ok((entry, place, found))
     }
 
@@ -351,6 +402,36 @@ impl Snapshots {
             number += 1;
         }
     }
+}
+
+/// The bytes that a file has.
+fn file_size(state: &State) -> Option<u64> {
+    if let State::File { size, .. } = state { Some(*size) } else { None }
+}
+
+/// Makes the folders that are missing above a file and whose modes are known, for the user alone until they are full.
+fn make_folders(
+    files: &Files,
+    entry: &Entry,
+    seen: &Seen,
+    modes: &HashMap<PathBuf, u32>,
+    made: &mut BTreeSet<PathBuf>,
+) -> std::result::Result<(), Why> {
+    if entry.before == State::Missing {
+        return Ok(());
+    }
+    for folder in seen.folders.iter().map(|folder| entry.root.0.join(folder)) {
+        if !modes.contains_key(&folder) || made.contains(&folder) {
+            continue;
+        }
+        match files.make_private_dir(&place_of(files, &folder)?) {
+            Ok(()) => drop(made.insert(folder)),
+            Err(Error::Exists(_)) => {}
+            // A file is in the way, perhaps, that goes with another one.
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(), Why> {

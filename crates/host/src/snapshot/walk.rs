@@ -4,6 +4,7 @@
 //! `.gitignore` names are passed by. Which of these files count is settled by the walk before a turn; the one after it goes by
 //! the same, so that nobody can hide what he does by writing one.
 
+use crate::files::DIR_MODE;
 use crate::later;
 use crate::roots::shown;
 use crate::text::cut;
@@ -146,8 +147,8 @@ pub(super) fn told<'a>(passed: impl Iterator<Item = (&'a PathBuf, &'a Passed)>) 
 pub(super) struct Walked {
     /// The files, links and others by their path below the folder.
     pub(super) files: BTreeMap<PathBuf, Facts>,
-    /// The folders.
-    pub(super) folders: BTreeSet<PathBuf>,
+    /// The folders, and their modes.
+    pub(super) folders: BTreeMap<PathBuf, u32>,
     /// Folders that were not looked into.
     pub(super) passed: BTreeMap<PathBuf, Passed>,
     /// What `.gitignore` says, by folder.
@@ -366,7 +367,7 @@ impl Walk<'_> {
             _ if meta.dev() != self.device => drop(self.walked.passed.insert(path.to_owned(), Passed::Mounted)),
             None => drop(self.walked.passed.insert(path.to_owned(), Passed::Ignored)),
             Some(next) => {
-                self.walked.folders.insert(path.to_owned());
+                self.walked.folders.insert(path.to_owned(), meta.mode() & DIR_MODE);
                 if matches!(next, How::Plain(_)) {
                     todo.push_back((path.to_owned(), next));
                 } else {

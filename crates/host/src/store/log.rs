@@ -51,6 +51,8 @@ pub struct Opened {
     pub log: SessionLog,
     /// What was damaged. It is set aside; the session goes on after the last whole event.
     pub damage: Option<Damage>,
+    /// What is lost of it, in words, now or because of a damage of earlier days.
+    pub lost: Option<String>,
     /// True if a turn was found unfinished. It is closed now, and so is all that ran in it.
     pub interrupted: bool,
 }
@@ -189,7 +191,8 @@ impl Store {
             }
             log.append(events).await?;
         }
-        Ok(Opened { log, damage, interrupted })
+        let lost = self.lost(id).await?;
+        Ok(Opened { log, damage, lost, interrupted })
     }
 
     /// Takes the lease of the session that `work` finds.
@@ -255,6 +258,7 @@ impl SessionLog {
                     ..Default::default()
                 };
                 let (event, body) = Event::Update(notice.into()).with_body();
+                super::replay::note_lost(db, hold.key, head.seq, &damage.to_string())?;
                 head = append::put(db, hold.key, head, now, &event, &body)?;
             }
             db.execute("UPDATE session SET indexed = min(indexed, ?2) WHERE key = ?1", [hold.key, head.seq])?;

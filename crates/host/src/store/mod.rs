@@ -115,10 +115,19 @@ impl Store {
         Self::start(schema::open_writer(&path)?, path)
     }
 
-    /// Opens a store that can't be written, to read it; whoever writes is told. `None` if it can be written.
-    pub fn open_to_read(path: impl AsRef<Path>) -> Result<Option<Self>> {
+    /// Opens a store that can't be opened to write because of an error, to read it; whoever writes is told. `None` if the error is
+    /// another one than that it can't be written. Comes with what is to be told of it.
+    pub fn open_to_read(path: impl AsRef<Path>, error: &Error) -> Result<Option<(Self, Option<String>)>> {
         let path = whole_path(path.as_ref())?;
-        place::is_read_only(&path).then(|| Self::start(schema::open_reader(&path)?, path.clone())).transpose()
+        let is_full = *error == Error::Full && path.is_file();
+        if !is_full && !place::is_read_only(&path) {
+            return Ok(None);
+        }
+        let unseen = std::fs::metadata(place::beside(&path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+        let unseen = if unseen { ", but for what was written last" } else { "" };
+        let told = format!("the disk is full: {} can only be read{unseen}; free some space", path.display());
+        let store = Self::start(schema::open_reader(&path)?, path)?;
+        Ok(Some((store, is_full.then_some(told))))
     }
 
     fn start(db: rusqlite::Connection, path: PathBuf) -> Result<Self> {

@@ -212,3 +212,34 @@ fn check<'a>(row: &'a Row<'_>, want: i64) -> std::result::Result<Parts<'a>, Stri
     }
     Ok(parts)
 }
+
+/// What an entry among what was set aside is called that says, in words, what is lost.
+const LOST: &str = "lost";
+/// So many of them are told.
+const MAX_TOLD: usize = 5;
+
+/// Notes what is lost of a session, for all who open it from now on.
+pub(super) fn note_lost(db: &Connection, key: i64, seq: i64, words: &str) -> Result<()> {
+    let sql = "INSERT INTO quarantine (session, seq, turn, time, kind, body, crc) VALUES (?1, ?2, 0, ?3, ?4, ?5, 0)";
+    db.execute(sql, rusqlite::params![key, seq, Time::now().0, LOST, words])?;
+    Ok(())
+}
+
+/// What is known to be lost of a session, in words.
+pub(super) fn lost(db: &Connection, key: i64) -> Result<Vec<String>> {
+    let mut find = db.prepare_cached("SELECT body FROM quarantine WHERE session = ?1 AND kind = ?2 ORDER BY time")?;
+    let told = find.query_map(rusqlite::params![key, LOST], |row| row.get(0))?;
+    Ok(told.collect::<rusqlite::Result<_>>()?)
+}
+
+impl Store {
+    /// What is lost of a session because the file was damaged once, in words. Needs no lease.
+    pub async fn lost(&self, id: &SessionId) -> Result<Option<String>> {
+        let id = id.clone();
+        let told = self.read(move |db| lost(db, super::session::find(db, &id, super::session::key)?)).await?;
+        let more = told.len().saturating_sub(MAX_TOLD);
+        let told: Vec<String> = told.into_iter().take(MAX_TOLD).collect();
+        let more = if more > 0 { format!("; and {more} times more") } else { String::new() };
+        Ok((!told.is_empty()).then(|| told.join("; ") + &more))
+    }
+}

@@ -1,7 +1,7 @@
 //! The way out of a damaged file: what can still be read is copied into a new one.
 
 use super::append::{self, Head};
-use super::replay::{Walk, decode, one};
+use super::replay::{self, Walk, decode, one};
 use super::session::{self, NewSession};
 use super::{Error, Event, Result, Stored, Time, keep, pages, place, schema};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
@@ -207,9 +207,13 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged> {
         saved.events += head.seq.cast_unsigned();
         saved.cut += u64::from(walk.damage.is_some());
         saved.lost += lost;
-        saved.gaps.extend(walk.damage.map(|damage| {
-            format!("session {}: {lost} of {} events are lost ({})", session.id, session.events, damage.why)
-        }));
+        // What is lost stays with the session, and so does what was lost before.
+        let known = replay::lost(&old, key).unwrap_or_default();
+        let words = walk.damage.map(|damage| format!("{lost} of {} events are lost ({})", session.events, damage.why));
+        for words in known.iter().chain(&words) {
+            replay::note_lost(&copy, target, head.seq, words)?;
+        }
+        saved.gaps.extend(words.map(|words| format!("session {}: {words}", session.id)));
     }
     copy.commit()?;
     drop(lock);

@@ -96,8 +96,10 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection> {
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
-    // In a folder that can't be written, the file beside it that readers share can't be made, and nobody writes either.
-    if db.query_row("PRAGMA schema_version", [], |_| Ok(())).is_err() && place::is_read_only(path) {
+    // In a folder that can't be written, or on a disk that is full, the file beside it that readers share can't be made, and nobody
+    // writes either.
+    let opened = db.query_row("PRAGMA schema_version", [], |_| Ok(())).map_err(Error::from);
+    if opened.is_err_and(|error| error == Error::Full || place::is_read_only(path)) {
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
         let name = path.as_os_str().as_bytes().iter();
         let name: String =

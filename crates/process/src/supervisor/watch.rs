@@ -30,6 +30,8 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 const LONG_TIME: Duration = Duration::from_secs(3600);
 /// So often we look how much memory is taken, and by how many.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(250);
+/// So often in a row it may be too much without being sure, because processes come and go; then it counts.
+const MAX_DOUBTS: u32 = 10;
 
 /// Who is below us, and how we can end them.
 #[derive(Clone, Copy)]
@@ -92,6 +94,7 @@ async fn watch(owner: UnixStream, setup: &Setup, input: Option<OwnedFd>, reach: 
         grace: Duration::from_millis(setup.grace.into()),
         processes: setup.limits[0],
         memory: setup.limits[2],
+        doubts: 0,
         gone: false,
         exited: None,
         counted: false,
@@ -141,6 +144,8 @@ struct Watch {
     processes: u64,
     /// In bytes; zero is no limit.
     memory: u64,
+    /// How often in a row it seemed to be too much.
+    doubts: u32,
     /// Nobody cares any more.
     gone: bool,
     /// When the program ended.
@@ -210,7 +215,7 @@ impl Watch {
         }
         if self.kill_at.is_none() && (self.memory > 0 || self.processes > 0) {
             if !self.takes_too_much() {
-                return Some(MEMORY_INTERVAL);
+                return Some(if self.doubts > 0 { LOOK_INTERVAL } else { MEMORY_INTERVAL });
             }
             self.say(&Message::Full).await;
             self.end_within(Duration::ZERO);
@@ -238,7 +243,12 @@ impl Watch {
     fn takes_too_much(&mut self) -> bool {
         let Some(tree) = &mut self.tree else { return false };
         let many = self.processes > 0 && u64::try_from(tree.count()).is_ok_and(|count| count > self.processes);
-        many || self.memory > 0 && tree.memory(self.memory) > self.memory
+        if many || self.memory == 0 {
+            return many;
+        }
+        let (bytes, is_sure) = tree.memory(self.memory);
+        self.doubts = if bytes > self.memory { self.doubts + 1 } else { 0 };
+        self.doubts > 0 && (is_sure || self.doubts > MAX_DOUBTS)
     }
 
     /// Kills what can be killed before we end.

@@ -1,0 +1,182 @@
+//! An undo of what turns of any agent did: huge files, folders with their modes, turns that others build on.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use tieline_host::files::Files;
+use tieline_host::roots::Roots;
+use tieline_host::snapshot::{Base, Kind, Limits, Snapshots, Undone, Why};
+
+struct World {
+    dir: tempfile::TempDir,
+    root: PathBuf,
+    files: Files,
+    snapshots: Arc<Snapshots>,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap().join("root");
+        fs::create_dir(&root).unwrap();
+        let files = Files::new(Roots::new(&root, [] as [&str; 0]).unwrap());
+        let snapshots = Snapshots::open(dir.path().join("state/undo/s"), 1 << 20).unwrap();
+        Self { dir, root, files, snapshots }
+    }
+
+    fn put(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A turn of an agent that we only watch.
+    fn turn(&self, turn: &str, work: impl FnOnce()) {
+        let state = self.dir.path().join("state");
+        let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
+        let base = Base::take(Some(&state), &self.root, Vec::new(), limits, SystemTime::now()).unwrap();
+        work();
+        let found = base.differences().0;
+        self.snapshots.begin(turn).made(found.iter().map(|one| one.made(&base)).collect()).unwrap();
+    }
+
+    fn undo(&self, turn: &str, force: bool) -> Undone {
+        self.snapshots.undo(&self.files, turn, None, force)
+    }
+}
+
+/// How many bytes this thread reads meanwhile.
+fn read_by<T>(work: impl FnOnce() -> T) -> (T, u64) {
+    let count = || -> u64 {
+        let text = fs::read_to_string("/proc/thread-self/io").unwrap();
+        text.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+    };
+    let before = count();
+    let done = work();
+    (done, count() - before)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_huge_file_is_read_once_or_not_at_all_and_comes_last() {
+    const HUGE: u64 = 4 << 20;
+    let mut world = World::new();
+    world.files = world.files.with_limits(tieline_host::files::Limits { text: 2 << 20, ..Default::default() });
+    let [huge, small] = ["a", "b"].map(|name| world.put(name, "old"));
+    let change = || {
+        File::create(&huge).unwrap().set_len(HUGE).unwrap();
+        fs::write(&small, "new").unwrap();
+    };
+    world.turn("1", change);
+    let (done, bytes) = read_by(|| world.undo("1", false));
+    assert_eq!((done.restored.len(), done.refused.len()), (2, 0), "{done:?}");
+    assert!(bytes < HUGE * 3 / 2, "to know that nobody changed it since, it is read once: {bytes}");
+    let order = world.snapshots.remembered(&done.turn.unwrap()).into_iter().map(|file| file.path);
+    assert_eq!(order.collect::<Vec<_>>(), [small.clone(), huge.clone()]);
+    assert_eq!([&huge, &small].map(|path| fs::read_to_string(path).unwrap()), ["old", "old"]);
+
+    // One that has another size is another one. So it is for those who only look.
+    world.turn("2", change);
+    File::options().write(true).open(&huge).unwrap().set_len(HUGE * 8).unwrap();
+    let (would, bytes) = read_by(|| world.snapshots.preview(&world.files, "2", None, false));
+    assert!(matches!(would.refused[..], [ref one] if matches!(one.why, Why::ChangedSince)), "{would:?}");
+    assert!(bytes < 1 << 20, "{bytes}");
+    let (shown, bytes) = read_by(|| world.snapshots.contents(&world.files, "2", &huge));
+    assert!(shown.is_err() && bytes < 1 << 20, "{bytes}");
+    let (done, bytes) = read_by(|| world.undo("2", false));
+    assert_eq!((done.restored, done.refused.len()), (vec![small.clone()], 1));
+    assert!(bytes < 1 << 20, "{bytes}");
+    let (done, bytes) = read_by(|| world.undo("2", true));
+    assert_eq!((done.restored, done.refused.len()), (vec![huge.clone()], 0));
+    assert!(bytes < 1 << 20, "{bytes}");
+    assert_eq!(fs::read_to_string(&huge).unwrap(), "old");
+    // Nothing is known of what was there, so nothing else counts as that.
+    let again = done.turn.unwrap();
+    File::create(&huge).unwrap().set_len(HUGE * 2).unwrap();
+    assert!(matches!(world.undo(&again, true).refused[..], [ref one] if matches!(one.why, Why::NotKept(_))));
+}
+
+#[test]
+fn folders_come_back_with_their_modes() {
+    let world = World::new();
+    let [inner, locked] = ["private/inner/file", "locked/file"].map(|path| world.put(path, "old"));
+    let folders = [("private", 0o700), ("private/inner", 0o2750), ("locked", 0o555)];
+    let folders = folders.map(|(name, mode)| (world.root.join(name), mode));
+    folders.iter().for_each(|(path, mode)| set_mode(path, *mode));
+    let same = || folders.iter().for_each(|(path, expect)| assert_eq!(mode(path), *expect, "{path:?}"));
+    world.turn("1", || {
+        set_mode(&folders[2].0, 0o755);
+        fs::remove_dir_all(&folders[0].0).unwrap();
+        fs::remove_dir_all(&folders[2].0).unwrap();
+        // In the way, and gone before the folder can be made.
+        std::os::unix::fs::symlink("elsewhere", &folders[0].0).unwrap();
+    });
+    let done = world.undo("1", false);
+    assert_eq!((done.restored.len(), done.refused.len()), (3, 0), "{done:?}");
+    same();
+    assert_eq!([inner, locked].map(|path| fs::read_to_string(path).unwrap()), ["old", "old"]);
+}
+
+#[test]
+fn a_folder_that_an_undo_removed_comes_back_with_its_mode() {
+    let world = World::new();
+    let folder = world.root.join("made");
+    world.turn("1", || {
+        world.put("made/file", "new");
+        set_mode(&folder, 0o700);
+    });
+    let undone = world.undo("1", false);
+    assert!(!folder.exists());
+    let redone = world.undo(&undone.turn.unwrap(), false);
+    assert_eq!((redone.restored.len(), mode(&folder)), (1, 0o700), "{redone:?}");
+    assert!(world.undo(&redone.turn.unwrap(), false).refused.is_empty());
+    assert!(!folder.exists());
+}
+
+#[test]
+fn what_a_later_turn_deleted_or_changed_is_told_with_that_turn() {
+    let world = World::new();
+    let file = world.put("folder/file", "old");
+    world.turn("1", || fs::write(&file, "first").unwrap());
+    world.turn("2", || fs::write(&file, "second").unwrap());
+    let refused = |turn: &str| {
+        let mut done = world.undo(turn, false);
+        (done.refused.pop().unwrap().why, fs::read_to_string(&file).ok())
+    };
+    let (why, now) = refused("1");
+    assert!(matches!(&why, Why::ChangedBy(turn, Kind::Modified) if turn == "2"), "{why:?}");
+    assert_eq!(now.as_deref(), Some("second"));
+    world.turn("3", || fs::remove_dir_all(world.root.join("folder")).unwrap());
+    for turn in ["1", "2"] {
+        let (why, now) = refused(turn);
+        assert!(matches!(&why, Why::ChangedBy(turn, Kind::Deleted) if turn == "3"), "{why:?}");
+        assert_eq!(now, None);
+    }
+    // One after the other, the last first, all of it comes back.
+    for (turn, text) in [("3", "second"), ("2", "first"), ("1", "old")] {
+        assert_eq!(world.undo(turn, false).restored.len(), 1, "{turn}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+    }
+    // Or at once, whoever changed it since.
+    world.turn("4", || fs::write(&file, "fourth").unwrap());
+    world.turn("5", || fs::remove_dir_all(world.root.join("folder")).unwrap());
+    assert_eq!(world.undo("4", true).restored, [file.clone()]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "old");
+    // Somebody else is nobody's turn.
+    world.turn("6", || fs::write(&file, "sixth").unwrap());
+    fs::remove_file(&file).unwrap();
+    let (why, _) = refused("6");
+    assert!(matches!(why, Why::ChangedSince), "{why:?}");
+}

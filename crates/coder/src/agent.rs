@@ -300,8 +300,10 @@ impl Agent for Coder {
         }
         match store.delete(&id).await {
             Ok(()) => {
-                let folder = Self::snapshots(store, &id);
-                let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+                // What an older version kept elsewhere is brought here first.
+                Self::snapshots(store, &id);
+                let store = store.clone();
+                let _ = tokio::task::spawn_blocking(move || store.remove_undo(&id)).await;
                 Ok(())
             }
             Err(store::Error::NotFound(_)) => Ok(()),

@@ -247,11 +247,6 @@ impl Snapshots {
         self.before(&entry).ok().map(|content| (entry.before, content))
     }
 
-    /// Whether what a turn changed in a file was undone since, all of it.
-    pub fn is_undone(&self, turn: &str, path: &Path) -> bool {
-        self.lock().entry(turn, path).is_some_and(|entry| entry.undone)
-    }
-
     /// What is remembered now: another process may have added to it.
     fn lock(&self) -> MutexGuard<'_, Index> {
         let mut index = self.index.locked();

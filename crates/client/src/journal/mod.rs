@@ -249,8 +249,12 @@ impl Journal {
     }
 
     async fn forget(&self, ids: &[SessionId]) {
-        let folders: Vec<PathBuf> = ids.iter().map(|id| self.undo_folder(id)).collect();
-        let work = move || folders.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
+        let (store, ids) = (self.store.clone(), ids.to_vec());
+        let work = move || {
+            for id in &ids {
+                store.remove_undo(id);
+            }
+        };
         let _ = tokio::task::spawn_blocking(work).await;
     }
 }

@@ -156,7 +156,8 @@ impl JournalWriter {
         match watched.await {
             Ok(watch) => {
                 // Before anything is done: what is not kept can't be had again.
-                self.tell_uncovered("not watched for changes", watch.uncovered());
+                let uncovered = uncovered_text("not watched for changes", watch.uncovered());
+                uncovered.into_iter().for_each(|told| self.notes.warn(told));
                 watch.settled().iter().for_each(|told| self.notes.warn(told.clone()));
                 self.watch = Some(Arc::new(watch));
             }
@@ -229,13 +230,16 @@ impl JournalWriter {
         let mut report = match watch.after().await {
             Ok(report) => report,
             Err(error) => {
-                self.notes.warn(format!("it can't be told which files changed: {error}"));
+                remarks.push(format!("it can't be told which files changed: {error}"));
                 return None;
             }
         };
-        self.tell_uncovered("can't be undone", std::mem::take(&mut report.uncovered));
-        self.tell_uncovered("not looked at after the turn", std::mem::take(&mut report.unseen));
-        for told in report.meanwhile_text(&self.cwd) {
+        // Remarks, not warnings: the turn is over, and who prints as it goes hears no more warnings.
+        let unseen = [
+            uncovered_text("can't be undone", std::mem::take(&mut report.uncovered)),
+            uncovered_text("not looked at after the turn", std::mem::take(&mut report.unseen)),
+        ];
+        for told in unseen.into_iter().flatten().chain(report.meanwhile_text(&self.cwd)) {
             remarks.push(told.clone());
             if let Some(recording) = &self.recording {
                 let done = recording.notice("info", told).await;
@@ -258,13 +262,6 @@ impl JournalWriter {
         }
         let changed = report.changed.into_iter();
         Some(changed.map(|file| Changed { path: file.path, asked: file.asked }).collect())
-    }
-
-    fn tell_uncovered(&self, what: &str, uncovered: impl IntoIterator<Item = String>) {
-        let uncovered: Vec<String> = uncovered.into_iter().collect();
-        if !uncovered.is_empty() {
-            self.notes.warn(format!("{what}: {}", uncovered.join("; ")));
-        }
     }
 
     /// Ends the turn.
@@ -298,4 +295,9 @@ impl JournalWriter {
         })
         .ok()
     }
+}
+
+fn uncovered_text(what: &str, uncovered: impl IntoIterator<Item = String>) -> Option<String> {
+    let uncovered: Vec<String> = uncovered.into_iter().collect();
+    (!uncovered.is_empty()).then(|| format!("{what}: {}", uncovered.join("; ")))
 }

@@ -332,25 +332,32 @@ impl Undo {
     pub fn mark_undone(journal: &Journal, story: &mut Story) {
         let there = journal.undo_folder(&story.entry.id).exists();
         let Some(undo) = there.then(|| Self::open(journal, &story.entry).ok()).flatten() else { return };
+        let undone = undo.undone();
         for turn in &mut story.turns {
             for changed in &mut turn.changes {
-                let turn = remembered_as(turn.number, changed.asked);
-                changed.undone = undo.how_undone(&turn, changed.path.as_ref());
+                let files = undone.get(&remembered_as(turn.number, changed.asked));
+                changed.undone =
+                    files.and_then(|files| files.get(Path::new(&changed.path))).copied().unwrap_or_default();
             }
         }
     }
 
-    /// How much of what a turn changed in a file was undone since.
-    fn how_undone(&self, turn: &str, file: &Path) -> HowUndone {
-        let of = |undo: &String| undo.rsplit_once("~undo").is_some_and(|(of, _)| of == turn);
-        let has = |undo: String| self.files(&undo).iter().any(|known| known.path == file);
-        if self.snapshots.is_undone(turn, file) {
-            HowUndone::Whole
-        } else if self.turns().into_iter().filter(of).any(has) {
-            HowUndone::Partly
-        } else {
-            HowUndone::Not
+    /// What was undone of each turn, file by file; in one go, for turns with many files.
+    fn undone(&self) -> HashMap<String, HashMap<PathBuf, HowUndone>> {
+        let mut undone: HashMap<String, HashMap<PathBuf, HowUndone>> = HashMap::new();
+        let turns = self.snapshots.turns();
+        for undo in &turns {
+            if let Some((of, _)) = undo.rsplit_once("~undo") {
+                let partly = self.files(undo).into_iter().map(|file| (file.path, HowUndone::Partly));
+                undone.entry(of.to_owned()).or_default().extend(partly);
+            }
         }
+        for turn in turns {
+            let whole = self.snapshots.remembered(&turn).into_iter().filter(|file| file.undone);
+            let whole: Vec<_> = whole.map(|file| (file.path, HowUndone::Whole)).collect();
+            undone.entry(turn).or_default().extend(whole);
+        }
+        undone
     }
 
     /// A path in one line of a diff: below the folders of the session without them.

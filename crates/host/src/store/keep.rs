@@ -126,7 +126,7 @@ impl Store {
                 let gone = retain(db, keep, now)?;
                 // The old contents of files go first: if we end now, the session is still there, and goes next time.
                 for id in &gone {
-                    let _ = std::fs::remove_dir_all(store.undo_folder(id));
+                    store.remove_undo(id);
                 }
                 Ok(gone)
             };

@@ -151,6 +151,15 @@ impl Store {
         self.path().with_file_name("undo").join(name)
     }
 
+    /// Removes what was kept to undo a session with. A link in the place of our own folder leads to what is somebody else's.
+    pub fn remove_undo(&self, id: &SessionId) {
+        let folder = self.undo_folder(id);
+        if folder.parent().is_some_and(|parent| !parent.is_symlink()) {
+            // A link in its own place is removed, not what it leads to.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+
     /// The events of a session from the first to the last, as far as they are whole. Needs no lease.
     pub fn load(&self, id: &SessionId) -> Replay {
         Replay::new(self.clone(), id.clone())

@@ -156,8 +156,9 @@ impl JournalWriter {
         match watched.await {
             Ok(watch) => {
                 // Before anything is done: what is not kept can't be had again.
-                let uncovered = uncovered_text("not watched for changes", watch.uncovered());
-                uncovered.into_iter().for_each(|told| self.notes.warn(told));
+                if let Some(told) = uncovered_text("not watched for changes", watch.uncovered()) {
+                    self.notes.warn(told);
+                }
                 watch.settled().iter().for_each(|told| self.notes.warn(told.clone()));
                 self.watch = Some(Arc::new(watch));
             }

@@ -148,6 +148,9 @@ pub enum Unkept {
     /// It could not be read.
     #[error("it could not be read")]
     Unreadable,
+    /// It was the turn itself that had left it so.
+    #[error("the turn had changed it before")]
+    Between,
     /// It was not looked at before the turn.
     #[error("it was not looked at before the turn")]
     Unseen,

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 
 waiting, number = {}, 100
 
@@ -54,6 +55,8 @@ def prompt(id, session, text):
         call = {"toolCallId": "c1", "title": "Do it", "kind": "execute", "rawInput": {"command": rest}}
         answer = request("session/request_permission", {"sessionId": session, "toolCall": call, "options": options})
         say(session, "answer: " + answer.get("outcome", {}).get("optionId", "none"))
+    elif word == "late":
+        threading.Timer(1, lambda: open(rest, "w").write("by the agent\n")).start()
     elif word == "long":
         say(session, "x" * int(rest) + " the end of it")
     elif word == "tree":

@@ -112,6 +112,8 @@ pub enum HowAsked {
     Waiting,
     /// Not by this run, and another one was at work in the same folder.
     Beside,
+    /// It changed between two turns, while the agent was there.
+    Between,
     /// The turn was cut off, and it is not known any more.
     Unknown,
     /// Never.
@@ -121,7 +123,7 @@ pub enum HowAsked {
 impl HowAsked {
     /// True if it may have been somebody else than the agent.
     pub fn is_unclear(self) -> bool {
-        matches!(self, Self::Waiting | Self::Beside)
+        matches!(self, Self::Waiting | Self::Beside | Self::Between)
     }
 
     /// In words, where there is something to say.
@@ -133,6 +135,7 @@ impl HowAsked {
             Self::Beside => {
                 Some("changed while another run was at work here: by it or by the agent, and nobody was asked")
             }
+            Self::Between => Some("changed after the turn: by you or by the agent"),
             Self::Unknown => Some("the turn was cut off: who was asked is not known"),
             Self::Never => Some("nobody was asked"),
         }

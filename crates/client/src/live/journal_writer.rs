@@ -4,7 +4,7 @@
 use super::{Changed, Conversation, Ending, Failure, Notes, Part};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Kept, Recording};
 use crate::permission::{By, NOBODY, Record};
-use crate::undo::{self, Scanning, Undo, Watch};
+use crate::undo::{self, Aftermath, Report, Scanning, Undo, Watch};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tieline::schema::{
@@ -53,6 +53,8 @@ pub(super) struct JournalWriter {
     pub(super) watch: Option<Arc<Watch>>,
     conversation: Conversation,
     cwd: PathBuf,
+    /// How the last turn left the files, if the agent stays.
+    aftermath: Option<Aftermath>,
     /// What waits, as it was written last.
     waiting: Vec<Vec<Kept>>,
     /// The agent is our own.
@@ -80,6 +82,7 @@ impl JournalWriter {
             watch: None,
             conversation,
             cwd,
+            aftermath: None,
             waiting: Vec::new(),
             built_in,
         }
@@ -124,6 +127,7 @@ impl JournalWriter {
 
     /// The turn begins. When this comes back, the prompt and the state of the files are on the disk.
     pub(super) async fn prompt(&mut self, prompt: &[ContentBlock]) {
+        self.since_last_turn().await;
         let mut turn = None;
         if let Some(recording) = &self.recording {
             let begun = recording.prompt(prompt).await;
@@ -225,7 +229,8 @@ impl JournalWriter {
     }
 
     /// The files that the turn changed, if that was watched. What changed beside it is a remark.
-    pub(super) async fn changes(&mut self, remarks: &mut Vec<String>) -> Option<Vec<Changed>> {
+    /// `stays`: the agent is there for another turn, and what changes until then may be its doing.
+    pub(super) async fn changes(&mut self, remarks: &mut Vec<String>, stays: bool) -> Option<Vec<Changed>> {
         let watch = self.watch.take()?;
         let by_rule = watch.has_commands_by_rule();
         let mut report = match watch.after().await {
@@ -235,6 +240,9 @@ impl JournalWriter {
                 return None;
             }
         };
+        if stays {
+            self.aftermath = Aftermath::of(&watch).await;
+        }
         // Remarks, not warnings: the turn is over, and who prints as it goes hears no more warnings.
         let unseen = [
             uncovered_text("can't be undone", std::mem::take(&mut report.uncovered)),
@@ -265,6 +273,21 @@ impl JournalWriter {
         Some(changed.map(|file| Changed { path: file.path, asked: file.asked }).collect())
     }
 
+    /// What changed since the last turn has ended. The person works here, too, so it is said of both.
+    async fn since_last_turn(&mut self) {
+        let Some(aftermath) = self.aftermath.take() else { return };
+        let report = Report { changed: aftermath.changed().await, ..Report::default() };
+        if report.changed.is_empty() {
+            return;
+        }
+        if let Some(recording) = &self.recording {
+            let done = recording.changes(&report.changed).await;
+            self.check(done);
+        }
+        self.notes
+            .warn(format!("changed since the last turn, by you or by the agent: {}", report.changed_text(&self.cwd)));
+    }
+
     /// Ends the turn.
     pub(super) async fn end(&mut self, ending: Ending, stop: Option<&StopReason>, failure: Option<&Failure>) {
         let Some(recording) = self.recording.as_ref().filter(|_| std::mem::take(&mut self.turn)) else { return };
@@ -282,6 +305,7 @@ impl JournalWriter {
 
     /// Lets the session go.
     pub(super) async fn close(&mut self) {
+        self.since_last_turn().await;
         if let Some(recording) = self.recording.take() {
             let closed = recording.close().await;
             self.check(closed);

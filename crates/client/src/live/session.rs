@@ -308,7 +308,7 @@ impl Session {
         let mut writer = self.0.writer.lock().await;
         // Questions that were dropped are decided, too.
         writer.decisions(&self.id()).await;
-        writer.changes(remarks).await
+        writer.changes(remarks, false).await
     }
 
     /// Ends the story of the turn, and of the session here.

@@ -338,7 +338,7 @@ impl Seat {
             self.meter.locked().next_turn();
             let mut writer = self.writer.lock().await;
             writer.decisions(session.id()).await;
-            changed = writer.changes(&mut remarks).await.unwrap_or_default();
+            changed = writer.changes(&mut remarks, true).await.unwrap_or_default();
             let ending = stop.as_ref().map_or_else(|failure| failure.ending, Ending::of);
             writer.end(ending, stop.as_ref().ok(), stop.as_ref().err().map(|failure| &**failure)).await;
         }

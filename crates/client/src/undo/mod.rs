@@ -11,7 +11,7 @@ pub(crate) use text::unified;
 pub use tieline_host::snapshot::{
     Changed as RememberedFile, Hunk, Limits, Undone, Unkept, Why, cut_off, is_unclear, is_undo,
 };
-pub(crate) use watch::real;
+pub(crate) use watch::{Aftermath, real};
 pub use watch::{Report, Watch};
 
 use crate::journal::{self, Changed, Entry, HowAsked, HowUndone, Journal, Recording, Story};

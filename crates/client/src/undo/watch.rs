@@ -318,6 +318,61 @@ impl Watch {
     }
 }
 
+/// How a turn left the folders, and what changes from then on. The agent may still be there.
+#[derive(Debug)]
+pub(crate) struct Aftermath {
+    turn: Arc<Inner>,
+    left: Vec<Look>,
+}
+
+impl Aftermath {
+    /// Looks at how the turn of a watch has left the folders.
+    pub(crate) async fn of(watch: &Watch) -> Option<Self> {
+        let turn = Arc::clone(&watch.inner);
+        let look = move || Self { left: turn.bases.iter().map(Base::look).collect(), turn };
+        spawn_blocking(look).await.ok()
+    }
+
+    /// What has changed since, by whomever; it is remembered as something that the agent may have done.
+    pub(crate) async fn changed(self) -> Vec<Changed> {
+        spawn_blocking(move || self.look_again()).await.unwrap_or_default()
+    }
+
+    fn look_again(self) -> Vec<Changed> {
+        let Self { turn, left } = self;
+        let (mut changed, mut room) = (Vec::new(), MAX_DIFF_BYTES);
+        for (base, left) in turn.bases.iter().zip(&left) {
+            let between = base.between(left, &base.look());
+            if between.is_empty() {
+                continue;
+            }
+            let untouched: HashMap<PathBuf, bool> = between.into_iter().map(|(name, .., was)| (name, was)).collect();
+            let (mut found, _) = base.differences();
+            found.retain(|one| untouched.contains_key(&one.name));
+            let (others, _) = turn.undo.others(base);
+            // What the person undid, and what other sessions say they did, is no riddle.
+            let undone: HashMap<PathBuf, State> = turn.recorder.undone().into_iter().collect();
+            found.retain(|one| {
+                let path = base.root.join(&one.name);
+                let claims = others.get(&path).map(Vec::as_slice).unwrap_or_default();
+                let mut left = claims.iter().map(|left| &left.state).chain(undone.get(&path));
+                !left.any(|left| left.same_content(&one.after))
+            });
+            for one in found.iter_mut().filter(|one| !untouched[&one.name]) {
+                // What the turn itself made of it was not kept.
+                one.old = Err(Unkept::Between);
+            }
+            let made = found.iter().take(MAX_CHANGED_FILES).map(|one| one.made(base)).collect();
+            let _ = turn.undo.snapshots.begin(snapshot::unclear(turn.recorder.turn())).made(made);
+            let asked = Asked::new();
+            changed.extend(
+                found.iter().map(|one| turn.changed_file(base, one, &asked, Some(HowAsked::Between), &mut room)),
+            );
+        }
+        changed
+    }
+}
+
 /// The path without links, whether the file is there or not.
 pub(crate) fn real(path: &Path) -> PathBuf {
     let whole = || {

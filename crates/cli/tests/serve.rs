@@ -234,7 +234,19 @@ fn the_page_has_a_strict_policy_and_its_link_is_good_once() {
     assert!(head.starts_with("http/1.1 200"), "{head}");
     assert!(head.contains("httponly; samesite=strict") && !body.contains("tl-"), "{head}");
     let cookie = head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap().to_owned();
-    assert!(server.get("/whoami", &format!("\r\nCookie: {cookie}")).0.starts_with("http/1.1 200"));
+    // What other ports of this machine are sent as well is not enough; the page has the rest.
+    let half = body.split("#half=").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let who = |headers: &str| server.get("/whoami", headers).0;
+    assert!(cookie.starts_with(&format!("tieline-{}=", server.address.rsplit(':').next().unwrap())), "{cookie}");
+    assert!(who(&format!("\r\nCookie: {cookie}")).starts_with("http/1.1 401"));
+    assert!(who(&format!("\r\nTieline-Half: {half}")).starts_with("http/1.1 401"));
+    assert!(who(&format!("\r\nCookie: {cookie}\r\nTieline-Half: {half}")).starts_with("http/1.1 200"));
+    let upgrade = "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==";
+    let socket = |more: &str| {
+        server.get("/acp", &format!("{upgrade}\r\nCookie: {cookie}\r\nSec-WebSocket-Protocol: acp.v1{more}")).0
+    };
+    assert!(socket("").starts_with("http/1.1 401"));
+    assert!(socket(", half.0000").starts_with("http/1.1 401"));
     assert!(server.get(&link, "").0.starts_with("http/1.1 403"), "it is good once");
     // A name that somebody made to lead here, and a page of somebody else.
     let (head, _) = server.ask("GET /acp HTTP/1.1\r\nHost: evil.example\r\nAccept: text/event-stream");

@@ -5,6 +5,7 @@
 //! and not in it; see [`WORK`]. What has no name of its own is found where it is said: hooks in the settings of git, folders on
 //! `PATH`, what variables and our own configuration have run (`sandbox/named.rs`).
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -62,20 +63,29 @@ pub(crate) fn is_around(folder: &str) -> bool {
 
 /// Whether a name in a folder, whose own name is `around`, is one of those that are guarded, in any case of letters.
 pub(crate) fn is_guarded(around: &str, name: &str) -> bool {
-    static BY_NAME: LazyLock<HashMap<String, Vec<Option<&str>>>> = LazyLock::new(|| {
-        let mut all: HashMap<String, Vec<Option<&str>>> = HashMap::new();
+    type Folders = HashMap<String, Vec<Option<&'static str>>>;
+    // Whole names, and the ends of names.
+    static TABLES: LazyLock<(Folders, Folders)> = LazyLock::new(|| {
+        let (mut whole, mut ends) = (Folders::new(), Folders::new());
         for name in names() {
             let (folder, name) = name.split_once('/').map_or((None, name), |(folder, name)| (Some(folder), name));
-            all.entry(name.to_ascii_lowercase()).or_default().push(folder);
+            let (table, name) = name.strip_prefix("*.").map_or((&mut whole, name), |end| (&mut ends, end));
+            table.entry(name.to_ascii_lowercase()).or_default().push(folder);
         }
-        all
+        (whole, ends)
     });
-    let name = name.to_ascii_lowercase();
-    let meant = |name: &str| {
-        let folders = BY_NAME.get(name).into_iter().flatten();
-        folders.copied().any(|folder| folder.is_none_or(|folder| around.eq_ignore_ascii_case(folder)))
+    // This is asked for every file of a folder: nothing is made anew for most of them.
+    let name = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
     };
-    meant(&name) || name.rsplit_once('.').is_some_and(|(_, end)| meant(&format!("*.{end}")))
+    let meant = |table: &Folders, name: &str| {
+        let mut folders = table.get(name).into_iter().flatten();
+        folders.any(|folder| folder.is_none_or(|folder| around.eq_ignore_ascii_case(folder)))
+    };
+    let (whole, ends) = &*TABLES;
+    meant(whole, &name) || name.rsplit_once('.').is_some_and(|(_, end)| meant(ends, end))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ mod open;
 mod undo;
 mod walk;
 
-pub use base::{Base, Difference, Left, Look};
+pub use base::{Base, Difference, Left};
 pub use hunks::Hunk;
 pub use open::{Open, cut_off};
 pub use undo::{Contents, Refused, Undone, Why};
-pub use walk::{Facts, Limits};
+pub use walk::{Facts, Limits, Look};
 
 use crate::{
     files::{Files, Found, State},

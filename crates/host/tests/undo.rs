@@ -38,7 +38,7 @@ impl World {
     /// A turn of an agent that we only watch.
     fn turn(&self, turn: &str, work: impl FnOnce()) {
         let state = self.dir.path().join("state");
-        let limits = Limits { time: Duration::from_secs(60), ..Limits::default() };
+        let limits = Limits { time: Duration::from_mins(1), ..Limits::default() };
         let base = Base::take(Some(&state), &self.root, Vec::new(), limits, SystemTime::now()).unwrap();
         work();
         let found = base.differences().0;
@@ -90,8 +90,8 @@ fn a_huge_file_is_read_once_or_not_at_all_and_comes_last() {
     // One that has another size is another one. So it is for those who only look.
     world.turn("2", change);
     File::options().write(true).open(&huge).unwrap().set_len(HUGE * 8).unwrap();
-    let (would, bytes) = read_by(|| world.snapshots.preview(&world.files, "2", None, false));
-    assert!(matches!(would.refused[..], [ref one] if matches!(one.why, Why::ChangedSince)), "{would:?}");
+    let (preview, bytes) = read_by(|| world.snapshots.preview(&world.files, "2", None, false));
+    assert!(matches!(preview.refused[..], [ref one] if matches!(one.why, Why::ChangedSince)), "{preview:?}");
     assert!(bytes < 1 << 20, "{bytes}");
     let (shown, bytes) = read_by(|| world.snapshots.contents(&world.files, "2", &huge));
     assert!(shown.is_err() && bytes < 1 << 20, "{bytes}");
@@ -114,7 +114,9 @@ fn folders_come_back_with_their_modes() {
     let [inner, locked] = ["private/inner/file", "locked/file"].map(|path| world.put(path, "old"));
     let folders = [("private", 0o700), ("private/inner", 0o2750), ("locked", 0o555)];
     let folders = folders.map(|(name, mode)| (world.root.join(name), mode));
-    folders.iter().for_each(|(path, mode)| set_mode(path, *mode));
+    for (path, mode) in &folders {
+        set_mode(path, *mode);
+    }
     let same = || folders.iter().for_each(|(path, expect)| assert_eq!(mode(path), *expect, "{path:?}"));
     world.turn("1", || {
         set_mode(&folders[2].0, 0o755);
@@ -172,7 +174,7 @@ fn what_a_later_turn_deleted_or_changed_is_told_with_that_turn() {
     // Or at once, whoever changed it since.
     world.turn("4", || fs::write(&file, "fourth").unwrap());
     world.turn("5", || fs::remove_dir_all(world.root.join("folder")).unwrap());
-    assert_eq!(world.undo("4", true).restored, [file.clone()]);
+    assert_eq!(world.undo("4", true).restored, std::slice::from_ref(&file));
     assert_eq!(fs::read_to_string(&file).unwrap(), "old");
     // Somebody else is nobody's turn.
     world.turn("6", || fs::write(&file, "sixth").unwrap());

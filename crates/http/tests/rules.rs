@@ -428,6 +428,8 @@ async fn who_may_ask() {
     let url = running.url("http");
     let own = format!("origin: http://{}", running.address);
     let bearer = &*format!("authorization: Bearer {TOKEN}");
+    let port = running.address.port();
+    let [cookie, wrong, half] = ["s3cret", "x", "s3c"].map(|value| format!("cookie: a=b; tieline-{port}={value}"));
     let rows: &[(&str, &[&str], u16)] = &[
         ("44 no page", &[bearer], 200),
         ("44 its own page", &[bearer, &own], 200),
@@ -444,8 +446,12 @@ async fn who_may_ask() {
         ("47 no credential", &[], 401),
         ("48 a wrong one", &["authorization: Bearer wrong"], 401),
         ("48 another kind", &["authorization: Basic czNjcmV0"], 401),
-        ("48 in a cookie", &["cookie: a=b; tieline=s3cret"], 200),
-        ("48 a wrong cookie", &["cookie: tieline=x"], 401),
+        ("48 in a cookie", &[&cookie], 200),
+        ("48 a wrong cookie", &[&wrong], 401),
+        ("48 the cookie of another port", &["cookie: tieline-1=s3cret; tieline=s3cret"], 401),
+        ("48 half of it in a cookie", &[&half], 401),
+        ("48 half of it in a cookie, half of it from the page", &[&half, "tieline-half: ret"], 200),
+        ("48 the page's half alone", &["tieline-half: s3cret"], 401),
     ];
     for (rule, headers, status) in rows {
         let answer = ask(&url, "POST", &[&[JSON], *headers].concat(), HELLO).await;

@@ -1,7 +1,7 @@
 // The page: sessions on the left, one of them in the middle, the composer below. A client of the protocol like any other.
 
 import { html, render, useEffect, useRef, useState } from "./ui.js";
-import { connect } from "./wire.js";
+import { connect, half, keepHalf } from "./wire.js";
 import { apply, newStory, note } from "./story.js";
 import { Conversation, Options, Question, Traffic } from "./view.js";
 import { relative } from "./diff.js";
@@ -79,7 +79,7 @@ const wire = connect({
     app.retry = Math.ceil(wait / 1000);
     app.questions = [];
     draw();
-    fetch("whoami").then(
+    fetch("whoami", { headers: { "tieline-half": half() } }).then(
       (answer) => {
         app.stranger = answer.status === 401;
         draw();
@@ -242,8 +242,10 @@ async function remove(session) {
 
 async function logIn(token) {
   const answer = await fetch("login", { headers: { authorization: `Bearer ${token}` } }).catch(() => null);
-  if (answer?.ok) location.reload();
-  else toast(answer ? await answer.text() : "The server does not answer.", "error");
+  if (answer?.ok) {
+    keepHalf(token.slice(Math.floor(token.length / 2)));
+    location.reload();
+  } else toast(answer ? await answer.text() : "The server does not answer.", "error");
 }
 
 function Stranger() {

@@ -6,6 +6,27 @@ const MAX_TRAFFIC = 500;
 // A frame is shown up to this length.
 const MAX_SHOWN = 4_000;
 
+// The protocol, as WebSockets name it.
+const SUBPROTOCOL = "acp.v1";
+
+// The half of this browser's token that no cookie has: cookies are sent to every port of a machine, this is kept for ours alone.
+const STORED_HALF = "tieline-half";
+
+export function keepHalf(half) {
+  localStorage.setItem(STORED_HALF, half);
+}
+
+/** Empty if nobody gave it to us. */
+export function half() {
+  return localStorage.getItem(STORED_HALF) ?? "";
+}
+
+const given = location.hash.match(/^#half=([0-9a-z-]+)$/);
+if (given) {
+  keepHalf(given[1]);
+  history.replaceState(null, "", location.pathname);
+}
+
 /** An error answer, or the end of the connection. */
 export class WireError extends Error {
   constructor(message, code = null) {
@@ -63,7 +84,7 @@ export function connect(hooks) {
 
   function open() {
     clearTimeout(timer);
-    socket = new WebSocket(address);
+    socket = new WebSocket(address, half() ? [SUBPROTOCOL, `half.${half()}`] : [SUBPROTOCOL]);
     const mine = socket;
     socket.onopen = async () => {
       try {

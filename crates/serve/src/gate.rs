@@ -3,18 +3,13 @@
 use crate::hub::{Role, Visitor};
 use crate::site;
 use crate::tokens::{Codes, Tokens};
-use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, REFERRER_POLICY, SET_COOKIE,
-};
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, SET_COOKIE};
 use http::request::Parts;
 use http::response::Builder;
 use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
 use std::sync::Arc;
-use tieline_http::server::{Gate, Guest, Visitor as Knocking};
-
-/// The cookie with a browser's token.
-pub(crate) const COOKIE_NAME: &str = "tieline";
+use tieline_http::server::{Gate, Guest, Visitor as Knocking, cookie_name, in_cookie};
 
 /// Lets people in.
 #[derive(Debug)]
@@ -54,25 +49,34 @@ impl Door {
         self.tokens.find(secret?)
     }
 
-    fn cookie(&self, token: &str) -> String {
-        let life = Codes::browser_life().as_secs();
+    /// What the cookie with the first half of a browser's token is called. Over TLS no other server can set one of this name for us.
+    pub(crate) fn cookie_name(&self) -> &'static str {
+        if self.secure { "__Host-tieline" } else { "tieline" }
+    }
+
+    fn cookie(&self, head: &Parts, half: &str) -> String {
+        let (name, life) = (cookie_name(head, self.cookie_name()), Codes::browser_life().as_secs());
         let secure = if self.secure { "; Secure" } else { "" };
-        format!("{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life}{secure}")
+        format!("{name}={half}; Path=/; HttpOnly; SameSite=Strict; Max-Age={life}{secure}")
     }
 
     /// A one-time link was followed: the browser gets a cookie, and the code is gone from its address.
-    fn redeem(&self, code: &str) -> Response<Bytes> {
+    fn redeem(&self, head: &Parts, code: &str) -> Response<Bytes> {
         let Some(token) = self.codes.redeem(code, &self.tokens) else {
             let words = "This link was used before, or is too old. Open the page without it and give it a token \
                          (`tieline serve token add NAME`), or start the server again for a new link.";
             return plain(StatusCode::FORBIDDEN, words);
         };
-        // A page of our own goes on: a redirect would be followed without the cookie, which is for our own pages only.
-        let page = "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/\"><title>Tieline</title><a href=\"/\">Go on</a>";
+        // A page of our own goes on: a redirect would be followed without the cookie, which is for our own pages only. It is told the
+        // other half in the part of the address that is sent to nobody.
+        let (first, second) = halves(&token);
+        let page = format!(
+            "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"0; url=/#half={second}\"><title>Tieline</title><a href=\"/#half={second}\">Go on</a>"
+        );
         let response = safe(StatusCode::OK)
-            .header(SET_COOKIE, self.cookie(&token))
+            .header(SET_COOKIE, self.cookie(head, first))
             .header(CONTENT_TYPE, "text/html; charset=utf-8");
-        finish(response, Bytes::from_static(page.as_bytes()))
+        finish(response, Bytes::from(page))
     }
 }
 
@@ -92,10 +96,10 @@ impl Gate for Door {
         let code = head.uri.query().and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("code=")));
         // A look at the head uses nothing up.
         if let ("/", Some(code), true) = (path, code, head.method == Method::GET) {
-            return Some(self.redeem(code));
+            return Some(self.redeem(head, code));
         }
         if path == "/whoami" {
-            return Some(match self.find(cookie(head).as_deref()) {
+            return Some(match self.find(in_cookie(head, self.cookie_name()).as_deref()) {
                 Some(visitor) => plain(StatusCode::OK, &visitor.name),
                 None => plain(StatusCode::UNAUTHORIZED, "Nobody that is known here."),
             });
@@ -105,7 +109,7 @@ impl Gate for Door {
             let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
             return Some(match bearer.filter(|token| self.tokens.find(token).is_some()) {
                 Some(token) => {
-                    let response = safe(StatusCode::OK).header(SET_COOKIE, self.cookie(token));
+                    let response = safe(StatusCode::OK).header(SET_COOKIE, self.cookie(head, halves(token).0));
                     finish(response, Bytes::new())
                 }
                 None => plain(StatusCode::UNAUTHORIZED, "This token is not known here."),
@@ -138,10 +142,9 @@ pub(crate) fn visitor(guest: &Guest) -> Visitor {
     Visitor { name: name.to_owned(), role }
 }
 
-fn cookie(head: &Parts) -> Option<String> {
-    let values = head.headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE_NAME).map(|(_, value)| value.to_owned())
+/// What the cookie has of a token, and what the page keeps.
+fn halves(token: &str) -> (&str, &str) {
+    token.split_at_checked(token.len() / 2).unwrap_or((token, ""))
 }
 
 fn safe(status: StatusCode) -> Builder {

@@ -1,6 +1,6 @@
 //! A server as a whole: a hub behind HTTP and WebSocket.
 
-use crate::gate::{COOKIE_NAME, Door, visitor};
+use crate::gate::{Door, visitor};
 use crate::hub::Hub;
 use std::time::Duration;
 use tieline_http::Server as Http;
@@ -15,7 +15,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Serves a hub to whoever comes through the door, until `stop` is done; then everything ends in good order.
 pub async fn serve(hub: Hub, door: Door, rules: Rules, listeners: Vec<Listener>, stop: impl Future<Output = ()>) {
     let (arrivals, mut clients) = mpsc::channel(MAX_ARRIVALS);
-    let http = Http::new(Rules { cookie: COOKIE_NAME.to_owned(), ..rules }, door, arrivals);
+    let http = Http::new(Rules { cookie: door.cookie_name().to_owned(), ..rules }, door, arrivals);
     for listener in listeners {
         let http = http.clone();
         tokio::spawn(async move { http.listen(listener).await });

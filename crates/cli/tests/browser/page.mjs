@@ -40,7 +40,10 @@ function step(name) {
 
 // The link lets in and is gone from the address.
 const first = await open(link);
-assert(!first.url().includes("code"), first.url());
+assert(!first.url().includes("code") && !first.url().includes("half"), first.url());
+// The cookie, which other servers on this machine are sent, is one half of what lets in; the page keeps the other for its port.
+const kept = await first.evaluate(() => [document.cookie, localStorage.getItem("tieline-half")]);
+assert(kept[0] === "" && /^[0-9a-f]{30,}$/.test(kept[1]), JSON.stringify(kept));
 await picture(first, "first");
 step("the link lets in");
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use sha2::{Digest as _, Sha256};
 use std::{
+    borrow::Cow,
     fmt,
     fs::Metadata,
     io::{self, Read},
@@ -39,7 +40,10 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        let text: String = digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect();
+        f.write_str(&text)
     }
 }
 
@@ -54,12 +58,18 @@ impl FromStr for Hash {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let wrong = "a hash is 64 lower-case hexadecimal digits";
-        if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Ok(byte - b'0'),
+            b'a'..=b'f' => Ok(byte - b'a' + 10),
+            _ => Err(wrong),
+        };
+        let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return Err(wrong) };
+        let mut hash: [u8; 32] = [0; 32];
+        if pairs.len() != hash.len() {
             return Err(wrong);
         }
-        let mut hash = [0; 32];
-        for (at, byte) in hash.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[at * 2..at * 2 + 2], 16).map_err(|_| wrong)?;
+        for (byte, [high, low]) in hash.iter_mut().zip(pairs) {
+            *byte = digit(*high)? << 4 | digit(*low)?;
         }
         Ok(Self(hash))
     }
@@ -73,7 +83,8 @@ impl Serialize for Hash {
 
 impl<'de> Deserialize<'de> for Hash {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(D::Error::custom)
+        // Borrowed where that can be: there may be thousands of them.
+        Cow::<str>::deserialize(from)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -3,14 +3,15 @@
 //! A file that did not change since the last look is not read again.
 
 use super::index::Name;
-use super::walk::{Before, Facts, Ignores, Limits, TICK, Walked, ignore_of, is_private, told, walk};
+use super::walk::{Before, Facts, Ignores, Limits, Look, TICK, Walked, ignore_of, is_private, told, walk};
 use super::{Made, Unkept};
 use crate::files::{Hash, State};
 use crate::whole::{lock, open_own, own_folder, write_own};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ const FORMAT: u32 = 4;
 /// The files of a look: what is where, and the copies. Both have a second name while a turn needs them.
 const INDEX: &str = "index.json";
 const PACK: &str = "pack";
+/// So much of the copies is written at once.
+const COPY_BYTES: usize = 1 << 20;
 /// So long is the name of the folder for the looks at one root.
 const NAME_CHARS: usize = 32;
 
@@ -145,17 +148,23 @@ impl Base {
             let (pack, end) = open_pack(dir, &mut index)?;
             Ok((lock, index, pack, end))
         };
-        let opened = dir.as_deref().map(open).transpose();
+        // What was seen last is read while the folder is looked at.
+        let (opened, mut walked) = std::thread::scope(|scope| {
+            let opening = scope.spawn(|| dir.as_deref().map(open).transpose());
+            let walked = walk(&root, &skip, &limits, until, None);
+            (opening.join().unwrap_or_else(|_| Err(io::Error::other("the last look can't be read"))), walked)
+        });
         let mut trouble = opened.as_ref().err().map(|error: &io::Error| error.to_string());
-        let (_lock, mut index, mut pack, mut end) = match opened.ok().flatten() {
+        let (_lock, mut index, pack, mut end) = match opened.ok().flatten() {
             Some((lock, index, pack, end)) => (Some(lock), index, Some(pack), end),
             None => (None, Index::default(), None, 0),
         };
-        let mut walked = walk(&root, &skip, &limits, until, None);
+        let mut pack = pack.map(|pack| BufWriter::with_capacity(COPY_BYTES, pack));
         let mut total = 0;
         let mut files = BTreeMap::new();
         for (name, facts) in std::mem::take(&mut walked.files) {
-            let old = index.files.remove(name.as_path());
+            let old = index.files.remove(name.as_os_str());
+            let name = PathBuf::from(name);
             if (began + 1..=nanos(SystemTime::now())).contains(&facts.ctime) {
                 // It changed while we looked, perhaps by the agent that starts meanwhile: what it was, if that is known, counts.
                 let unknown = Seen { facts: Facts { ctime: 0, ..facts }, kept: Err(Unkept::Unseen), fresh: true };
@@ -167,11 +176,8 @@ impl Base {
                 old.filter(|old| old.facts == facts && !old.fresh).map_or(Err(Unkept::Unseen), |old| old.kept);
             if kept.is_err() && (facts.is_file() || facts.is_link()) {
                 let works = trouble.is_none();
-                let mut copy = |pack: &mut File| {
-                    let bytes = read(&root.join(&name), limits.each).map_err(|_| Unkept::Unreadable)?;
-                    if bytes.len() as u64 != facts.size {
-                        return Err(Unkept::Unreadable);
-                    }
+                let mut copy = |pack: &mut BufWriter<File>| {
+                    let bytes = read_known(&root.join(&name), facts).map_err(|_| Unkept::Unreadable)?;
                     if let Err(error) = pack.write_all(&bytes) {
                         trouble = Some(error.to_string());
                         return Err(Unkept::Nowhere);
@@ -197,6 +203,19 @@ impl Base {
                 });
             }
             files.insert(Name(name), Seen { facts, kept, fresh: facts.is_fresh(began) });
+        }
+        let pack = pack.map(|mut pack| {
+            if let Err(error) = pack.flush() {
+                trouble.get_or_insert(error.to_string());
+            }
+            pack.into_parts().0
+        });
+        // What is said to be there must be there.
+        if let Some(pack) = pack.as_ref().filter(|_| trouble.is_some()) {
+            let written = pack.metadata().map_or(0, |meta| meta.len());
+            let is_there = |seen: &Seen| seen.kept.is_ok_and(|(at, _)| at + seen.facts.size <= written);
+            let lost = files.values_mut().filter(|seen| seen.kept.is_ok() && !is_there(seen));
+            lost.for_each(|seen| seen.kept = Err(Unkept::Nowhere));
         }
         let Walked { folders, passed, ignores, cut, mut uncovered, .. } = walked;
         let folders = folders.into_iter().map(|(name, mode)| (Name(name), mode)).collect();
@@ -243,7 +262,7 @@ impl Base {
 
     /// True if a file, or its absence, is covered by this look.
     pub fn has(&self, name: &Path) -> bool {
-        self.index.files.get(name).is_some_and(|seen| seen.kept.is_ok())
+        self.index.files.get(name.as_os_str()).is_some_and(|seen| seen.kept.is_ok())
     }
 
     /// The content of a file as it was, if it was kept and is whole.
@@ -263,7 +282,7 @@ impl Base {
     }
 
     fn walk(&self) -> Walked {
-        let knew = |name: &Path| self.index.files.contains_key(name);
+        let knew = |name: &Path| self.index.files.contains_key(name.as_os_str());
         let before = Before { ignores: &self.ignores, knew: &knew };
         walk(&self.root, &self.skip, &self.limits, Instant::now() + self.limits.time, Some(before))
     }
@@ -272,9 +291,10 @@ impl Base {
     /// as in this one before.
     pub fn between(&self, before: &Look, now: &Look) -> Vec<(PathBuf, State, Option<Vec<u8>>, bool)> {
         let until = Instant::now() + self.limits.time;
-        let left = |name: &PathBuf| {
-            let (state, content) = self.now(name, now.get(name).copied(), until);
-            (name.clone(), state, content.ok(), self.first(name) == before.get(name).copied())
+        let left = |name: &OsString| {
+            let path = Path::new(name);
+            let (state, content) = self.now(path, now.get(name).copied(), until);
+            (path.to_owned(), state, content.ok(), self.first(path) == before.get(name).copied())
         };
         changed_names(before, now).map(left).collect()
     }
@@ -284,7 +304,7 @@ impl Base {
         for name in changed_names(before, now) {
             let path = self.root.join(name);
             let was = before.get(name).copied();
-            if left.get(&path).copied().unwrap_or_else(|| self.first(name)) == was {
+            if left.get(&path).copied().unwrap_or_else(|| self.first(name.as_ref())) == was {
                 left.insert(path, now.get(name).copied());
             } else {
                 left.remove(&path);
@@ -293,7 +313,7 @@ impl Base {
     }
 
     fn first(&self, name: &Path) -> Option<Facts> {
-        self.index.files.get(name).map(|seen| seen.facts)
+        self.index.files.get(name.as_os_str()).map(|seen| seen.facts)
     }
 
     /// What a file is now, and its content, or why that is not known.
@@ -340,7 +360,7 @@ impl Base {
         for (name, seen) in &self.index.files {
             let name = &name.0;
             // One that the walk does not show any more may only be beyond its limits. Behind a link it is another file.
-            let facts = now.get(name).copied().or_else(|| {
+            let facts = now.get(name.as_os_str()).copied().or_else(|| {
                 let path = self.root.join(name);
                 let folder = path.parent()?;
                 folder.canonicalize().ok().filter(|real| real == folder)?;
@@ -354,11 +374,12 @@ impl Base {
             }
         }
         for (name, facts) in &now {
-            if self.index.files.contains_key(name.as_path()) {
+            if self.index.files.contains_key(name.as_os_str()) {
                 continue;
             }
+            let name = Path::new(name);
             // Where not everything was looked at, it may have been there.
-            let perhaps = self.index.cut || name.ancestors().any(|above| self.index.passed.contains(above));
+            let perhaps = self.index.cut || name.ancestors().any(|above| self.index.passed.contains(above.as_os_str()));
             if !perhaps {
                 add(name, State::Missing, Ok(Vec::new()), Some(*facts), self.new_folders(name));
             } else if !facts.is_before(self.index.began) {
@@ -370,7 +391,7 @@ impl Base {
         for name in self.index.passed.iter().filter(gone) {
             add(&name.0, State::Other, Err(Unkept::Special), None, Vec::new());
         }
-        let new = passed.iter().filter(|(name, why)| why.hides() && !self.index.passed.contains(name.as_path()));
+        let new = passed.iter().filter(|(name, why)| why.hides() && !self.index.passed.contains(name.as_os_str()));
         let mut unseen = told(new);
         unseen.extend((cut && !self.index.cut).then(|| "files beyond the limits".to_owned()));
         (found, unseen)
@@ -388,7 +409,7 @@ impl Base {
     fn new_folders(&self, name: &Path) -> Vec<PathBuf> {
         let above = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
         let mut new: Vec<PathBuf> =
-            above.filter(|folder| !self.index.folders.contains_key(*folder)).map(Path::to_owned).collect();
+            above.filter(|folder| !self.index.folders.contains_key(folder.as_os_str())).map(Path::to_owned).collect();
         new.reverse();
         new
     }
@@ -418,14 +439,11 @@ fn state(facts: Facts, hash: Hash) -> State {
     }
 }
 
-/// The files of a folder at one moment.
-pub type Look = BTreeMap<PathBuf, Facts>;
-
 /// What some have left in files, by their whole paths; none where they deleted one.
 pub type Left = BTreeMap<PathBuf, Option<Facts>>;
 
-fn changed_names<'a>(before: &'a Look, now: &'a Look) -> impl Iterator<Item = &'a PathBuf> {
-    let names: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).collect();
+fn changed_names<'a>(before: &'a Look, now: &'a Look) -> impl Iterator<Item = &'a OsString> {
+    let names: BTreeSet<&OsString> = before.keys().chain(now.keys()).collect();
     names.into_iter().filter(|name| before.get(*name) != now.get(*name))
 }
 
@@ -513,6 +531,35 @@ fn open(path: &Path) -> io::Result<File> {
     // What was a file a moment ago may be a FIFO now: nobody waits for its other end.
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+/// The content of a file or link that was just looked at, if it is still as long. One read tells: of anything else than that file
+/// there is more or less, and nobody waits for it.
+fn read_known(path: &Path, facts: Facts) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if facts.is_link() {
+        bytes = std::fs::read_link(path)?.into_os_string().into_vec();
+    } else {
+        let size = usize::try_from(facts.size).map_err(|_| io::ErrorKind::FileTooLarge)?;
+        bytes.resize(size + 1, 0);
+        let mut file = open(path)?;
+        let mut end = 0;
+        while end < bytes.len() {
+            match file.read(&mut bytes[end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => match read? {
+                    0 => break,
+                    count => end += count,
+                },
+            }
+            // All of it in one go is all there is.
+            if end == size {
+                break;
+            }
+        }
+        bytes.truncate(end);
+    }
+    if bytes.len() as u64 == facts.size { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
 fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {

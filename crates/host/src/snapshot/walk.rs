@@ -40,6 +40,7 @@ impl Default for Limits {
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Stored", from = "Stored")]
 pub struct Facts {
     pub(super) size: u64,
     pub(super) mtime: i64,
@@ -47,6 +48,22 @@ pub struct Facts {
     pub(super) inode: u64,
     /// The kind of file and its permission bits.
     pub(super) mode: u32,
+}
+
+/// As they are written down, without names: there are thousands of them.
+type Stored = (u64, i64, i64, u64, u32);
+
+impl From<Facts> for Stored {
+    fn from(facts: Facts) -> Self {
+        let Facts { size, mtime, ctime, inode, mode } = facts;
+        (size, mtime, ctime, inode, mode)
+    }
+}
+
+impl From<Stored> for Facts {
+    fn from((size, mtime, ctime, inode, mode): Stored) -> Self {
+        Self { size, mtime, ctime, inode, mode }
+    }
 }
 
 /// The times of files come from a clock that ticks, and may be this much behind the one that we read, in nanoseconds.
@@ -142,11 +159,14 @@ pub(super) fn told<'a>(passed: impl Iterator<Item = (&'a PathBuf, &'a Passed)>) 
     kinds.into_iter().map(words).collect()
 }
 
+/// The files of a folder at one moment, by their path below it, in the order of its bytes.
+pub type Look = BTreeMap<OsString, Facts>;
+
 /// What a walk found.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     /// The files, links and others by their path below the folder.
-    pub(super) files: BTreeMap<PathBuf, Facts>,
+    pub(super) files: Look,
     /// The folders, and their modes.
     pub(super) folders: BTreeMap<PathBuf, u32>,
     /// Folders that were not looked into.
@@ -396,7 +416,7 @@ impl Walk<'_> {
         if self.walked.files.len() >= if first { 2 * self.limits.files } else { self.limits.files } {
             self.cut(format!("files beyond the first {}", self.limits.files));
         } else {
-            self.walked.files.insert(path, Facts::of(meta));
+            self.walked.files.insert(path.into_os_string(), Facts::of(meta));
         }
     }
 }

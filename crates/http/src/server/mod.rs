@@ -9,7 +9,7 @@ mod who;
 
 pub use connection::Streams;
 pub use listen::{Listener, Secure};
-pub use who::Tokens;
+pub use who::{HALF, Tokens, cookie_name, in_cookie};
 
 use connection::Connection;
 use http::Response;
@@ -93,7 +93,7 @@ pub struct Rules {
     pub hosts: Vec<String>,
     /// Web pages of these origins may ask (`https://example.org:8443`), besides the server's own.
     pub origins: Vec<String>,
-    /// The cookie with a credential.
+    /// The cookie with the [first half](in_cookie) of a credential; the port is added to its name.
     pub cookie: String,
     /// How much, how many, how long.
     pub limits: Limits,

@@ -68,14 +68,38 @@ pub(super) fn admit(head: &Parts, rules: &Rules, place: Place, gate: &dyn Gate) 
         scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
     });
     let credential = bearer.or_else(|| protocols(&head.headers).find_map(|name| name.strip_prefix("bearer.")));
-    let cookie = || {
-        let pairs = list(&head.headers, &COOKIE, ';').filter_map(|pair| pair.split_once('='));
-        pairs.filter(|(name, _)| *name == rules.cookie).map(|(_, value)| value).next()
-    };
     let by_cookie = credential.is_none();
-    let visitor = Visitor { credential: credential.or_else(cookie), by_cookie, by_file: place.bound.is_none(), head };
-    gate.admit(&visitor)
+    let joined = if by_cookie { in_cookie(head, &rules.cookie) } else { None };
+    let credential = credential.or(joined.as_deref());
+    gate.admit(&Visitor { credential, by_cookie, by_file: place.bound.is_none(), head })
 }
+
+/// What the cookie is called with which a browser comes to this address: browsers send cookies to every port of a machine, so
+/// the port is part of the name, lest servers beside each other take each other's place.
+pub fn cookie_name(head: &Parts, name: &str) -> String {
+    let authority = authority(head).unwrap_or_default();
+    match authority.rsplit_once(':') {
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{name}-{port}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
+/// The credential of a browser: the first half of it is in its cookie, the second one is [said](HALF) by the page, who keeps it where
+/// only pages of this very port can see it. So a server on another port, to which the cookie is sent as well, has no use for it.
+pub fn in_cookie(head: &Parts, name: &str) -> Option<String> {
+    let name = cookie_name(head, name);
+    let mut pairs = list(&head.headers, &COOKIE, ';').filter_map(|pair| pair.split_once('='));
+    let (_, first) = pairs.find(|(known, _)| *known == name)?;
+    let header = head.headers.get(HALF).and_then(|value| value.to_str().ok());
+    let second = header.or_else(|| protocols(&head.headers).find_map(|name| name.strip_prefix("half.")));
+    Some(format!("{first}{}", second.unwrap_or_default()))
+}
+
+/// The header with the second half of a browser's credential. A WebSocket, which can have none from a page, has it in a subprotocol:
+/// `half.…`.
+pub const HALF: &str = "tieline-half";
 
 /// True if the client offers our subprotocol. Nothing else is ever chosen.
 pub(super) fn offers_ours(headers: &HeaderMap) -> bool {

@@ -403,3 +403,10 @@ proptest! {
         }
     }
 }
+
+/// What comes in floods is moved often, and waits in queues: it must not have the size of what is rare.
+#[test]
+fn what_comes_in_floods_is_small() {
+    let sizes = (size_of::<SessionNotification>(), size_of::<ContentBlock>(), size_of::<AgentCall>());
+    assert!(sizes.0 <= 200 && sizes.1 <= 112 && sizes.2 <= 112, "{sizes:?}");
+}

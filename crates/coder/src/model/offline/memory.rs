@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn what_is_attached_is_what_is_named() {
         let link = |path: &str| {
-            ContentBlock::ResourceLink(ResourceLink { uri: format!("file://{path}"), ..ResourceLink::default() })
+            ContentBlock::from(ResourceLink { uri: format!("file://{path}"), ..ResourceLink::default() })
         };
         for (text, path, expect) in [
             ("show @README.md ", "/p/README.md", "show `/p/README.md` "),

@@ -56,7 +56,7 @@ impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
         let (about, settings, greeting) = (OnceLock::new(), settings.clone(), watch::Sender::new(false));
         let state = Known { negotiated: None, settled: false, sessions: HashMap::new(), loading: Vec::new() };
-        let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline));
+        let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline, &settings.limits));
         let state = Mutex::new(state);
         Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, state }))
     }

@@ -26,6 +26,7 @@ pub enum Direction {
 pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
 
 /// A way to and from a peer, not yet in use.
+#[must_use]
 pub struct Transport {
     input: Input,
     output: Output,
@@ -93,28 +94,24 @@ impl Transport {
     }
 
     /// Uses this framing, both ways. The default is [`Framing::Lines`].
-    #[must_use]
     pub fn framing(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);
         self
     }
 
     /// Takes the framing from the peer's first line and answers in kind. What agents do.
-    #[must_use]
     pub fn detect_framing(mut self) -> Self {
         self.framing = None;
         self
     }
 
     /// Refuses messages longer than this many bytes.
-    #[must_use]
     pub fn limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
     /// Lets `tap` see every frame.
-    #[must_use]
     pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
         self.taps.push(Arc::new(tap));
         self
@@ -122,14 +119,12 @@ impl Transport {
 
     /// Senders wait while so many bytes wait to be written; 64 KiB by default. What may not wait (answers to rubbish) has 8 MiB, or as
     /// much if this is more; then reading stops.
-    #[must_use]
     pub fn queue(mut self, bytes: usize) -> Self {
         self.queue = bytes.max(1);
         self
     }
 
     /// Keeps `thing` (a child process, say) until the transport's reading end is dropped.
-    #[must_use]
     pub fn keep(mut self, thing: impl Any + Send + Sync) -> Self {
         self.keep.push(Box::new(thing));
         self

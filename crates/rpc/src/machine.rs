@@ -84,7 +84,7 @@ impl<W> Machine<W> {
         std::mem::take(&mut self.pending).into_values().collect()
     }
 
-    /// Registers a request of the peer. `None` if too many are open: then answer at once and forget.
+    /// Registers a request of the peer. Its ticket is an error if too many are open: then answer at once and forget.
     pub fn admit(&mut self, id: Id, place: Place) -> Result<Ticket, Ticket> {
         self.last_serial += 1;
         let ticket = Ticket { serial: self.last_serial, id, place };

@@ -98,9 +98,7 @@ fn batch(entries: &[&str], rule: IdRule, order: usize) {
         let place = machine.slot(number);
         assert_ne!(place, Place::Alone);
         ids.push(id.to_string());
-        let ticket = match machine.admit(id, place) {
-            Ok((ticket, _)) | Err(ticket) => ticket,
-        };
+        let (Ok(ticket) | Err(ticket)) = machine.admit(id, place);
         // Some are answered at once, the others after the array was read.
         if (order + ids.len()).is_multiple_of(3) {
             assert!(!answer(&mut machine, ticket, &mut out), "nothing goes out before the array was read");

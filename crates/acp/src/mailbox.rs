@@ -4,11 +4,10 @@ use crate::work::Work;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use tieline_rpc::Limits;
 use tieline_rpc::sync::{Lock, when};
 use tokio::sync::Notify;
 
-/// The reader waits while this many bytes are unheard.
-const MAX_WAITING_BYTES: usize = 1024 * 1024;
 /// What a small notification counts at least, so that many empty ones are bounded too.
 const MIN_MESSAGE_BYTES: usize = 256;
 
@@ -17,6 +16,8 @@ pub(crate) struct Mailbox {
     heard: Notify,
     /// A handler that takes longer is dropped: it may wait for a message that can't be read because of it.
     deadline: Duration,
+    /// The reader waits while this many bytes are unheard.
+    max_bytes: usize,
 }
 
 #[derive(Default)]
@@ -28,8 +29,9 @@ struct Queue {
 }
 
 impl Mailbox {
-    pub(crate) fn new(deadline: Duration) -> Arc<Self> {
-        Arc::new(Self { queue: Mutex::default(), heard: Notify::new(), deadline })
+    pub(crate) fn new(deadline: Duration, limits: &Limits) -> Arc<Self> {
+        let max_bytes = limits.unheard_bytes.max(1);
+        Arc::new(Self { queue: Mutex::default(), heard: Notify::new(), deadline, max_bytes })
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -71,12 +73,12 @@ impl Mailbox {
 
     /// Something to wait for before more is read, if too much is unheard.
     pub(crate) fn pause(self: &Arc<Self>) -> Option<Work<'static, ()>> {
-        if self.queue().bytes < MAX_WAITING_BYTES {
+        if self.queue().bytes < self.max_bytes {
             return None;
         }
         let mailbox = Arc::clone(self);
         Some(Box::pin(async move {
-            when(&mailbox.heard, || (mailbox.queue().bytes < MAX_WAITING_BYTES).then_some(())).await;
+            when(&mailbox.heard, || (mailbox.queue().bytes < mailbox.max_bytes).then_some(())).await;
         }))
     }
 }
@@ -87,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn heard_in_order_one_at_a_time_whatever_panics() {
-        let mailbox = Mailbox::new(Duration::from_secs(30));
+        let mailbox = Mailbox::new(Duration::from_secs(30), &Limits::default());
         let heard = Arc::new(Mutex::new(Vec::new()));
         for number in 0..100 {
             let heard = Arc::clone(&heard);
@@ -98,7 +100,7 @@ mod tests {
             });
         }
         assert!(mailbox.pause().is_none());
-        mailbox.put(MAX_WAITING_BYTES, async {});
+        mailbox.put(mailbox.max_bytes, async {});
         let pause = mailbox.pause();
         assert!(pause.is_some(), "a megabyte is unheard");
         if let Some(pause) = pause {
@@ -110,8 +112,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_handler_that_hangs_is_dropped() {
-        let mailbox = Mailbox::new(Duration::from_secs(30));
-        mailbox.put(MAX_WAITING_BYTES, std::future::pending());
+        let mailbox = Mailbox::new(Duration::from_secs(30), &Limits::default());
+        mailbox.put(mailbox.max_bytes, std::future::pending());
         if let Some(pause) = mailbox.pause() {
             pause.await;
         }

@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_the_person_typed_and_what_the_model_is_told() {
-        let link = || ContentBlock::ResourceLink(ResourceLink { uri: "file:///a".into(), ..ResourceLink::default() });
+        let link = || ContentBlock::from(ResourceLink { uri: "file:///a".into(), ..ResourceLink::default() });
         let wrapped = |text: &str| ContentBlock::from(format!("{}{text}{}", PROMPT.0, PROMPT.1));
         let answer = || ContentBlock::from(format!("{}yes{}", ANSWER.0, ANSWER.1));
         let remark = |words: &str| ContentBlock::from(format!("{}Continuing from {words}{}", REMARK.0, REMARK.1));

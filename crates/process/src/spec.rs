@@ -41,6 +41,7 @@ impl Default for ShutdownTimeouts {
 
 /// What to start, and how. No shell comes in between.
 #[derive(Clone)]
+#[must_use]
 pub struct Spec {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
@@ -84,63 +85,54 @@ impl Spec {
     }
 
     /// Adds an argument.
-    #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Runs it in this folder.
-    #[must_use]
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
     /// Sets a variable of its environment.
-    #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), Some(value.into())));
         self
     }
 
     /// Takes a variable out of its environment.
-    #[must_use]
     pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
         self.env.push((name.into(), None));
         self
     }
 
     /// Gives it none of our variables, only those set with [`Self::env`], before or after this.
-    #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.clear = true;
         self
     }
 
     /// Says whether it gets a guardian.
-    #[must_use]
     pub fn guard(mut self, guard: Guard) -> Self {
         self.guard = guard;
         self
     }
 
     /// How long it is given at each step of its end.
-    #[must_use]
     pub fn shutdown(mut self, shutdown: ShutdownTimeouts) -> Self {
         self.shutdown = shutdown;
         self
     }
 
     /// Gets each line of its standard error; very long ones come in pieces. Must be quick.
-    #[must_use]
     pub fn on_stderr(mut self, line: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_stderr = Some(Arc::new(line));
         self
@@ -148,7 +140,6 @@ impl Spec {
 
     /// Gives it this as its standard error, for as long as this lives. Then nobody else reads it: no line is forwarded, no tail kept.
     #[cfg(unix)]
-    #[must_use]
     pub fn stderr(mut self, to: std::os::fd::OwnedFd) -> Self {
         self.stderr = Some(Arc::new(to));
         self

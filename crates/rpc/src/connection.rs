@@ -24,11 +24,13 @@ pub struct Limits {
     pub batch_entries: usize,
     /// The peer may have this many requests open at a time; more are answered with -32001.
     pub open_requests: usize,
+    /// Notifications of the peer that handlers have not heard yet may take so many bytes; then reading waits.
+    pub unheard_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { refuse_batches: false, batch_entries: 1000, open_requests: 4096 }
+        Self { refuse_batches: false, batch_entries: 1000, open_requests: 4096, unheard_bytes: 1024 * 1024 }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::message::{Call, Message, Outcome, Outline, parse};
 use crate::responder::{Responder, write_error};
 use crate::service::{Dropped, Service};
 use crate::{CallError, Error, Id};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tieline_json::Reader;
 use tokio::sync::oneshot;
 
@@ -96,14 +96,15 @@ impl<S: Service> Dispatcher<S> {
 
     fn request(&self, id: Id, method: &str, call: Call<S::Call>, place: Place, done: Option<oneshot::Sender<()>>) {
         let admitted = self.shared.machine().admit(id, place);
-        let (ticket, cancel) = match admitted {
-            Ok(admitted) => admitted,
+        let ticket = match admitted {
+            Ok(ticket) => ticket,
             Err(ticket) => {
                 let error = overloaded();
                 return self.shared.answer(ticket, |out| write_error(out, &error));
             }
         };
-        let responder = Responder { shared: Arc::clone(&self.shared), ticket: Some(ticket), cancel, _done: done };
+        let responder =
+            Responder { shared: Arc::clone(&self.shared), ticket: Some(ticket), cancel: OnceLock::new(), _done: done };
         match call {
             Call::Known(call) => self.service.request(call, responder),
             Call::Unknown => {
@@ -121,9 +122,7 @@ impl<S: Service> Dispatcher<S> {
     fn refuse(&self, id: Option<Id>, error: &Error, place: Place) {
         let id = id.unwrap_or(Id::Text("null".into()));
         let mut machine = self.shared.machine();
-        let ticket = match machine.admit(id, place) {
-            Ok((ticket, _)) | Err(ticket) => ticket,
-        };
+        let (Ok(ticket) | Err(ticket)) = machine.admit(id, place);
         drop(machine);
         self.shared.answer(ticket, |out| write_error(out, error));
     }

@@ -1,7 +1,7 @@
 //! The bookkeeping of a connection: our pending calls, the peer's open requests, batches, cancellation. No I/O.
 
 use crate::{Cancel, Id};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Where the answer to a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub struct Machine<W> {
     last_call: u64,
     pending: BTreeMap<u64, W>,
     last_serial: u64,
-    open: BTreeMap<u64, (Id, Cancel)>,
+    /// A hash map, because it keeps its room: most requests come alone, and are answered before the next.
+    open: HashMap<u64, (Id, Option<Cancel>)>,
     max_open: usize,
     batches: BTreeMap<u64, Batch>,
 }
@@ -52,7 +53,7 @@ impl<W> Machine<W> {
             last_call: 0,
             pending: BTreeMap::new(),
             last_serial: 0,
-            open: BTreeMap::new(),
+            open: HashMap::new(),
             max_open,
             batches: BTreeMap::new(),
         }
@@ -83,31 +84,34 @@ impl<W> Machine<W> {
         std::mem::take(&mut self.pending).into_values().collect()
     }
 
-    /// Registers a request of the peer. `None` if too many are open: then answer at once and forget.
-    pub fn admit(&mut self, id: Id, place: Place) -> Result<(Ticket, Cancel), Ticket> {
+    /// Registers a request of the peer. Its ticket is an error if too many are open: then answer at once and forget.
+    pub fn admit(&mut self, id: Id, place: Place) -> Result<Ticket, Ticket> {
         self.last_serial += 1;
         let ticket = Ticket { serial: self.last_serial, id, place };
         if self.open.len() >= self.max_open {
             return Err(ticket);
         }
-        let cancel = Cancel::default();
-        self.open.insert(ticket.serial, (ticket.id.clone(), cancel.clone()));
-        Ok((ticket, cancel))
+        self.open.insert(ticket.serial, (ticket.id.clone(), None));
+        Ok(ticket)
+    }
+
+    /// Raised when the peer withdraws this request. Made when it is asked for: most requests are answered before anybody does.
+    pub fn cancel(&mut self, ticket: &Ticket) -> Cancel {
+        let open = self.open.get_mut(&ticket.serial);
+        open.map(|(_, cancel)| cancel.get_or_insert_default().clone()).unwrap_or_default()
     }
 
     /// The peer withdraws its request `id`. It still gets its one answer. Unknown and finished ids are ignored.
     pub fn withdraw(&mut self, id: &Id) {
-        for (open, cancel) in self.open.values() {
-            if open == id {
-                cancel.cancel();
-            }
+        for (_, cancel) in self.open.values_mut().filter(|(open, _)| open == id) {
+            cancel.get_or_insert_default().cancel();
         }
     }
 
     /// Withdraws everything the peer has open, because it is gone.
     pub fn withdraw_all(&mut self) {
-        for (_, cancel) in self.open.values() {
-            cancel.cancel();
+        for (_, cancel) in self.open.values_mut() {
+            cancel.get_or_insert_default().cancel();
         }
     }
 

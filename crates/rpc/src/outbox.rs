@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Senders wait while this much is queued. One pipe takes as much in one write.
-const WAIT_ABOVE_BYTES: usize = 64 * 1024;
+/// Senders wait while this much is queued, unless another limit was set. One pipe takes as much in one write.
+pub(crate) const DEFAULT_QUEUE: usize = 64 * 1024;
 /// The reader waits while this much is queued. Only answers that it gives itself (to rubbish) can get here, so a peer that
 /// floods us and never reads is held off, while one that merely reads slowly never stops our reading.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
@@ -36,6 +36,8 @@ fn once(body: impl FnOnce(&mut Vec<u8>) -> bool) -> impl FnMut(&mut Vec<u8>) -> 
 
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
+    /// Senders wait while so many bytes are queued.
+    limit: usize,
     filled: Notify,
     /// Senders wait here. One is woken when there is room, and wakes the next if there still is: cost does not grow with the
     /// number of those that wait.
@@ -64,10 +66,11 @@ enum State {
 }
 
 impl Outbox {
-    pub(crate) fn new(framing: Framing, taps: Vec<Tap>) -> Self {
+    pub(crate) fn new(framing: Framing, taps: Vec<Tap>, limit: usize) -> Self {
         let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, bursts: 0 };
         Self {
             queue: Mutex::new(queue),
+            limit,
             filled: Notify::new(),
             room: Notify::new(),
             drained: Notify::new(),
@@ -110,7 +113,7 @@ impl Outbox {
         loop {
             {
                 let mut queue = self.lock();
-                if queue.bytes.len() < WAIT_ABOVE_BYTES || queue.state != State::Open {
+                if queue.bytes.len() < self.limit || queue.state != State::Open {
                     return queue.push(&mut body, &self.filled);
                 }
             }
@@ -120,8 +123,8 @@ impl Outbox {
 
     /// Waits until there is room to send. Mostly there is, so the waiting is boxed: whoever may have to wait stays small.
     pub(crate) async fn room(&self) {
-        if self.lock().bytes.len() >= WAIT_ABOVE_BYTES {
-            Box::pin(self.below(WAIT_ABOVE_BYTES, &self.room)).await;
+        if self.lock().bytes.len() >= self.limit {
+            Box::pin(self.below(self.limit, &self.room)).await;
             // Perhaps there is room for another one.
             self.room.notify_one();
         }
@@ -130,9 +133,9 @@ impl Outbox {
     /// Holds the reader while the peer makes us answer without taking the answers. Before that, where senders have to wait, it lets the
     /// writer go first: what can be written at once keeps no handler waiting.
     pub(crate) async fn hold_reader(&self) {
-        if self.lock().bytes.len() >= WAIT_ABOVE_BYTES {
+        if self.lock().bytes.len() >= self.limit {
             tokio::task::yield_now().await;
-            self.below(MAX_BYTES, &self.drained).await;
+            self.below(MAX_BYTES.max(self.limit), &self.drained).await;
         }
     }
 
@@ -142,7 +145,7 @@ impl Outbox {
             let before = self.lock().bursts;
             tokio::time::sleep(limit).await;
             let queue = self.lock();
-            if queue.bursts == before && queue.bytes.len() >= WAIT_ABOVE_BYTES {
+            if queue.bursts == before && queue.bytes.len() >= self.limit {
                 return;
             }
         }
@@ -198,7 +201,7 @@ impl Outbox {
             burst.clear();
             self.lock().bursts += 1;
             // One huge message must not hold its memory for ever.
-            if burst.capacity() > 16 * WAIT_ABOVE_BYTES {
+            if burst.capacity() > 16 * DEFAULT_QUEUE {
                 burst = Vec::new();
             }
         }

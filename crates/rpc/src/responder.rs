@@ -3,14 +3,14 @@
 use crate::connection::Shared;
 use crate::machine::Ticket;
 use crate::{Cancel, Error, Id};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::oneshot;
 
 /// The right and the duty to answer one request of the peer.
 pub struct Responder {
     pub(crate) shared: Arc<Shared>,
     pub(crate) ticket: Option<Ticket>,
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: OnceLock<Cancel>,
     /// Dropped with the responder: what waits for the answer in a batch goes on.
     pub(crate) _done: Option<oneshot::Sender<()>>,
 }
@@ -18,7 +18,10 @@ pub struct Responder {
 impl Responder {
     /// Raised when the peer withdraws the request. It must be answered all the same.
     pub fn cancel(&self) -> &Cancel {
-        &self.cancel
+        self.cancel.get_or_init(|| match &self.ticket {
+            Some(ticket) => self.shared.machine().cancel(ticket),
+            None => Cancel::default(),
+        })
     }
 
     /// The id of the request.

@@ -2,7 +2,7 @@
 
 use crate::framing::{Decoder, Framing, Step};
 use crate::messages::{Input, Output, ReadMessages, WriteMessages, append_line};
-use crate::outbox::Outbox;
+use crate::outbox::{DEFAULT_QUEUE, Outbox};
 use crate::sync::Lock;
 use std::any::Any;
 use std::io;
@@ -26,11 +26,13 @@ pub enum Direction {
 pub type Tap = Arc<dyn Fn(Direction, &[u8]) + Send + Sync>;
 
 /// A way to and from a peer, not yet in use.
+#[must_use]
 pub struct Transport {
     input: Input,
     output: Output,
     framing: Option<Framing>,
     limit: usize,
+    queue: usize,
     taps: Vec<Tap>,
     keep: Vec<Box<dyn Any + Send + Sync>>,
 }
@@ -66,7 +68,8 @@ impl Transport {
     }
 
     fn over(input: Input, output: Output) -> Self {
-        Self { input, output, framing: Some(Framing::Lines), limit: DEFAULT_LIMIT, taps: Vec::new(), keep: Vec::new() }
+        let (framing, limit, queue) = (Some(Framing::Lines), DEFAULT_LIMIT, DEFAULT_QUEUE);
+        Self { input, output, framing, limit, queue, taps: Vec::new(), keep: Vec::new() }
     }
 
     /// Over one two-way byte stream, such as a socket.
@@ -91,35 +94,37 @@ impl Transport {
     }
 
     /// Uses this framing, both ways. The default is [`Framing::Lines`].
-    #[must_use]
     pub fn framing(mut self, framing: Framing) -> Self {
         self.framing = Some(framing);
         self
     }
 
     /// Takes the framing from the peer's first line and answers in kind. What agents do.
-    #[must_use]
     pub fn detect_framing(mut self) -> Self {
         self.framing = None;
         self
     }
 
     /// Refuses messages longer than this many bytes.
-    #[must_use]
     pub fn limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
         self
     }
 
     /// Lets `tap` see every frame.
-    #[must_use]
     pub fn tap(mut self, tap: impl Fn(Direction, &[u8]) + Send + Sync + 'static) -> Self {
         self.taps.push(Arc::new(tap));
         self
     }
 
+    /// Senders wait while so many bytes wait to be written; 64 KiB by default. What may not wait (answers to rubbish) has 8 MiB, or as
+    /// much if this is more; then reading stops.
+    pub fn queue(mut self, bytes: usize) -> Self {
+        self.queue = bytes.max(1);
+        self
+    }
+
     /// Keeps `thing` (a child process, say) until the transport's reading end is dropped.
-    #[must_use]
     pub fn keep(mut self, thing: impl Any + Send + Sync) -> Self {
         self.keep.push(Box::new(thing));
         self
@@ -130,7 +135,7 @@ impl Transport {
         if matches!(self.input, Input::Messages(_)) {
             self.framing = Some(Framing::Lines);
         }
-        let outbox = Arc::new(Outbox::new(self.framing.unwrap_or_default(), self.taps.clone()));
+        let outbox = Arc::new(Outbox::new(self.framing.unwrap_or_default(), self.taps.clone(), self.queue));
         let writer = Arc::clone(&outbox);
         tokio::spawn(async move { writer.run(self.output).await });
         let reader = FrameReader {

@@ -31,19 +31,23 @@ fn calls_are_settled_once_and_ids_count_up() {
 #[test]
 fn v1_cancel_13_only_open_requests_with_that_id() {
     let mut machine = Machine::<()>::new(10);
-    let (one, cancel_one) = machine.admit(Id::Int(1), Place::Alone).unwrap();
-    let (_two, cancel_two) = machine.admit(Id::Text("\"1\"".into()), Place::Alone).unwrap();
+    let one = machine.admit(Id::Int(1), Place::Alone).unwrap();
+    let two = machine.admit(Id::Text("\"1\"".into()), Place::Alone).unwrap();
+    let three = machine.admit(Id::Int(3), Place::Alone).unwrap();
+    let (cancel_one, cancel_two) = (machine.cancel(&one), machine.cancel(&two));
     machine.withdraw(&Id::Int(7));
     assert!(!cancel_one.is_cancelled());
     machine.withdraw(&Id::Int(1));
     assert!(cancel_one.is_cancelled() && !cancel_two.is_cancelled());
+    machine.withdraw(&Id::Int(3));
+    assert!(machine.cancel(&three).is_cancelled(), "also for who asks only later");
     assert_eq!(answer(&mut machine, one).as_deref(), Some("1"), "V1-CANCEL-11: still answered once");
 }
 
 #[test]
 fn too_many_open_requests_are_turned_away() {
     let mut machine = Machine::<()>::new(1);
-    let (first, _) = machine.admit(Id::Int(1), Place::Alone).unwrap();
+    let first = machine.admit(Id::Int(1), Place::Alone).unwrap();
     let turned_away = machine.admit(Id::Int(2), Place::Alone).unwrap_err();
     assert_eq!(answer(&mut machine, turned_away).as_deref(), Some("2"));
     assert_eq!(answer(&mut machine, first).as_deref(), Some("1"));
@@ -70,7 +74,7 @@ proptest! {
             let ids: Vec<String> = (0..entries).map(|_| {
                 next += 1;
                 let place = machine.slot(batch);
-                tickets.push(machine.admit(Id::Int(next), place).unwrap().0);
+                tickets.push(machine.admit(Id::Int(next), place).unwrap());
                 next.to_string()
             }).collect();
             seals.push(batch);
@@ -78,7 +82,7 @@ proptest! {
         }
         for _ in 0..singles {
             next += 1;
-            tickets.push(machine.admit(Id::Int(next), Place::Alone).unwrap().0);
+            tickets.push(machine.admit(Id::Int(next), Place::Alone).unwrap());
             expected.push(next.to_string());
         }
         // A cheap shuffle that is the same for the same seed.

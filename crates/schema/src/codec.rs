@@ -45,6 +45,12 @@ pub trait Record: Encode {
     fn encode_fields(&self, out: &mut Writer<'_>);
 }
 
+impl<T: Record> Record for Box<T> {
+    fn encode_fields(&self, out: &mut Writer<'_>) {
+        (**self).encode_fields(out);
+    }
+}
+
 /// Where values are written to, and for which dialect.
 #[derive(Debug)]
 pub struct Writer<'b> {

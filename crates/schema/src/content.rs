@@ -4,6 +4,7 @@ use crate::macros::{open_enum, record, tagged};
 use crate::{Decode, Dialects, Encode, Writer};
 use tieline_json::{Error, Reader};
 
+// What is large and rare is boxed: a block is mostly text, and waits in queues as large as its largest kind.
 tagged! {
     /// One piece of content.
     ContentBlock by "type" {
@@ -14,9 +15,9 @@ tagged! {
         /// Sound.
         Audio(Audio) = "audio";
         /// A link to something the receiver can fetch itself.
-        ResourceLink(ResourceLink) = "resource_link";
+        ResourceLink(Box<ResourceLink>) = "resource_link";
         /// A whole file or other resource.
-        Resource(Resource) = "resource";
+        Resource(Box<Resource>) = "resource";
     }
 }
 
@@ -29,6 +30,18 @@ impl From<&str> for ContentBlock {
 impl From<String> for ContentBlock {
     fn from(text: String) -> Self {
         Self::Text(Text { text, ..Text::default() })
+    }
+}
+
+impl From<ResourceLink> for ContentBlock {
+    fn from(link: ResourceLink) -> Self {
+        Self::ResourceLink(Box::new(link))
+    }
+}
+
+impl From<Resource> for ContentBlock {
+    fn from(resource: Resource) -> Self {
+        Self::Resource(Box::new(resource))
     }
 }
 
@@ -48,7 +61,7 @@ record! {
         /// The text itself.
         text: String => "text", required;
         /// Hints for the receiver.
-        annotations: Option<Annotations> => "annotations", lenient;
+        annotations: Option<Box<Annotations>> => "annotations", lenient;
     }
 }
 
@@ -68,7 +81,7 @@ record! {
         /// Where it came from.
         uri: Option<String> => "uri", lenient;
         /// Hints for the receiver.
-        annotations: Option<Annotations> => "annotations", lenient;
+        annotations: Option<Box<Annotations>> => "annotations", lenient;
     }
 }
 
@@ -80,7 +93,7 @@ record! {
         /// For example `audio/wav`.
         mime_type: String => "mimeType", required;
         /// Hints for the receiver.
-        annotations: Option<Annotations> => "annotations", lenient;
+        annotations: Option<Box<Annotations>> => "annotations", lenient;
     }
 }
 
@@ -102,7 +115,7 @@ record! {
         /// Pictures that stand for it.
         icons: Vec<Icon> => "icons", rare_list, Dialects::V2;
         /// Hints for the receiver.
-        annotations: Option<Annotations> => "annotations", lenient;
+        annotations: Option<Box<Annotations>> => "annotations", lenient;
     }
 }
 
@@ -126,7 +139,7 @@ record! {
         /// Its contents.
         resource: ResourceContents => "resource", required;
         /// Hints for the receiver.
-        annotations: Option<Annotations> => "annotations", lenient;
+        annotations: Option<Box<Annotations>> => "annotations", lenient;
     }
 }
 

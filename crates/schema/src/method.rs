@@ -6,7 +6,6 @@ use crate::{
     PromptRequest, ReadTextFileRequest, Replay, ResumeRequest, SessionNotification, SessionRequest, SetModeRequest,
     SetOptionRequest, TerminalRequest, WriteTextFileRequest, Writer,
 };
-use std::fmt::Write as _;
 use tieline_json::{Error, Raw, Reader};
 
 /// Who sends a method.
@@ -326,25 +325,4 @@ impl ClientCall {
 
 fn name_in(names: &[(&'static str, Dialects)], dialect: Dialect) -> Option<&'static str> {
     names.iter().find(|(_, dialects)| dialects.has(dialect)).map(|(name, _)| *name)
-}
-
-/// The support matrix as a Markdown table: methods down, dialects across.
-pub fn support_matrix() -> String {
-    let mut table = String::from("| method | from | kind | 1 | 2-seed | 2 | needs |\n|---|---|---|---|---|---|---|\n");
-    for method in METHODS {
-        let from = match method.direction {
-            Direction::ToAgent => "client",
-            Direction::ToClient => "agent",
-            Direction::Both => "both",
-        };
-        let kind = match method.kind {
-            MethodKind::Request => "request",
-            MethodKind::Notification => "notification",
-        };
-        let [v1, seed, v2] = Dialect::ALL.map(|dialect| if method.dialects.has(dialect) { "✓" } else { "–" });
-        let Method { name, gate, .. } = method;
-        // Writing into a String cannot fail.
-        let _ = writeln!(table, "| `{name}` | {from} | {kind} | {v1} | {seed} | {v2} | {gate} |");
-    }
-    table
 }

@@ -1,7 +1,7 @@
 //! Modes of version 1, and how they stand for the mode option of version 2 and back.
 
 use crate::macros::record;
-use crate::{ConfigCategory, ConfigKind, ConfigOption, SelectOption, SelectOptions, SessionId};
+use crate::{ConfigCategory, ConfigKind, ConfigOption, Encode, Select, SelectOption, SelectOptions, SessionId, Writer};
 
 record! {
     /// The modes of a session.
@@ -71,5 +71,32 @@ impl SessionModes {
         let mut option = ConfigOption::select(MODE_OPTION_ID, "Mode", self.current_mode_id.clone(), values);
         option.category = Some(ConfigCategory::Mode);
         option
+    }
+}
+
+/// What a mode option offers, written as version 1 says it, without a copy.
+pub(crate) struct AsModes<'o>(pub(crate) &'o Select);
+
+impl Encode for AsModes<'_> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.open();
+        out.field("\"currentModeId\":", &self.0.current_value);
+        out.key("\"availableModes\":");
+        out.array(self.0.options.iter().map(AsMode));
+        out.key(",");
+        out.close();
+    }
+}
+
+struct AsMode<'o>(&'o SelectOption);
+
+impl Encode for AsMode<'_> {
+    fn encode(&self, out: &mut Writer<'_>) {
+        out.open();
+        out.field("\"id\":", &self.0.value);
+        out.field("\"name\":", &self.0.name);
+        out.field("\"description\":", &self.0.description);
+        out.field("\"_meta\":", &self.0.meta);
+        out.close();
     }
 }

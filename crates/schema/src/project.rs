@@ -119,21 +119,6 @@ impl Projector {
         self.run = None;
     }
 
-    /// Takes note of a chunk of text that is about to be written as it is. If this says no, it must not: then give it to
-    /// [`Self::update`].
-    pub fn passes_text(&mut self, kind: MessageKind, message_id: Option<&str>, text: &str) -> bool {
-        match (self.dialect, message_id) {
-            (Dialect::V1, _) if kind == MessageKind::User && !self.replaying => false,
-            (Dialect::V1, Some(id)) => self.told.text(kind, id, text),
-            (Dialect::V1, None) => true,
-            (_, None) => false,
-            (_, Some(_)) => {
-                self.run = None;
-                true
-            }
-        }
-    }
-
     /// Gives `emit` what the peer may be told instead of `update`: nothing, one update, or several.
     pub fn update(&mut self, update: Update, emit: &mut dyn FnMut(Update)) {
         let gates = self.gates;

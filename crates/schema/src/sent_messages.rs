@@ -76,22 +76,6 @@ impl SentMessages {
         self.messages[kind as usize].entry(id.to_owned()).or_default()
     }
 
-    /// Notes text that is told as it is. False if the message goes by another id now.
-    pub(crate) fn text(&mut self, kind: MessageKind, id: &str, text: &str) -> bool {
-        let messages = &mut self.messages[kind as usize];
-        match messages.get_mut(id) {
-            Some(print) if print.alias.is_some() => false,
-            Some(print) => {
-                print.note(text.as_bytes());
-                true
-            }
-            None => {
-                self.entry(kind, id).note(text.as_bytes());
-                true
-            }
-        }
-    }
-
     /// Notes a chunk, and renames it if its message goes by another id now.
     pub(crate) fn chunk(&mut self, chunk: &mut Chunk) {
         let Some(id) = &mut chunk.message_id else { return };

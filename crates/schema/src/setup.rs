@@ -3,7 +3,8 @@
 use crate::macros::{fields, record};
 use crate::modes::{self, SessionModes};
 use crate::{
-    Command, ConfigOption, Decode, Dialect, Dialects, Encode, McpServer, Meta, SessionId, Unknown, Writer, union,
+    Command, ConfigKind, ConfigOption, Decode, Dialect, Dialects, Encode, McpServer, Meta, SessionId, Unknown, Writer,
+    union,
 };
 use tieline_json::{Error, Reader};
 
@@ -110,12 +111,6 @@ impl Decode for SessionSetup {
 }
 
 impl SessionSetup {
-    /// The modes as version 1 is told: those that came, or those of the first mode option.
-    pub fn v1_modes(&self) -> Option<SessionModes> {
-        let made = || modes::mode_option(&self.config_options).and_then(SessionModes::from_option);
-        self.modes.clone().or_else(made)
-    }
-
     /// True if there is nothing to tell.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -138,7 +133,10 @@ impl Encode for SessionSetup {
         out.open();
         out.field("\"sessionId\":", &self.session_id);
         if out.dialect == Dialect::V1 {
-            out.field("\"modes\":", &self.v1_modes());
+            match (&self.modes, modes::mode_option(&self.config_options).map(|option| &option.kind)) {
+                (None, Some(ConfigKind::Select(select))) => out.field("\"modes\":", &modes::AsModes(select)),
+                (modes, _) => out.field("\"modes\":", modes),
+            }
         }
         self.encode_options(out);
         if out.dialect == Dialect::V2 && !self.commands.is_empty() {

@@ -124,20 +124,6 @@ fn v2_msg_01_every_message_has_an_id() {
 }
 
 #[test]
-fn text_can_pass_by() {
-    let mut v1 = Projector::new(Dialect::V1);
-    assert!(v1.passes_text(MessageKind::Agent, Some("m"), "ab"));
-    assert!(v1.passes_text(MessageKind::Agent, None, "ab"));
-    assert!(!v1.passes_text(MessageKind::User, Some("m"), "ab"));
-    check_with(&mut v1, Dialect::V1, &[&is("m", &["abc"])], &[&say("m", "c")]);
-    project(&mut v1, &[read(&is("m", &["x"]))]);
-    assert!(!v1.passes_text(MessageKind::Agent, Some("m"), "ab"));
-    let mut v2 = Projector::new(Dialect::V2);
-    assert!(v2.passes_text(MessageKind::User, Some("m"), "ab"));
-    assert!(!v2.passes_text(MessageKind::Agent, None, "ab"));
-}
-
-#[test]
 fn v1_tool_calls_are_announced_once() {
     check(
         Dialect::V1,

@@ -56,7 +56,7 @@ impl Dispatcher {
     pub(crate) fn new(agent: Box<dyn AnyAgent>, peer: Peer, settings: &Settings) -> Self {
         let (about, settings, greeting) = (OnceLock::new(), settings.clone(), watch::Sender::new(false));
         let state = Known { negotiated: None, settled: false, sessions: HashMap::new(), loading: Vec::new() };
-        let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline));
+        let (exact_ids, mailbox) = (AtomicBool::new(false), Mailbox::new(settings.deadline, &settings.limits));
         let state = Mutex::new(state);
         Self(Arc::new(Inner { agent, about, peer, settings, exact_ids, mailbox, greeting, state }))
     }
@@ -191,6 +191,9 @@ impl Service for Dispatcher {
     }
 }
 
+/// All options after a change, if there was one.
+type Changed = Result<Option<Vec<ConfigOption>>>;
+
 /// A hello is answered when this goes, also by a panic.
 struct Greeted<'d>(&'d Inner);
 
@@ -293,26 +296,26 @@ impl Inner {
         responder: Responder,
         span: tracing::Span,
     ) -> Work<'static, ()> {
+        let received = call.meta().cloned();
         match call {
             AgentCall::NewSession(request) => {
-                let received = request.meta.clone();
                 Box::pin(meta::scope(received, self.open(request, negotiated, responder)).instrument(span))
             }
             call => {
-                let received = call.meta().cloned();
-                Box::pin(meta::scope(received, self.answer(call, negotiated, responder)).instrument(span))
+                let answered = async move {
+                    let done = {
+                        let work = pin!(self.perform(call, &negotiated));
+                        self.unless_withdrawn(&responder, work).await
+                    };
+                    self.peer.room().await;
+                    match done {
+                        Ok(Some(json)) => responder.reply_now(|out| out.extend_from_slice(&json)),
+                        Ok(None) => reply(responder, &Done { meta: meta::taken() }, negotiated.dialect),
+                        Err(error) => responder.fail_now(&negotiated.to_wire(&error)),
+                    }
+                };
+                Box::pin(meta::scope(received, answered).instrument(span))
             }
-        }
-    }
-
-    async fn answer(self: Arc<Self>, call: AgentCall, negotiated: Arc<Negotiated>, responder: Responder) {
-        let work = pin!(self.perform(call, &negotiated));
-        let done = self.unless_withdrawn(&responder, work).await;
-        self.peer.room().await;
-        match done {
-            Ok(Some(json)) => responder.reply_now(|out| out.extend_from_slice(&json)),
-            Ok(None) => reply(responder, &Done { meta: meta::taken() }, negotiated.dialect),
-            Err(error) => responder.fail_now(&negotiated.to_wire(&error)),
         }
     }
 
@@ -335,39 +338,46 @@ impl Inner {
         .await
     }
 
-    /// Does what is asked and gives the answer, if there is more to say than that it is done. What is seldom asked is boxed, so that all of it together is small.
-    async fn perform(&self, call: AgentCall, negotiated: &Arc<Negotiated>) -> Result<Option<Vec<u8>>> {
+    /// Does what is asked and gives the answer, if there is more to say than that it is done. What is seldom asked is
+    /// boxed, so that all of it together is small; an `async fn` would keep the call twice.
+    fn perform<'a>(
+        &'a self,
+        call: AgentCall,
+        negotiated: &'a Arc<Negotiated>,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>>> + Send + 'a {
         let dialect = negotiated.dialect;
         let client = || self.client(Arc::clone(negotiated));
-        match call {
-            AgentCall::List(request) => {
-                let list = Box::pin(self.list(request)).await?;
-                let meta = list.meta.or_else(meta::taken);
-                return Ok(Some(wire::encode(&ListResponse { meta, ..list }, dialect)));
+        async move {
+            match call {
+                AgentCall::List(request) => {
+                    let list = Box::pin(self.list(request)).await?;
+                    let meta = list.meta.or_else(meta::taken);
+                    return Ok(Some(wire::encode(&ListResponse { meta, ..list }, dialect)));
+                }
+                AgentCall::SetOption(request) => {
+                    return Ok(Some(wire::encode(&Box::pin(self.set_option(request)).await?, dialect)));
+                }
+                AgentCall::Extension { method, params } => {
+                    let answer = self.agent.extension(method.into(), params, client()).await?;
+                    return Ok(Some(wire::encode(&answer, dialect)));
+                }
+                AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
+                AgentCall::Login(request) => self.login(request.method_id, client()).await?,
+                AgentCall::Logout(_) => self.agent.logout(client()).await?,
+                AgentCall::Close(request) => Box::pin(self.close(&request.session_id, dialect)).await?,
+                AgentCall::Delete(request) => Box::pin(self.delete(request.session_id)).await?,
+                AgentCall::CancelToolCall(request) => {
+                    self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))?;
+                }
+                AgentCall::CancelTerminal(request) => {
+                    self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))?;
+                }
+                // Handled on the reader; `session/cancel` with an id is answered like what it does.
+                AgentCall::Cancel(request) => self.live(&request.session_id)?.client_cancels(request.meta),
+                AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => {}
             }
-            AgentCall::SetOption(request) => {
-                return Ok(Some(wire::encode(&Box::pin(self.set_option(request)).await?, dialect)));
-            }
-            AgentCall::Extension { method, params } => {
-                let answer = self.agent.extension(method.into(), params, client()).await?;
-                return Ok(Some(wire::encode(&answer, dialect)));
-            }
-            AgentCall::SetMode(request) => self.set_mode(&request.session_id, request.mode_id).await?,
-            AgentCall::Login(request) => self.login(request.method_id, client()).await?,
-            AgentCall::Logout(_) => self.agent.logout(client()).await?,
-            AgentCall::Close(request) => Box::pin(self.close(&request.session_id, dialect)).await?,
-            AgentCall::Delete(request) => Box::pin(self.delete(request.session_id)).await?,
-            AgentCall::CancelToolCall(request) => {
-                self.stop(&request.session_id, &Stoppable::ToolCall(request.tool_call_id))?;
-            }
-            AgentCall::CancelTerminal(request) => {
-                self.stop(&request.session_id, &Stoppable::Terminal(request.terminal_id))?;
-            }
-            // Handled on the reader; `session/cancel` with an id is answered like what it does.
-            AgentCall::Cancel(request) => self.live(&request.session_id)?.client_cancels(request.meta),
-            AgentCall::Initialize(_) | AgentCall::Prompt(_) | AgentCall::NewSession(_) | AgentCall::Resume(_) => {}
+            Ok(None)
         }
-        Ok(None)
     }
 
     async fn login(&self, method_id: String, client: ClientHandle) -> Result<()> {
@@ -381,10 +391,10 @@ impl Inner {
 
     async fn set_mode(&self, id: &SessionId, mode_id: String) -> Result<()> {
         let live = self.live(id)?;
-        let _one_at_a_time = live.changing.lock().await;
+        let _one_at_a_time = live.change().await;
         let config_id = live.writer.look_at_options(|options| mode_option(options).map(|mode| mode.config_id.clone()));
         let Some(config_id) = config_id else { return Err(Error::method_not_found("session/set_mode")) };
-        if let Some(after) = self.change(&live, config_id, ConfigValue::Id(mode_id)).await? {
+        if let Some(after) = Self::change(&live, config_id, ConfigValue::Id(mode_id))?.await? {
             // Modes and options are two views of one thing: the other view is told.
             Box::pin(live.writer.options_changed(after)).await?;
         }
@@ -393,20 +403,20 @@ impl Inner {
 
     async fn set_option(&self, request: SetOptionRequest) -> Result<SetOptionResponse> {
         let live = self.live(&request.session_id)?;
-        let _one_at_a_time = live.changing.lock().await;
+        let _one_at_a_time = live.change().await;
         let mode = |list: &[ConfigOption]| mode_option(list).and_then(ConfigOption::value);
         let mode_before = live.writer.look_at_options(mode);
-        let after = self.change(&live, request.config_id, request.value).await?;
+        let after = Self::change(&live, request.config_id, request.value)?.await?;
         let after = after.unwrap_or_else(|| live.writer.options());
         let mode_after = mode(&after).filter(|after| mode_before.as_ref() != Some(after));
         if let (Dialect::V1, Some(ConfigValue::Id(mode_id))) = (live.writer.dialect(), mode_after) {
             live.writer.send(None, ModeUpdate { mode_id, ..Default::default() }.into(), None).await?;
         }
-        Ok(SetOptionResponse { config_options: live.writer.visible(after), meta: meta::taken(), ..Default::default() })
+        Ok(SetOptionResponse { config_options: live.writer.shown(after).0, meta: meta::taken(), ..Default::default() })
     }
 
-    /// Changes one option: checked here, done by the session. Gives all options if any of them changed.
-    async fn change(&self, live: &LiveSession, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {
+    /// Changes one option: checked at once, done by the session when it is waited for. Gives all options if any of them changed.
+    fn change(live: &LiveSession, id: String, value: ConfigValue) -> Result<impl Future<Output = Changed> + Send> {
         let checked = live.writer.look_at_options(|options| {
             let value = fitted(options, &id, value);
             if options.iter().any(|option| option.config_id == id && option.has_value(&value)) {
@@ -418,11 +428,14 @@ impl Inner {
         let Some((value, moved)) = checked else {
             return Err(Error::invalid_params(format!("no option `{id}` with this value")));
         };
-        let changed = live.session.set_option(id, value).await?.or(moved);
-        if let Some(options) = &changed {
-            live.writer.set_options(options.clone());
-        }
-        Ok(changed)
+        let work = live.session.set_option(id, value);
+        Ok(async move {
+            let changed = work.await?.or(moved);
+            if let Some(options) = &changed {
+                live.writer.set_options(options.clone());
+            }
+            Ok(changed)
+        })
     }
 
     fn stop(&self, id: &SessionId, item: &Stoppable) -> Result<()> {

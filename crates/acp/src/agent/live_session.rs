@@ -26,7 +26,7 @@ pub(crate) struct LiveSession {
     turns: Mutex<Turns>,
     idle: Notify,
     /// Options are changed one at a time.
-    pub(crate) changing: tokio::sync::Mutex<()>,
+    changing: tokio::sync::Mutex<()>,
     /// A handler that ignores a cancel is dropped after this time.
     grace: Duration,
     /// So many prompts may wait for their turn (current v2).
@@ -85,6 +85,15 @@ impl LiveSession {
         let live = Arc::new(Self { writer, session, place, turns, idle, changing, grace, max_waiting });
         let _ = live.writer.live.set(Arc::downgrade(&live));
         live
+    }
+
+    /// Options are changed one at a time.
+    pub(crate) async fn change(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        match self.changing.try_lock() {
+            Ok(change) => change,
+            // Boxed: it is rare, and everybody else would have its size.
+            Err(_) => Box::pin(self.changing.lock()).await,
+        }
     }
 
     pub(crate) fn place(&self) -> MutexGuard<'_, Place> {
@@ -195,18 +204,21 @@ impl LiveSession {
         when(&self.idle, || (!self.writer.is_turn(number)).then_some(())).await;
     }
 
-    /// Works on a prompt, and then on those that came meanwhile.
-    async fn work(self: Arc<Self>, first: Prompt) {
+    /// Works on a prompt, and then on those that came meanwhile. The prompt has one place in here: each argument of an `async fn`
+    /// would be another.
+    fn work(self: Arc<Self>, first: Prompt) -> impl Future<Output = ()> + Send {
         let mut next = Some(first);
-        while let Some(prompt) = next {
-            // Never the same twice, whatever becomes of the session: a turn that is over must not be taken for another.
-            static LAST: AtomicU64 = AtomicU64::new(0);
-            let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-            next = self.turn(number, prompt).await;
+        async move {
+            while next.is_some() {
+                // Never the same twice, whatever becomes of the session: a turn that is over must not be taken for another.
+                static LAST: AtomicU64 = AtomicU64::new(0);
+                let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+                self.turn(number, &mut next).await;
+                self.idle.notify_waiters();
+            }
+            self.turns().workers -= 1;
             self.idle.notify_waiters();
         }
-        self.turns().workers -= 1;
-        self.idle.notify_waiters();
     }
 
     /// Makes way for the next turn, and gives its prompt if it waits already.
@@ -223,8 +235,9 @@ impl LiveSession {
         next
     }
 
-    async fn turn(&self, number: u64, prompt: Prompt) -> Option<Prompt> {
-        let Prompt { content, mut responder, cancel, meta } = prompt;
+    /// One turn: takes its prompt, and leaves the next one there.
+    async fn turn(&self, number: u64, next: &mut Option<Prompt>) {
+        let Some(Prompt { content, mut responder, cancel, meta }) = next.take() else { return };
         let writer = &self.writer;
         let own = responder.is_none();
         let message_id = new_id("user");
@@ -236,7 +249,8 @@ impl LiveSession {
             let result;
             (result, answer_meta) = self.supervise(&cancel, span.clone(), meta.clone(), taken_in).await;
             if let Err(error) = result {
-                return Box::pin(self.not_taken_in(responder, error, cancel.is_cancelled())).await;
+                *next = Box::pin(self.not_taken_in(responder, error, cancel.is_cancelled())).await;
+                return;
             }
         }
         writer.peer.room().await;
@@ -279,9 +293,7 @@ impl LiveSession {
                 Err(error) => responder.fail_now(&writer.negotiated.to_wire(&error)),
             }
         });
-        let mut next = None;
-        writer.end(cancelled, (idle, end_meta), || next = self.advance(), answer);
-        next
+        writer.end(cancelled, (idle, end_meta), || *next = self.advance(), answer);
     }
 
     /// Answers a prompt that the session did not take in.

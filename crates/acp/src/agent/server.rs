@@ -34,7 +34,7 @@ pub struct Server<A> {
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(super) protocol: Protocol,
-    limits: Limits,
+    pub(super) limits: Limits,
     pub(super) cancel_grace: Duration,
     drain: Duration,
     close_grace: Duration,

@@ -12,9 +12,9 @@ use std::time::Duration;
 use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Peer, Responder};
 use tieline_schema::{
-    Background, Command, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message, MessageKind, Meta,
-    PIECE, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate, TextChunk,
-    ToolCallStatus, ToolCallUpdate, Update,
+    Background, Command, ConfigKind, ConfigOption, ConfigOptionsUpdate, ContentBlock, Dialect, Items, Message,
+    MessageKind, Meta, PIECE, Patch, Projector, SessionId, SessionInfoUpdate, SessionNotification, State, StateUpdate,
+    TextChunk, ToolCallStatus, ToolCallUpdate, Update,
 };
 
 /// How often older dialects, which must be told all of it each time, hear of growing tool content.
@@ -388,12 +388,13 @@ impl SessionWriter {
         self.lock().projector.set_options(options);
     }
 
-    /// The options as this client may see them.
-    pub(crate) fn visible(&self, options: Vec<ConfigOption>) -> Vec<ConfigOption> {
-        if self.dialect() == Dialect::V2 || self.negotiated.capabilities.boolean_options {
-            return options;
+    /// The options as this client may see them; and as they are, where that is not the same.
+    pub(crate) fn shown(&self, options: Vec<ConfigOption>) -> (Vec<ConfigOption>, Option<Vec<ConfigOption>>) {
+        let knows_switches = self.dialect() == Dialect::V2 || self.negotiated.capabilities.boolean_options;
+        if knows_switches || !options.iter().any(|option| matches!(option.kind, ConfigKind::Boolean(_))) {
+            return (options, None);
         }
-        options.into_iter().map(ConfigOption::without_boolean).collect()
+        (options.iter().cloned().map(ConfigOption::without_boolean).collect(), Some(options))
     }
 
     /// Tells the client about options that changed. For version 1 the projector tells the mode too.

@@ -6,7 +6,7 @@ use super::live_session::{LiveSession, Place};
 use super::memory::Memory;
 use super::negotiated::Negotiated;
 use super::session_handle::SessionHandle;
-use super::session_writer::{SessionWriter, reply};
+use super::session_writer::SessionWriter;
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::meta;
@@ -155,34 +155,37 @@ impl Inner {
     fn ready(&self, ready: Ready, new: bool, responder: Responder) {
         let Ready { writer, opened, place, live } = ready;
         let dialect = writer.dialect();
-        writer.set_up(opened.options.clone(), opened.commands.clone());
+        let Opened { session, options, commands, meta } = opened;
+        // The answer is written first: then options and commands need no copy to stay.
+        let (config_options, hidden) = writer.shown(options);
+        let setup = SessionSetup {
+            session_id: new.then(|| writer.id().clone()),
+            config_options,
+            commands,
+            meta: meta.or_else(meta::taken),
+            ..SessionSetup::default()
+        };
+        let answer = if new || dialect == Dialect::V2 {
+            wire::encode(&setup, dialect)
+        } else {
+            wire::encode(&LoadAnswer(&setup), dialect)
+        };
+        let SessionSetup { config_options, commands, .. } = setup;
+        writer.set_up(hidden.unwrap_or(config_options), commands.clone());
         if let Some(memory) = self.memory() {
             memory.opened(&writer, place.clone());
         }
         match live {
             Some(live) => *live.place() = place,
             None => {
-                let live = LiveSession::new(Arc::clone(&writer), opened.session, place, &self.settings);
+                let live = LiveSession::new(Arc::clone(&writer), session, place, &self.settings);
                 self.state().sessions.insert(writer.id().clone(), live);
             }
         }
-        let setup = SessionSetup {
-            session_id: new.then(|| writer.id().clone()),
-            config_options: writer.visible(opened.options),
-            commands: opened.commands.clone(),
-            meta: opened.meta.or_else(meta::taken),
-            ..SessionSetup::default()
-        };
         writer.hold();
-        writer.release(|| {
-            if new || dialect == Dialect::V2 {
-                reply(responder, &setup, dialect);
-            } else {
-                responder.reply_now(wire::write(&LoadAnswer(&setup), dialect));
-            }
-        });
-        if dialect != Dialect::V2 && !opened.commands.is_empty() {
-            let update = CommandsUpdate { commands: opened.commands, ..Default::default() }.into();
+        writer.release(|| responder.reply_now(|out| out.extend_from_slice(&answer)));
+        if dialect != Dialect::V2 && !commands.is_empty() {
+            let update = CommandsUpdate { commands, ..Default::default() }.into();
             let _ = writer.put(&mut writer.lock(), update, None);
         }
     }

@@ -1,7 +1,7 @@
 //! One session of a bridge: the client's prompts, put to the agent.
 
 use super::line::{Reading, is_other};
-use super::{CANCEL_GRACE, loss, noted, told};
+use super::{loss, noted, told};
 use crate::agent::{Opened, Session, Turn};
 use crate::client;
 use crate::error::Result;
@@ -48,7 +48,7 @@ impl Conversation {
                 let theirs = turn.cancel_meta().map_or_else(|| self.theirs.share(), |meta| self.theirs.with_meta(meta));
                 tokio::select! {
                     done = cancel(&theirs, &asked) => done?,
-                    () = patience(turn) => return Ok(StopReason::Cancelled),
+                    () = patience(turn, self.reading.line.shared.settings.cancel_grace) => return Ok(StopReason::Cancelled),
                 }
             }
         }
@@ -60,10 +60,10 @@ impl Conversation {
 }
 
 /// As long as the end of a cancelled turn is waited for: much shorter if nobody will hear of it.
-async fn patience(turn: &Turn) {
+async fn patience(turn: &Turn, grace: Duration) {
     let client = turn.client();
     tokio::select! {
-        () = sleep(CANCEL_GRACE) => {}
+        () = sleep(grace) => {}
         () = async { client.closed().await; sleep(GRACE_FOR_NOBODY).await } => {}
     }
 }

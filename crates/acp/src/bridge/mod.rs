@@ -45,9 +45,9 @@ use tieline_schema::{
 use tokio::sync::watch;
 
 /// An agent may have to be fetched before it can say hello.
-const HELLO_DEADLINE: Duration = Duration::from_secs(2 * 60);
+const DEFAULT_HELLO: Duration = Duration::from_secs(2 * 60);
 /// A cancelled turn gets this long to end in its own way.
-const CANCEL_GRACE: Duration = Duration::from_secs(30);
+const DEFAULT_CANCEL_GRACE: Duration = Duration::from_secs(30);
 
 /// Everything that can get lost between two dialects, in words for people; docs/bridge.md has the table.
 mod loss {
@@ -79,6 +79,8 @@ enum Target {
 pub struct Bridge {
     protocol: Protocol,
     lossless: bool,
+    hello_deadline: Duration,
+    cancel_grace: Duration,
     on_loss: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -93,7 +95,8 @@ impl std::fmt::Debug for Bridge {
 
 impl Default for Bridge {
     fn default() -> Self {
-        Self { protocol: Protocol::Auto, lossless: false, on_loss: Box::new(|_| {}) }
+        let (hello_deadline, cancel_grace) = (DEFAULT_HELLO, DEFAULT_CANCEL_GRACE);
+        Self { protocol: Protocol::Auto, lossless: false, hello_deadline, cancel_grace, on_loss: Box::new(|_| {}) }
     }
 }
 
@@ -104,6 +107,10 @@ impl Bridge {
         agent_protocol(protocol: Protocol) => protocol = protocol;
         /// Refuses what would lose something: the hello, or the turn that it happens in.
         lossless(lossless: bool) => lossless = lossless;
+        /// How long the agent may take to answer the hello; 120 seconds by default, because it may have to be fetched first.
+        hello_deadline(limit: Duration) => hello_deadline = limit;
+        /// How long the agent may take to end a turn that the client has cancelled; 30 seconds by default. Then the bridge ends it.
+        cancel_grace(limit: Duration) => cancel_grace = limit;
         /// Tells what is lost, once for each kind.
         on_loss(tell: impl Fn(&str) + Send + Sync + 'static) => on_loss = Box::new(tell);
     }
@@ -126,6 +133,7 @@ impl Bridge {
         target: Target,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<()> {
+        let grace = self.cancel_grace;
         let shared = Arc::new(Shared {
             settings: self,
             target,
@@ -145,7 +153,7 @@ impl Bridge {
         };
         let front = Server::new(Front(Arc::clone(&shared))).relaying();
         // Ours comes first: the engine would drop the turn without having heard its end.
-        let served = front.cancel_grace(CANCEL_GRACE * 2).serve_until(client, stop).await;
+        let served = front.cancel_grace(grace * 2).serve_until(client, stop).await;
         let failed = shared.failed.get().cloned();
         if let Some(reached) = shared.reached.get() {
             reached.agent.close().await;
@@ -218,7 +226,7 @@ impl Shared {
     /// Says hello to the agent.
     async fn say(self: &Arc<Self>, hello: &InitializeRequest, protocol: Protocol) -> Result<AgentHandle> {
         let client = Client::default().handler(Desk(Arc::clone(self))).hello(hello.clone());
-        let client = client.protocol(protocol).hello_deadline(HELLO_DEADLINE);
+        let client = client.protocol(protocol).hello_deadline(self.settings.hello_deadline);
         match &self.target {
             #[cfg(all(feature = "process", feature = "stdio"))]
             Target::Command(spec) => client.spawn_spec(spec).await,

@@ -70,6 +70,8 @@ pub(crate) struct Deadlines {
     pub(crate) quick: Duration,
     /// A cancelled turn that nobody reads gets this long to end before the next prompt is refused.
     pub(crate) cancel: Duration,
+    /// For what is left to be written at the end.
+    pub(crate) close: Duration,
 }
 
 /// A client with settings, ready to reach an agent.
@@ -121,6 +123,7 @@ impl Client<Refuse> {
                 set_up: Duration::from_secs(2 * 60),
                 quick: Duration::from_secs(30),
                 cancel: Duration::from_secs(10),
+                close: Duration::from_secs(5),
             },
         }
     }
@@ -176,6 +179,9 @@ impl<H: Handler> Client<H> {
         /// How long a cancelled turn that nobody reads may take to end before the next prompt of its session is refused; 10 seconds by
         /// default.
         cancel_deadline(limit: Duration) => deadlines.cancel = limit;
+        /// How long what is left to be said may take to be written when the connection is closed; 5 seconds by default. An agent that was
+        /// started has the time that its [`Spec`](tieline_process::Spec::shutdown) gives it.
+        close_deadline(limit: Duration) => deadlines.close = limit;
     }
 
     /// Starts an agent and says hello to it. The command and its arguments; no shell.
@@ -205,11 +211,11 @@ impl<H: Handler> Client<H> {
             Some(tap) => transport.tap(move |direction, frame| tap(direction, frame)),
             None => transport,
         };
-        let (peer, connection) = Connection::open(transport, self.limits);
+        let (peer, connection) = Connection::open(transport, self.limits.clone());
         let service = Arc::new(Dispatcher {
             handler: Arc::new(self.handler),
             state: Arc::clone(&dispatcher),
-            mailbox: Mailbox::new(self.deadlines.quick),
+            mailbox: Mailbox::new(self.deadlines.quick, &self.limits),
         });
         let ending = Ending {
             dispatcher: Arc::clone(&dispatcher),
@@ -222,7 +228,7 @@ impl<H: Handler> Client<H> {
             let end = connection.run(service).await;
             ending.why = end_of(&end);
         });
-        let keeper = Keeper { reader: reader.abort_handle(), child };
+        let keeper = Keeper { reader: reader.abort_handle(), child, limit: self.deadlines.close };
         let hello = Handshake {
             request: &self.request,
             protocol: self.protocol,
@@ -334,6 +340,7 @@ impl Handshake<'_> {
 pub(crate) struct Keeper {
     reader: tokio::task::AbortHandle,
     child: Option<ChildProcess>,
+    limit: Duration,
 }
 
 impl Keeper {
@@ -350,7 +357,7 @@ impl Keeper {
         match &self.child {
             // Side by side: an agent that does not read must not hold up its own end.
             Some(child) => drop(tokio::join!(peer.close(), child.shutdown())),
-            None => drop(tokio::time::timeout(Duration::from_secs(5), peer.close()).await),
+            None => drop(tokio::time::timeout(self.limit, peer.close()).await),
         }
     }
 }

@@ -1,13 +1,18 @@
 //! The floor: an agent written by hand with serde and nothing else. Typed, buffered, one thread; it knows the benchmark's few
 //! methods and no more, so a library can come near it but hardly below.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use tieline_bench::{Message, Prompt, Task, session_id, text};
 
 /// Input and output are buffered by this much: the usual capacity of a pipe.
 const BUFFER_BYTES: usize = 64 * 1024;
+
+/// The one mode that every agent here has.
+const MODE: &str = "code";
 
 #[derive(Serialize)]
 struct Answer<'a, T> {
@@ -38,8 +43,70 @@ struct Empty {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Opened {
-    session_id: String,
+struct Opened<'a> {
+    session_id: &'a str,
+    modes: Modes,
+    config_options: [ModeOption; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Modes {
+    current_mode_id: &'static str,
+    available_modes: [Mode; 1],
+}
+
+#[derive(Serialize)]
+struct Mode {
+    id: &'static str,
+    name: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModeOption {
+    id: &'static str,
+    name: &'static str,
+    category: &'static str,
+    r#type: &'static str,
+    current_value: &'static str,
+    options: [ModeValue; 1],
+}
+
+#[derive(Serialize)]
+struct ModeValue {
+    value: &'static str,
+    name: &'static str,
+}
+
+impl<'a> Opened<'a> {
+    fn new(session_id: &'a str) -> Self {
+        let option = ModeOption {
+            id: "mode",
+            name: "Mode",
+            category: "mode",
+            r#type: "select",
+            current_value: MODE,
+            options: [ModeValue { value: MODE, name: "Code" }],
+        };
+        let modes = Modes { current_mode_id: MODE, available_modes: [Mode { id: MODE, name: "Code" }] };
+        Self { session_id, modes, config_options: [option] }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct New {
+    cwd: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SetMode<'a> {
+    #[serde(borrow)]
+    session_id: Cow<'a, str>,
+    #[serde(borrow)]
+    mode_id: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -161,7 +228,8 @@ fn turn(input: &mut impl BufRead, out: &mut Output<impl Write>, params: &str) ->
 fn serve(input: impl Read, to: impl Write) -> io::Result<()> {
     let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
     let mut out = Output { to, queued: Vec::with_capacity(BUFFER_BYTES) };
-    let mut opened = 0;
+    // Where each session works. A request for one that is not open is refused, and so is a mode that is none.
+    let mut sessions: HashMap<String, String> = HashMap::new();
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -175,10 +243,18 @@ fn serve(input: impl Read, to: impl Write) -> io::Result<()> {
                 out.say(&Answer { jsonrpc: "2.0", id, result })?;
             }
             "session/new" => {
-                opened += 1;
-                out.say(&Answer { jsonrpc: "2.0", id, result: Opened { session_id: session_id(opened) } })?;
+                let New { cwd } = serde_json::from_str(params.map_or("null", RawValue::get))?;
+                let name = session_id(sessions.len() + 1);
+                out.say(&Answer { jsonrpc: "2.0", id, result: Opened::new(&name) })?;
+                sessions.insert(name, cwd);
             }
-            "session/set_mode" => out.say(&Answer { jsonrpc: "2.0", id, result: Empty {} })?,
+            "session/set_mode" => {
+                let wanted: SetMode<'_> = serde_json::from_str(params.map_or("null", RawValue::get))?;
+                if !sessions.contains_key(&*wanted.session_id) || wanted.mode_id != MODE {
+                    return Err(io::ErrorKind::InvalidInput.into());
+                }
+                out.say(&Answer { jsonrpc: "2.0", id, result: Empty {} })?;
+            }
             "session/prompt" => {
                 turn(&mut input, &mut out, params.map_or("null", RawValue::get))?;
                 out.say(&Answer { jsonrpc: "2.0", id, result: Ended { stop_reason: "end_turn" } })?;

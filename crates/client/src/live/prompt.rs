@@ -160,7 +160,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
 
 fn embedded(uri: String, text: &str) -> ContentBlock {
     let text = TextResource { uri, text: text.to_owned(), ..TextResource::default() };
-    ContentBlock::Resource(Resource { resource: ResourceContents::Text(text), ..Resource::default() })
+    ContentBlock::from(Resource { resource: ResourceContents::Text(text), ..Resource::default() })
 }
 
 /// Text of another program between marks that it can't have in it, for agents that take nothing but words.
@@ -178,7 +178,7 @@ fn marked(text: &str) -> String {
 
 fn link(path: &Path, size: u64, mime: Option<&str>) -> ContentBlock {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    ContentBlock::ResourceLink(ResourceLink {
+    ContentBlock::from(ResourceLink {
         uri: uri(path),
         name,
         size: i64::try_from(size).ok(),

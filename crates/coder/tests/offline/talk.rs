@@ -166,7 +166,7 @@ pub fn world(tool: &str, arguments: &Value) -> (String, bool) {
 }
 
 pub fn link(path: &str) -> ContentBlock {
-    ContentBlock::ResourceLink(ResourceLink {
+    ContentBlock::from(ResourceLink {
         uri: format!("file:///w/{path}"),
         name: path.to_owned(),
         ..ResourceLink::default()

@@ -8,67 +8,42 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
+/// The numbers of system calls.
+macro_rules! calls {
+    ($($name:ident)*) => { &[$(libc::$name),*] };
+}
+
 /// On x86-64, a call can also be made by a second number that has this bit.
 #[cfg(target_arch = "x86_64")]
 const NUMBERS: &[i64] = &[0, 0x4000_0000];
 #[cfg(not(target_arch = "x86_64"))]
 const NUMBERS: &[i64] = &[0];
 
+/// Refused like the next ones; only this processor has them.
+#[cfg(target_arch = "x86_64")]
+const PORTS: &[i64] = calls![SYS_iopl SYS_ioperm];
+#[cfg(not(target_arch = "x86_64"))]
+const PORTS: &[i64] = &[];
+
 /// Refused as if we were not allowed to.
-const REFUSED: &[i64] = &[
+const REFUSED: &[i64] = calls![
     // They change what a path means.
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_setns,
-    libc::SYS_open_tree,
-    libc::SYS_move_mount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_mount_setattr,
+    SYS_mount SYS_umount2 SYS_pivot_root SYS_setns SYS_open_tree SYS_move_mount SYS_fsopen SYS_fspick SYS_fsconfig
+    SYS_fsmount SYS_mount_setattr
     // It opens a file without a path.
-    libc::SYS_open_by_handle_at,
+    SYS_open_by_handle_at
     // Keys in the kernel are the user's, in every namespace.
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
+    SYS_add_key SYS_request_key SYS_keyctl
     // They look into the kernel or change it.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_fanotify_init,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_syslog,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_iopl,
-    #[cfg(target_arch = "x86_64")]
-    libc::SYS_ioperm,
+    SYS_bpf SYS_perf_event_open SYS_userfaultfd SYS_init_module SYS_finit_module SYS_delete_module SYS_kexec_load
+    SYS_kexec_file_load SYS_fanotify_init SYS_reboot SYS_swapon SYS_swapoff SYS_acct SYS_settimeofday SYS_clock_settime
+    SYS_clock_adjtime SYS_adjtimex SYS_quotactl SYS_quotactl_fd SYS_syslog
 ];
 
 /// Refused as if they did not exist, so that programs take another way. A ring makes calls, also for sockets, that no
 /// filter sees; the others have the mode of a new file, or the flags of a new process, where no filter looks.
-const MISSING: &[i64] = &[
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_openat2,
-    libc::SYS_clone3,
+const MISSING: &[i64] = calls![
+    SYS_io_uring_setup SYS_io_uring_enter SYS_io_uring_register SYS_openat2 SYS_clone3
 ];
 
 /// Calls that are newer than this table (from `setxattrat` on: `open_tree_attr`, `file_setattr` and what is still to come) do not
@@ -80,34 +55,19 @@ const UNKNOWN: std::ops::Range<i64> = 463..512;
 const NAMESPACES: &[(i64, u8)] = &[(libc::SYS_clone, 0), (libc::SYS_unshare, 0)];
 
 /// Refused where there is no namespace for them: what all processes of the machine share, without a file.
-const SHARED: &[i64] = &[
-    libc::SYS_shmget,
-    libc::SYS_shmat,
-    libc::SYS_shmctl,
-    libc::SYS_msgget,
-    libc::SYS_msgsnd,
-    libc::SYS_msgrcv,
-    libc::SYS_msgctl,
-    libc::SYS_semget,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_semctl,
-    libc::SYS_mq_open,
-    libc::SYS_mq_unlink,
+const SHARED: &[i64] = calls![
+    SYS_shmget SYS_shmat SYS_shmctl SYS_msgget SYS_msgsnd SYS_msgrcv SYS_msgctl SYS_semget SYS_semop SYS_semtimedop
+    SYS_semctl SYS_mq_open SYS_mq_unlink
 ];
 
 /// Calls about a process, the first argument, which is zero for the one that calls. Others can be named where there is no namespace.
-const ABOUT_PROCESSES: &[i64] = &[
+const ABOUT_PROCESSES: &[i64] = calls![
     // Limits.
-    libc::SYS_prlimit64,
+    SYS_prlimit64
     // What it runs on, and when.
-    libc::SYS_sched_setaffinity,
-    libc::SYS_sched_setscheduler,
-    libc::SYS_sched_setparam,
-    libc::SYS_sched_setattr,
+    SYS_sched_setaffinity SYS_sched_setscheduler SYS_sched_setparam SYS_sched_setattr
     // Where its memory is.
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
+    SYS_migrate_pages SYS_move_pages
 ];
 
 /// Calls about one process, its group, or a user, by the first argument; the second is zero for the one that calls. With the value of
@@ -143,7 +103,7 @@ pub(super) fn apply(sandbox: &Sandbox) -> io::Result<()> {
     let mut refused: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let rule = not_one_of(&families(sandbox)).map_err(io::Error::other)?;
     for bit in NUMBERS {
-        refused.extend(REFUSED.iter().map(|call| (call | bit, Vec::new())));
+        refused.extend(REFUSED.iter().chain(PORTS).map(|call| (call | bit, Vec::new())));
         refused.insert(libc::SYS_socket | bit, vec![rule.clone()]);
         for (call, mode) in MODES {
             let rules = LENDING.map(|lends| SeccompRule::new(vec![has(*mode, lends)?])).into_iter();

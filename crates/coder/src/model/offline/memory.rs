@@ -106,9 +106,8 @@ mod tests {
 
     #[test]
     fn what_is_attached_is_what_is_named() {
-        let link = |path: &str| {
-            ContentBlock::ResourceLink(ResourceLink { uri: format!("file://{path}"), ..ResourceLink::default() })
-        };
+        let link =
+            |path: &str| ContentBlock::from(ResourceLink { uri: format!("file://{path}"), ..ResourceLink::default() });
         for (text, path, expect) in [
             ("show @README.md ", "/p/README.md", "show `/p/README.md` "),
             ("show @README.md", "/p/README.md", "show `/p/README.md`"),

@@ -158,10 +158,9 @@ impl Tab {
                 }
                 self.session = facts.id;
                 self.list.sync(&self.talk);
-                match (facts.anew, facts.resumed) {
-                    (Some(anew), _) => self.notice(Mark::Warn, sanitize::text(&anew)),
-                    (None, true) => self.notice(Mark::Info, "the session goes on"),
-                    _ => {}
+                // That the agent has lost it is a warning that comes on its own.
+                if facts.resumed {
+                    self.notice(Mark::Info, "the session goes on");
                 }
             }
             Event::GoesOn(chosen) => self.notice(Mark::Info, format!("goes on with {}", sanitize::line(&chosen))),

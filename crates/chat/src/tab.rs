@@ -19,6 +19,9 @@ use tieline_host::text::counted;
 const RESTART_EVERY: Duration = Duration::from_mins(1);
 /// So many of its last lines are shown.
 const MAX_LAST_WORDS: usize = 5;
+/// What a refusal is, and what to do.
+const REFUSED: &str =
+    "the agent turned this prompt down (refusal); say it in other words, or switch the model or the agent";
 
 /// The tab that the chat begins with.
 pub const FIRST: TabId = 1;
@@ -158,10 +161,9 @@ impl Tab {
                 }
                 self.session = facts.id;
                 self.list.sync(&self.talk);
-                match (facts.anew, facts.resumed) {
-                    (Some(anew), _) => self.notice(Mark::Warn, sanitize::text(&anew)),
-                    (None, true) => self.notice(Mark::Info, "the session goes on"),
-                    _ => {}
+                // That the agent has lost it is a warning that comes on its own.
+                if facts.resumed {
+                    self.notice(Mark::Info, "the session goes on");
                 }
             }
             Event::GoesOn(chosen) => self.notice(Mark::Info, format!("goes on with {}", sanitize::line(&chosen))),
@@ -219,7 +221,7 @@ impl Tab {
         match stop {
             Ok(StopReason::EndTurn) => {}
             Ok(StopReason::Cancelled) => self.notice(Mark::Info, "stopped by you"),
-            Ok(StopReason::Refusal) => self.notice(Mark::Warn, "the agent refuses to go on"),
+            Ok(StopReason::Refusal) => self.notice(Mark::Warn, REFUSED),
             Ok(reason) => self.notice(Mark::Warn, format!("the turn ended: {}", sanitize::line(reason.as_str()))),
             // That the agent is gone is told next, with what is done about it.
             Err(failure) if failure.exit.is_some() => {}

@@ -13,6 +13,7 @@ use tieline::agent::Server;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::{FILE as JOURNAL, Journal};
 use tieline_client::undo::{self, cut_off};
+use tieline_coder::model::addresses::Kept;
 use tieline_coder::model::choose;
 use tieline_coder::model::offline::Offline;
 use tieline_coder::model::script::{Script, Shipped, scenarios};
@@ -52,6 +53,10 @@ pub struct Arguments {
     /// Reach the provider at this address instead
     #[arg(long, value_name = "URL", global = true)]
     base_url: Option<String>,
+
+    /// Who answered in the session that goes on, and where; our own client knows it
+    #[arg(long, value_name = "JSON", global = true, hide = true, default_value = "{}")]
+    kept: Kept,
 
     /// Play a scenario instead: the name of one that ships inside, a TOML file, or `list`
     #[arg(long, value_name = "NAME|FILE|list")]
@@ -122,9 +127,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
     if arguments.script.as_deref() == Some("list") {
         return list();
     }
-    let (model, base_url) = (arguments.model.clone(), arguments.base_url.clone());
+    let (model, kept) = (arguments.model.clone(), arguments.kept.clone());
+    let base_url = arguments.base_url.as_deref();
     let done = match arguments.action {
-        Some(Action::Login(login)) => login::log_in(login, model, base_url.as_deref()),
+        Some(Action::Login(login)) => login::log_in(login, model, base_url, &kept),
         Some(Action::Logout { provider }) => login::log_out(provider, model),
         None if std::io::stdin().is_terminal() => Err((USAGE, AT_A_TERMINAL.to_owned())),
         None => serve(arguments),
@@ -138,6 +144,7 @@ fn serve(arguments: Arguments) -> Result<(), Failed> {
         Some(name) => Settings::new(script(name).map_err(|why| (USAGE, why))?),
         None => chosen(&config, arguments.base_url.as_deref())?,
     };
+    settings.kept = arguments.kept;
     settings.mode = arguments.mode;
     settings.permissions = Some(permissions(config.permissions.notes));
     settings.limits = Limits::handed_over().map_err(|why| (USAGE, why))?;

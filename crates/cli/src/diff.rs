@@ -1,7 +1,9 @@
 //! `tieline diff`: which files a session changed, and how.
 
 use crate::sessions::story_of;
-use crate::shared::{Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, note, settled_journal};
+use crate::shared::{
+    Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, hanging, note, settled_journal,
+};
 use crate::undo::{bad_undo, last_change, open_undo, tell_damage, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
 use serde_json::json;
@@ -147,7 +149,7 @@ fn show_changes(
         let mut out = String::new();
         for (turn, changed) in &rows {
             let words = undo_words(turn).map(|words| format!(", {words}")).unwrap_or_default();
-            let _ = writeln!(out, "# turn {turn}: {}{words}", changed_text(changed, &entry.cwd));
+            out += &hanging(&format!("# turn {turn}: "), &format!("{}{words}", changed_text(changed, &entry.cwd)));
             show(&mut out, changed.diff.as_deref());
         }
         out
@@ -187,7 +189,7 @@ fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, arguments: &Arguments) -
         }
         let mut out = String::new();
         for (path, diff) in &found {
-            let _ = writeln!(out, "# now: {}", shown(path.strip_prefix(&entry.cwd).unwrap_or(path)));
+            out += &hanging("# now: ", &shown(path.strip_prefix(&entry.cwd).unwrap_or(path)));
             show(&mut out, diff.as_deref());
         }
         out

@@ -1,8 +1,7 @@
 //! `tieline doctor`: every step from finding an agent's command to a finished turn, with times and what to type.
 
-use crate::shared::{Failed, WRONG, block_on, failed, here, load_config, print};
+use crate::shared::{Failed, WRONG, block_on, failed, hanging, here, load_config, print};
 use clap::Args;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 use tieline::Protocol;
@@ -105,10 +104,10 @@ fn line(finding: &Finding) -> String {
         Status::Skipped => String::new(),
         _ => format!("{} ms", finding.took.as_millis()),
     };
-    let detail = finding.detail.replace('\n', "\n                                 ");
-    let mut text = format!("  {mark:4}  {:10}  {took:>9}  {detail}", finding.step).trim_end().to_owned() + "\n";
+    let first = format!("  {mark:4}  {:10}  {took:>9}  ", finding.step);
+    let mut text = hanging(&first, &finding.detail);
     if let Some(fix) = &finding.fix {
-        let _ = writeln!(text, "                               → {fix}");
+        text += &hanging(&format!("{:31}→ ", ""), fix);
     }
     text
 }

@@ -8,6 +8,7 @@ use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::time::Duration;
 use tieline_client::sanitize;
 use tieline_coder::model::ModelError;
+use tieline_coder::model::addresses::Kept;
 use tieline_coder::model::choose;
 use tieline_coder::model::provider::{Keyring, Keys, Place, Provider, Secret};
 use tieline_coder::model::ways;
@@ -44,18 +45,21 @@ fn provider(
     named: Option<String>,
     model: Option<String>,
     base_url: Option<&str>,
+    kept: &Kept,
 ) -> Result<(std::sync::Arc<Provider>, bool), Failed> {
     let config = configured(model)?;
     let usual = config.models.default.as_deref().and_then(|model| Some(model.split_once('/')?.0));
     let missing = || (USAGE, "name a provider, for example `tieline agent login anthropic`".into());
     let name = named.or(usual.map(str::to_owned)).ok_or_else(missing)?;
+    // A key is tried where the session is that it is wanted for.
+    let base_url = base_url.or(kept.addresses.get(&name).map(String::as_str));
     let provider = Provider::resolve(&name, base_url, &config, choose::http(&config)).map_err(bad_choice)?;
     Ok((provider, usual == Some(&name)))
 }
 
 /// Asks for a key, checks it and stores it.
-pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>) -> Done {
-    let (provider, is_usual) = provider(arguments.provider.clone(), model, base_url)?;
+pub fn log_in(arguments: Arguments, model: Option<String>, base_url: Option<&str>, kept: &Kept) -> Done {
+    let (provider, is_usual) = provider(arguments.provider.clone(), model, base_url, kept)?;
     block_on(async move {
         let place = place(&arguments).await?;
         let typed = if std::io::stdin().is_terminal() {
@@ -130,7 +134,7 @@ async fn keep(provider: &Provider, key: &Secret, place: Place, must: bool) -> Re
 
 /// Forgets a key.
 pub fn log_out(named: Option<String>, model: Option<String>) -> Done {
-    let (provider, _) = provider(named, model, None)?;
+    let (provider, _) = provider(named, model, None, &Kept::default())?;
     let places = block_on(async { provider.log_out().await.map_err(|why| (WRONG, why.to_string())) })?;
     let title = &provider.title;
     let told = match places[..] {

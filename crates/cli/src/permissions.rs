@@ -1,9 +1,8 @@
 //! `tieline config permissions`: what would happen and why, which rules there are, and how one that was learned is taken back.
 
-use crate::shared::{Failed, ListFormat, USAGE, bad_config, here, note};
+use crate::shared::{Failed, ListFormat, USAGE, bad_config, hanging, here, note};
 use clap::Subcommand;
 use serde::Serialize;
-use std::fmt::Write as _;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::permission::{Facts, Preset};
 use tieline_client::sanitize::exact_line;
@@ -93,12 +92,12 @@ fn list(config: &Config, format: ListFormat) -> Result<String, Failed> {
     }
     Ok(format.print(&rows, |rows| {
         let preset = preset_of(config);
-        let mut out = format!("preset {preset}: {}\n", preset.about());
+        let mut out = hanging(&format!("preset {preset}: "), preset.about());
         for Listed { number, decision, rule, origin } in rows {
             let (number, learned) =
                 number.map_or_else(Default::default, |number| (number.to_string(), "learned: "));
             let line = exact_line(&format!("{decision} {rule}  # {learned}{origin}"));
-            let _ = writeln!(out, "{number:>3}  {line}");
+            out += &hanging(&format!("{number:>3}  "), &line);
         }
         if rows.iter().any(|row| row.number.is_some()) {
             note(

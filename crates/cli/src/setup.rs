@@ -1,6 +1,7 @@
 //! From what is wanted to an agent and a session: agent, folder, roots, rules, journal. `exec` and the chat both stand on it; what
 //! is wrong is found before an agent starts.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use tieline_client::live::{Budget, Ending, Failure, Notes, OnLine, OnLost, Openi
 use tieline_client::permission::{Decider, Engine, Headless, OnAsk, Preset};
 use tieline_client::services::Services;
 use tieline_client::{terminal, undo};
+use tieline_coder::model::addresses::Kept;
 use tieline_coder::model::choose;
 use tieline_host::rules::{Decision, Keep, Limits, Rule, Settings};
 use tieline_host::run::Size;
@@ -90,6 +92,8 @@ pub struct Found {
     pub key: String,
     /// More folders.
     pub roots: Vec<PathBuf>,
+    /// Where the providers of its models are, as far as that was named.
+    pub addresses: BTreeMap<String, String>,
 }
 
 /// A result whose error says what to do.
@@ -119,9 +123,9 @@ impl Found {
         if agent.is_built_in() && journal.is_none() {
             agent.command.push("--no-store".to_owned()); // Where we find no place to keep something, it would find none either.
         }
-        model(wanted, config, &mut agent)?;
+        let addresses = model(wanted, config, entry.as_ref(), &mut agent).await?;
         let roots = roots(wanted, entry.as_ref())?;
-        Ok(Self { journal, entry, cwd, agent, by_command, key, roots })
+        Ok(Self { journal, entry, cwd, agent, by_command, key, roots, addresses })
     }
 
     /// The record of the session to go on with.
@@ -180,6 +184,7 @@ impl Found {
             on_lost: wanted.on_lost,
             by_command: self.by_command,
             key: self.key,
+            addresses: self.addresses,
             ..Opening::default()
         }
     }
@@ -271,24 +276,46 @@ fn key(agent: &AgentSpec, by_command: bool) -> String {
     if by_command { agents::join_line(&agent.command) } else { agent.name.clone() }
 }
 
-/// Hands the model over to the built-in agent, which can only switch to those that it knows from its start.
-fn model(wanted: &Wanted, config: &Config, agent: &mut AgentSpec) -> Result<()> {
+/// Hands over to the built-in agent who answers, because it can only switch to those that it knows from its start, and who answered
+/// in the session that goes on, because it may have lost it. Gives the addresses that were named for the session so far.
+async fn model(
+    wanted: &Wanted,
+    config: &Config,
+    entry: Option<&Entry>,
+    agent: &mut AgentSpec,
+) -> Result<BTreeMap<String, String>> {
     let (model, base_url) = (&wanted.model, &wanted.base_url);
     if !agent.is_built_in() {
         return match base_url {
             Some(_) => Err(usage("--base-url is about the models of the built-in agent".to_owned())),
-            None => Ok(()),
+            None => Ok(BTreeMap::new()),
         };
     }
-    if model.is_none() && base_url.is_none() {
-        return Ok(());
+    let mut kept = Kept::default();
+    if let Some(entry) = entry {
+        kept = Kept { model: entry.model.clone(), addresses: entry.addresses.clone() };
+        // Somebody else may have gone on with it; and versions before this one did not write it down.
+        let own = Kept::of_session(entry.agent_session.as_deref().unwrap_or(&entry.id)).await.unwrap_or_default();
+        kept.model = own.model.or(kept.model);
+        kept.addresses.extend(own.addresses);
     }
-    let wanted = model.iter().fold(config.clone(), |config, model| config.with_model(model));
-    choose::choose(base_url.as_deref(), &wanted, &choose::http(&wanted)).map_err(|error| usage(error.to_string()))?;
-    for (flag, value) in [("--model", model), ("--base-url", base_url)] {
-        agent.command.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+    kept.model = kept.model.filter(|_| model.is_none());
+    if kept != Kept::default() {
+        let told = serde_json::to_string(&kept).map_err(|error| config_error(&error))?;
+        agent.command.extend(["--kept".to_owned(), told]);
     }
-    Ok(())
+    if model.is_some() || base_url.is_some() {
+        let named = model.iter().fold(config.clone(), |config, model| config.with_model(model));
+        let found = choose::choose(base_url.as_deref(), &named, &choose::http(&named));
+        let found = found.map_err(|error| usage(error.to_string()))?;
+        if let Some(provider) = found.first().and_then(|model| model.provider()) {
+            kept.addresses.extend(provider.named_url().map(|url| (provider.name.clone(), url)));
+        }
+        for (flag, value) in [("--model", model), ("--base-url", base_url)] {
+            agent.command.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+        }
+    }
+    Ok(kept.addresses)
 }
 
 /// An agent by its command. A path is meant from here, also when the session goes on elsewhere.

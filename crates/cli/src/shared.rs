@@ -219,8 +219,33 @@ const MIN_COLUMN: usize = 8;
 
 /// Rows in columns; the last column is as long as it is, but on a screen everything stays within its width.
 pub fn table(rows: &[Vec<String>]) -> String {
+    table_within(rows, screen())
+}
+
+/// The width of the screen that is printed to, if it is one.
+fn screen() -> Option<usize> {
     let size = if std::io::stdout().is_terminal() { crate::exec::ask::terminal_size() } else { None };
-    table_within(rows, size.map(|size| usize::from(size.columns)))
+    size.map(|size| usize::from(size.columns))
+}
+
+/// A text behind what begins its line; on a screen it stays within its width, and goes on below where it began.
+pub fn hanging(first: &str, text: &str) -> String {
+    hanging_within(first, text, screen())
+}
+
+fn hanging_within(first: &str, text: &str, screen: Option<usize>) -> String {
+    let begins = first.chars().count();
+    // Where the beginning takes most of the screen, the text has its own lines.
+    let below = screen.is_some_and(|screen| begins * 2 > screen);
+    let indent = if below { 4 } else { begins };
+    let width = screen.map_or(usize::MAX, |screen| screen.saturating_sub(indent).max(MIN_COLUMN));
+    let fits = |line: &str| line.chars().count() <= width;
+    let rows = |line: &str| if fits(line) { vec![line.to_owned()] } else { folded(line, width) };
+    let rows: Vec<String> = text.lines().flat_map(rows).collect();
+    let gap = format!("\n{}", " ".repeat(indent));
+    let start = if below { format!("{}{gap}", first.trim_end()) } else { first.to_owned() };
+    let text = format!("{start}{}", rows.join(&gap));
+    text.trim_end().to_owned() + "\n"
 }
 
 fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
@@ -280,6 +305,23 @@ fn folded(cell: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_goes_on_below_where_it_began() {
+        let (first, text) =
+            ("  ok    initialize       12 ms  ", "the agent says that it is an agent of version 2\n  and more");
+        let indent = " ".repeat(first.len());
+        let whole = format!("{first}{}\n", text.replace('\n', &format!("\n{indent}")));
+        assert_eq!(hanging_within(first, text, None), whole);
+        assert_eq!(hanging_within(first, text, Some(100)), whole);
+        for width in [50, 70, 80] {
+            let told = hanging_within(first, text, Some(width));
+            assert!(told.lines().all(|line| line.chars().count() <= width), "{told}");
+            let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(words(&told), words(&whole), "{width}");
+        }
+        assert_eq!(hanging_within("", "", Some(50)), "\n");
+    }
 
     #[test]
     fn a_table_stays_on_the_screen() {

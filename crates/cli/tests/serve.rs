@@ -16,6 +16,7 @@ use tieline::schema::{
     StopReason, Transcript,
 };
 use tieline_http::Remote;
+use tieline_model_server::{ModelServer, builtin};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
@@ -351,4 +352,30 @@ async fn a_server_that_is_told_to_end_does_so_with_a_question_open() {
     assert!(status.success(), "{status}");
     assert!(!server.folder.path().join("project/a.txt").exists());
     drop(turn);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_is_woken_and_was_lost_goes_on_at_the_address_that_was_named_for_it() {
+    let start = || ModelServer::start(builtin("directives").unwrap());
+    let (meant, trap) = (start().await.unwrap(), start().await.unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["home/.config/tieline", "project"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    let config = format!("[providers.ollama]\nbase_url = '{}'\n[models]\ndefault = 'ollama/m'\n", trap.url());
+    std::fs::write(folder.path().join("home/.config/tieline/config.toml"), config).unwrap();
+    let exec = ["exec", "--model", "ollama/m2", "--base-url", &meant.url(), "-F", "json", "model: say one"];
+    let told = tieline(&folder).args(exec).output().unwrap();
+    let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let id = told["session"]["id"].as_str().unwrap().to_owned();
+    for end in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(folder.path().join(format!("home/.local/state/tieline/store.db{end}")));
+    }
+    let server = Server::start_in(folder, &[]);
+    let token = server.token("test", "use");
+    let client = server.connect("ws", &token, Dialect::V2, Person::default()).await.unwrap();
+    let session = timeout(LONG, client.load(id, server.project())).await.unwrap().unwrap();
+    assert!(say(&session, "model: say two").await.0.contains("two"));
+    assert!(meant.requests().len() > 1, "the record went to nobody");
+    assert_eq!(trap.requests().len(), 0);
 }

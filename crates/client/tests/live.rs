@@ -18,62 +18,8 @@ use tokio::time::timeout;
 /// Nothing here takes longer, however busy the machine is.
 const LONG: Duration = Duration::from_mins(1);
 
-/// Does what each prompt says; `HOW` says how it takes sessions up again, `COUNT` is a file for how much it has sent.
-const AGENT: &str = r#"
-import json, os, sys
-HOW, COUNT = sys.argv[1], sys.argv[2]
-waiting, asked, number, sessions = {}, {}, 100, 0
-def send(body): print(json.dumps({"jsonrpc": "2.0", **body}), flush=True)
-def say(session, text): send({"method": "session/update", "params": {"sessionId": session, "update": {
-    "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}})
-def end(id, reason="end_turn"): send({"id": id, "result": {"stopReason": reason}})
-for line in sys.stdin:
-    message = json.loads(line)
-    method, params, id = message.get("method"), message.get("params", {}), message.get("id")
-    session = params.get("sessionId")
-    if method == "initialize":
-        send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": {"loadSession": HOW == "load",
-            "sessionCapabilities": {"resume": {}} if HOW == "resume" else {}}}})
-    elif method == "session/new":
-        sessions += 1
-        send({"id": id, "result": {"sessionId": f"s{os.getpid()}-{sessions}"}})
-    elif method in ("session/resume", "session/load"):
-        if method == "session/load":
-            say(session, "told again")
-        send({"id": id, "result": {}})
-    elif method == "session/prompt":
-        words = " ".join(block.get("text", "") for block in params["prompt"])
-        if words.endswith("ask"):
-            number += 1
-            asked[number] = (id, session)
-            send({"id": number, "method": "session/request_permission", "params": {"sessionId": session,
-                "toolCall": {"toolCallId": "c1", "title": "Do it", "kind": "execute", "rawInput": {"command": "make"}},
-                "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-                            {"optionId": "no", "name": "No", "kind": "reject_once"}]}})
-        elif words.endswith("wait"):
-            waiting[session] = id
-        elif words.endswith("die"):
-            say(session, "half a sen")
-            if words.endswith("work and die"):
-                send({"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": "tool_call",
-                    "toolCallId": "c9", "title": "Work", "kind": "execute", "status": "in_progress"}}})
-            os._exit(3)
-        elif words.endswith("flood"):
-            for at in range(20000):
-                say(session, "x" * 10000)
-                if at % 100 == 0:
-                    open(COUNT, "w").write(str(at))
-            end(id)
-        else:
-            say(session, "heard: " + ("a record, " if "earlier conversation" in words else "") + words.split()[-1])
-            end(id)
-    elif method == "session/cancel" and session in waiting:
-        end(waiting.pop(session), "cancelled")
-    elif method is None and id in asked:
-        prompt, session = asked.pop(id)
-        say(session, "answer: " + message["result"]["outcome"].get("optionId", "none"))
-        end(prompt)
-"#;
+/// Does what each prompt says; given how it takes sessions up again, and a file for how much it has sent.
+const AGENT: &str = include_str!("scripted.py");
 
 struct Place {
     folder: TempDir,

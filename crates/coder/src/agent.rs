@@ -5,7 +5,7 @@ use crate::history::History;
 use crate::http::Http;
 use crate::mcp;
 use crate::model::Model;
-use crate::model::addresses::{Choice, FindModel};
+use crate::model::addresses::{Choice, FindModel, Kept};
 use crate::model::provider::Provider;
 use crate::notice;
 use crate::permission::Configure;
@@ -73,6 +73,8 @@ pub struct Settings {
     pub thought_level: Option<String>,
     /// Finds the model of an older session that is not among `models`.
     pub find: Option<FindModel>,
+    /// Who answered in the session that this agent is started for, and where, should it have lost it.
+    pub kept: Kept,
     /// What is done before each turn that nobody else watches, given the folder of the store.
     pub before_turn: Option<BeforeTurn>,
 }
@@ -99,7 +101,7 @@ impl Settings {
 
     /// Who answers in a session with these stored options.
     pub(crate) fn choice(&self, options: &serde_json::Value) -> Choice {
-        Choice::of(&self.models, options, self.find.as_ref())
+        Choice::of(&self.models, options, &self.kept, self.find.as_ref())
     }
 }
 
@@ -203,7 +205,7 @@ impl Agent for Coder {
                 agent: NAME.into(),
                 cwd: opening.cwd.clone(),
                 directories: opening.additional_directories.clone(),
-                options: choice.models.first().map(|model| choice.addresses.to_store(&**model).into()),
+                options: choice.answers().map(|model| choice.addresses.to_store(&**model).into()),
                 ..NewSession::default()
             };
             past.log = Log::new(store.create(new).await.map_err(store_failed)?);

@@ -4,6 +4,7 @@
 //! the next one. avante wraps every prompt, and sends older ones again with it, the newest first.
 
 use tieline::ContentBlock;
+use tieline_host::text::RECORD;
 
 /// How avante wraps prompts, old ones and the one of now.
 const PROMPT: (&str, &str) = ("<previous_user_message>", "</previous_user_message>");
@@ -41,7 +42,7 @@ pub fn clean(prompt: Vec<ContentBlock>, told: bool, cancelled: &[String]) -> Vec
 
 /// True if a block of text is something that the editor adds, and nobody typed.
 pub fn is_added(block: &ContentBlock) -> bool {
-    [PROMPT, ANSWER, CODE, REMARK, RULES].iter().any(|marks| is_in(block, *marks))
+    [PROMPT, ANSWER, CODE, REMARK, RULES, RECORD].iter().any(|marks| is_in(block, *marks))
         || block.as_text().is_some_and(|text| text.starts_with(MENTION))
 }
 

@@ -44,7 +44,7 @@ impl Notices {
     pub async fn begin(&self, turn: &Turn) -> Result<()> {
         let mut now = self.now.lock().await;
         while let Some(text) = now.waiting.front() {
-            remark(turn, text).await?;
+            remark(turn, "", text).await?;
             now.waiting.pop_front();
         }
         now.turn = Some(turn.clone());
@@ -65,9 +65,9 @@ impl Notices {
             None => title,
         };
         let mut now = self.now.lock().await;
-        // A client that does not tell messages apart puts it behind what was said last. A turn that is over says nothing.
+        // A turn that is over says nothing.
         if let Some(turn) = &now.turn
-            && remark(turn, &format!("\n\n{text}")).await.is_ok()
+            && remark(turn, "\n\n", &text).await.is_ok()
         {
             return;
         }
@@ -78,7 +78,10 @@ impl Notices {
     }
 }
 
-/// Says what is no part of the conversation, as a message of its own; it is not written down.
-async fn remark(turn: &Turn, text: &str) -> Result<()> {
-    turn.update_unrecorded(Update::text(MessageKind::Agent, Some(new_id()), format!("{text}\n\n"))).await
+/// Says what is no part of the conversation, as a message of its own; it is not written down. Where messages may not be told apart,
+/// which is so in version 1, it is kept apart from what was said before and what comes next by empty lines.
+async fn remark(turn: &Turn, gap: &str, text: &str) -> Result<()> {
+    let apart = turn.client().dialect() != Dialect::V1;
+    let text = if apart { text.to_owned() } else { format!("{gap}{text}\n\n") };
+    turn.update_unrecorded(Update::text(MessageKind::Agent, Some(new_id()), text)).await
 }

@@ -124,8 +124,9 @@ impl Conversation {
         let stated = stated.map_err(|why| unreadable(why.into()))?;
         let permissions = Permissions::load(settings.mode, &stated, &settings.limits, cwd.as_ref(), settings.sandbox);
         let permissions = permissions.map_err(unreadable)?;
-        let Choice { own, models, addresses } = settings.choice(&past.options);
-        let model = own.or_else(|| models.first().cloned()).ok_or_else(|| Error::internal("no model"))?;
+        let choice = settings.choice(&past.options);
+        let model = choice.answers().cloned().ok_or_else(|| Error::internal("no model"))?;
+        let Choice { models, addresses, .. } = choice;
         // The files with the keys of all who can answer here, which commands must not see.
         let providers = models.iter().filter_map(|model| model.provider());
         let key_files = providers.filter_map(|provider| provider.key_file_path().map(PathBuf::from)).collect();

@@ -1,4 +1,10 @@
-//! Text that has to fit.
+//! Text that has to fit, and texts that are known again.
+
+/// How a record of an earlier conversation begins and ends: an agent that lost it is handed one, and knows by this that nobody typed it.
+pub const RECORD: (&str, &str) = (
+    "The lines below that begin with `> ` are a record of an earlier conversation",
+    "Here the record of the earlier conversation ends. What the user says now comes next.",
+);
 
 /// The text, or its first `most` characters and `…`.
 pub fn cut(text: &str, most: usize) -> String {

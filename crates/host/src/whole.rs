@@ -16,9 +16,9 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     write(&std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()), bytes, true)
 }
 
-/// The same for a file in an [own folder](own_folder): a link there is replaced, and what it leads to stays as it is. Without
+/// The same for a file in a folder of ours: a link there is replaced, and what it leads to stays as it is. Without
 /// `durable` it is so only when the file system is made so.
-pub(crate) fn write_own(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
+pub fn write_own(path: &Path, bytes: &[u8], durable: bool) -> io::Result<()> {
     write(path, bytes, durable)
 }
 

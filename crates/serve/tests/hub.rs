@@ -26,51 +26,8 @@ use tokio::time::timeout;
 const LONG: Duration = Duration::from_mins(1);
 const DIALECTS: [Dialect; 3] = [Dialect::V1, Dialect::V2Seed, Dialect::V2];
 
-/// Does what the last word of a prompt says. Ends at the first thing that a real agent would not bear.
-const AGENT: &str = r#"
-import json, os, sys
-waiting, asked, number, sessions = {}, {}, 100, set()
-def send(body): print(json.dumps({"jsonrpc": "2.0", **body}), flush=True)
-def say(session, text): send({"method": "session/update", "params": {"sessionId": session, "update": {
-    "sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}}})
-def end(id, reason="end_turn"): send({"id": id, "result": {"stopReason": reason}})
-for line in sys.stdin:
-    message = json.loads(line)
-    method, params, id = message.get("method"), message.get("params", {}), message.get("id")
-    session = params.get("sessionId")
-    if method == "initialize":
-        send({"id": id, "result": {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}})
-    elif method == "session/new":
-        sessions.add(f"s{os.getpid()}-{len(sessions)}")
-        send({"id": id, "result": {"sessionId": f"s{os.getpid()}-{len(sessions) - 1}"}})
-    elif method == "session/resume":
-        sessions.add(session)
-        send({"id": id, "result": {}})
-    elif method == "session/prompt":
-        assert session in sessions and session not in waiting, "a prompt at the wrong time"
-        words = " ".join(block.get("text", "") for block in params["prompt"])
-        if words.endswith("ask"):
-            number += 1
-            asked[number] = (id, session)
-            send({"id": number, "method": "session/request_permission", "params": {"sessionId": session,
-                "toolCall": {"toolCallId": "c1", "title": "Do it", "kind": "execute", "rawInput": {"command": "make"}},
-                "options": [{"optionId": "yes", "name": "Yes", "kind": "allow_once"},
-                            {"optionId": "no", "name": "No", "kind": "reject_once"}]}})
-        elif words.endswith("wait"):
-            say(session, "working")
-            waiting[session] = id
-        elif words.endswith("die"):
-            os._exit(3)
-        else:
-            say(session, "heard: " + words)
-            end(id)
-    elif method == "session/cancel" and session in waiting:
-        end(waiting.pop(session), "cancelled")
-    elif method is None and id in asked:
-        prompt, session = asked.pop(id)
-        say(session, "answer: " + message["result"]["outcome"].get("optionId", "none"))
-        end(prompt)
-"#;
+/// Does what the last word of a prompt says. The tests of live sessions have the same.
+const AGENT: &str = include_str!("../../client/tests/scripted.py");
 
 struct Scripted {
     journal: Journal,
@@ -91,7 +48,7 @@ impl Launcher for Scripted {
             let services = services.engine(engine).observer(Arc::new(notes.clone())).build();
             let mut offer = ClientCapabilities::default();
             services.offer(&mut offer);
-            let command = ["python3", "-c", AGENT].map(str::to_owned).to_vec();
+            let command = ["python3", "-c", AGENT, "resume", "/dev/null"].map(str::to_owned).to_vec();
             let agent = AgentSpec { name: "scripted".into(), command, ..AgentSpec::default() };
             let setup = Setup { agent, cwd: cwd.clone(), offer, start_limit: LONG, ..Setup::default() };
             let frames = Arc::new(Frames::new(notes.clone()));
@@ -244,13 +201,13 @@ async fn a_client_that_is_lost_cancels_nothing_and_another_one_can() {
         let one = place.visit(dialect, Role::Use, Person::default()).await;
         let opened = one.open(place.work()).await.unwrap();
         let id = opened.id().clone();
-        let mut turn = opened.prompt("wait").await.unwrap();
+        let mut turn = opened.prompt("work and wait").await.unwrap();
         while !matches!(turn.next().await.unwrap(), Update::Chunk(chunk) if chunk.content.as_text() == Some("working"))
         {
         }
         let two = place.visit(dialect, Role::Use, Person::default()).await;
         let (joined, told) = join(&two, &id, &place.work()).await;
-        assert_eq!(told, ["User: wait", "Agent: working"], "{dialect}");
+        assert_eq!(told, ["User: work and wait", "Agent: working"], "{dialect}");
         turn.detach();
         one.close().await;
         // It works on: the next prompt waits for its end.

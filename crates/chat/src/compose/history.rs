@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use tieline_host::whole::write_own;
 
 /// So many prompts are remembered.
 const MAX_ENTRIES: usize = 1000;
@@ -44,7 +45,7 @@ impl History {
             entries.extend(text.lines().filter_map(|line| serde_json::from_str::<String>(line).ok()));
             if length > MAX_FILE_BYTES {
                 let lines: String = entries.iter().map(|entry| json(entry) + "\n").collect();
-                write(&history, &lines)?;
+                write_own(&history, lines.as_bytes(), false)?;
             }
         }
         entries.drain(..entries.len().saturating_sub(MAX_ENTRIES));
@@ -91,7 +92,11 @@ impl History {
     /// Keeps the draft, or forgets it if it is empty.
     pub fn keep_draft(&self, text: &str) {
         let Some(files) = &self.files else { return };
-        let _ = if text.is_empty() { std::fs::remove_file(&files.draft) } else { write(&files.draft, text) };
+        let _ = if text.is_empty() {
+            std::fs::remove_file(&files.draft)
+        } else {
+            write_own(&files.draft, text.as_bytes(), false)
+        };
     }
 
     /// The draft has another name from now on.
@@ -147,13 +152,6 @@ fn key(folder: &Path) -> String {
 
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// Writes a whole file: the old one stays until the new one is there.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let new = path.with_extension(format!("new{}", std::process::id()));
-    private().write(true).create(true).truncate(true).open(&new)?.write_all(text.as_bytes())?;
-    std::fs::rename(&new, path)
 }
 
 /// What was typed is nobody else's business.

@@ -1,6 +1,7 @@
 //! What is known of a session as a whole.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use tieline::schema::{Dialect, Raw};
 use tieline_host::store::Session;
@@ -36,6 +37,10 @@ pub struct Entry {
     pub protocol: Option<Dialect>,
     /// The command line, if the agent has no name.
     pub command: Vec<String>,
+    /// The model of the built-in agent that answered last.
+    pub model: Option<String>,
+    /// The addresses that were named for its providers.
+    pub addresses: BTreeMap<String, String>,
 }
 
 impl Deref for Entry {
@@ -56,19 +61,40 @@ struct Meta {
     protocol: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     command: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    addresses: BTreeMap<String, String>,
 }
 
-/// That as it is stored.
-pub(super) fn meta(session: Option<&String>, protocol: Option<Dialect>, command: &[String]) -> Raw {
-    let protocol = protocol.map(|dialect| dialect.name().to_owned());
-    let meta = Meta { agent_session: session.cloned(), protocol, command: command.to_vec() };
-    serde_json::to_value(meta).unwrap_or_default().into()
+impl Meta {
+    fn to_raw(&self) -> Raw {
+        serde_json::to_value(self).unwrap_or_default().into()
+    }
+}
+
+impl Begin {
+    /// What the store has no column for.
+    pub(super) fn meta(&self) -> Raw {
+        let (agent_session, protocol) = (self.agent_session.clone(), self.protocol.map(|one| one.name().to_owned()));
+        Meta { agent_session, protocol, command: self.command.clone(), ..Meta::default() }.to_raw()
+    }
+}
+
+impl Entry {
+    /// What the store has no column for.
+    pub(super) fn meta(&self) -> Raw {
+        let Self { agent_session, protocol, command, model, addresses, .. } = self.clone();
+        let protocol = protocol.map(|dialect| dialect.name().to_owned());
+        Meta { agent_session, protocol, command, model, addresses }.to_raw()
+    }
 }
 
 impl From<Session> for Entry {
     fn from(session: Session) -> Self {
         let meta: Meta = session.meta.as_ref().and_then(|meta| meta.parse().ok()).unwrap_or_default();
-        let protocol = meta.protocol.and_then(|name| name.parse().ok());
-        Self { session, agent_session: meta.agent_session, protocol, command: meta.command }
+        let Meta { agent_session, protocol, command, model, addresses } = meta;
+        let protocol = protocol.and_then(|name| name.parse().ok());
+        Self { session, agent_session, protocol, command, model, addresses }
     }
 }

@@ -99,7 +99,7 @@ impl Journal {
                 directories: begin.directories.clone(),
                 title: begin.name.clone(),
                 options: None,
-                meta: Some(entry::meta(begin.agent_session.as_ref(), begin.protocol, &begin.command)),
+                meta: Some(begin.meta()),
             };
             match self.store.create(new).await {
                 // The id is taken: another one will do.

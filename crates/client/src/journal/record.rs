@@ -1,7 +1,8 @@
 //! A session that is being written down: prompts, updates, decisions and ends, each before it is shown.
 
-use super::{Entry, Journal, Result, entry};
+use super::{Entry, Journal, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -296,11 +297,19 @@ impl Recording {
     /// was said.
     pub async fn moved(&mut self, agent_session: impl Into<String>, handed_over: bool) -> Result<()> {
         self.entry.agent_session = Some(agent_session.into());
-        let meta = entry::meta(self.entry.agent_session.as_ref(), self.entry.protocol, &self.entry.command);
-        self.journal.store.set_meta(self.log.id(), meta).await?;
+        self.journal.store.set_meta(self.log.id(), self.entry.meta()).await?;
         let with = if handed_over { "with a record of" } else { "without" };
         let text = format!("the agent had lost this session; it goes on in a new one, {with} what was said before");
         self.notice("warning", text).await
+    }
+
+    /// Who answers from now on, and where; written down if that is new.
+    pub async fn answers(&mut self, model: Option<String>, addresses: &BTreeMap<String, String>) -> Result<()> {
+        if self.entry.model == model && self.entry.addresses == *addresses {
+            return Ok(());
+        }
+        (self.entry.model, self.entry.addresses) = (model, addresses.clone());
+        Ok(self.journal.store.set_meta(self.log.id(), self.entry.meta()).await?)
     }
 
     /// A turn ended. When this comes back, all of it is on the disk.

@@ -5,6 +5,7 @@ use super::{Changed, Conversation, Ending, Failure, Notes, Part};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Kept, Recording};
 use crate::permission::{By, NOBODY, Record};
 use crate::undo::{self, Aftermath, Report, Scanning, Undo, Watch};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tieline::schema::{
@@ -123,6 +124,14 @@ impl JournalWriter {
 
     pub(super) fn recording(&self) -> Option<&Recording> {
         self.recording.as_ref()
+    }
+
+    /// Who answers, and where: before anything is sent there.
+    pub(super) async fn answers(&mut self, model: Option<String>, addresses: &BTreeMap<String, String>) {
+        if let Some(recording) = &mut self.recording {
+            let done = recording.answers(model, addresses).await;
+            self.check(done);
+        }
     }
 
     /// The turn begins. When this comes back, the prompt and the state of the files are on the disk.

@@ -242,7 +242,7 @@ impl Link {
         let remote =
             self.setup().agent.remote(address).await.map_err(|error| wrong(Ending::Config, error.to_string()))?;
         let transport = remote.connect().await.map_err(|error| {
-            let (ending, hint) = refused(&error.to_string())
+            let (ending, hint) = refused(&remote)
                 .unwrap_or((Ending::NotStarted, "check the address, and whether the agent's server runs"));
             wrong(ending, error.to_string()).hint(hint)
         })?;
@@ -350,9 +350,10 @@ impl Link {
                 }
             }
             (tieline::Error::Closed(_), None) => {
-                let trouble = self.0.up.locked().remote.as_ref().and_then(Remote::trouble);
+                let remote = self.0.up.locked().remote.clone();
+                let trouble = remote.as_ref().and_then(Remote::trouble);
                 failure.message = trouble.unwrap_or_else(|| "the agent closed the connection".to_owned());
-                let (ending, hint) = refused(&failure.message).unwrap_or(match phase {
+                let (ending, hint) = remote.as_ref().and_then(refused).unwrap_or(match phase {
                     Phase::Initialize => (
                         Ending::NotStarted,
                         "check the address and the credential (its headers, or TIELINE_AGENT_TOKEN)",
@@ -376,11 +377,14 @@ impl Link {
 }
 
 /// What follows if the server of an agent wants a credential.
-fn refused(why: &str) -> Option<(Ending, &'static str)> {
+fn refused(remote: &Remote) -> Option<(Ending, &'static str)> {
     const HINT: &str = "TIELINE_AGENT_TOKEN=… before the command (`tieline serve token add` makes one there), or `headers` of the agent in the \
                         configuration";
-    let ending = if why.contains("(401)") { Some(Ending::LoginNeeded) } else { None };
-    ending.or(why.contains("(403)").then_some(Ending::NotStarted)).map(|ending| (ending, HINT))
+    match remote.refusal()?.as_u16() {
+        401 => Some((Ending::LoginNeeded, HINT)),
+        403 => Some((Ending::NotStarted, HINT)),
+        _ => None,
+    }
 }
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.

@@ -107,6 +107,15 @@ pub(super) async fn set_up(opening: &Opening, session: &Session) -> Result<(), B
     Ok(())
 }
 
+/// The model that answers in a session now.
+pub(super) fn model(session: &Session) -> Option<String> {
+    let of_model = |option: &ConfigOption| option.category == Some(ConfigCategory::Model);
+    match session.options().into_iter().find(of_model)?.kind {
+        ConfigKind::Select(select) => Some(select.current_value),
+        _ => None,
+    }
+}
+
 /// The mode and the model that a session has now, in words; and where the model is, if the agent says an address.
 pub(super) fn chosen(session: &Session) -> String {
     let wanted = [(ConfigCategory::Mode, "mode"), (ConfigCategory::Model, "model")];

@@ -8,6 +8,7 @@ use super::link::{Link, Result};
 use super::notes::Asked;
 use super::{Budget, Changed, Conversation, Ending, Event, Events, Failure, Gone, Part, Phase, Reached, When};
 use crate::journal::{Journal, Recording};
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -54,6 +55,8 @@ pub struct Opening {
     pub by_command: bool,
     /// What the journal calls the agent; sessions are told apart by it.
     pub key: String,
+    /// The addresses that were named for the providers of the built-in agent's models.
+    pub addresses: BTreeMap<String, String>,
     /// True if the agent is to delete the session at the end, if it can.
     pub forget: bool,
     /// True for one turn without a screen: its story ends behind the agent's, and so who runs it ends it ([`crate::run`]).

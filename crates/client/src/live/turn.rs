@@ -3,7 +3,7 @@
 
 use super::link::Result;
 use super::notes::Note;
-use super::open::{Known, Opened, chosen, login_needed, open, set_up};
+use super::open::{Known, Opened, chosen, login_needed, model, open, set_up};
 use super::session::{Queued, Seat};
 use super::{Ending, Event, Failure, OnLost, Parts, Phase, SessionFacts, State, When};
 use crate::journal::{Begin, Handover, Kept, Recording};
@@ -165,12 +165,13 @@ impl Seat {
             Some(why) => Some(self.lost(&why).await),
             None => None,
         };
+        let goes_on = resumed || anew.is_some();
         self.begun(&agent, &session, resumed, anew).await?;
         self.enter(Phase::Prompt).await?;
         let set_up = timeout_at(deadline, set_up(&self.opening, &session)).await;
         set_up.unwrap_or_else(|_| Err(link.too_slow(self.phase())))?;
         let chosen = chosen(&session);
-        if resumed && !chosen.is_empty() {
+        if goes_on && !chosen.is_empty() {
             self.tell(Event::GoesOn(chosen)).await?;
         }
         if resumed {
@@ -369,6 +370,9 @@ impl Seat {
             self.take(update, When::Before).await?;
         }
         self.conversation.begin_turn();
+        if link.setup().agent.is_built_in() {
+            self.writer.lock().await.answers(model(session), &self.opening.addresses).await;
+        }
         self.writer.lock().await.prompt(&prompt).await;
         // In this order: what is killed in between stands twice, not nowhere.
         self.keep_queue().await;

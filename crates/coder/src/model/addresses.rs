@@ -2,10 +2,12 @@
 //! a conversation never go to another server because it was not named again.
 
 use super::{Gone, Model};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tieline_host::config;
+use tieline_host::store::Store;
 
 /// Finds a model by its id, at the address that was named for its provider.
 pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, config::Error> + Send + Sync>;
@@ -13,6 +15,35 @@ pub type FindModel = Arc<dyn Fn(&str, Option<&str>) -> Result<Arc<dyn Model>, co
 /// The addresses that were named for the providers of a session, by their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses(BTreeMap<String, String>);
+
+/// Who answered in a session, and where. Whoever goes on with it hands this over, for an agent that has lost it and for a login.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kept {
+    /// The id of the model.
+    pub model: Option<String>,
+    /// The addresses that were named, by the names of their providers.
+    pub addresses: BTreeMap<String, String>,
+}
+
+impl Kept {
+    /// What our agent itself has of a session, if it has that one still.
+    pub async fn of_session(id: &str) -> Option<Self> {
+        let path = Store::default_path().ok().filter(|path| path.exists())?;
+        let store = tokio::task::spawn_blocking(|| Store::open(path)).await.ok()?.ok()?;
+        let options: Value = store.session(&id.into()).await.ok()?.options?.parse().ok()?;
+        let model = options["model"].as_str().map(str::to_owned);
+        Some(Self { model, addresses: Addresses::stored(&options).0 })
+    }
+}
+
+impl std::str::FromStr for Kept {
+    type Err = serde_json::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        serde_json::from_str(text)
+    }
+}
 
 /// Who answers in a session, and who could.
 pub struct Choice {
@@ -51,9 +82,10 @@ impl Addresses {
 
 impl Choice {
     /// The models of a session with these stored options, among those that are known now. An address that is named now counts, then the
-    /// one that was named earlier, then the provider's own.
-    pub fn of(known: &[Arc<dyn Model>], options: &Value, find: Option<&FindModel>) -> Self {
-        let mut addresses = Addresses::stored(options);
+    /// one that was named earlier, then the provider's own. What the session has itself counts before what was handed over.
+    pub fn of(known: &[Arc<dyn Model>], options: &Value, kept: &Kept, find: Option<&FindModel>) -> Self {
+        let mut addresses = Addresses(kept.addresses.clone());
+        addresses.0.extend(Addresses::stored(options).0);
         let named = known.iter().filter_map(|model| model.provider());
         let named = named.filter_map(|provider| Some((provider.name.clone(), provider.named_url()?)));
         addresses.0.extend(named);
@@ -66,7 +98,7 @@ impl Choice {
             None => Arc::clone(model),
         };
         let mut models: Vec<_> = known.iter().map(placed).collect();
-        let own = options["model"].as_str().map(|id| {
+        let own = options["model"].as_str().or(kept.model.as_deref()).map(|id| {
             let there = models.iter().find(|model| model.id() == id).cloned();
             there.unwrap_or_else(|| {
                 let model = addresses.find(id, find);
@@ -75,6 +107,11 @@ impl Choice {
             })
         });
         Self { own, models, addresses }
+    }
+
+    /// The one that answers first.
+    pub fn answers(&self) -> Option<&Arc<dyn Model>> {
+        self.own.as_ref().or(self.models.first())
     }
 }
 

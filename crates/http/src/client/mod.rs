@@ -74,7 +74,14 @@ pub struct Remote {
 }
 
 /// Why the last connection ended, where others can look it up.
-type Trouble = Arc<Mutex<Option<String>>>;
+type Trouble = Arc<Mutex<Ended>>;
+
+#[derive(Default)]
+struct Ended {
+    why: Option<String>,
+    /// The server refused us.
+    status: Option<StatusCode>,
+}
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +145,17 @@ impl Remote {
 
     /// Why the last connection that was opened has ended, if not in good order. Shared by clones.
     pub fn trouble(&self) -> Option<String> {
-        self.trouble.locked().clone()
+        self.trouble.locked().why.clone()
+    }
+
+    /// The status by which the server refused the last connection, at its beginning or later.
+    pub fn refusal(&self) -> Option<StatusCode> {
+        self.trouble.locked().status
+    }
+
+    fn refused(&self, status: StatusCode) -> Error {
+        self.trouble.locked().status = Some(status);
+        Error::Refused { host: self.host(), status }
     }
 
     /// Opens the way. Over HTTP nothing is said before the first message; a server that can't be reached ends the transport then,
@@ -146,7 +163,7 @@ impl Remote {
     ///
     /// A message that may have arrived is never sent again.
     pub async fn connect(&self) -> Result<Transport, Error> {
-        *self.trouble.locked() = None;
+        *self.trouble.locked() = Ended::default();
         if self.is_socket { self.socket().await } else { Ok(streams::transport(self.clone())) }
     }
 
@@ -171,12 +188,12 @@ impl Remote {
         let handshake = tokio_tungstenite::client_async_with_config(request, stream, config);
         let socket = match timeout(HANDSHAKE, handshake).await {
             Ok(Ok((socket, _))) => socket,
-            Ok(Err(SocketError::Http(answer))) => return Err(Error::Refused { host, status: answer.status() }),
+            Ok(Err(SocketError::Http(answer))) => return Err(self.refused(answer.status())),
             Ok(Err(error)) => return Err(wrong(error.to_string())),
             Err(_) => return Err(wrong(format!("no answer after {} s", HANDSHAKE.as_secs()))),
         };
         let trouble = Arc::clone(&self.trouble);
-        let ended = move |why: String| *trouble.locked() = Some(format!("{host}: {why}"));
+        let ended = move |why: String| trouble.locked().why = Some(format!("{host}: {why}"));
         Ok(socket::transport(socket, watch::channel(false).1, false, ended))
     }
 

@@ -179,7 +179,7 @@ impl Link {
             return;
         }
         tracing::warn!(why, "the connection to the agent is lost");
-        *self.remote.trouble.locked() = Some(why.clone());
+        self.remote.trouble.locked().why = Some(why.clone());
         let _ = self.up.send(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why))).await;
     }
 
@@ -215,7 +215,7 @@ impl Link {
         let status = answer.status();
         let connection = answer.headers().get(CONNECTION).cloned();
         if !status.is_success() {
-            return Sent::Lost(format!("{}: {}", self.remote.host(), status_told(status)));
+            return Sent::Lost(self.remote.refused(status).to_string());
         }
         let body = match answer.into_body().bytes(DEFAULT_LIMIT).await {
             Ok(body) => body,
@@ -279,6 +279,7 @@ impl Link {
                 // With a time to wait it says that it did not take the message.
                 StatusCode::SERVICE_UNAVAILABLE if wait.is_some() => self.wait(wait.unwrap_or(1)).await,
                 StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE => {
+                    self.remote.refused(status);
                     return Sent::Lost(format!("{}: the connection is gone ({})", self.remote.host(), status.as_u16()));
                 }
                 _ => return Sent::Failed(told()),
@@ -364,7 +365,7 @@ impl Link {
                         return;
                     }
                     (409 | 429 | 500..=599, _) => format!("it answered {status}"),
-                    _ => return self.lose(format!("{}: {}", self.remote.host(), status_told(status))).await,
+                    _ => return self.lose(self.remote.refused(status).to_string()).await,
                 },
                 Err(Err(error)) => error.to_string(),
             };

@@ -240,7 +240,7 @@ impl Tab {
         }
         // A prompt that was taken back before anything came of it is not lost.
         if let Some(parts) = self.sent.take().filter(|_| cancelled && self.composer.is_empty()) {
-            self.take_back(&parts);
+            self.composer.take_back(&parts);
         }
         self.state = (State::Idle, now);
         self.questions.clear();
@@ -248,11 +248,6 @@ impl Tab {
         if !self.queue.is_empty() && cancelled {
             self.notice(Mark::Info, "the queue waits: Enter sends its first, Ctrl+Q shows it");
         }
-    }
-
-    /// Puts a prompt back into the composer.
-    pub fn take_back(&mut self, parts: &[Part]) {
-        self.composer.take_back(parts);
     }
 
     fn lost(&mut self, failure: &Failure, now: Instant) -> Option<Effect> {

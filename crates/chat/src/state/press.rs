@@ -185,7 +185,7 @@ impl State {
             compose::Deed::Clipboard => vec![Effect::Clipboard(tab.id)],
             compose::Deed::Editor(text) => vec![Effect::Editor(text)],
             compose::Deed::Submit(parts) if !tab.is_open => {
-                tab.take_back(&parts);
+                tab.composer.take_back(&parts);
                 self.say("the session is not open yet", now)
             }
             compose::Deed::Submit(parts) => {

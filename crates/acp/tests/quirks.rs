@@ -294,6 +294,28 @@ async fn v2_prompt_14_a_prompt_taken_into_running_work_ends_with_it() {
 }
 
 #[tokio::test]
+async fn v2_prompt_14_it_is_told_when_a_prompt_is_taken_and_when_it_is_not() {
+    let (mut wire, agent) = connect(Dialect::V2, Client::default()).await;
+    let session = open(&mut wire, &agent).await;
+    let mut one = session.prompt("one").await.unwrap();
+    let (first, _) = wire.request("session/prompt").await;
+    assert!(tokio::time::timeout(SOON / 200, one.taken()).await.is_err(), "it is not answered yet");
+    wire.reply(&first, json!({"messageId": "u1"})).await;
+    assert_eq!(tokio::time::timeout(SOON, one.taken()).await.unwrap(), Ok(()));
+    // A refusal is told before the updates that stand before it are read.
+    let two = session.prompt("two").await.unwrap();
+    let (second, _) = wire.request("session/prompt").await;
+    wire.send(&update("s", json!({"sessionUpdate": "state_update", "state": "running"}))).await;
+    let refused = json!({"jsonrpc": "2.0", "id": second["id"], "error": {"code": -32600, "message": "busy"}});
+    wire.send(&refused).await;
+    assert_eq!(tokio::time::timeout(SOON, two.taken()).await.unwrap().unwrap_err().code(), Some(-32600));
+    drop(two);
+    wire.send(&update("s", json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}))).await;
+    while tokio::time::timeout(SOON, one.next()).await.expect("the first one goes on").is_some() {}
+    assert_eq!((one.stop(), tokio::time::timeout(SOON, one.taken()).await.unwrap()), (Ok(StopReason::EndTurn), Ok(())));
+}
+
+#[tokio::test]
 async fn a_turn_that_is_over_or_waits_cancels_nobody_else() {
     let (mut wire, agent) = connect(Dialect::V2, Client::default()).await;
     let session = open(&mut wire, &agent).await;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tieline::schema::{Update, from_base64};
 use tieline_client::live::{self, Part};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// The least time between two frames.
 const FRAME: Duration = Duration::from_millis(33);
@@ -26,8 +26,8 @@ const FRAME: Duration = Duration::from_millis(33);
 const BUSY: Duration = Duration::from_millis(50);
 /// So many events wait; who tells more waits, too.
 const MAX_WAITING: usize = 256;
-/// So many events are taken before a frame has its turn.
-const MAX_AT_ONCE: usize = 4096;
+/// So many events are taken before a key or a frame has its turn.
+const MAX_AT_ONCE: usize = 256;
 /// So many lines of the conversation are printed on leaving.
 const MAX_PRINTED_LINES: usize = 10_000;
 /// How long agents get to end when we leave.
@@ -36,34 +36,45 @@ const END: Duration = Duration::from_secs(4);
 /// Runs the chat on this terminal until the user leaves.
 pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io::Result<()> {
     let (sender, mut events) = mpsc::channel(MAX_WAITING);
+    let (first, agents) = (opener.first(), opener.agents());
     let mut work = Work::new(opener, sender);
     let (mut state, effects) = State::new(which, prompt, Instant::now());
+    if let Some(agent) = first {
+        state.tab_mut().welcome(agent, &agents);
+    }
     state.mouse = !wants("TIELINE_NO_MOUSE");
+    // The session is opened beside the screen.
+    for effect in effects {
+        work.begin(effect);
+    }
     let mut screen = Screen::enter(state.mouse)?;
     let mut app = App {
         keys: Some(EventStream::new()),
         caches: HashMap::new(),
-        todo: effects.into(),
+        todo: VecDeque::new(),
         leaves: false,
         title: String::new(),
         error: None,
         ready: VecDeque::new(),
+        lent: None,
     };
     let stops = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()];
     let (mut stops, mut suspend) =
         (stops.map(signal), signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?);
-    let (mut dirty, mut drawn, mut woken) = (true, None::<Instant>, Instant::now());
+    let (mut dirty, mut pressed, mut woken) = (true, false, Instant::now());
+    let mut frames = Frames(woken);
     loop {
         app.work(&mut state, &mut work, &mut screen);
         if app.leaves {
             break;
         }
         let now = Instant::now();
-        let due = drawn.map_or(now, |at| at + FRAME);
-        if dirty && due <= now {
-            let cache = app.caches.entry(state.tab().id).or_default();
+        let cache = app.caches.entry(state.tab().id).or_default();
+        cache.catch_up(&state.tab().talk);
+        if dirty && frames.due(pressed) <= now && app.lent.is_none() {
             draw(&mut screen, &mut state, cache, now)?;
-            (dirty, drawn) = (cache.is_behind(), Some(Instant::now()));
+            frames.drawn(now);
+            (dirty, pressed) = (cache.is_behind(), false);
             let title = wants("TIELINE_TITLE").then(|| view::title(&state)).filter(|title| *title != app.title);
             if let Some(title) = title {
                 crossterm::execute!(io::stdout(), crossterm::terminal::SetTitle(&title))?;
@@ -74,20 +85,34 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         if now - woken > BUSY {
             state.tab_mut().composer.was_busy(now - woken, now);
         }
-        let wake = if dirty { Some(due.max(now)) } else { state.deadline(now) };
+        // What is not laid out yet is gone on with at once.
+        let behind = app.caches.get(&state.tab().id).is_some_and(Cache::is_behind);
+        let wake = match (behind, dirty) {
+            (true, _) => Some(now),
+            (false, true) if app.lent.is_some() => None,
+            (false, true) => Some(frames.due(pressed).max(now)),
+            (false, false) => state.deadline(now),
+        };
         let event = tokio::select! {
             biased;
             key = next_key(&mut app.keys) => key,
-            () = stopped(&mut stops) => Event::Stop,
+            // Ctrl+C is for whoever has the terminal.
+            () = stopped(&mut stops, app.lent.is_some()) => Event::Stop,
             _ = suspend.recv() => {
-                app.todo.push_back(Effect::Suspend);
+                if app.lent.is_some() { stop_here() } else { app.todo.push_back(Effect::Suspend) }
                 Event::Tick
+            }
+            () = given_back(app.lent.as_ref()) => {
+                (app.lent, app.keys) = (None, Some(EventStream::new()));
+                screen.take_back()?;
+                Event::Resize
             }
             Some(event) = events.recv() => event,
             () = sleep_until(wake), if wake.is_some() => Event::Tick,
         };
         woken = Instant::now();
         dirty |= !matches!(event, Event::Tick) || !dirty;
+        pressed |= matches!(event, Event::Key(_) | Event::Paste(_) | Event::Mouse(_));
         app.ready.push_back(event);
         while app.ready.len() < MAX_AT_ONCE
             && let Ok(event) = events.try_recv()
@@ -100,20 +125,37 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
             app.todo.extend(state.handle(event, now));
         }
     }
+    leave(&state, screen, &app.title)?;
+    let _ = tokio::time::timeout(END, work.end()).await;
+    app.error.map_or(Ok(()), Err)
+}
+
+/// Leaves the screen, and prints what was said on it.
+fn leave(state: &State, screen: Screen, title: &str) -> io::Result<()> {
     let (width, _) = crossterm::terminal::size().unwrap_or((80, 24));
     let printed = state.print(width, MAX_PRINTED_LINES);
     drop(screen);
     let mut out = io::stdout().lock();
-    if !app.title.is_empty() {
+    if !title.is_empty() {
         crossterm::queue!(out, crossterm::terminal::SetTitle(""))?;
     }
     for line in printed {
         writeln!(out, "{line}")?;
     }
-    out.flush()?;
-    drop(out);
-    let _ = tokio::time::timeout(END, work.end()).await;
-    app.error.map_or(Ok(()), Err)
+    out.flush()
+}
+
+/// When the next frame is due. A key is not kept waiting for it: its own comes before, and the one behind it later.
+struct Frames(Instant);
+
+impl Frames {
+    fn due(&self, pressed: bool) -> Instant {
+        if pressed { self.0.checked_sub(FRAME).unwrap_or(self.0) } else { self.0 }
+    }
+
+    fn drawn(&mut self, now: Instant) {
+        self.0 = self.0.max(now) + FRAME;
+    }
 }
 
 /// True if the user wants something by a variable.
@@ -179,12 +221,31 @@ async fn next_key(keys: &mut Option<EventStream>) -> Event {
     }
 }
 
-async fn stopped(signals: &mut [io::Result<tokio::signal::unix::Signal>; 4]) {
+/// Waits for a signal that ends us: one of the first two, or any if those that keys send are meant for us.
+async fn stopped(signals: &mut [io::Result<tokio::signal::unix::Signal>; 4], keys_are_others: bool) {
     poll_fn(|context| {
-        let come = signals.iter_mut().flatten().any(|signal| signal.poll_recv(context).is_ready());
+        let mut come = false;
+        for (at, signal) in signals.iter_mut().enumerate() {
+            let Ok(signal) = signal else { continue };
+            while signal.poll_recv(context).is_ready() {
+                come |= at < 2 || !keys_are_others;
+            }
+        }
         if come { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
     })
     .await;
+}
+
+async fn given_back(lent: Option<&Arc<Notify>>) {
+    match lent {
+        Some(over) => over.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Stops like any job, as it is.
+fn stop_here() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
 }
 
 async fn sleep_until(at: Option<Instant>) {
@@ -201,6 +262,8 @@ struct App {
     todo: VecDeque<Effect>,
     ready: VecDeque<Event>,
     leaves: bool,
+    /// The terminal is somebody else's until this is told.
+    lent: Option<Arc<Notify>>,
     /// The title of the window, if we set one.
     title: String,
     /// Why the terminal can't be used any more.
@@ -232,9 +295,17 @@ impl App {
                 }
                 Effect::Redraw => screen.redraw(),
                 Effect::Mouse(on) => screen.set_mouse(on),
-                Effect::Suspend => self.lend(screen, || {
-                    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-                }),
+                Effect::Suspend => self.lend(screen, stop_here),
+                Effect::Lend(asked) => {
+                    if let (live::What::Terminal(over), None) = (&asked.what, &self.lent) {
+                        (self.lent, self.keys) = (Some(Arc::clone(over)), None);
+                        Screen::give("The agent's own program logs you in here; the chat comes back when it ends.");
+                        asked.reply(live::Reply::Terminal);
+                    } else {
+                        asked.reply(live::Reply::Login(None));
+                    }
+                    Ok(())
+                }
                 Effect::Print(id) => match state.tabs.iter().find(|tab| tab.id == id) {
                     Some(tab) => {
                         let (width, height) = crossterm::terminal::size().unwrap_or((80, 24));

@@ -150,27 +150,23 @@ impl Dock {
     /// A key, while it has them. Numbers and arrows choose, Enter answers, Esc refuses; no letter does anything.
     pub fn key(&mut self, asked: &Asked, key: KeyEvent, now: Instant) -> Pressed {
         let dead = self.since.is_none_or(|since| now.saturating_duration_since(since) < DEAD);
-        let (labels, allows) = match &asked.what {
-            What::Permission(question) => {
-                let choices = choices(question);
-                (choices.len(), choices.iter().map(|choice| choice.allows).collect::<Vec<_>>())
-            }
-            What::Login(methods) => (methods.len() + 1, vec![true; methods.len()]),
-            What::Page(_) => (2, vec![true, false]),
-            What::Form(form) => return self.filling(asked.number, form).key(form, key, dead),
-        };
-        let allowing = |at: usize| allows.get(at).copied().unwrap_or_default();
+        if let What::Form(form) = &asked.what {
+            return self.filling(asked.number, form).key(form, key, dead);
+        }
+        let offered = offered(&asked.what);
+        let Some(last) = offered.len().checked_sub(1) else { return Pressed::NotOurs };
+        let allowing = |at: usize| offered.get(at).is_some_and(|(_, allows)| *allows);
         match (key.code, key.modifiers) {
             (KeyCode::Up, KeyModifiers::NONE) => {
-                self.chosen = Some(self.chosen.map_or(labels - 1, |at| at.saturating_sub(1)));
+                self.chosen = Some(self.chosen.map_or(last, |at| at.saturating_sub(1)));
             }
             (KeyCode::Down, KeyModifiers::NONE) => {
-                self.chosen = Some(self.chosen.map_or(0, |at| (at + 1).min(labels - 1)));
+                self.chosen = Some(self.chosen.map_or(0, |at| (at + 1).min(last)));
             }
             (KeyCode::Char(c @ '1'..='9'), KeyModifiers::NONE) => {
                 let at = c as usize - '1' as usize;
                 self.numbers.push(c);
-                if at >= labels {
+                if at > last {
                     return Pressed::Said("there is no such number");
                 }
                 if dead && allowing(at) {
@@ -197,6 +193,21 @@ impl Dock {
     }
 }
 
+/// What can be answered, in its order, and whether that allows something.
+fn offered(what: &What) -> Vec<(String, bool)> {
+    match what {
+        What::Permission(question) => {
+            choices(question).into_iter().map(|choice| (choice.label, choice.allows)).collect()
+        }
+        What::Login(methods) => {
+            let methods = methods.iter().map(|method| (method.to_string(), true));
+            methods.chain([("Not now (Esc)".to_owned(), false)]).collect()
+        }
+        What::Page(_) => vec![("Yes, open it in my browser".into(), true), ("No (Esc)".into(), false)],
+        What::Form(_) | What::Terminal(_) => Vec::new(),
+    }
+}
+
 fn answer(what: &What, at: usize) -> Pressed {
     use tieline_client::elicit::Consent;
     Pressed::Answer(match what {
@@ -207,7 +218,7 @@ fn answer(what: &What, at: usize) -> Pressed {
         },
         What::Login(methods) => Reply::Login(Some(at).filter(|at| *at < methods.len())),
         What::Page(_) => Reply::Page(if at == 0 { Consent::Accept } else { Consent::Decline }),
-        What::Form(_) => return Pressed::Taken,
+        What::Form(_) | What::Terminal(_) => return Pressed::Taken,
     })
 }
 
@@ -216,7 +227,7 @@ pub fn refusal(what: &What) -> Pressed {
     use tieline_client::elicit::{Consent, Filled};
     Pressed::Answer(match what {
         What::Permission(_) => Reply::Permission(Answer::Refuse),
-        What::Login(_) => Reply::Login(None),
+        What::Login(_) | What::Terminal(_) => Reply::Login(None),
         What::Page(_) => Reply::Page(Consent::Decline),
         What::Form(_) => Reply::Form(Filled::Decline),
     })
@@ -228,7 +239,7 @@ pub fn title(what: &What) -> String {
         What::Permission(question) => sanitize::exact_line(&question.title),
         What::Form(form) => form.message.replace('\n', " "),
         What::Page(page) => format!("open {}", page.url),
-        What::Login(_) => "log in".into(),
+        What::Login(_) | What::Terminal(_) => "log in".into(),
     }
 }
 
@@ -248,12 +259,11 @@ pub fn rows(
         What::Permission(_) => "The agent asks for permission",
         What::Form(_) => "The agent asks for something",
         What::Page(_) => "The agent wants you to open a page",
-        What::Login(_) => "The agent wants you to log in",
+        What::Login(_) | What::Terminal(_) => "The agent wants you to log in",
     };
     let keys = if has_keys { "Tab types on" } else { "Tab answers" };
-    let head = fit(&format!("━━ {kind}{count} · {age} s · {keys} "), width);
-    let fill = "━".repeat(width.saturating_sub(unicode_width::UnicodeWidthStr::width(head.as_str())));
-    let mut rows = vec![Line::styled(head + &fill, theme::ASKS)];
+    // It stands in a rule.
+    let mut rows = vec![Line::styled(fit(&format!("━ {kind}{count} · {age} s · {keys} "), width), theme::ASKS)];
     let mut kept = dock.matter.borrow_mut();
     kept.take_if(|kept| (kept.0, kept.1) != (asked.number, width));
     let (.., matter) = kept.get_or_insert_with(|| (asked.number, width, matter(&asked.what, width)));
@@ -262,12 +272,7 @@ pub fn rows(
         rows.extend(matter.iter().take(2.min(room.saturating_sub(1))).cloned());
         return rows;
     }
-    let labels: Vec<String> = match &asked.what {
-        What::Permission(question) => choices(question).into_iter().map(|choice| choice.label).collect(),
-        What::Login(methods) => methods.iter().map(ToString::to_string).chain(["Not now (Esc)".to_owned()]).collect(),
-        What::Page(_) => vec!["Yes, open it in my browser".into(), "No (Esc)".into()],
-        What::Form(_) => Vec::new(),
-    };
+    let labels: Vec<String> = offered(&asked.what).into_iter().map(|(label, _)| label).collect();
     // If they don't all fit, only the chosen one is shown whole: a no must never be out of sight.
     let broken: Vec<Vec<String>> = labels.iter().map(|label| wrap(label, width.saturating_sub(5))).collect();
     let cut = broken.iter().map(Vec::len).sum::<usize>() > room.saturating_sub(4);
@@ -287,34 +292,40 @@ pub fn rows(
             None => options = Filling::of(asked.number, form).rows(form, width),
         }
     }
-    let foot = Line::styled(
-        fit(
-            match &asked.what {
-                What::Form(_) => "↑↓ Enter next field · ←→ choices · Esc declines · Tab types on",
-                _ => "Esc refuses · numbers or ↑↓ choose · Enter answers · Ctrl+O reads all of it",
-            },
-            width,
-        ),
-        theme::QUIET,
-    );
-    // The choices stay in view; what does not fit of the matter is a key away.
+    // The choices stay in view; what does not fit of the matter is a key away. Where there is room for one row, the foot says so.
     let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
     let more = matter.len().saturating_sub(space);
-    rows.extend(matter.iter().take(if more > 0 { space.saturating_sub(1).max(1) } else { space }).cloned());
-    if more > 0 {
+    rows.extend(matter.iter().take(if more > 0 && space > 1 { space - 1 } else { space }).cloned());
+    if more > 0 && space > 1 {
         rows.push(Line::styled(fit(&format!("… {} more rows: Ctrl+O", more + 1), width), theme::ASKS));
     }
     let left = room.saturating_sub(rows.len() + 1);
-    if options.len() > left {
-        // The chosen one stays in view.
-        let at = options.iter().position(|line| line.spans.first().is_some_and(|span| span.content.starts_with('❯')));
-        let skip = at.unwrap_or(0).saturating_sub(left.saturating_sub(1));
-        options.drain(..skip);
+    let hidden = options.len().saturating_sub(left);
+    if hidden > 0 {
+        // The chosen one stays in view, to its last row if that can be.
+        let is_head = |line: &Line<'_>| !text_of(line).starts_with("    ");
+        let at = options.iter().position(|line| text_of(line).starts_with('❯')).unwrap_or(0);
+        let end = options.iter().skip(at + 1).position(is_head).map_or(options.len(), |rows| at + 1 + rows);
+        options.drain(..end.saturating_sub(left).min(at));
         options.truncate(left);
     }
     rows.extend(options);
-    rows.push(foot);
+    let (no, rest) = match &asked.what {
+        What::Form(_) => ("Esc declines", "↑↓ Enter next field · ←→ choices · Tab types on"),
+        _ => ("Esc refuses", "numbers or ↑↓ choose · Enter answers · Ctrl+O reads all of it"),
+    };
+    let mut foot = vec![no.to_owned()];
+    foot.extend((hidden > 0).then(|| format!("↑↓ +{hidden}")));
+    foot.extend((more > 0 && space == 1).then(|| format!("Ctrl+O +{more} rows")));
+    foot.push(rest.to_owned());
+    let foot = foot.join(" · ");
+    rows.push(Line::styled(fit(&foot, width), theme::QUIET));
     rows
+}
+
+/// The words of a row.
+pub(crate) fn text_of(line: &Line<'_>) -> String {
+    line.spans.iter().map(|span| &*span.content).collect()
 }
 
 /// What is decided on, whole: what would happen, what to mind, the agent's own words marked as such, the changes.
@@ -329,11 +340,12 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
             }
         }
         What::Page(page) => {
-            ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
+            // Who it is comes first: an address may be long.
             ours("host: ", &page.host, theme::STRONG, width, &mut rows);
             for warning in &page.warnings {
                 ours("Mind: ", warning, theme::BAD, width, &mut rows);
             }
+            ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
             quote(&page.message, width, &mut rows);
         }
         What::Login(methods) => {
@@ -341,6 +353,7 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
                 quote(description, width, &mut rows);
             }
         }
+        What::Terminal(_) => {}
     }
     rows
 }

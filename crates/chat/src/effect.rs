@@ -41,6 +41,8 @@ pub enum Effect {
     Select(TabId),
     /// Put text on the clipboard.
     Copy(String),
+    /// Give the terminal to a program that somebody logs in with, until that ends.
+    Lend(Arc<Asked>),
     /// Edit text in the user's editor.
     Editor(String),
     /// Get a picture from the clipboard.

@@ -5,7 +5,7 @@ use crossterm::event::{KeyEvent, MouseEvent};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tieline::schema::{Command, ConfigOption};
-use tieline_client::live::{self, Conversation, Failure, Queued};
+use tieline_client::live::{self, Conversation, Failure, Now, Queued};
 
 /// Names a tab for as long as the chat runs.
 pub type TabId = u64;
@@ -31,8 +31,8 @@ pub enum Event {
     Opened(TabId, Box<OpenedFacts>),
     /// It can't be.
     NotOpened(TabId, Box<Failure>),
-    /// What waits in a session.
-    Queue(TabId, Vec<Queued>),
+    /// What waits is another thing now.
+    Queue(TabId, Waits),
     /// What can be chosen in a session.
     About(TabId, Box<About>),
     /// Something to say in passing.
@@ -74,6 +74,22 @@ pub struct OpenedFacts {
     pub wake: Wake,
 }
 
+/// What waits in a session, asked for when it is taken in: an answer from before may have been overtaken.
+#[derive(Clone)]
+pub struct Waits(pub Arc<dyn Fn() -> Vec<Queued> + Send + Sync>);
+
+impl std::fmt::Debug for Waits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waits")
+    }
+}
+
+impl From<Vec<Queued>> for Waits {
+    fn from(queue: Vec<Queued>) -> Self {
+        Self(Arc::new(move || queue.clone()))
+    }
+}
+
 /// Calls the loop from any thread.
 #[derive(Clone)]
 pub struct Wake(pub Arc<dyn Fn() + Send + Sync>);
@@ -93,24 +109,4 @@ pub struct About {
     pub commands: Vec<Command>,
     /// How a prompt gets to the agent while it works.
     pub now: Now,
-}
-
-/// How a prompt gets to an agent that works.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Now {
-    /// The turn is cancelled, and then it is sent.
-    #[default]
-    Interrupt,
-    /// The agent takes it into the turn by the extension `_session/steering`.
-    Steer,
-}
-
-impl Now {
-    /// What it means, before it is done.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Interrupt => "stops this turn, then sends",
-            Self::Steer => "joins this turn (steering)",
-        }
-    }
 }

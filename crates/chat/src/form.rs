@@ -54,6 +54,7 @@ impl Filling {
             },
             (KeyCode::Esc, _) => return Pressed::Answer(Reply::Form(Filled::Decline)),
             (KeyCode::Tab | KeyCode::BackTab, _) => return Pressed::Back(String::new()),
+            (KeyCode::Char('o'), KeyModifiers::CONTROL) => return Pressed::Whole,
             (KeyCode::Left | KeyCode::Right, KeyModifiers::NONE) if !choices.is_empty() => {
                 let now = choices.iter().position(|(value, _)| *value == self.texts[self.at]);
                 let next = match (now, key.code) {

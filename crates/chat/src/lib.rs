@@ -76,6 +76,9 @@ pub trait Opener: Send + Sync + 'static {
     /// Prepares one. The questions of its agent must go to the desk of its notes.
     fn open(&self, which: Which) -> Future<'_, Result<Ready, Box<Failure>>>;
 
+    /// What the agent of the first tab is called, if its session is a new one: then the screen need not wait for it to say what can be done.
+    fn first(&self) -> Option<String>;
+
     /// The agents that can be chosen.
     fn agents(&self) -> Vec<AgentChoice>;
 

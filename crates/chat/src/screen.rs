@@ -57,9 +57,21 @@ impl Screen {
     pub fn lend<T>(&mut self, work: impl FnOnce() -> T) -> io::Result<T> {
         leave();
         let done = work();
-        take(self.mouse)?;
-        self.redraw()?;
+        self.take_back()?;
         Ok(done)
+    }
+
+    /// Gives the terminal away with a word, until it is taken back.
+    pub fn give(words: &str) {
+        leave();
+        let mut out = stdout();
+        let _ = writeln!(out, "{words}").and_then(|()| out.flush());
+    }
+
+    /// Takes it back.
+    pub fn take_back(&mut self) -> io::Result<()> {
+        take(self.mouse)?;
+        self.redraw()
     }
 
     /// Prints lines on the main screen, and enough empty ones that all of them are in its scrollback. The keys stay ours meanwhile:

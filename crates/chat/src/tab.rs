@@ -1,5 +1,6 @@
 //! One tab: a session as the screen knows it, and what its events do to it.
 
+use crate::AgentChoice;
 use crate::ask::{self, Dock};
 use crate::compose::Composer;
 use crate::effect::Effect;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{MessageKind, Severity, StopReason, Update};
-use tieline_client::live::{Asked, Conversation, Ending, Event, Failure, Part, Phase, Queued, State, When};
+use tieline_client::live::{Asked, Conversation, Ending, Event, Failure, Part, Phase, Queued, State, What, When};
 use tieline_client::permission::{By, Record, Ruling};
 use tieline_client::{sanitize, services};
 use tieline_host::roots::shown;
@@ -106,19 +107,25 @@ impl Tab {
         self.list.notice(&self.talk, mark, text);
     }
 
+    /// Says what can be done, once.
+    pub fn welcome(&mut self, agent: String, agents: &[AgentChoice]) {
+        if !self.list.is_welcome() {
+            for line in crate::welcome(&agent, agents) {
+                self.notice(Mark::Welcome, line);
+            }
+        }
+        self.agent = agent;
+    }
+
     /// The session is found, and its agent is about to be started.
     pub fn opened(&mut self, facts: OpenedFacts) {
         (self.agent, self.cwd, self.talk) = (facts.agent, facts.cwd, facts.conversation);
         self.is_open = true;
-        self.composer.wake_with({
-            let wake = facts.wake.clone();
-            move || (wake.0)()
-        });
+        self.composer.wake_with(facts.wake);
         self.composer.open(&self.cwd, facts.state.as_deref(), &facts.draft);
         if !facts.resumed {
-            for line in crate::welcome(&self.agent, &facts.agents) {
-                self.notice(Mark::Welcome, line);
-            }
+            let agent = std::mem::take(&mut self.agent);
+            self.welcome(agent, &facts.agents);
             // Another tab may have one that is still being written.
             if self.id == FIRST && self.composer.adopt_drafts() {
                 self.notice(Mark::Info, "a draft was left here by another session: Up brings it back");
@@ -177,6 +184,7 @@ impl Tab {
             Event::Note(note) => self.note(&note),
             Event::Warning(warning) => self.notice(Mark::Warn, sanitize::text(&warning)),
             Event::Asking(told) => drop(told),
+            Event::Asked(asked) if matches!(asked.what, What::Terminal(_)) => effects.push(Effect::Lend(asked)),
             Event::Asked(asked) => {
                 self.list.sync(&self.talk);
                 self.questions.push(asked);
@@ -193,6 +201,11 @@ impl Tab {
             Event::Begun(number) => {
                 let begun = self.queue.iter().position(|queued| queued.number == number);
                 self.sent = begun.map(|at| self.queue.remove(at).parts);
+            }
+            Event::Given(Ok(())) => self.notice(Mark::Info, "given to the agent: it is shown when it is taken in"),
+            Event::Given(Err(why)) => {
+                let text = format!("the agent does not take it into the turn: {}; it waits on", sanitize::line(&why));
+                self.notice(Mark::Warn, text);
             }
             Event::Ended { stop, changed, remarks } => {
                 self.ended(stop, now);
@@ -229,7 +242,7 @@ impl Tab {
         }
         // A prompt that was taken back before anything came of it is not lost.
         if let Some(parts) = self.sent.take().filter(|_| cancelled && self.composer.is_empty()) {
-            self.take_back(&parts);
+            self.composer.take_back(&parts);
         }
         self.state = (State::Idle, now);
         self.questions.clear();
@@ -237,11 +250,6 @@ impl Tab {
         if !self.queue.is_empty() && cancelled {
             self.notice(Mark::Info, "the queue waits: Enter sends its first, Ctrl+Q shows it");
         }
-    }
-
-    /// Puts a prompt back into the composer.
-    pub fn take_back(&mut self, parts: &[Part]) {
-        self.composer.take_back(parts);
     }
 
     fn lost(&mut self, failure: &Failure, now: Instant) -> Option<Effect> {

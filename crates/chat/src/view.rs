@@ -18,6 +18,8 @@ use tieline_client::live::State as Doing;
 use tieline_client::sanitize;
 use unicode_width::UnicodeWidthStr as _;
 
+/// So many columns are left free at both edges.
+const MARGIN: u16 = 1;
 /// So many rows the composer has at most, and so many of the screen's.
 const MAX_COMPOSER_ROWS: u16 = 10;
 /// So many prompts that wait are shown.
@@ -57,37 +59,46 @@ pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buff
     let foot = cut(1, false);
     let most = (area.height / 3).clamp(1, MAX_COMPOSER_ROWS);
     let tab = state.tab();
-    let composer = cut(tab.composer.height(area.width - 2, most).max(1), false);
+    let width = area.width - 2 * MARGIN;
+    let composer = cut(tab.composer.height(width - 2, most).max(1), false);
     let border = cut(1, false);
-    let hints = tab.composer.hints(area.width, usize::from((area.height / 4).max(1)));
+    let hints = tab.composer.hints(width, usize::from((area.height / 4).max(1)));
     let hints: Vec<_> = hints.into_iter().map(|row| Line::from(row.spans)).collect();
     let hints_area = cut(u16::try_from(hints.len()).unwrap_or(0), false);
-    let queue = waiting_rows(tab, area.width);
-    let queue_area = cut(u16::try_from(queue.len()).unwrap_or(0).min(area.height / 4), false);
+    // What lies over the conversation has the room.
+    let has_keys = tab.dock.since.is_some() && state.over.is_none();
+    // On a small screen a question has it, too.
+    let most = if has_keys && area.height < 20 { 0 } else { area.height / 4 };
+    let queue = waiting_rows(tab, width);
+    let queue_area = cut(u16::try_from(queue.len()).unwrap_or(0).min(most), false);
     // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view.
     let left = area.height.saturating_sub(
         head.height + foot.height + composer.height + border.height + hints_area.height + queue_area.height,
     );
-    // What lies over the conversation has the room.
-    let has_keys = tab.dock.since.is_some() && state.over.is_none();
     let room = if has_keys { left.saturating_sub(3).max(left / 2) } else { 3 };
-    let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (area.width, room), now);
+    let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (width, room), now);
     let dock_area = cut(u16::try_from(dock.len()).unwrap_or(room).min(room), false);
 
     state.docked = dock_area;
-    lines(&[header(state, area.width)], head, buffer);
-    lines(&dock, dock_area, buffer);
-    lines(&queue, queue_area, buffer);
-    lines(&hints, hints_area, buffer);
-    lines(&[composer_border(state.tab(), area.width)], border, buffer);
-    lines(&[footer(state, area.width, now)], foot, buffer);
+    // Rules go from edge to edge, all else keeps its distance.
+    if dock_area.height > 0 {
+        let rule = "━".repeat(area.width.into());
+        buffer.set_string(area.x, dock_area.y, rule, theme::ASKS);
+    }
+    buffer.set_line(area.x, border.y, &composer_border(state.tab(), area.width), area.width);
+    lines(&[header(state, width)], inner(head), buffer);
+    lines(&dock, inner(dock_area), buffer);
+    lines(&queue, inner(queue_area), buffer);
+    lines(&hints, inner(hints_area), buffer);
+    lines(&[footer(state, width, now)], inner(foot), buffer);
+    let composer = inner(composer);
     let typed = Rect { x: composer.x + 2, width: composer.width - 2, ..composer };
     buffer.set_string(composer.x, composer.y, "❯", theme::USER);
     state.tab().composer.draw(typed, buffer);
     let mut caret = Some(state.tab().composer.cursor(typed)).filter(|_| state.tab().dock.since.is_none());
 
     if state.over.is_some() {
-        caret = over(state, rest, buffer);
+        caret = over(state, inner(rest), buffer);
     } else {
         let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
         let tab = state.tab_mut();
@@ -120,6 +131,11 @@ fn agree(area: Rect, buffer: &mut Buffer) {
             buffer[(x, y)].set_symbol(&one);
         }
     }
+}
+
+/// Without the margins.
+fn inner(area: Rect) -> Rect {
+    Rect { x: area.x + MARGIN, width: area.width - 2 * MARGIN, ..area }
 }
 
 fn lines(rows: &[Line<'_>], area: Rect, buffer: &mut Buffer) {
@@ -194,7 +210,7 @@ fn header(state: &State, width: u16) -> Line<'static> {
     for (at, tab) in state.tabs.iter().enumerate() {
         let mark = mark(tab);
         let name = sanitize::line(&tab.agent);
-        let text = if single { format!(" {name} ") } else { format!(" {}{mark}{} ", at + 1, fit(&name, 16)) };
+        let text = if single { format!("{name} ") } else { format!("{}{mark}{} ", at + 1, fit(&name, 16)) };
         spans.push(Span::styled(text, if at == state.at && !single { theme::CHOSEN } else { theme::STRONG }));
     }
     let used: usize = spans.iter().map(Span::width).sum();
@@ -220,7 +236,7 @@ fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
         let more = if more > 0 { format!("… and {more} more · ") } else { String::new() };
         let now = match tab.runs() {
             _ if tab.reason => "sends it without your reason",
-            true => tab.about.now.words(),
+            true => tab.about.now.of(&tab.queue[0].parts).words(),
             false => "sends it",
         };
         let text = format!("{more}Empty Enter {now} · Ctrl+Q edits");

@@ -11,9 +11,9 @@ use ratatui::style::{Color, Modifier};
 use std::time::Duration;
 use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
 use tieline_chat::effect::Effect;
-use tieline_chat::event::{About, Event, Now};
+use tieline_chat::event::{About, Event};
 use tieline_chat::state::Over;
-use tieline_client::live::{self, Conversation, Part, Queued, Reply, State as Doing, When};
+use tieline_client::live::{self, Conversation, Now, Part, Queued, Reply, State as Doing, When};
 use tieline_client::permission::{Answer, Keep, Question};
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
@@ -138,7 +138,7 @@ fn complaint_02_rule_5_a_reason_is_queued_first() {
     let mut chat = Chat::new();
     chat.later(2000).ask(question());
     let waiting = Queued { number: 7, parts: vec![Part::Text("later".into())] };
-    chat.state.handle(Event::Queue(1, vec![waiting]), chat.now);
+    chat.state.handle(Event::Queue(1, vec![waiting].into()), chat.now);
     chat.key(KeyCode::Char('5'));
     let effects = chat.key(KeyCode::Enter);
     // What waits is held before the agent hears of the no: its turn may be over with that.
@@ -167,7 +167,7 @@ fn leaving_a_turn_says_what_becomes_of_it_and_wants_a_second_key() {
     // What waits is kept; that is said, too.
     let mut chat = Chat::new();
     let waiting = Queued { number: 7, parts: vec![Part::Text("later".into())] };
-    chat.state.handle(Event::Queue(1, vec![waiting]), chat.now);
+    chat.state.handle(Event::Queue(1, vec![waiting].into()), chat.now);
     assert!(ctrl_d(&mut chat).is_empty());
     assert!(chat.screen(80, 24).contains("keeps 1 prompt in the queue"));
 }
@@ -298,7 +298,7 @@ fn complaint_06_no_draft_is_lost() {
     // A prompt that is stopped before anything came of it comes back.
     let mut chat = Chat::new();
     let queued = Queued { number: 1, parts: vec![Part::Text("do it".into())] };
-    chat.state.handle(Event::Queue(1, vec![queued]), chat.now);
+    chat.state.handle(Event::Queue(1, vec![queued].into()), chat.now);
     chat.live(live::Event::Begun(1));
     chat.doing(Doing::Running);
     assert!(matches!(chat.key(KeyCode::Esc)[..], [Effect::Cancel(1)]));
@@ -311,7 +311,7 @@ fn complaint_08_the_caret_is_where_is_typed() {
     let mut chat = Chat::new();
     chat.typed("日本");
     let (_, caret) = chat.buffer(80, 24);
-    assert_eq!(caret, Some(Position { x: 2 + 4, y: 22 }));
+    assert_eq!(caret, Some(Position { x: 3 + 4, y: 22 }));
     // While a question has the keys there is none.
     let mut chat = Chat::new();
     chat.later(2000).ask(question());
@@ -383,8 +383,13 @@ fn complaint_17_the_queue_is_seen_edited_and_says_what_now_means() {
     chat.typed("next");
     assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
     let queued = |number, text: &str| Queued { number, parts: vec![Part::Text(text.into())] };
-    chat.state.handle(Event::Queue(1, vec![queued(1, "next"), queued(2, "then")]), chat.now);
-    for (now, words) in [(Now::Interrupt, "stops this turn, then sends"), (Now::Steer, "joins this turn")] {
+    chat.state.handle(Event::Queue(1, vec![queued(1, "next"), queued(2, "then")].into()), chat.now);
+    let ways = [
+        (Now::Interrupt, "Enter stops this turn, then sends"),
+        (Now::Steer, "Enter joins this turn (steering)"),
+        (Now::Join, "Enter joins this turn: the agent takes it in when it can"),
+    ];
+    for (now, words) in ways {
         let about = About { options: Vec::<ConfigOption>::new(), commands: Vec::new(), now };
         chat.state.handle(Event::About(1, Box::new(about)), chat.now);
         let screen = chat.screen(80, 24);
@@ -394,6 +399,19 @@ fn complaint_17_the_queue_is_seen_edited_and_says_what_now_means() {
         );
     }
     assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::SendNow(1, queued)] if queued.number == 1));
+    // What is more than text can't be steered: that is said, too. An agent that did not take it keeps nothing.
+    let about = About { options: Vec::new(), commands: Vec::new(), now: Now::Steer };
+    chat.state.handle(Event::About(1, Box::new(about)), chat.now);
+    let file = Queued { number: 3, parts: vec![Part::Text("see".into()), Part::Piped("a file".into())] };
+    chat.state.handle(Event::Queue(1, vec![file].into()), chat.now);
+    assert!(chat.screen(80, 24).contains("Enter stops this turn, then sends"));
+    chat.live(live::Event::Given(Err("no\u{1b}[2J".into())));
+    chat.state.handle(Event::Queue(1, vec![queued(1, "next"), queued(2, "then")].into()), chat.now);
+    let screen = chat.screen(80, 24);
+    assert!(
+        screen.contains("! the agent does not take it into the turn: no") && screen.contains("1 waits: next"),
+        "{screen}"
+    );
     // The second goes up, then is dropped.
     let pick = |chat: &mut Chat, down: usize, action: usize| {
         chat.chord(KeyCode::Char('q'), KeyModifiers::CONTROL);
@@ -481,7 +499,58 @@ fn what_is_read_whole_can_not_begin_a_row_as_we_do() {
     chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
     for width in [40, 80, 81, 100] {
         let screen = chat.screen(width, 45);
-        let ours = screen.lines().filter(|row| row.starts_with("would: ")).collect::<Vec<_>>();
-        assert!(!ours.is_empty() && ours.iter().all(|row| *row == "would: run rm -rf build"), "at {width}:\n{screen}");
+        let ours = screen.lines().filter(|row| row.starts_with(" would: ")).collect::<Vec<_>>();
+        assert!(!ours.is_empty() && ours.iter().all(|row| *row == " would: run rm -rf build"), "at {width}:\n{screen}");
+    }
+}
+
+#[test]
+fn six_choices_are_seen_or_scrolled_to_at_any_size() {
+    let long = "run echo ".to_owned() + &"word ".repeat(30);
+    for (width, height, facts) in [
+        (50, 15, vec!["run rm -rf build".to_owned()]),
+        (50, 15, vec![long.clone(), long.clone()]),
+        (40, 12, vec![long.clone()]),
+        (80, 24, vec![long.clone()]),
+    ] {
+        for waits in [0, 3] {
+            let mut chat = Chat::new();
+            let queue: Vec<_> =
+                (0..waits).map(|number| Queued { number, parts: vec![Part::Text("next".into())] }).collect();
+            chat.state.handle(Event::Queue(1, queue.into()), chat.now);
+            chat.later(2000).ask(Question { facts: facts.clone(), ..question() });
+            let screen = chat.screen(width, height);
+            assert!(screen.contains("would: run"), "{width}x{height}:\n{screen}");
+            let more = screen.contains("↑↓ +");
+            assert!(screen.contains(" 6 No, never") || more, "{width}x{height}, {waits} wait:\n{screen}");
+            if (height, waits) == (15, 0) {
+                assert!(screen.contains(" 6 No, never"), "all six fit here:\n{screen}");
+            }
+            for choice in '1'..='6' {
+                chat.later(500).key(KeyCode::Char(choice));
+                let screen = chat.screen(width, height);
+                assert!(screen.contains(&format!("❯ {choice} ")), "{width}x{height}, {choice}:\n{screen}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_margins_are_the_same_everywhere() {
+    let mut chat = Chat::new();
+    chat.said(MessageKind::Agent, "words");
+    chat.typed("x");
+    chat.ask(question());
+    let (buffer, _) = chat.buffer(60, 20);
+    for y in 0..20 {
+        let row: String = (0..60).map(|x| buffer[(x, y)].symbol()).collect();
+        let rule = row.starts_with(['─', '━']);
+        assert!(rule || (row.starts_with(' ') && row.ends_with(' ')), "{row:?}");
+    }
+    for key in [KeyCode::F(1), KeyCode::F(2)] {
+        chat.key(key);
+        let (buffer, _) = chat.buffer(60, 20);
+        assert!((0..14).all(|y| buffer[(0, y)].symbol() == " "), "{}", chat.screen(60, 20));
+        chat.key(KeyCode::Esc);
     }
 }

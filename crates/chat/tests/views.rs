@@ -6,14 +6,20 @@ mod desk;
 
 use crossterm::event::{KeyCode, KeyModifiers};
 use desk::{Chat, facts, question};
+use tieline::json::Reader;
+use tieline::rpc::Direction;
 use tieline::schema::{
-    ConfigOption, Diff, MessageKind, Plan, PlanEntry, PlanStatus, PlanUpdate, SelectOption, SelectOptions,
-    ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind, Update,
+    Command, ConfigOption, Decode as _, Diff, ElicitMode, ElicitRequest, MessageKind, Plan, PlanEntry, PlanStatus,
+    PlanUpdate, SelectOption, SelectOptions, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolKind, Update,
 };
 use tieline_chat::effect::Effect;
-use tieline_chat::event::{About, Event, Now};
-use tieline_chat::pick::{Pick, Picker};
-use tieline_client::live::{self, Conversation, Part, Queued, State as Doing, When};
+use tieline_chat::event::{About, Event};
+use tieline_chat::pick::{self, Picker, Stored};
+use tieline_chat::{AgentChoice, Log};
+use tieline_client::elicit::{Form, Page};
+use tieline_client::live::{self, Conversation, Now, Part, Queued, State as Doing, What, When};
+use tieline_client::login::{self, Method};
+use tieline_host::snapshot::{Hunk, Undone};
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (140, 45)];
 
@@ -43,87 +49,209 @@ fn queued(number: u64, text: &str) -> Queued {
     Queued { number, parts: vec![Part::Text(text.into())] }
 }
 
+/// A list that was looked for.
+fn found(chat: &mut Chat, list: Picker) {
+    chat.key(KeyCode::F(2));
+    chat.state.handle(Event::Found(list), chat.now);
+}
+
+fn stored() -> impl Iterator<Item = Stored> {
+    let session = |title: &str, agent: &str, turns| Stored {
+        id: "4f2".into(),
+        title: Some(title.into()),
+        agent: agent.into(),
+        turns,
+        cwd: "/project".into(),
+    };
+    [session("Make it greet", "tieline", 3), session("why does it fail?", "codex", 1)].into_iter()
+}
+
+fn form() -> Form {
+    let request = r#"{"message":"Which name shall the release have?","mode":"form","sessionId":"s","requestedSchema":{"type":"object",
+        "title":"Release","required":["name"],"properties":{"name":{"type":"string","title":"Name","description":"as it is written in the list"},
+        "kind":{"type":"string","title":"Kind","enum":["major","minor"]},"public":{"type":"boolean","title":"For all","default":true}}}}"#;
+    let request = ElicitRequest::decode(&mut Reader::new(request)).unwrap();
+    let ElicitMode::Form(schema) = &request.mode else { panic!("{request:?}") };
+    Form::of(&request, schema, "codex")
+}
+
 fn press(chat: &mut Chat, letter: char) -> Vec<Effect> {
     chat.chord(KeyCode::Char(letter), KeyModifiers::CONTROL)
 }
 
+type Open = fn(&mut Chat);
+
+/// Each view by its name, and how it is come to.
+const VIEWS: &[(&str, Open)] = &[
+    ("first", |_| {}),
+    ("turn", turn),
+    ("works", |chat| {
+        turn(chat);
+        chat.doing(Doing::Running);
+        chat.state.handle(Event::Queue(1, vec![queued(1, "and test it"), queued(2, "then commit")].into()), chat.now);
+        chat.later(3000);
+    }),
+    ("stops", |chat| {
+        turn(chat);
+        chat.doing(Doing::Cancelling);
+        chat.later(2000).key(KeyCode::Esc);
+    }),
+    ("gone", |chat| {
+        turn(chat);
+        chat.doing(Doing::Lost);
+    }),
+    ("question", |chat| {
+        turn(chat);
+        drop(chat.later(2000).ask(question()));
+        chat.key(KeyCode::Down);
+    }),
+    ("strip", |chat| {
+        turn(chat);
+        chat.typed("and then");
+        drop(chat.ask(question()));
+    }),
+    ("whole", |chat| {
+        drop(chat.later(2000).ask(question()));
+        press(chat, 'o');
+    }),
+    ("draft", |chat| {
+        turn(chat);
+        chat.typed(&"many words ".repeat(12));
+    }),
+    ("palette", |chat| drop(press(chat, 'p'))),
+    ("help", |chat| drop(chat.key(KeyCode::F(1)))),
+    ("queue", |chat| {
+        chat.state.handle(Event::Queue(1, vec![queued(1, "and test it"), queued(2, "then commit")].into()), chat.now);
+        press(chat, 'q');
+        chat.key(KeyCode::Enter);
+    }),
+    ("sessions", |chat| found(chat, pick::sessions(stored()))),
+    ("session", |chat| {
+        found(chat, pick::sessions(stored()));
+        chat.key(KeyCode::Enter);
+    }),
+    ("name", |chat| {
+        found(chat, pick::sessions(stored()));
+        for key in [KeyCode::Enter, KeyCode::Down, KeyCode::Enter] {
+            chat.key(key);
+        }
+        chat.typed("greetings");
+    }),
+    ("agents", |chat| {
+        let agent = |name: &str, about: &str, found| AgentChoice { name: name.into(), about: about.into(), found };
+        let codex = agent("codex", "npm install -g @agentclientprotocol/codex-acp", false);
+        found(chat, pick::agents(vec![agent("tieline", "the built-in agent", true), codex]));
+    }),
+    ("undo", |chat| {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let turns = [("3".into(), names(&["greet.py", "tests/greet_test.py"])), ("1".into(), names(&["notes.txt"]))];
+        found(chat, pick::turns(turns.into_iter()));
+    }),
+    ("undo-turn", |chat| {
+        let restored = vec!["/project/greet.py".into(), "/project/tests/greet_test.py".into()];
+        found(chat, pick::files("3", Undone { restored, ..Undone::default() }, "/project".as_ref()));
+    }),
+    ("undo-file", |chat| {
+        let hunk = |line: usize, old: &str, new: &str| Hunk {
+            old_lines: line..line + 1,
+            new_lines: line..line + 1,
+            old: old.into(),
+            new: new.into(),
+        };
+        let hunks = [hunk(1, "hello\n", "good morning\n"), hunk(40, "exit()\n", "")];
+        found(chat, pick::hunks("3", "/project/greet.py", &hunks, "/project".as_ref()));
+    }),
+    ("looking", |chat| drop(chat.key(KeyCode::F(4)))),
+    ("frames", |chat| {
+        let log = Log::default();
+        log.push(
+            Direction::Out,
+            r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#,
+        );
+        log.push(Direction::In, r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{}}}"#);
+        log.push(Direction::In, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+        // Times differ from run to run.
+        let timeless = |line: String| match line.split_once(" ms ") {
+            Some((_, rest)) => format!("       0 ms {rest}"),
+            None => line,
+        };
+        let lines = log.lines().into_iter().map(timeless).collect();
+        chat.state.handle(Event::Read("Frames".into(), lines), chat.now);
+    }),
+    ("form", |chat| {
+        turn(chat);
+        chat.later(2000).ask_what(What::Form(form()));
+        chat.key(KeyCode::Tab);
+        chat.key(KeyCode::Down);
+    }),
+    ("form-strip", |chat| _ = chat.later(2000).ask_what(What::Form(form()))),
+    ("login", |chat| {
+        turn(chat);
+        let method = |id: &str, name: &str, kind| Method { id: id.into(), name: name.into(), description: None, kind };
+        let names = vec!["AGENT_KEY".to_owned()];
+        let methods = vec![
+            method("browser", "In the browser", login::Kind::Agent),
+            method("shell", "With a code", login::Kind::Terminal),
+            method(
+                "key",
+                "With a key",
+                login::Kind::Variables { names, link: Some("https://example.org/keys".into()) },
+            ),
+        ];
+        chat.later(2000).ask_what(What::Login(methods));
+        chat.key(KeyCode::Down);
+    }),
+    ("page", |chat| {
+        let warnings = vec!["the host is not the one that the words name".into()];
+        let (agent, message) = ("codex".into(), "Log in at example.com to go on.".into());
+        let (url, host) = ("https://login.example.org/device?code=1234".into(), "login.example.org".into());
+        chat.later(2000).ask_what(What::Page(Page { agent, session: None, message, url, host, warnings }));
+        chat.key(KeyCode::Down);
+    }),
+    ("said-before", |chat| {
+        chat.typed("make it greet");
+        chat.key(KeyCode::Enter);
+        press(chat, 'r');
+    }),
+    ("commands", |chat| {
+        let command =
+            |name: &str, about: &str| Command { name: name.into(), description: about.into(), ..Command::default() };
+        let commands = vec![command("plan", "thinks before it works"), command("compact", "makes the context shorter")];
+        chat.state.handle(Event::About(1, Box::new(About { options: Vec::new(), commands, now: Now::Join })), chat.now);
+        chat.typed("/");
+    }),
+    ("opening", |chat| {
+        chat.doing(Doing::Opening);
+        chat.live(live::Event::Phase(live::Phase::Start));
+        chat.later(2000);
+    }),
+    ("options", |chat| {
+        let value = |name: &str| SelectOption { value: name.into(), name: name.into(), ..SelectOption::default() };
+        let options = SelectOptions::Flat(vec![value("ask"), value("edit")]);
+        let option = ConfigOption::select("mode", "Mode", "ask", options);
+        let about = About { options: vec![option], commands: Vec::new(), now: Now::Interrupt };
+        chat.state.handle(Event::About(1, Box::new(about)), chat.now);
+        chat.key(KeyCode::F(3));
+    }),
+    ("search", |chat| {
+        turn(chat);
+        press(chat, 'f');
+        chat.typed("greet");
+    }),
+    ("tabs", |chat| {
+        turn(chat);
+        press(chat, 't');
+        chat.state.handle(Event::Opened(2, Box::new(facts(&Conversation::default()))), chat.now);
+        chat.state.handle(Event::Live(2, Box::new(live::Event::State(Doing::Idle))), chat.now);
+    }),
+];
+
 #[test]
 fn complaint_09_every_view_at_three_sizes() {
-    type Open = fn(&mut Chat);
-    let views: &[(&str, Open)] = &[
-        ("first", |_| {}),
-        ("turn", turn),
-        ("works", |chat| {
-            turn(chat);
-            chat.doing(Doing::Running);
-            chat.state.handle(Event::Queue(1, vec![queued(1, "and test it"), queued(2, "then commit")]), chat.now);
-            chat.later(3000);
-        }),
-        ("stops", |chat| {
-            turn(chat);
-            chat.doing(Doing::Cancelling);
-            chat.later(2000).key(KeyCode::Esc);
-        }),
-        ("gone", |chat| {
-            turn(chat);
-            chat.doing(Doing::Lost);
-        }),
-        ("question", |chat| {
-            turn(chat);
-            drop(chat.later(2000).ask(question()));
-            chat.key(KeyCode::Down);
-        }),
-        ("strip", |chat| {
-            turn(chat);
-            chat.typed("and then");
-            drop(chat.ask(question()));
-        }),
-        ("whole", |chat| {
-            drop(chat.later(2000).ask(question()));
-            press(chat, 'o');
-        }),
-        ("draft", |chat| {
-            turn(chat);
-            chat.typed(&"many words ".repeat(12));
-        }),
-        ("palette", |chat| drop(press(chat, 'p'))),
-        ("help", |chat| drop(chat.key(KeyCode::F(1)))),
-        ("queue", |chat| {
-            chat.state.handle(Event::Queue(1, vec![queued(1, "and test it"), queued(2, "then commit")]), chat.now);
-            press(chat, 'q');
-            chat.key(KeyCode::Enter);
-        }),
-        ("sessions", |chat| {
-            chat.key(KeyCode::F(2));
-            let sessions = Picker::new("Sessions: go on in a new tab", Vec::new())
-                .line("Make it greet", "tieline · 3 turns · /project", Pick::Nothing)
-                .line("why does it fail?", "codex · 1 turn · /project", Pick::Nothing);
-            chat.state.handle(Event::Found(sessions), chat.now);
-        }),
-        ("options", |chat| {
-            let value = |name: &str| SelectOption { value: name.into(), name: name.into(), ..SelectOption::default() };
-            let options = SelectOptions::Flat(vec![value("ask"), value("edit")]);
-            let option = ConfigOption::select("mode", "Mode", "ask", options);
-            let about = About { options: vec![option], commands: Vec::new(), now: Now::Interrupt };
-            chat.state.handle(Event::About(1, Box::new(about)), chat.now);
-            chat.key(KeyCode::F(3));
-        }),
-        ("search", |chat| {
-            turn(chat);
-            press(chat, 'f');
-            chat.typed("greet");
-        }),
-        ("tabs", |chat| {
-            turn(chat);
-            press(chat, 't');
-            chat.state.handle(Event::Opened(2, Box::new(facts(&Conversation::default()))), chat.now);
-            chat.state.handle(Event::Live(2, Box::new(live::Event::State(Doing::Idle))), chat.now);
-        }),
-    ];
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/views");
     let write = std::env::var_os("WRITE_VIEWS").is_some();
     let mut other = Vec::new();
-    for (name, open) in views {
+    for (name, open) in VIEWS {
         let mut all = String::new();
         for (width, height) in SIZES {
             let mut chat = Chat::new();

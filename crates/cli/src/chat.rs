@@ -2,15 +2,16 @@
 
 use crate::exec::ask::Person;
 use crate::plain;
-use crate::setup::{Answers, Found, Permission, Wanted, config_error, services, warn};
+use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, services, warn};
 use crate::shared::{self, WRONG, here, session_name};
 use clap::{Args, ValueHint};
 use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tieline::Protocol;
 use tieline_chat::{AgentChoice, Go, Log, Opener, Ready, Which};
 use tieline_client::Future;
 use tieline_client::agents::{self, BUILT_IN, KNOWN, find_program};
@@ -48,6 +49,12 @@ pub struct Arguments {
     /// The agent as a command with its arguments
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<String>,
+
+    /// auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    ///
+    /// The version of the protocol.
+    #[arg(long, value_name = "VERSION")]
+    protocol: Option<Protocol>,
 
     /// The folder to work in
     #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -117,6 +124,7 @@ impl Arguments {
         Wanted {
             agent: self.agent.clone(),
             command: self.command.clone(),
+            protocol: self.protocol,
             cwd: self.cwd.clone(),
             add_dir: self.add_dir.clone(),
             session: self.session.clone(),
@@ -151,7 +159,7 @@ pub fn has_screen() -> bool {
 
 /// Runs the chat until the user leaves.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    match shared::block_on(chat(arguments)) {
+    match shared::block_on_beside(chat(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => shared::failed("chat", &why),
     }
@@ -162,10 +170,15 @@ async fn chat(arguments: &Arguments) -> Result<(), shared::Failed> {
     let folder = arguments.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
     let config = shared::load(&Sources::of(&folder), &Flags::default()).map_err(shared::bad_config)?;
     let mut wanted = arguments.wanted();
-    let journal = if wanted.no_record { None } else { Journal::open_default().ok().map(|(journal, _)| journal) };
+    // One that is not there yet knows nothing, and takes a while to be made: the screen does not wait for it.
+    let journal = OnceLock::new();
+    let exists = Journal::default_path().is_ok_and(|path| path.exists());
     let free = wanted.agent.is_none() && wanted.command.is_empty() && wanted.resume.is_none();
-    if let Some(journal) = journal.as_ref().filter(|_| free) {
-        wanted.agent = last_agent(journal, &folder, &config).await;
+    if exists && free && !wanted.no_record {
+        let journal = journal.get_or_init(|| Journal::open_default().ok().map(|(journal, _)| journal));
+        if let Some(journal) = journal {
+            wanted.agent = last_agent(journal, &folder, &config).await;
+        }
     }
     if wanted.resume.is_some() || wanted.go_on {
         // What can't be gone on with is said here, not on a screen.
@@ -201,7 +214,8 @@ async fn last_agent(journal: &Journal, folder: &std::path::Path, config: &Config
 pub struct Sessions {
     wanted: Wanted,
     config: Config,
-    journal: Option<Journal>,
+    /// Opened when it is wanted.
+    journal: OnceLock<Option<Journal>>,
     folder: PathBuf,
 }
 
@@ -223,7 +237,7 @@ impl Sessions {
 
     /// True if they are written down.
     pub fn keeps(&self) -> bool {
-        self.journal.is_some()
+        self.journal().is_some()
     }
 
     /// Prepares one. Who is asked is the person at the terminal, if there is one, else who reads the desk.
@@ -234,6 +248,8 @@ impl Sessions {
         let mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
         let recording = found.recording().await?;
         let permission = Permission::of(&wanted, config, &found.cwd, found.agent.is_built_in())?;
+        // The screen gives the terminal away for a login, and takes it back.
+        let lends = person.is_none();
         let desk = Arc::new(Desk(notes.clone()));
         let answers = match &person {
             Some(person) => Answers::Person(person.clone(), person.clone()),
@@ -249,7 +265,7 @@ impl Sessions {
             let log = log.clone();
             move |direction, json| log.push(direction, json)
         });
-        let setup = found.setup(&wanted, &permission, &services, None, false);
+        let setup = found.setup(&wanted, &permission, &services, None, lends);
         let opening = found.opening(&wanted, mcp, Vec::new(), recording);
         let parts = Parts { services, notes, frames: Arc::new(frames), chooser: Some(chooser) };
         Ok(Ready { link: Link::new(setup, parts), opening, frames: log, prompt: Vec::new() })
@@ -259,6 +275,12 @@ impl Sessions {
 impl Opener for Sessions {
     fn open(&self, which: Which) -> Future<'_, Result<Ready, Box<Failure>>> {
         Box::pin(self.ready(which, None))
+    }
+
+    fn first(&self) -> Option<String> {
+        let Wanted { session, go_on, resume, .. } = &self.wanted;
+        let new = session.is_none() && !go_on && resume.is_none();
+        new.then(|| agent_key(&self.wanted, &self.config)).flatten()
     }
 
     fn agents(&self) -> Vec<AgentChoice> {
@@ -278,7 +300,8 @@ impl Opener for Sessions {
     }
 
     fn journal(&self) -> Option<Journal> {
-        self.journal.clone()
+        let open = || Journal::open_default().ok().map(|(journal, _)| journal);
+        self.journal.get_or_init(|| if self.wanted.no_record { None } else { open() }).clone()
     }
 
     fn folder(&self) -> PathBuf {

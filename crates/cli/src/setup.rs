@@ -272,6 +272,11 @@ fn typed_with(id: &str) -> String {
 }
 
 /// What the journal calls an agent: its name, or its whole command line.
+/// What the agent of a new session will be called.
+pub fn agent_key(wanted: &Wanted, config: &Config) -> Option<String> {
+    agent(wanted, config, None).ok().map(|(agent, by_command)| key(&agent, by_command))
+}
+
 fn key(agent: &AgentSpec, by_command: bool) -> String {
     if by_command { agents::join_line(&agent.command) } else { agent.name.clone() }
 }

@@ -61,7 +61,16 @@ pub fn note(text: impl Display) {
 
 /// Runs to the end.
 pub fn block_on<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    on(&mut tokio::runtime::Builder::new_current_thread(), work)
+}
+
+/// Runs to the end, and what it starts in another thread: a screen does not wait for what its agents say.
+pub fn block_on_beside<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    on(tokio::runtime::Builder::new_multi_thread().worker_threads(1), work)
+}
+
+fn on<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    let runtime = runtime.enable_all().build();
     let runtime = runtime.map_err(|error| (WRONG, error.to_string()))?;
     let done = runtime.block_on(work);
     // Work that blocks must not keep us here.

@@ -11,11 +11,13 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 use tieline::client::AgentHandle;
 use tieline::process::Spec;
 use tieline::schema::{AuthMethod, OtherAuth, TerminalAuth};
 use tieline::{Error, Result};
+use tokio::sync::Notify;
 
 /// A person may have to act elsewhere, but not for ever.
 const PATIENCE: Duration = Duration::from_mins(15);
@@ -181,6 +183,31 @@ fn variables(other: &OtherAuth) -> (Kind, Option<String>) {
 pub trait Chooser: Send + Sync {
     /// The place of the chosen one; `None` if none is wanted.
     fn choose<'a>(&'a self, agent: &'a str, methods: &'a [Method]) -> Future<'a, Option<usize>>;
+
+    /// The terminal for a program that a person logs in with, until what is given is dropped; `None` if it can't be had. It is free
+    /// where nobody draws on it.
+    fn lend(&self) -> Future<'_, Option<Lent>> {
+        Box::pin(async { Some(Lent::default()) })
+    }
+}
+
+/// The terminal is somebody else's until this is dropped.
+#[derive(Debug, Default)]
+pub struct Lent(Option<Arc<Notify>>);
+
+impl Lent {
+    /// One whose end is told there.
+    pub fn until(over: Arc<Notify>) -> Self {
+        Self(Some(over))
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(over) = &self.0 {
+            over.notify_one();
+        }
+    }
 }
 
 /// How to log in.
@@ -281,7 +308,14 @@ impl Login<'_> {
                     Err(_) => Err(Failed::TimedOut),
                 }
             }
-            (AuthMethod::Terminal(method), Some(launch)) => launch.log_in(method).await.map(|()| Next::Reconnect),
+            (AuthMethod::Terminal(method), Some(launch)) => {
+                let lent = match self.chooser {
+                    Some(chooser) => chooser.lend().await,
+                    None => Some(Lent::default()),
+                };
+                let Some(_lent) = lent else { return Err(Failed::NotHere(shown)) };
+                launch.log_in(method).await.map(|()| Next::Reconnect)
+            }
             (AuthMethod::Other(_), _) if matches!(shown.kind, Kind::Variables { .. }) => Err(Failed::Variables(shown)),
             _ => Err(Failed::NotHere(shown)),
         }

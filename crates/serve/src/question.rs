@@ -53,7 +53,7 @@ pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle) -> bool {
                 })
             })
         }
-        What::Login(_) => None,
+        What::Login(_) | What::Terminal(_) => None,
     };
     reply.is_some_and(|reply| asked.reply(reply))
 }

@@ -282,7 +282,7 @@ impl Room {
                     What::Page(_) if list.iter().any(|person| person.takes.pages) => {}
                     What::Form(_) => drop(asked.reply(Reply::Form(Filled::Cancel))),
                     What::Page(_) => drop(asked.reply(Reply::Page(Consent::Cancel))),
-                    What::Login(_) => drop(asked.reply(Reply::Login(None))),
+                    What::Login(_) | What::Terminal(_) => drop(asked.reply(Reply::Login(None))),
                 }
                 Some(Out::Asked(asked))
             }
@@ -298,6 +298,7 @@ impl Room {
             | Event::Started(_)
             | Event::Agent(_)
             | Event::Note(_)
+            | Event::Given(_)
             | Event::State(_)
             | Event::Session(_)
             | Event::Lost(_)

@@ -51,6 +51,12 @@ impl Turn {
         self.queue().ended(&self.state).await;
     }
 
+    /// Waits until the agent has taken the prompt in. In current v2, where a prompt may be sent while another one is worked on, it is
+    /// answered then; an error means that it was not taken. Somebody has to read the updates of the session meanwhile.
+    pub async fn taken(&self) -> Result<()> {
+        self.queue().accepted(&self.state).await.map_err(|error| error.of_agent(&self.core.shared.about.auth_methods))
+    }
+
     /// The id of the user's message: in current v2 the one that the agent gave it, once it has told; in version 1 our own.
     pub fn message_id(&self) -> Option<&str> {
         self.state.message_id()

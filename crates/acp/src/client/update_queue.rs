@@ -243,6 +243,22 @@ impl UpdateQueue {
         when(&self.wake, || turn.has_ended().then_some(())).await;
     }
 
+    /// Waits until the agent has accepted a prompt, or the end of its turn is here, read or not.
+    pub(crate) async fn accepted(&self, turn: &Arc<TurnState>) -> Result<()> {
+        let ended = |item: &Item| match item {
+            Item::End(ended, result) if Arc::ptr_eq(ended, turn) => Some(result.clone()),
+            _ => None,
+        };
+        let answer = || {
+            let inner = self.lock();
+            match inner.turns.iter().find(|open| Arc::ptr_eq(&open.state, turn)) {
+                Some(open) => open.accepted.then_some(Ok(())),
+                None => turn.result().or_else(|| inner.items.iter().find_map(ended)).map(|end| end.map(drop)),
+            }
+        };
+        when(&self.wake, answer).await
+    }
+
     /// Nobody reads this turn any more: what it says is thrown away, everything else is kept.
     pub(crate) fn abandon(&self, turn: &Arc<TurnState>) -> Abandoned {
         let mut inner = self.lock();

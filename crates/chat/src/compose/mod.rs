@@ -4,40 +4,30 @@
 mod attach;
 mod complete;
 mod history;
+mod offers;
+mod pace;
 
 pub use attach::clipboard_picture;
 use attach::{Chip, Stands};
-use complete::{Files, MAX_OFFERS, Offer};
+use complete::Files;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use history::History;
+use offers::Offers;
+use pace::{Enter, Pace};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
-use ratatui::text::Span;
 use ratatui::widgets::Widget as _;
 use ratatui_textarea::{CursorMove, DataCursor, TextArea, WrapMode};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::Command;
 use tieline_client::live::Part;
 use tieline_client::sanitize;
 
-use crate::rows::Row;
-use crate::rows::look::{PLAIN, QUIET, STRONG};
-use crate::rows::wrap::{Break, Piece, fit, width, wrap};
-
-/// Keys that come faster are no typing but a paste of a terminal that does not say so.
-const BURST_GAP: Duration = Duration::from_millis(8);
-/// So many of them, one after the other.
-const BURST_KEYS: usize = 3;
-/// An Enter behind such keys sends, if nothing follows it for this long.
-const BURST_END: Duration = Duration::from_millis(60);
-
-/// Nobody types two keys in less; so many of them may have waited while we were busy.
-const TYPED_GAP: Duration = Duration::from_millis(40);
-/// Keys that waited come within this time.
-const WAITED: Duration = Duration::from_millis(100);
+use crate::event::Wake;
+use crate::rows::look::PLAIN;
+use crate::rows::wrap::{Break, Piece, wrap};
 
 /// What a key leads to outside the composer.
 #[derive(Debug, Clone)]
@@ -64,11 +54,9 @@ pub fn parts(text: &str, folder: &Path) -> Vec<Part> {
 }
 
 /// Where a prompt is written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Composer {
-    text: TextArea<'static>,
-    placeholder: String,
-    touched: Option<Instant>,
+    text: Text,
     folder: PathBuf,
     history: History,
     /// So many steps back in the history; what was written before.
@@ -78,63 +66,35 @@ pub struct Composer {
     chip_count: usize,
     commands: Vec<Command>,
     files: Files,
-    woken: Waker,
+    /// To be called when something changed that no key brought.
+    woken: Option<Wake>,
     offers: Option<Offers>,
     /// For this word nothing is offered any more.
     declined: Option<String>,
-    /// Keys that came right behind each other.
-    burst: usize,
-    /// A line was broken among them: it is a paste.
-    burst_lines: bool,
-    /// An Enter behind such keys that may be the last: nobody knows yet if it breaks the line or sends.
-    held: Option<Instant>,
-    /// The terminal says what is pasted.
-    pastes: bool,
-    /// So many keys may have been typed while nobody took them, and when that was over.
-    waited: Option<(Instant, u128)>,
+    pace: Pace,
 }
 
-/// Called when something changed that no key brought.
-#[derive(Clone)]
-struct Waker(Arc<dyn Fn() + Send + Sync>);
+/// The text, as it is edited.
+#[derive(Debug)]
+struct Text(TextArea<'static>);
 
-impl std::fmt::Debug for Waker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Waker")
+impl Default for Text {
+    fn default() -> Self {
+        Self(area(""))
     }
 }
 
-/// What is offered below the text.
-#[derive(Debug)]
-struct Offers {
-    list: Vec<Offer>,
-    chosen: usize,
-    /// Words that are looked for in the history; `None` for what follows `@` and `/`.
-    search: Option<String>,
+impl std::ops::Deref for Text {
+    type Target = TextArea<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
-impl Default for Composer {
-    fn default() -> Self {
-        Self {
-            text: area(""),
-            placeholder: String::new(),
-            touched: None,
-            folder: PathBuf::new(),
-            history: History::default(),
-            back: None,
-            chips: Vec::new(),
-            chip_count: 0,
-            commands: Vec::new(),
-            files: Files::default(),
-            woken: Waker(Arc::new(|| {})),
-            offers: None,
-            declined: None,
-            burst: 0,
-            burst_lines: false,
-            held: None,
-            pastes: false,
-            waited: None,
-        }
+impl std::ops::DerefMut for Text {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
     }
 }
 
@@ -144,7 +104,6 @@ fn area(text: &str) -> TextArea<'static> {
     // The terminal's own cursor is the caret; none is painted.
     area.set_cursor_line_style(Style::new());
     area.set_cursor_style(Style::new());
-    area.set_placeholder_style(QUIET);
     area.move_cursor(CursorMove::Bottom);
     area.move_cursor(CursorMove::End);
     area
@@ -177,8 +136,8 @@ impl Composer {
     }
 
     /// To be called, from any thread, when the list of files is there and the screen is to be drawn again.
-    pub fn wake_with(&mut self, woken: impl Fn() + Send + Sync + 'static) {
-        self.woken = Waker(Arc::new(woken));
+    pub fn wake_with(&mut self, woken: Wake) {
+        self.woken = Some(woken);
     }
 
     /// The commands of the agent.
@@ -191,19 +150,9 @@ impl Composer {
         if key.kind == KeyEventKind::Release {
             return Deed::None;
         }
-        let waited = self.waited.as_mut().filter(|(at, left)| *left > 0 && *at + WAITED > now);
-        let fast =
-            waited.is_none() && self.touched.is_some_and(|before| now.saturating_duration_since(before) < BURST_GAP);
-        if let Some((_, left)) = waited {
-            *left -= 1;
-        }
-        self.burst = if fast { self.burst + 1 } else { 0 };
-        self.burst_lines &= fast;
-        if self.held.take().is_some() {
+        if self.pace.key(now) {
             self.text.insert_newline();
-            self.burst_lines = true;
         }
-        self.touched = Some(now);
         let deed = self.offers_key(key).unwrap_or_else(|| self.text_key(key));
         if !matches!(deed, Deed::Pass) {
             self.offer();
@@ -258,35 +207,29 @@ impl Composer {
             self.text.insert_newline();
             return Deed::None;
         }
-        // Among keys that nobody types so fast it is a line of a paste, unless it is the last of them: a machine that is slow, or
-        // a program that types, brings them together, too.
-        if !self.pastes && self.burst >= BURST_KEYS {
-            if self.burst_lines {
-                self.text.insert_newline();
-            } else {
-                self.held = self.touched;
-            }
-            return Deed::None;
+        match self.pace.enter() {
+            Enter::Sends => return self.send(),
+            Enter::Breaks => self.text.insert_newline(),
+            Enter::Waits => {}
         }
-        self.send()
+        Deed::None
     }
 
     /// Nobody took keys for this long: those that come together now were typed one by one.
     pub fn was_busy(&mut self, time: Duration, now: Instant) {
-        self.waited = Some((now, time.as_millis() / TYPED_GAP.as_millis()));
+        self.pace.was_busy(time, now);
     }
 
     /// When [`Self::tick`] is to be called, if it is.
     pub fn due(&self) -> Option<Instant> {
-        self.held.map(|held| held + BURST_END)
+        self.pace.due()
     }
 
     /// What time alone does: an Enter that nothing followed sends.
     pub fn tick(&mut self, now: Instant) -> Deed {
-        if self.due().is_none_or(|due| due > now) {
+        if !self.pace.sends(now) {
             return Deed::None;
         }
-        self.held = None;
         let deed = self.send();
         self.keep();
         deed
@@ -361,7 +304,7 @@ impl Composer {
 
     /// Text was pasted.
     pub fn paste(&mut self, text: &str, now: Instant) -> Deed {
-        (self.touched, self.pastes) = (Some(now), true);
+        self.pace.paste(now);
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         if let Some(path) = attach::picture_path(&text).filter(|path| path.exists()) {
             return self.attach(&path);
@@ -396,140 +339,6 @@ impl Composer {
         self.text.insert_str(&chip.label);
         self.text.insert_char(' ');
         self.chips.push(chip);
-    }
-
-    /// A key while something is offered.
-    fn offers_key(&mut self, key: KeyEvent) -> Option<Deed> {
-        let word = self.word();
-        let offers = self.offers.as_mut()?;
-        let last = offers.list.len().saturating_sub(1);
-        match (key.code, key.modifiers) {
-            (KeyCode::Up, KeyModifiers::NONE) => offers.chosen = offers.chosen.checked_sub(1).unwrap_or(last),
-            (KeyCode::Down, KeyModifiers::NONE) => {
-                offers.chosen = if offers.chosen >= last { 0 } else { offers.chosen + 1 }
-            }
-            (KeyCode::Char('r'), KeyModifiers::CONTROL) if offers.search.is_some() => {
-                offers.chosen = if offers.chosen >= last { 0 } else { offers.chosen + 1 };
-            }
-            (KeyCode::Esc, _) | (KeyCode::Char('c' | 'g'), KeyModifiers::CONTROL) if offers.search.is_some() => {
-                self.offers = None;
-            }
-            (KeyCode::Esc, _) => (self.offers, self.declined) = (None, word),
-            (KeyCode::Enter | KeyCode::Tab, KeyModifiers::NONE) => {
-                let taken = offers.list.get(offers.chosen).cloned();
-                let search = offers.search.is_some();
-                self.offers = None;
-                match taken {
-                    Some(offer) if search => self.write(&offer.text),
-                    // What is typed already is sent.
-                    Some(offer) if key.code == KeyCode::Enter && Some(&offer.text) == word.as_ref() => return None,
-                    Some(offer) => {
-                        (0..word.map_or(0, |word| word.chars().count())).for_each(|_| _ = self.text.delete_char());
-                        self.text.insert_str(&offer.text);
-                        // Into a folder one may want to go on.
-                        if !offer.text.ends_with('/') {
-                            self.text.insert_char(' ');
-                        }
-                    }
-                    None if search => {}
-                    None => return None,
-                }
-            }
-            (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) if offers.search.is_some() => {
-                offers.search.get_or_insert_default().push(c);
-                self.search();
-            }
-            (KeyCode::Backspace, KeyModifiers::NONE) if offers.search.is_some() => {
-                offers.search.get_or_insert_default().pop();
-                self.search();
-            }
-            _ if offers.search.is_some() => {
-                self.offers = None;
-                return None;
-            }
-            _ => return None,
-        }
-        Some(Deed::None)
-    }
-
-    fn search(&mut self) {
-        let Some(Offers { search: Some(words), .. }) = &self.offers else { return };
-        let offer = |text: &&str| Offer { text: (*text).to_owned(), hint: String::new() };
-        let (list, words) = (self.history.find(words, MAX_OFFERS).iter().map(offer).collect(), words.clone());
-        self.offers = Some(Offers { list, chosen: 0, search: Some(words) });
-    }
-
-    /// The word before the caret that something can be offered for.
-    fn word(&self) -> Option<String> {
-        let DataCursor(row, column) = self.text.cursor();
-        let before: String = self.text.lines().get(row)?.chars().take(column).collect();
-        let word = before.rsplit(char::is_whitespace).next()?;
-        let command = row == 0 && word.starts_with('/') && word.len() == before.len();
-        (command || word.starts_with('@')).then(|| word.to_owned())
-    }
-
-    /// Offers what can follow what is written.
-    fn offer(&mut self) {
-        if self.offers.as_ref().is_some_and(|offers| offers.search.is_some()) {
-            return;
-        }
-        let word = self.word().filter(|word| self.declined.as_ref() != Some(word));
-        let list = match &word {
-            Some(word) if word.starts_with('@') => {
-                let woken = self.woken.clone();
-                self.files.look(move || woken.0());
-                self.files.offers(&word[1..])
-            }
-            Some(word) => complete::commands(&word[1..], &self.commands),
-            None => Vec::new(),
-        };
-        let same = self.offers.take().filter(|offers| offers.list == list);
-        let chosen = same.map_or(0, |offers| offers.chosen);
-        self.offers = Some(Offers { list, chosen, search: None }).filter(|offers| !offers.list.is_empty());
-    }
-
-    /// The list of files is there: what is offered may be more now.
-    pub fn woken(&mut self) {
-        self.offer();
-    }
-
-    /// What is offered, and what is looked for: rows to be shown beside the text, at most so many. None if nothing is.
-    pub fn hints(&self, columns: u16, most: usize) -> Vec<Row> {
-        let room = usize::from(columns);
-        let row = |spans: Vec<Span<'static>>| Row { spans, gutter: columns, ..Row::default() };
-        let Some(offers) = &self.offers else {
-            let looking = self.files.is_looking() && self.word().is_some_and(|word| word.starts_with('@'));
-            let words = if looking { Some("looking for files …".to_owned()) } else { self.command_hint() };
-            return words
-                .map(|words| row(vec![Span::styled(fit(&words, room), QUIET)]))
-                .into_iter()
-                .take(most)
-                .collect();
-        };
-        let mut rows = Vec::new();
-        if let Some(words) = &offers.search {
-            let found = if offers.list.is_empty() { "  nothing found" } else { "" };
-            rows.push(row(vec![Span::styled(
-                fit(&format!("said before: {}{found}", sanitize::line(words)), room),
-                STRONG,
-            )]));
-        }
-        for (number, offer) in offers.list.iter().enumerate() {
-            let (sign, style) = if number == offers.chosen { ("› ", STRONG) } else { ("  ", PLAIN) };
-            let text = fit(&format!("{sign}{}", sanitize::line(&offer.text)), room);
-            let hint = fit(&format!("  {}", offer.hint), room.saturating_sub(width(&text)));
-            rows.push(row(vec![Span::styled(text, style), Span::styled(hint, QUIET)]));
-        }
-        rows.truncate(most);
-        rows
-    }
-
-    /// What may follow a command that is written.
-    fn command_hint(&self) -> Option<String> {
-        let line = self.text.lines().first()?.strip_prefix('/')?;
-        let name = line.strip_suffix(' ')?;
-        let offer = complete::commands(name, &self.commands).into_iter().find(|offer| offer.text[1..] == *name)?;
-        Some(offer.hint).filter(|hint| !hint.is_empty())
     }
 
     /// What is written, with chips as they are written.
@@ -567,8 +376,7 @@ impl Composer {
     }
 
     fn write(&mut self, text: &str) {
-        self.text = area(text);
-        self.text.set_placeholder_text(self.placeholder.as_str());
+        self.text = Text(area(text));
     }
 
     /// Keeps the draft on disk.
@@ -584,13 +392,7 @@ impl Composer {
 
     /// When a key was last pressed or something pasted.
     pub fn last_touched(&self) -> Option<Instant> {
-        self.touched
-    }
-
-    /// What stands there while nothing is written.
-    pub fn set_placeholder(&mut self, words: &str) {
-        words.clone_into(&mut self.placeholder);
-        self.text.set_placeholder_text(words);
+        self.pace.last()
     }
 
     /// So many rows it wants at this width, at most `most`.
@@ -607,7 +409,7 @@ impl Composer {
 
     /// Draws it.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
-        (&self.text).render(area, buffer);
+        (&*self.text).render(area, buffer);
     }
 
     /// Where the caret stands, after it was drawn there.

@@ -50,6 +50,8 @@ pub struct List {
     /// So many items of the conversation are in it.
     items: usize,
     notices: usize,
+    /// The plan is in it.
+    planned: bool,
     /// The entry and its row at the top; `None` follows the end.
     anchor: Option<(usize, usize)>,
     /// So many rows it is to be moved when it is drawn next.
@@ -88,7 +90,7 @@ impl List {
     /// The plan stands from here on.
     pub fn plan(&mut self, talk: &Conversation) {
         self.sync(talk);
-        if !self.entries.iter().any(|entry| matches!(entry, Entry::Plan)) {
+        if !std::mem::replace(&mut self.planned, true) {
             self.entries.push(Entry::Plan);
         }
     }
@@ -96,6 +98,11 @@ impl List {
     /// True if nothing but words for the first minute stands in it.
     pub fn is_fresh(&self) -> bool {
         self.entries.iter().all(|entry| matches!(entry, Entry::Notice(Mark::Welcome, _)))
+    }
+
+    /// True if it begins with words for the first minute.
+    pub fn is_welcome(&self) -> bool {
+        matches!(self.entries.first(), Some(Entry::Notice(Mark::Welcome, _)))
     }
 
     /// True if it follows the end.
@@ -313,7 +320,11 @@ impl List {
             if matches!(self.entries[at], Entry::Notice(Mark::Welcome, _)) {
                 continue;
             }
-            let count = self.count(at, talk, &mut cache, &look);
+            let mut count = self.count(at, talk, &mut cache, &look);
+            while cache.is_behind() && count < most {
+                cache.catch_up(talk);
+                count = self.count(at, talk, &mut cache, &look);
+            }
             let rows = self.rows(at, 0, count, talk, &mut cache, &look);
             let line =
                 |row: &Row| row.spans.iter().map(|span| &*span.content).collect::<String>().trim_end().to_owned();

@@ -10,6 +10,9 @@ const MAX_LINE_BYTES: usize = 8 << 10;
 /// Plain lines are laid out in parts of so many bytes.
 const PART_BYTES: usize = 16 << 10;
 
+/// In a longer message a name that is said later changes nothing before it, and one that is said behind this is none, in bytes.
+pub const MAX_NAMED_BYTES: usize = 64 << 10;
+
 /// What is read of Markdown.
 pub const OPTIONS: Options =
     Options::ENABLE_TABLES.union(Options::ENABLE_STRIKETHROUGH).union(Options::ENABLE_TASKLISTS);
@@ -96,9 +99,7 @@ impl Finder {
         if let Some((&last, before)) = starts.split_last().filter(|(last, _)| **last > 0) {
             let ends = before.iter().skip(1).chain([&last]);
             found.stay.extend(ends.map(|end| Block { end: self.done + end, kind: Kind::Markdown }));
-            for (name, to, _) in names.into_iter().filter(|(.., end)| *end <= last) {
-                self.names.entry(name).or_insert(to);
-            }
+            self.learn(names.into_iter().filter(|(.., end)| *end <= last));
             self.done += last;
             if all {
                 self.open(&text[last..], &mut found);
@@ -115,7 +116,7 @@ impl Finder {
     /// A very long line follows: what stands before it stays, and it is shown as it is. In code, so is all behind it.
     fn before_long(&mut self, text: &str, found: &mut Found) {
         let (starts, names) = blocks(text);
-        self.names.extend(names.into_iter().map(|(name, to, _)| (name, to)));
+        self.learn(names.into_iter());
         let last = starts.last().map_or("", |last| &text[*last..]);
         let open = fence(last).filter(|(fence, count)| !last.lines().skip(1).any(|line| closes(line, *fence, *count)));
         if !text.is_empty() {
@@ -125,6 +126,12 @@ impl Finder {
         self.done += text.len();
         self.fresh = false;
         self.plain = Some(open.map_or(End::Line, |(fence, count)| End::Fence(fence, count)));
+    }
+
+    fn learn(&mut self, names: impl Iterator<Item = (String, String, usize)>) {
+        for (name, to, _) in names.filter(|_| self.done <= MAX_NAMED_BYTES) {
+            self.names.entry(name).or_insert(to);
+        }
     }
 
     /// The same for a text that is no Markdown.

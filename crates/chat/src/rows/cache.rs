@@ -18,6 +18,8 @@ use tieline_client::sanitize;
 const MAX_ROWS: usize = 20_000;
 /// So many items are remembered.
 const MAX_ITEMS: usize = 4_000;
+/// So many bytes of text are laid out for one frame; the rest follows.
+const MAX_FRAME_BYTES: usize = 32 << 10;
 /// Of a folded thought so many bytes are looked at.
 const FOLDED_BYTES: usize = 4096;
 
@@ -32,6 +34,11 @@ pub struct Cache {
     /// A message that is not laid out to its end yet.
     behind: Option<Item>,
     now: u64,
+    /// The frame that is made, by its time, and so many bytes can still be laid out for it.
+    frame: Option<Instant>,
+    room: usize,
+    /// So many bytes were laid out since the cache was made.
+    work: usize,
 }
 
 /// What makes rows other ones.
@@ -96,7 +103,13 @@ impl Cache {
         let laid = self.laid(talk, item, look);
         laid.asked = range.clone();
         match &mut laid.what {
-            What::Message(message) => message.rows(&reader(talk, item), range),
+            What::Message(message) => {
+                let before = message.work;
+                let rows = message.rows(&reader(talk, item), range);
+                let more = message.work - before;
+                self.work += more;
+                rows
+            }
             What::Folded(row) => Some((**row).clone()).filter(|_| range.contains(&0)).into_iter().collect(),
             What::Call(body) => {
                 let (from, to) = (range.start.saturating_sub(1), range.end.saturating_sub(1));
@@ -130,12 +143,30 @@ impl Cache {
         self.behind.is_some()
     }
 
+    /// Goes on with such a message as far as for one frame.
+    pub fn catch_up(&mut self, talk: &Conversation) {
+        let Some(item) = self.behind.take() else { return };
+        self.room = MAX_FRAME_BYTES;
+        if let (Some(laid), Some((_, bytes))) = (self.items.get_mut(&item), talk.state(&item)) {
+            let done = laid.advance(talk, &item, bytes, &mut self.room, &mut self.work);
+            self.behind = Some(item).filter(|_| !done);
+        }
+    }
+
+    /// What frames cost: so many bytes of text were laid out, again or for the first time, and so often an item was looked up.
+    pub fn work(&self) -> (usize, u64) {
+        (self.work, self.now)
+    }
+
     fn took(&self, item: &Item, now: Instant) -> Option<Duration> {
         self.times.get(item).map(|(begin, end)| end.unwrap_or(now).saturating_duration_since(*begin))
     }
 
     fn laid(&mut self, talk: &Conversation, item: &Item, look: &Look) -> &mut Laid {
         self.now += 1;
+        if self.frame.replace(look.now) != Some(look.now) {
+            self.room = MAX_FRAME_BYTES;
+        }
         let (state, bytes) = talk.state(item).unwrap_or((u64::MAX, 0));
         let Look { width, detail, open, side_by_side, .. } = *look;
         let mut key = Key { state, width, detail, open, side_by_side, screens: 0 };
@@ -163,21 +194,18 @@ impl Cache {
                 Item::Message(..) if folded => What::Folded(Box::new(fold(talk, item, width, bytes))),
                 Item::Message(kind, _) => What::Message(Box::new(Message::new(manner(*kind, width)))),
                 Item::Call(id) => {
-                    What::Call(talk.call(id).map(|call| cell::body(&call, look, &mut self.screens)).unwrap_or_default())
+                    let body = talk.call(id).map(|call| cell::body(&call, look, &mut self.screens)).unwrap_or_default();
+                    self.work += body.source.len();
+                    What::Call(body)
                 }
             };
             Laid { key, what, used: 0, asked: 0..0 }
         });
         laid.used = self.now;
-        if let What::Message(message) = &mut laid.what {
-            if !message.advance(&reader(talk, item), usize::try_from(bytes).unwrap_or(usize::MAX)) {
-                self.behind = Some(item.clone());
-            } else if self.behind.as_ref() == Some(item) {
-                self.behind = None;
-            }
-            if message.kept() > MAX_ROWS {
-                message.forget(laid.asked.clone());
-            }
+        if !laid.advance(talk, item, bytes, &mut self.room, &mut self.work) {
+            self.behind = Some(item.clone());
+        } else if self.behind.as_ref() == Some(item) {
+            self.behind = None;
         }
         laid
     }
@@ -196,6 +224,20 @@ impl Cache {
             self.items.retain(|_, laid| laid.used > middle);
             self.behind.take_if(|item| !self.items.contains_key(item));
         }
+    }
+}
+
+impl Laid {
+    /// Lays out what is new of a message, as far as there is room. True if that was all.
+    fn advance(&mut self, talk: &Conversation, item: &Item, bytes: u64, room: &mut usize, work: &mut usize) -> bool {
+        let What::Message(message) = &mut self.what else { return true };
+        let before = message.work;
+        let done = message.advance(&reader(talk, item), usize::try_from(bytes).unwrap_or(usize::MAX), room);
+        *work += message.work - before;
+        if message.kept() > MAX_ROWS {
+            message.forget(self.asked.clone());
+        }
+        done
     }
 }
 

@@ -24,7 +24,8 @@ pub fn colours(_language: &str, _lines: &[(String, usize)]) -> Option<Colours> {
 #[cfg(feature = "highlight")]
 mod known {
     use super::Colours;
-    use ratatui::style::{Color, Modifier, Style};
+    use crate::rows::look::PALETTE;
+    use ratatui::style::{Modifier, Style};
     use std::cell::RefCell;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,16 +138,6 @@ mod known {
 
     /// The theme names colours of the palette by their numbers: `a` is 0 then, and 1 for the colour that text has.
     fn style(shade: Shade) -> Style {
-        const PALETTE: [Color; 8] = [
-            Color::Black,
-            Color::Red,
-            Color::Green,
-            Color::Yellow,
-            Color::Blue,
-            Color::Magenta,
-            Color::Cyan,
-            Color::Gray,
-        ];
         let mut style = Style::new();
         if shade.foreground.a == 0 {
             style.fg = PALETTE.get(usize::from(shade.foreground.r)).copied();

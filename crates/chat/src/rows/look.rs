@@ -38,3 +38,23 @@ pub const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 pub const ASKS: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD);
 /// Keys in the footer.
 pub const KEY: Style = Style::new().fg(Color::Cyan);
+
+/// The sixteen colours that the user has chosen, by their numbers.
+pub const PALETTE: [Color; 16] = [
+    Color::Black,
+    Color::Red,
+    Color::Green,
+    Color::Yellow,
+    Color::Blue,
+    Color::Magenta,
+    Color::Cyan,
+    Color::Gray,
+    Color::DarkGray,
+    Color::LightRed,
+    Color::LightGreen,
+    Color::LightYellow,
+    Color::LightBlue,
+    Color::LightMagenta,
+    Color::LightCyan,
+    Color::White,
+];

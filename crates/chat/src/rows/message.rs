@@ -1,6 +1,6 @@
 //! The rows of a message that grows: what is finished is laid out once, only the last block again.
 
-use super::blocks::{Block, Finder, Kind, Names};
+use super::blocks::{Block, Finder, Kind, MAX_NAMED_BYTES, Names};
 use super::look::QUIET;
 use super::markdown::{lines, markdown};
 use super::safe::Safe;
@@ -9,11 +9,6 @@ use super::{Row, code};
 use ratatui::style::Style;
 use ratatui::text::Span;
 use std::ops::Range;
-
-/// So many bytes are laid out before somebody looks; the rest at the next look.
-const MAX_BYTES_AT_ONCE: usize = 256 << 10;
-/// In a longer message a name that is said later changes nothing before it, in bytes.
-const MAX_NAMED_BYTES: usize = 256 << 10;
 
 /// How a message looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -57,6 +52,10 @@ pub struct Message {
     seen: usize,
     /// So many rows are kept.
     kept: usize,
+    /// Parts whose rows are kept, and perhaps some whose are not any more.
+    held: Vec<usize>,
+    /// So many bytes were laid out, again or for the first time.
+    pub work: usize,
 }
 
 /// Reads some bytes of a text: whole characters from a byte on, at most so many bytes.
@@ -66,17 +65,18 @@ impl<F: Fn(usize, usize) -> String> Read for F {}
 impl Message {
     /// Nothing is laid out yet.
     pub fn new(manner: Manner) -> Self {
-        Self { manner, finder: Finder::default(), names: Names::new(), parts: Vec::new(), stay: 0, seen: 0, kept: 0 }
+        let (finder, names, parts, held) = (Finder::default(), Names::new(), Vec::new(), Vec::new());
+        Self { manner, finder, names, parts, stay: 0, seen: 0, kept: 0, held, work: 0 }
     }
 
-    /// Lays out what is new; the message has so many bytes. True if that was all of it.
-    pub fn advance(&mut self, read: &impl Read, bytes: usize) -> bool {
+    /// Lays out what is new, until there is no room for more bytes; of one that is quite new something in any case. The message has
+    /// so many bytes. True if that was all of it.
+    pub fn advance(&mut self, read: &impl Read, bytes: usize, room: &mut usize) -> bool {
         if self.seen == bytes {
             return true;
         }
-        let first = self.finder.done;
-        while self.finder.done - first < MAX_BYTES_AT_ONCE {
-            let from = self.finder.done;
+        while *room > 0 || self.parts.is_empty() {
+            let (from, work) = (self.finder.done, self.work);
             let text = read(from, self.finder.window(self.manner.markdown));
             let all = from + text.len() >= bytes || text.is_empty();
             let found =
@@ -91,13 +91,16 @@ impl Message {
             for (i, block) in found.open.iter().enumerate() {
                 self.add(*block, &text, from, i < last);
             }
+            *room = room.saturating_sub(text.len().max(self.work - work));
             if all && (!found.open.is_empty() || self.finder.done >= bytes || text.is_empty()) {
                 self.seen = bytes;
-                let mut names = self.finder.names.clone();
-                found.names.into_iter().for_each(|(name, to)| _ = names.entry(name).or_insert(to));
-                if names != self.names && bytes <= MAX_NAMED_BYTES {
-                    self.names = names;
-                    self.again(read);
+                if bytes <= MAX_NAMED_BYTES {
+                    let mut names = self.finder.names.clone();
+                    found.names.into_iter().for_each(|(name, to)| _ = names.entry(name).or_insert(to));
+                    if names != self.names {
+                        self.names = names;
+                        self.again(read);
+                    }
                 }
                 return true;
             }
@@ -112,6 +115,7 @@ impl Message {
         let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
         let (rows, pale) = self.lay_out(shown, start, block.kind, followed, false);
         self.kept += rows.len();
+        self.held.push(self.parts.len());
         self.parts.push(Part { source, kind: block.kind, followed, before, count: rows.len(), rows: Some(rows), pale });
     }
 
@@ -119,20 +123,17 @@ impl Message {
     fn again(&mut self, read: &impl Read) {
         let mut before = 0;
         for i in 0..self.parts.len() {
-            let part = &self.parts[i];
-            let text = read(part.source.start, part.source.len());
-            let (rows, pale) = self.lay_out(&text, part.source.start, part.kind, part.followed, false);
-            let part = &mut self.parts[i];
-            part.pale = pale;
-            self.kept += rows.len();
-            (part.before, part.count) = (before, rows.len());
-            self.kept -= part.rows.replace(rows).map_or(0, |rows| rows.len());
-            before += part.count;
+            let (rows, pale) = self.lay_out_part(i, read, false);
+            self.parts[i].pale = pale;
+            (self.parts[i].before, self.parts[i].count) = (before, rows.len());
+            before += rows.len();
+            self.keep(i, rows);
         }
     }
 
-    fn lay_out(&self, text: &str, at: usize, kind: Kind, followed: bool, coloured: bool) -> (Vec<Row>, bool) {
+    fn lay_out(&mut self, text: &str, at: usize, kind: Kind, followed: bool, coloured: bool) -> (Vec<Row>, bool) {
         let Manner { width, mark: (mark, mark_style), style, markdown: is_markdown } = self.manner;
+        self.work += text.len();
         let columns = usize::from(width).saturating_sub(super::wrap::width(mark)).max(1);
         let safe = Safe::new(text);
         let (mut rows, has_code) = match kind {
@@ -160,6 +161,20 @@ impl Message {
         (rows, has_code)
     }
 
+    fn lay_out_part(&mut self, at: usize, read: &impl Read, coloured: bool) -> (Vec<Row>, bool) {
+        let Part { source, kind, followed, .. } = &self.parts[at];
+        let (start, kind, followed, text) = (source.start, *kind, *followed, read(source.start, source.len()));
+        self.lay_out(&text, start, kind, followed, coloured)
+    }
+
+    fn keep(&mut self, at: usize, rows: Vec<Row>) {
+        self.kept += rows.len();
+        match self.parts[at].rows.replace(rows) {
+            Some(before) => self.kept -= before.len(),
+            None => self.held.push(at),
+        }
+    }
+
     /// How many rows there are.
     pub fn count(&self) -> usize {
         self.parts.last().map_or(0, |part| part.before + part.count)
@@ -172,11 +187,18 @@ impl Message {
 
     /// Lets the rows go that are not among these.
     pub fn forget(&mut self, but: Range<usize>) {
-        for part in &mut self.parts {
-            if part.before + part.count <= but.start || part.before >= but.end {
-                self.kept -= part.rows.take().map_or(0, |rows| rows.len());
+        let (parts, kept) = (&mut self.parts, &mut self.kept);
+        self.held.retain(|at| {
+            // The last ones may have become others.
+            let Some(part) = parts.get_mut(*at) else { return false };
+            let stays = part.before + part.count > but.start && part.before < but.end;
+            if !stays {
+                *kept -= part.rows.take().map_or(0, |rows| rows.len());
             }
-        }
+            stays
+        });
+        self.held.sort_unstable();
+        self.held.dedup();
     }
 
     /// Some rows, by their numbers.
@@ -190,16 +212,13 @@ impl Message {
             }
             let coloured = part.pale && code::is_ready();
             if part.rows.is_none() || coloured {
-                let text = read(part.source.start, part.source.len());
-                let (mut rows, pale) = self.lay_out(&text, part.source.start, part.kind, part.followed, coloured);
+                let (mut rows, pale) = self.lay_out_part(i, read, coloured);
                 // Colours change no row; should they all the same, there are none.
-                if rows.len() != part.count {
-                    (rows, _) = self.lay_out(&text, part.source.start, part.kind, part.followed, false);
+                if rows.len() != self.parts[i].count {
+                    (rows, _) = self.lay_out_part(i, read, false);
                 }
-                self.kept += rows.len();
-                let part = &mut self.parts[i];
-                part.pale = pale && !coloured;
-                self.kept -= part.rows.replace(rows).map_or(0, |rows| rows.len());
+                self.parts[i].pale = pale && !coloured;
+                self.keep(i, rows);
             }
             let part = &self.parts[i];
             let rows = part.rows.as_deref().unwrap_or_default();

@@ -66,6 +66,7 @@ pub fn item_rows(talk: &Conversation, item: &Item, look: &Look) -> Vec<Row> {
     let mut cache = Cache::default();
     let mut count = cache.count(talk, item, look);
     while cache.is_behind() {
+        cache.catch_up(talk);
         count = cache.count(talk, item, look);
     }
     cache.rows(talk, item, look, 0..count)

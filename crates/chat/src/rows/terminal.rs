@@ -2,9 +2,9 @@
 
 use super::Row;
 use super::cell::Body;
-use super::look::QUIET;
+use super::look::{PALETTE, QUIET};
 use super::wrap::{Break, Piece, seal, wrap};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
@@ -157,27 +157,9 @@ fn line(screen: &vt100::Screen, row: u16, width: u16) -> Vec<(String, Style)> {
 
 /// The sixteen colours of the palette; others are not shown, nor are backgrounds.
 fn style(cell: &vt100::Cell) -> Style {
-    let colours = [
-        Color::Black,
-        Color::Red,
-        Color::Green,
-        Color::Yellow,
-        Color::Blue,
-        Color::Magenta,
-        Color::Cyan,
-        Color::Gray,
-        Color::DarkGray,
-        Color::LightRed,
-        Color::LightGreen,
-        Color::LightYellow,
-        Color::LightBlue,
-        Color::LightMagenta,
-        Color::LightCyan,
-        Color::White,
-    ];
     let mut style = Style::new();
     if let vt100::Color::Idx(number) = cell.fgcolor() {
-        style.fg = colours.get(usize::from(number)).copied();
+        style.fg = PALETTE.get(usize::from(number)).copied();
     }
     let modifiers = [
         (cell.bold(), Modifier::BOLD),

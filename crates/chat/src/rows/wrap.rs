@@ -67,7 +67,8 @@ pub fn wrap(pieces: &[Piece], columns: usize, how: Break, at: usize, rows: &mut 
         if width + cell.width > columns && i > begin {
             let end = match chance {
                 _ if how == Break::Words && cell.blank => i,
-                Some(chance) if chance > begin => chance,
+                // A word that fits in no row is begun here.
+                Some(chance) if chance > begin && fits(&cells[chance..], columns) => chance,
                 _ => i,
             };
             rows.push(row(&cells[begin..end], at, how, true));
@@ -90,6 +91,22 @@ pub fn wrap(pieces: &[Piece], columns: usize, how: Break, at: usize, rows: &mut 
     } else if let Some(last) = rows.last_mut() {
         last.soft = false;
     }
+}
+
+/// True if the first word of these fits in a row.
+fn fits(cells: &[Cell<'_>], columns: usize) -> bool {
+    let mut width = 0;
+    for cell in cells {
+        width += cell.width;
+        // Wide characters are words of their own.
+        if cell.blank || cell.width > 1 {
+            return true;
+        }
+        if width > columns {
+            return false;
+        }
+    }
+    true
 }
 
 /// How many columns a text takes.

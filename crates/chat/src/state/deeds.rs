@@ -40,7 +40,7 @@ impl State {
             }
             Deed::Options => self.over = Some(Over::Pick(pick::options(&tab.about.options))),
             Deed::Queue if tab.queue.is_empty() => return self.say("nothing waits", now),
-            Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now.words()))),
+            Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now))),
             Deed::SendNow => {
                 let Some(queued) = tab.queue.first().cloned() else { return self.say("nothing waits", now) };
                 tab.reason = false;

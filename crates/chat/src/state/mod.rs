@@ -105,7 +105,7 @@ impl State {
             }
             Event::Queue(id, queue) => {
                 if let Some(tab) = self.find(id) {
-                    tab.queue = queue;
+                    tab.queue = queue.0();
                 }
                 Vec::new()
             }

@@ -120,7 +120,7 @@ impl State {
                     Pick::Raise(_) => tab.queue.swap(at, at.saturating_sub(1)),
                     Pick::Edit(_) => {
                         let queued = tab.queue.remove(at);
-                        tab.take_back(&queued.parts);
+                        tab.composer.take_back(&queued.parts);
                     }
                     _ => drop(tab.queue.remove(at)),
                 }

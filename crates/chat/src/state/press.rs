@@ -148,8 +148,7 @@ impl State {
             ask::Pressed::Whole => {
                 // Broken where it is shown.
                 let lines = ask::matter(&asked.what, usize::from(u16::MAX));
-                let line = |line: &ratatui::text::Line<'_>| line.spans.iter().map(|span| &*span.content).collect();
-                self.over = Some(Over::Read("What is decided on".into(), lines.iter().map(line).collect(), 0));
+                self.over = Some(Over::Read("What is decided on".into(), lines.iter().map(ask::text_of).collect(), 0));
                 Some(Vec::new())
             }
             ask::Pressed::NotOurs => None,
@@ -186,7 +185,7 @@ impl State {
             compose::Deed::Clipboard => vec![Effect::Clipboard(tab.id)],
             compose::Deed::Editor(text) => vec![Effect::Editor(text)],
             compose::Deed::Submit(parts) if !tab.is_open => {
-                tab.take_back(&parts);
+                tab.composer.take_back(&parts);
                 self.say("the session is not open yet", now)
             }
             compose::Deed::Submit(parts) => {

@@ -1,14 +1,13 @@
 //! Looks things up for the pickers, and does what is picked there: sessions, agents, turns that can be taken back.
 
 use super::{Live, Told};
+use crate::Opener;
 use crate::event::Event;
-use crate::pick::{Errand, Pick, Picker, Source};
-use crate::{Go, Opener, Which};
+use crate::pick::{self, Errand, Source, Stored};
 use std::path::{Path, PathBuf};
 use tieline_client::export::{self, Format};
 use tieline_client::journal::{Entry, Journal};
 use tieline_client::live;
-use tieline_client::sanitize;
 use tieline_client::undo::Undo;
 use tieline_host::roots::shown;
 use tieline_host::store::ListQuery;
@@ -20,71 +19,39 @@ const MAX_SESSIONS: usize = 200;
 /// Finds what a picker shows.
 pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source) -> Told<Event> {
     let picker = match source {
-        Source::Sessions => sessions(&journal(opener)?).await?,
-        Source::Agents => {
-            let mut all = Picker::new("Agents: a new session in a new tab", Vec::new());
-            for agent in opener.agents() {
-                let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
-                let which = Which { agent: Some(agent.name.clone()), session: Go::New };
-                all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
-            }
-            all
+        Source::Sessions => {
+            let query = ListQuery { begun: true, limit: MAX_SESSIONS, ..ListQuery::default() };
+            let (entries, _) = journal(opener)?.list(query).await.map_err(|error| error.to_string())?;
+            pick::sessions(entries.into_iter().map(|entry| Stored {
+                id: entry.id.to_string(),
+                title: entry.title.clone(),
+                agent: entry.agent.clone(),
+                turns: entry.turns,
+                cwd: entry.cwd.clone(),
+            }))
         }
+        Source::Agents => pick::agents(opener.agents()),
         Source::Traffic => {
             let live = live.ok_or("there is no agent yet")?;
             return Ok(Event::Read("Frames".into(), live.log.lines()));
         }
         Source::Turns => {
             let (undo, entry) = undo(opener, live).await?;
-            let mut all = Picker::new("Take back the changes of which turn?", Vec::new());
-            for turn in undo.turns().into_iter().rev() {
-                let files = undo.files(&turn);
-                let names: Vec<_> = files.iter().map(|file| name(&file.path, &entry)).collect();
-                all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
-            }
-            all
+            let below = |path: &Path| shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
+            let names = |turn: &String| undo.files(turn).iter().map(|file| below(&file.path)).collect();
+            pick::turns(undo.turns().into_iter().rev().map(|turn| (turn.clone(), names(&turn))))
         }
         Source::Files(turn) => {
             let (undo, entry) = undo(opener, live).await?;
-            let preview = undo.preview(&turn, None, false);
-            let mut all = Picker::new(format!("Turn {turn}: what is taken back?"), Vec::new());
-            let refused = if preview.refused.is_empty() {
-                String::new()
-            } else {
-                format!(", {} left alone", preview.refused.len())
-            };
-            let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
-            all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.clone())));
-            for one in &preview.refused {
-                all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
-            }
-            for path in preview.restored {
-                let (label, path) = (name(&path, &entry), path.to_string_lossy().into_owned());
-                all = all.line(label, "this file, or places in it", Pick::Look(Source::Hunks(turn.clone(), path)));
-            }
-            all
+            pick::files(&turn, undo.preview(&turn, None, false), Path::new(&entry.cwd))
         }
         Source::Hunks(turn, path) => {
             let (undo, entry) = undo(opener, live).await?;
-            let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(&path), &entry)), Vec::new());
-            all = all.line("The whole file", "", Pick::Do(Errand::UndoFile(turn.clone(), path.clone())));
-            for (at, hunk) in undo.hunks(&turn, Path::new(&path)).unwrap_or_default().iter().enumerate() {
-                let (old, new) = (sanitize::exact_line(hunk.old.trim_end()), sanitize::exact_line(hunk.new.trim_end()));
-                let label = format!("from line {}", hunk.new_lines.start + 1);
-                all = all.line(
-                    label,
-                    format!("- {new}  + {old}"),
-                    Pick::Do(Errand::UndoHunk(turn.clone(), path.clone(), at)),
-                );
-            }
-            all
+            let hunks = undo.hunks(&turn, Path::new(&path)).unwrap_or_default();
+            pick::hunks(&turn, &path, &hunks, Path::new(&entry.cwd))
         }
     };
     Ok(Event::Found(picker))
-}
-
-fn name(path: &Path, entry: &Entry) -> String {
-    shown(path.strip_prefix(&entry.cwd).unwrap_or(path))
 }
 
 fn journal(opener: &dyn Opener) -> Told<Journal> {
@@ -110,30 +77,6 @@ async fn undo(opener: &dyn Opener, live: Option<Live>) -> Told<(Undo, Entry)> {
     };
     let undo = Undo::open(&journal, &entry).map_err(|error| error.to_string())?;
     Ok((undo, entry))
-}
-
-async fn sessions(journal: &Journal) -> Told<Picker> {
-    let query = ListQuery { begun: true, limit: MAX_SESSIONS, ..ListQuery::default() };
-    let (entries, _) = journal.list(query).await.map_err(|error| error.to_string())?;
-    let mut all = Picker::new("Sessions: go on in a new tab", Vec::new());
-    for entry in entries {
-        let id = entry.id.to_string();
-        let title = sanitize::line(entry.title.as_deref().unwrap_or(&id));
-        let which = Which { agent: None, session: Go::On(id.clone()) };
-        let menu = Picker::new(title.clone(), Vec::new())
-            .line("Go on with it", "in a new tab", Pick::Open(which))
-            .line("Rename it", "", Pick::AskName(id.clone()))
-            .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
-            .line("Delete it", "for good, with what could be taken back", Pick::Do(Errand::Delete(id)));
-        let more = sanitize::line(&format!(
-            "{} · {} · {}",
-            entry.agent,
-            counted(usize::try_from(entry.turns).unwrap_or(0), "turn"),
-            entry.cwd
-        ));
-        all = all.line(title, more, Pick::Menu(Box::new(menu)));
-    }
-    Ok(all)
 }
 
 /// Does what was picked with a stored session or a turn, and says what happened.

@@ -4,10 +4,9 @@ mod look;
 
 use crate::compose::clipboard_picture;
 use crate::effect::Effect;
-use crate::event::{About, Event, Now, OpenedFacts, TabId, Wake};
+use crate::event::{About, Event, OpenedFacts, TabId, Waits, Wake};
 use crate::pick::Picker;
 use crate::{Log, Opener, Ready, Which, screen};
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
@@ -25,8 +24,6 @@ use tokio::time::timeout;
 
 /// How long an agent may take to answer about an option.
 const OPTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an agent gets to take a prompt into its turn.
-const STEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a line of the user's shell may take.
 const SHELL_TIMEOUT: Duration = Duration::from_mins(2);
 /// So much of what it prints is shown, in bytes.
@@ -79,8 +76,8 @@ impl Work {
             Effect::SendNow(id, queued) => {
                 let Some(live) = self.live(id) else { return };
                 tokio::spawn(async move {
-                    let said = send_now(&live, queued).await;
-                    let _ = events.send(Event::Queue(id, live.session.queue())).await;
+                    let said = live.session.send_now(queued.number).await;
+                    let _ = events.send(queue(id, &live.session)).await;
                     if let Some(said) = said {
                         let _ = events.send(Event::Told(said)).await;
                     }
@@ -153,6 +150,7 @@ impl Work {
             | Effect::Suspend
             | Effect::Print(_)
             | Effect::Editor(_)
+            | Effect::Lend(_)
             | Effect::Quit => {}
         }
     }
@@ -172,7 +170,7 @@ impl Work {
     }
 
     fn tell_queue(&self, id: TabId, session: &Session) {
-        self.tell(Event::Queue(id, session.queue()));
+        self.tell(queue(id, session));
     }
 
     /// Ends all sessions and agents.
@@ -186,6 +184,11 @@ impl Work {
     }
 }
 
+fn queue(id: TabId, session: &Session) -> Event {
+    let session = session.clone();
+    Event::Queue(id, Waits(Arc::new(move || session.queue())))
+}
+
 async fn set_option(id: TabId, live: Live, option: String, value: ConfigValue, events: Sender<Event>) {
     let Some(agent) = live.session.agent() else { return };
     let said = match timeout(OPTION_TIMEOUT, agent.set_option(&option, value)).await {
@@ -193,16 +196,15 @@ async fn set_option(id: TabId, live: Live, option: String, value: ConfigValue, e
         Ok(Err(error)) => format!("not chosen: {}", sanitize::line(&error.to_string())),
         Err(_) => "the agent does not answer".to_owned(),
     };
-    if let Some(about) = about(&live.session, &live.link) {
+    if let Some(about) = about(&live.session) {
         let _ = events.send(Event::About(id, Box::new(about))).await;
     }
     let _ = events.send(Event::Told(said)).await;
 }
 
-fn about(session: &Session, link: &Link) -> Option<About> {
+fn about(session: &Session) -> Option<About> {
     let agent = session.agent()?;
-    let now = if steers(link) { Now::Steer } else { Now::Interrupt };
-    Some(About { options: agent.options(), commands: agent.commands(), now })
+    Some(About { options: agent.options(), commands: agent.commands(), now: session.now() })
 }
 
 /// Asks a turn to stop, closes the session, ends the agent.
@@ -249,7 +251,10 @@ async fn open(
 async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, events: Sender<Event>) {
     while let Some(event) = told.next().await {
         let changed = match &event {
-            live::Event::Session(_) | live::Event::GoesOn(_) | live::Event::State(live::State::Idle) => true,
+            live::Event::Session(_)
+            | live::Event::GoesOn(_)
+            | live::Event::Given(_)
+            | live::Event::State(live::State::Idle) => true,
             live::Event::Update { update, .. } => {
                 matches!(**update, Update::Commands(_) | Update::ConfigOptions(_) | Update::Mode(_))
             }
@@ -260,15 +265,15 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
         {
             tokio::spawn(follow(id, terminal.clone(), view, events.clone()));
         }
-        let queue = matches!(event, live::Event::Ended { .. } | live::Event::State(_));
+        let queue = matches!(event, live::Event::Ended { .. } | live::Event::State(_) | live::Event::Given(_));
         if events.send(Event::Live(id, Box::new(event))).await.is_err() {
             return;
         }
-        if let Some(about) = Some(()).filter(|()| changed).and_then(|()| about(&session, &link)) {
+        if let Some(about) = Some(()).filter(|()| changed).and_then(|()| about(&session)) {
             let _ = events.send(Event::About(id, Box::new(about))).await;
         }
         if queue {
-            let _ = events.send(Event::Queue(id, session.queue())).await;
+            let _ = events.send(self::queue(id, &session)).await;
         }
     }
 }
@@ -284,56 +289,12 @@ async fn follow(id: TabId, terminal: String, view: View, events: Sender<Event>) 
     }
 }
 
-/// True if the agent takes a prompt into a turn that runs.
-fn steers(link: &Link) -> bool {
-    let meta = link.agent().and_then(|agent| agent.about().meta.clone());
-    let meta: Option<Value> = meta.and_then(|meta| serde_json::from_str(meta.0.get()).ok());
-    meta.and_then(|meta| meta.pointer("/steering/supported")?.as_bool()).unwrap_or_default()
-}
-
 /// Puts the queue into this order. What has begun meanwhile is not begun again.
 fn set_queue(session: &Session, wanted: Vec<Queued>) {
     session.edit_queue(|queue| {
         let still: Vec<u64> = queue.iter().map(|queued| queued.number).collect();
         *queue = wanted.into_iter().filter(|queued| still.contains(&queued.number)).collect();
     });
-}
-
-fn to_front(session: &Session, number: u64) {
-    session.edit_queue(|queue| {
-        if let Some(at) = queue.iter().position(|queued| queued.number == number)
-            && let Some(queued) = queue.remove(at)
-        {
-            queue.push_front(queued);
-        }
-    });
-}
-
-/// Sends something that waits now: into the turn if the agent takes it, else behind a cancel. Says what there is to say.
-async fn send_now(live: &Live, queued: Queued) -> Option<String> {
-    let Live { session, link, .. } = live;
-    let texts: Option<Vec<Value>> = queued
-        .parts
-        .iter()
-        .map(|part| match part {
-            Part::Text(text) => Some(json!({"type": "text", "text": text})),
-            _ => None,
-        })
-        .collect();
-    if let (true, Some(texts), Some(agent)) = (steers(link), texts, link.agent()) {
-        let parameters = json!({"sessionId": session.id().to_string(), "prompt": texts});
-        let answer = timeout(STEER_TIMEOUT, agent.call::<Value>("_session/steering", &parameters)).await;
-        let taken = matches!(&answer, Ok(Ok(answer)) if answer["outcome"] != "failed");
-        if taken {
-            session.edit_queue(|queue| queue.retain(|other| other.number != queued.number));
-            return Some("the agent took it into the turn".into());
-        }
-        return Some("the agent did not take it; it waits on".into());
-    }
-    to_front(session, queued.number);
-    session.cancel().await;
-    session.revive();
-    None
 }
 
 /// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut.

@@ -92,6 +92,15 @@ impl Chat {
         (self.count, reply)
     }
 
+    /// Asks something; nobody waits for the answer.
+    pub fn ask_what(&mut self, what: What) -> u64 {
+        self.count += 1;
+        let (asked, _) = Asked::new(self.count, None, self.now, what);
+        self.live(live::Event::Asked(asked));
+        self.doing(Doing::Asking);
+        self.count
+    }
+
     pub fn screen(&mut self, width: u16, height: u16) -> String {
         let (buffer, _) = self.buffer(width, height);
         let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>();

@@ -63,13 +63,17 @@ impl Handover {
 /// What a turn says, without marks.
 fn told(story: &Story, turn: &TurnStory) -> String {
     let mut text = String::new();
-    say(&mut text, "user", &words(&turn.prompt));
+    let prompt = words(&turn.prompt);
+    say(&mut text, "user", &prompt);
     let mut calls = 0;
     for item in story.items(turn) {
         match item {
             Item::Message(message) => match message.kind {
                 MessageKind::Agent => say(&mut text, "agent", &words(&message.content)),
-                MessageKind::User if turn.prompt.is_empty() => say(&mut text, "user", &words(&message.content)),
+                // The agent says the prompt back; what else the user said in the turn was sent while it ran.
+                MessageKind::User if !prompt.contains(words(&message.content).trim()) || turn.prompt.is_empty() => {
+                    say(&mut text, "user", &words(&message.content));
+                }
                 _ => {}
             },
             Item::ToolCall(call) => {

@@ -60,6 +60,9 @@ pub enum Event {
     State(State),
     /// A prompt left the queue and is sent: its number.
     Begun(u64),
+    /// A prompt was given to the agent while it works, by [`super::Session::send_now`]; or why it did not take it, in words: then it
+    /// waits again.
+    Given(Result<(), String>),
     /// A turn is over.
     Ended {
         /// Why it stopped, or what went wrong.

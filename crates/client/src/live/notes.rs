@@ -4,7 +4,7 @@
 use super::Permissions;
 use crate::Future;
 use crate::elicit::{Asker, Consent, Filled, Form, Page};
-use crate::login::{Chooser, Method};
+use crate::login::{Chooser, Lent, Method};
 use crate::permission::{Answer, Decider, Question, Record, Ruling};
 use crate::services::{Event, Observer};
 use std::collections::{HashMap, VecDeque};
@@ -316,6 +316,8 @@ pub enum What {
     Page(Page),
     /// How to log in.
     Login(Vec<Method>),
+    /// No person but the screen: the terminal, for a login that was chosen. It is given back when this is told.
+    Terminal(Arc<Notify>),
 }
 
 /// What a person answers; one of another kind than the question is none.
@@ -329,6 +331,8 @@ pub enum Reply {
     Page(Consent),
     /// The place of the chosen login; `None` if none is wanted.
     Login(Option<usize>),
+    /// The terminal is free.
+    Terminal,
 }
 
 impl Asked {
@@ -395,6 +399,16 @@ impl Chooser for Desk {
                 Some(Reply::Login(chosen)) => chosen,
                 _ => None,
             }
+        })
+    }
+
+    fn lend(&self) -> Future<'_, Option<Lent>> {
+        Box::pin(async {
+            let over = Arc::new(Notify::new());
+            // Before it is asked for: whoever stops waiting gives it back, too.
+            let lent = Lent::until(Arc::clone(&over));
+            let reply = self.0.ask(None, What::Terminal(over)).await;
+            matches!(reply, Some(Reply::Terminal)).then_some(lent)
         })
     }
 }

@@ -139,8 +139,14 @@ pub(super) struct Doing {
     pub(super) held: bool,
     /// What waits comes from the journal, behind a prompt of now: it is held when that has begun.
     pub(super) recalled: bool,
+    /// The first of what waits is to be given to the agent while it works.
+    pub(super) give: bool,
+    /// What was given so and is not taken yet.
+    pub(super) given: VecDeque<Queued>,
+    /// The agent takes nothing while it works.
+    pub(super) takes_none: bool,
     /// The journal does not know yet what waits.
-    unwritten: bool,
+    pub(super) unwritten: bool,
     /// The turn is to be cancelled, and it is not told yet.
     pub(super) cancel: bool,
     pub(super) cancelling: bool,
@@ -375,6 +381,7 @@ impl Seat {
             let next = if doing.held { None } else { doing.queue.pop_front() }?;
             (doing.held, doing.unwritten) = (std::mem::take(&mut doing.recalled), true);
             (doing.state, doing.cancel, doing.cancelling, doing.sent) = (State::Running, false, false, false);
+            doing.give = false;
             Some(Some(next))
         })
         .await
@@ -412,7 +419,8 @@ impl Seat {
             if !std::mem::take(&mut doing.unwritten) || self.opening.once {
                 return;
             }
-            doing.queue.clone()
+            // What is not taken yet may have to be said again.
+            doing.given.iter().chain(&doing.queue).cloned().collect::<Vec<_>>()
         };
         self.writer.lock().await.queue(queue.iter().map(|queued| &queued.parts[..])).await;
     }

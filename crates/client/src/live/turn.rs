@@ -3,17 +3,18 @@
 
 use super::link::Result;
 use super::notes::Note;
+use super::now::{Reading, answer};
 use super::open::{Known, Opened, chosen, login_needed, model, open, set_up};
 use super::session::{Queued, Seat};
-use super::{Ending, Event, Failure, OnLost, Parts, Phase, SessionFacts, State, When};
+use super::{Ending, Event, Failure, OnLost, Part, Parts, Phase, SessionFacts, State, When};
 use crate::journal::{Begin, Handover, Kept, Recording};
 use crate::login::{Next, is_needed, words};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tieline::client::{AgentHandle, Session};
+use tieline::client::{AgentHandle, Session, Turn};
 use tieline::rpc::sync::{Lock, when};
-use tieline::schema::{ContentBlock, Patch, SessionId, StopReason, ToolCallStatus, ToolCallUpdate, Update};
+use tieline::schema::{ContentBlock, Patch, StopReason, ToolCallStatus, ToolCallUpdate, Update};
 use tieline_host::text::counted;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -357,14 +358,7 @@ impl Seat {
             self.enter(Phase::Prompt).await?;
         }
         let Some(agent) = link.agent() else { return Err(self.gone().await) };
-        let mut prompt = Vec::new();
-        for part in &parts {
-            let (block, lost) = part.block(agent.capabilities());
-            prompt.push(block);
-            if let Some(lost) = lost {
-                notes.warn(lost);
-            }
-        }
+        let mut prompt = self.blocks(&agent, &parts);
         let first = !self.doing.locked().prompted;
         while let Some(update) = session.try_next().filter(|_| first) {
             self.take(update, When::Before).await?;
@@ -395,21 +389,36 @@ impl Seat {
         self.enter(Phase::Turn).await?;
         link.idle().seen();
         notes.turn(id, true);
-        let read = self.read(id, turn).await;
+        let read = self.read(session, turn).await;
         notes.turn(id, false);
         while let (Ok(_), Some(note)) = (&read, notes.take(id)) {
             self.show(note).await?;
         }
-        match read?.stop() {
+        match read? {
             Ok(reason) => Ok(reason),
             Err(error) => Err(link.failed(self.phase(), error).await),
         }
     }
 
-    /// Reads a turn to its end, and gives it back.
-    async fn read(&self, id: &SessionId, mut turn: tieline::client::Turn) -> Result<tieline::client::Turn> {
-        let notes = &self.link.parts().notes;
+    /// What is said, as the agent can take it.
+    pub(super) fn blocks(&self, agent: &AgentHandle, parts: &[Part]) -> Vec<ContentBlock> {
+        let mut blocks = Vec::new();
+        for part in parts {
+            let (block, lost) = part.block(agent.capabilities());
+            blocks.push(block);
+            if let Some(lost) = lost {
+                self.link.parts().notes.warn(lost);
+            }
+        }
+        blocks
+    }
+
+    /// Reads a turn to its end, and what was given to the agent meanwhile to the end of that. Gives why it stopped.
+    async fn read(&self, session: &Session, turn: Turn) -> Result<tieline::Result<StopReason>> {
+        let (notes, id) = (&self.link.parts().notes, session.id());
         let cancel = || std::mem::take(&mut self.doing.locked().cancel).then_some(());
+        let give = || std::mem::take(&mut self.doing.locked().give).then_some(());
+        let mut reading = Reading::new(turn);
         loop {
             tokio::select! {
                 biased;
@@ -418,8 +427,9 @@ impl Seat {
                     self.tell_state().await?;
                     self.end_calls(&ToolCallStatus::Cancelled).await?;
                 }
+                () = when(&self.wake, give) => self.give(session, &mut reading).await?,
                 // What the agent said before a question comes before the question and what was answered.
-                update = turn.next() => match update {
+                update = reading.turn.next() => match update {
                     Some(update) => {
                         // What was decided about a call comes before what became of it.
                         let is_end = |call: &ToolCallUpdate| call.status.set().is_some_and(ToolCallStatus::is_final);
@@ -430,8 +440,13 @@ impl Seat {
                         }
                         self.take(update, When::Turn).await?;
                     }
-                    None => return Ok(turn),
+                    None => {
+                        if let Some(stop) = self.over(&mut reading).await? {
+                            return Ok(stop);
+                        }
+                    }
                 },
+                answer = answer(&mut reading.given) => self.taken(answer).await?,
                 note = notes.next(id) => self.show(note).await?,
                 () = self.queue_changed() => {
                     self.keep_queue().await;
@@ -440,7 +455,7 @@ impl Seat {
             }
             self.stir();
             if !self.opening.once && self.reached.locked().is_some() && self.begins_to_cancel() {
-                let _ = turn.cancel().await;
+                let _ = reading.turn.cancel().await;
             }
             // A run ends with that; where others may answer the next question the turn goes on.
             if let Some(what) = notes.nobody(id).filter(|_| self.opening.once) {

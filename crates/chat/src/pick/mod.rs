@@ -1,14 +1,15 @@
 //! The picker: one list with a filter, for deeds, sessions, agents, options, the queue, undo and every "are you sure".
 
+mod lists;
+
 use crate::Which;
-use crate::keys::{Deed, KEYS};
+use crate::keys::Deed;
 use crate::rows::look as theme;
 use crate::text::fit;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+pub use lists::{Stored, agents, chosen, files, hunks, options, palette, queue, sessions, turns, words};
 use ratatui::text::{Line, Span};
-use tieline::schema::{ConfigKind, ConfigOption, ConfigValue, Select, SelectOption, SelectOptions};
-use tieline_client::live::{Part, Queued};
-use tieline_client::sanitize;
+use tieline::schema::ConfigValue;
 
 /// What has to be looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,83 +189,4 @@ impl Picker {
         rows.push(Line::styled(fit("type to search · ↑↓ · Enter · Esc", width), theme::QUIET));
         rows
     }
-}
-
-/// Everything that can be done.
-pub fn palette() -> Picker {
-    let line = |binding: &crate::keys::Binding| Line1 {
-        label: binding.help.to_owned(),
-        more: binding.name.to_owned(),
-        pick: Pick::Deed(binding.deed),
-    };
-    Picker::new("What can be done", KEYS.iter().filter(|binding| binding.deed != Deed::Palette).map(line).collect())
-}
-
-/// The values of an option, with and without headings.
-fn values(select: &Select) -> Vec<&SelectOption> {
-    match &select.options {
-        SelectOptions::Flat(flat) => flat.iter().collect(),
-        SelectOptions::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
-    }
-}
-
-/// What is chosen of an option, by its name.
-pub fn chosen(option: &ConfigOption) -> Option<String> {
-    let ConfigKind::Select(select) = &option.kind else { return None };
-    let named = values(select).into_iter().find(|value| value.value == select.current_value);
-    Some(sanitize::line(named.map_or(&select.current_value, |value| &value.name)))
-}
-
-/// The options of a session, each with its values behind it.
-pub fn options(options: &[ConfigOption]) -> Picker {
-    let mut all = Picker::new("Options of this session", Vec::new());
-    for option in options {
-        let (id, name) = (&option.config_id, sanitize::line(&option.name));
-        match &option.kind {
-            ConfigKind::Select(select) => {
-                let mut values = Picker::new(name.clone(), Vec::new());
-                for (at, value) in self::values(select).into_iter().enumerate() {
-                    let label = sanitize::line(&value.name);
-                    if value.value == select.current_value {
-                        values.at = at;
-                    }
-                    let more = value.description.as_deref().map(sanitize::line).unwrap_or_default();
-                    values = values.line(label, more, Pick::Set(id.clone(), value.value.as_str().into()));
-                }
-                all = all.line(name, chosen(option).unwrap_or_default(), Pick::Menu(Box::new(values)));
-            }
-            ConfigKind::Boolean(on) => {
-                let now = if *on { "on" } else { "off" };
-                all = all.line(name, now, Pick::Set(id.clone(), (!on).into()));
-            }
-            ConfigKind::Other(_) => {}
-        }
-    }
-    all
-}
-
-/// What waits, each with what can be done with it.
-pub fn queue(queue: &[Queued], now: &str) -> Picker {
-    let mut all = Picker::new("What waits", Vec::new());
-    for queued in queue {
-        let words = words(&queued.parts);
-        let number = queued.number;
-        let menu = Picker::new(fit(&words, 60), Vec::new())
-            .line("Send it now", now, Pick::Now(number))
-            .line("Edit it", "back into the composer", Pick::Edit(number))
-            .line("One place up", "", Pick::Raise(number))
-            .line("Drop it", "", Pick::Drop(number));
-        all = all.line(words, "", Pick::Menu(Box::new(menu)));
-    }
-    all
-}
-
-/// A prompt in one line.
-pub fn words(parts: &[Part]) -> String {
-    let word = |part: &Part| match part {
-        Part::Text(text) | Part::Piped(text) => sanitize::line(text.trim()),
-        Part::File { path, .. } | Part::Image { path, .. } => sanitize::line(&format!("[{}]", path.display())),
-        Part::Block(block) => format!("[{}]", sanitize::line(block.tag())),
-    };
-    parts.iter().map(word).collect::<Vec<_>>().join(" ")
 }

@@ -1,0 +1,179 @@
+//! What can be picked from: each list with what its lines do. Text of others is made safe here.
+
+use super::{Errand, Line1, Pick, Picker, Source};
+use crate::keys::{Deed, KEYS};
+use crate::text::fit;
+use crate::{AgentChoice, Go, Which};
+use std::path::Path;
+use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOptions};
+use tieline_client::live::{Now, Part, Queued};
+use tieline_client::sanitize;
+use tieline_host::roots::shown;
+use tieline_host::snapshot::{Hunk, Undone};
+use tieline_host::text::counted;
+
+/// A session that is kept, as the list shows it.
+#[derive(Debug, Clone, Default)]
+pub struct Stored {
+    /// Its id.
+    pub id: String,
+    /// What it is called, if anything.
+    pub title: Option<String>,
+    /// Its agent.
+    pub agent: String,
+    /// How many turns it has.
+    pub turns: u64,
+    /// Where it works.
+    pub cwd: String,
+}
+
+/// The sessions, each with what can be done with it.
+pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
+    let mut all = Picker::new("Sessions: go on in a new tab", Vec::new());
+    for Stored { id, title, agent, turns, cwd } in sessions {
+        let title = sanitize::line(title.as_deref().unwrap_or(&id));
+        let which = Which { agent: None, session: Go::On(id.clone()) };
+        let menu = Picker::new(title.clone(), Vec::new())
+            .line("Go on with it", "in a new tab", Pick::Open(which))
+            .line("Rename it", "", Pick::AskName(id.clone()))
+            .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
+            .line("Delete it", "for good, with what could be taken back", Pick::Do(Errand::Delete(id)));
+        let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
+        let more = sanitize::line(&format!("{agent} · {turns} · {cwd}"));
+        all = all.line(title, more, Pick::Menu(Box::new(menu)));
+    }
+    all
+}
+
+/// The agents, each for a new session.
+pub fn agents(agents: Vec<AgentChoice>) -> Picker {
+    let mut all = Picker::new("Agents: a new session in a new tab", Vec::new());
+    for agent in agents {
+        let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
+        let which = Which { agent: Some(agent.name.clone()), session: Go::New };
+        all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
+    }
+    all
+}
+
+/// The turns that changed files, the last first, each with their names.
+pub fn turns(turns: impl Iterator<Item = (String, Vec<String>)>) -> Picker {
+    let mut all = Picker::new("Take back the changes of which turn?", Vec::new());
+    for (turn, names) in turns {
+        all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
+    }
+    all
+}
+
+/// What taking back a turn would do: all of it, or one of the files.
+pub fn files(turn: &str, preview: Undone, cwd: &Path) -> Picker {
+    let left = preview.refused.len();
+    let refused = if left == 0 { String::new() } else { format!(", {left} left alone") };
+    let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
+    let mut all = Picker::new(format!("Turn {turn}: what is taken back?"), Vec::new());
+    all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.to_owned())));
+    for one in &preview.refused {
+        all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
+    }
+    for path in preview.restored {
+        let source = Source::Hunks(turn.to_owned(), path.to_string_lossy().into_owned());
+        all = all.line(name(&path, cwd), "this file, or places in it", Pick::Look(source));
+    }
+    all
+}
+
+/// What taking back a file would do: all of it, or one of the places.
+pub fn hunks(turn: &str, path: &str, hunks: &[Hunk], cwd: &Path) -> Picker {
+    let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(path), cwd)), Vec::new());
+    all = all.line("The whole file", "", Pick::Do(Errand::UndoFile(turn.to_owned(), path.to_owned())));
+    for (at, hunk) in hunks.iter().enumerate() {
+        let (old, new) = (sanitize::exact_line(hunk.old.trim_end()), sanitize::exact_line(hunk.new.trim_end()));
+        let errand = Errand::UndoHunk(turn.to_owned(), path.to_owned(), at);
+        let label = format!("from line {}", hunk.new_lines.start + 1);
+        all = all.line(label, format!("- {new}  + {old}"), Pick::Do(errand));
+    }
+    all
+}
+
+fn name(path: &Path, cwd: &Path) -> String {
+    shown(path.strip_prefix(cwd).unwrap_or(path))
+}
+
+/// Everything that can be done.
+pub fn palette() -> Picker {
+    let line = |binding: &crate::keys::Binding| Line1 {
+        label: binding.help.to_owned(),
+        more: binding.name.to_owned(),
+        pick: Pick::Deed(binding.deed),
+    };
+    Picker::new("What can be done", KEYS.iter().filter(|binding| binding.deed != Deed::Palette).map(line).collect())
+}
+
+/// The values of an option, with and without headings.
+fn values(select: &Select) -> Vec<&SelectOption> {
+    match &select.options {
+        SelectOptions::Flat(flat) => flat.iter().collect(),
+        SelectOptions::Grouped(groups) => groups.iter().flat_map(|group| &group.options).collect(),
+    }
+}
+
+/// What is chosen of an option, by its name.
+pub fn chosen(option: &ConfigOption) -> Option<String> {
+    let ConfigKind::Select(select) = &option.kind else { return None };
+    let named = values(select).into_iter().find(|value| value.value == select.current_value);
+    Some(sanitize::line(named.map_or(&select.current_value, |value| &value.name)))
+}
+
+/// The options of a session, each with its values behind it.
+pub fn options(options: &[ConfigOption]) -> Picker {
+    let mut all = Picker::new("Options of this session", Vec::new());
+    for option in options {
+        let (id, name) = (&option.config_id, sanitize::line(&option.name));
+        match &option.kind {
+            ConfigKind::Select(select) => {
+                let mut values = Picker::new(name.clone(), Vec::new());
+                for (at, value) in self::values(select).into_iter().enumerate() {
+                    let label = sanitize::line(&value.name);
+                    if value.value == select.current_value {
+                        values.at = at;
+                    }
+                    let more = value.description.as_deref().map(sanitize::line).unwrap_or_default();
+                    values = values.line(label, more, Pick::Set(id.clone(), value.value.as_str().into()));
+                }
+                all = all.line(name, chosen(option).unwrap_or_default(), Pick::Menu(Box::new(values)));
+            }
+            ConfigKind::Boolean(on) => {
+                let now = if *on { "on" } else { "off" };
+                all = all.line(name, now, Pick::Set(id.clone(), (!on).into()));
+            }
+            ConfigKind::Other(_) => {}
+        }
+    }
+    all
+}
+
+/// What waits, each with what can be done with it.
+pub fn queue(queue: &[Queued], now: Now) -> Picker {
+    let mut all = Picker::new("What waits", Vec::new());
+    for queued in queue {
+        let words = words(&queued.parts);
+        let number = queued.number;
+        let menu = Picker::new(fit(&words, 60), Vec::new())
+            .line("Send it now", now.of(&queued.parts).words(), Pick::Now(number))
+            .line("Edit it", "back into the composer", Pick::Edit(number))
+            .line("One place up", "", Pick::Raise(number))
+            .line("Drop it", "", Pick::Drop(number));
+        all = all.line(words, "", Pick::Menu(Box::new(menu)));
+    }
+    all
+}
+
+/// A prompt in one line.
+pub fn words(parts: &[Part]) -> String {
+    let word = |part: &Part| match part {
+        Part::Text(text) | Part::Piped(text) => sanitize::line(text.trim()),
+        Part::File { path, .. } | Part::Image { path, .. } => sanitize::line(&format!("[{}]", path.display())),
+        Part::Block(block) => format!("[{}]", sanitize::line(block.tag())),
+    };
+    parts.iter().map(word).collect::<Vec<_>>().join(" ")
+}

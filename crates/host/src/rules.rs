@@ -13,6 +13,7 @@ mod glob;
 mod held;
 mod hidden;
 mod learned;
+mod links;
 mod preset;
 mod rule;
 mod runners;

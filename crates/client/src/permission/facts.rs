@@ -410,7 +410,7 @@ fn locate(path: &str, roots: &Roots) -> Location {
     {
         full = cwd.given_path().join(full);
     }
-    Location::outside(real(&full))
+    Location::outside(real(&full)).called([full])
 }
 
 /// Whether a name may mean another file to the agent than to us: a home, a variable, an address, a pattern. What is there by just

@@ -24,6 +24,15 @@ impl PathGlob {
         if text == "~" || text.starts_with("~/") {
             return Err("`~` is not understood; write the whole path".to_owned());
         }
+        let expands = |rest: &str| rest.starts_with(|c: char| "{(".contains(c) || c.is_ascii_uppercase());
+        if text.split('$').skip(1).any(expands) {
+            return Err(
+                "variables are not understood; write the whole path, and `[$]` for a dollar in a name".to_owned()
+            );
+        }
+        if ['"', '\''].iter().any(|quote| text.len() > 1 && text.starts_with(*quote) && text.ends_with(*quote)) {
+            return Err("quotes are not taken off; leave them out".to_owned());
+        }
         if text.contains("//") {
             return Err("a path pattern has no `//` in it".to_owned());
         }
@@ -39,8 +48,10 @@ impl PathGlob {
         if path.as_os_str().is_empty() || !location.is_clean() {
             return None;
         }
-        let text = globset::escape(path.to_str()?).replace('\\', "[\\]");
+        let text = globset::escape(path.to_str()?).replace('\\', "[\\]").replace('$', "[$]");
         let text = text.strip_prefix('~').map_or(text.clone(), |rest| format!("[~]{rest}"));
+        let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let text = quote.map_or(text.clone(), |quote| format!("[{quote}]{}", &text[1..]));
         // A space at either end would be lost.
         let text = text.strip_prefix(' ').map_or(text.clone(), |rest| format!("[ ]{rest}"));
         Some(text.strip_suffix(' ').map_or(text.clone(), |rest| format!("{rest}[ ]")))

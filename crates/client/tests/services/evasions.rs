@@ -36,7 +36,60 @@ fn links() -> Vec<Row> {
     ]
 }
 
+fn tools() -> Vec<Row> {
+    const GIT: &str = "allow = [\"mcp git/*\"]";
+    let call = |name: &str| json!({"name": name, "kind": "other"});
+    let row = |what, rules, name, expect| (what, Preset::AllowReads, rules, call(name), expect);
+    let denied = |what, name, expect| (what, Preset::AllowAll, "deny = [\"mcp a__b/*\"]", call(name), expect);
+    vec![
+        row("a tool of the server", GIT, "mcp__git__status", "yes"),
+        row("a server whose name begins alike", GIT, "mcp__git__evil__run", "no"),
+        row("a line more", GIT, "mcp__git___run", "no"),
+        row("all that it can mean", "allow = [\"mcp git/*\", \"mcp git__evil/*\"]", "mcp__git__evil__run", "yes"),
+        denied("a server with a line in its name", "mcp__a__b__c", "no"),
+        denied("another one", "mcp__a__c", "yes"),
+    ]
+}
+
+fn parts() -> Vec<Row> {
+    const DENY: &str = "deny = [\"read **/.env\", \"write **/.env\"]";
+    let patch = "diff --git a/config/dev b/out\nsimilarity index 100%\ncopy from config/dev\ncopy to out\n";
+    let moved = "diff --git a/config/dev b/out\nsimilarity index 100%\nrename from config/dev\nrename to out\n";
+    let search = |path: &str| json!({"kind": "search", "rawInput": {"pattern": "x", "path": format!("ROOT{path}")}});
+    let row = |what, preset, call, expect| (what, preset, DENY, call, expect);
+    vec![
+        row("a search of the whole folder", Preset::AllowReads, search(""), "no"),
+        row("the same where all is allowed", Preset::AllowAll, search("/config"), "no"),
+        row("to read the folder", Preset::AllowReads, at("read", "config"), "no"),
+        row("a folder without it", Preset::AllowReads, search("/src"), "yes"),
+        row("a patch that copies it", Preset::AllowEdits, json!({"kind": "edit", "rawInput": {"patch": patch}}), "no"),
+        row("a patch that moves it", Preset::AllowEdits, json!({"kind": "edit", "rawInput": {"patch": moved}}), "no"),
+        row(
+            "content of an unknown kind",
+            Preset::AllowEdits,
+            json!({"kind": "edit", "locations": [{"path": "ROOT/src/a.txt"}], "content": [{"type": "_change", "path": "ROOT/.env"}]}),
+            "no",
+        ),
+    ]
+}
+
+/// What only current version 2 can say.
+fn newest() -> Vec<Row> {
+    const DENY: &str = "deny = [\"read **/.env\"]";
+    let change = |operation: &str, from: &str| {
+        let change = json!({"operation": operation, "oldPath": from, "path": "ROOT/src/b.txt", "fileType": "text"});
+        json!({"kind": "edit", "content": [{"type": "diff", "changes": [change]}]})
+    };
+    let row = |what, call, expect| (what, Preset::AllowEdits, DENY, call, expect);
+    vec![
+        row("a copy of it", change("copy", "ROOT/.env"), "no"),
+        row("a copy of another", change("copy", "ROOT/src/a.txt"), "yes"),
+        row("a change that names it", change("modify", "ROOT/.env"), "no"),
+    ]
+}
+
 fn what_is_denied_has_no_other_way() {
+    let mut wrong: Vec<String> = Vec::new();
     block_on(async {
         for dialect in [Dialect::V1, Dialect::V2] {
             let project = Project::new();
@@ -50,15 +103,20 @@ fn what_is_denied_has_no_other_way() {
             symlink(".env", project.root.join("other")).unwrap();
             symlink("sec", project.root.join("alias")).unwrap();
             std::fs::hard_link(project.root.join("kept.txt"), project.root.join("hard.txt")).unwrap();
-            for (what, preset, rules, call, expect) in links() {
+            let newest = if dialect == Dialect::V2 { newest() } else { Vec::new() };
+            for (what, preset, rules, call, expect) in links().into_iter().chain(tools()).chain(parts()).chain(newest) {
                 let engine = Engine::new(preset, Config::parse(rules).unwrap());
                 let services = project.services().engine(engine).build();
                 let mut scene = Scene::new(&project, services, dialect).await;
                 let call = call.to_string().replace("ROOT", project.root.to_str().unwrap());
                 let mut call: Value = serde_json::from_str(&call).unwrap();
                 (call["toolCallId"], call["title"]) = ("c".into(), "x".into());
-                assert_eq!(scene.permission(call, options()).await["optionId"], expect, "{dialect}: {what}");
+                let answer = scene.permission(call, options()).await;
+                if answer["optionId"] != expect {
+                    wrong.push(format!("{dialect}: {what}: {}", answer["optionId"]));
+                }
             }
         }
     });
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

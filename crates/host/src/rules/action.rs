@@ -139,11 +139,6 @@ impl Location {
         std::iter::once(&*self.absolute).chain(self.names.iter().map(PathBuf::as_path))
     }
 
-    /// Whether it is the same file, by whatever name.
-    pub fn is(&self, other: &Self) -> bool {
-        self.absolute == other.absolute
-    }
-
     /// Whether it is in a root.
     pub fn is_inside(&self) -> bool {
         self.relative.is_some()

@@ -30,6 +30,9 @@ const MAX_LINKED: usize = 4;
 /// So many files of a folder that is deleted or moved are looked at; more are asked for.
 const MAX_WITH_FOLDER: usize = 2000;
 
+/// Why nobody but a person allows another mode.
+pub const LEAVES_MODE: &str = "it would leave the mode that was chosen for this run";
+
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Settings {
@@ -108,12 +111,14 @@ pub struct Subject<'a> {
     pub unclear: Option<Option<Topic>>,
     /// Its commands run where nothing keeps them from files that a rule denies.
     pub unmasked: bool,
+    /// It asks for another mode.
+    pub switches_mode: bool,
 }
 
 impl<'a> Subject<'a> {
     /// Actions that are fully known.
     pub fn of(actions: &'a [Action]) -> Self {
-        Self { actions, mentioned: &[], unclear: None, unmasked: false }
+        Self { actions, mentioned: &[], unclear: None, unmasked: false, switches_mode: false }
     }
 }
 
@@ -137,6 +142,8 @@ pub struct Engine {
     protects: bool,
     /// A rule that is not built in holds back something about files.
     holds_files: bool,
+    /// Somebody chose the mode: only a person switches it.
+    keeps_mode: bool,
     now: Mutex<Now>,
 }
 
@@ -172,7 +179,13 @@ impl Engine {
         let rules = if protects { rules.and(PROTECTED.clone()) } else { rules };
         let now = Now { preset, ..Now::default() };
         let (rules, now) = (Arc::new(Rules::new(rules)), Mutex::new(now));
-        Self { rules, limits: Vec::new(), store: None, protects, holds_files, now }
+        Self { rules, limits: Vec::new(), store: None, protects, holds_files, keeps_mode: false, now }
+    }
+
+    /// The same where a mode was chosen: what it refuses no preset allows by leaving it.
+    #[must_use]
+    pub fn keeping_mode(self, keeps_mode: bool) -> Self {
+        Self { keeps_mode, ..self }
     }
 
     /// The engine for what the configuration says, held back by what was handed over.
@@ -390,20 +403,38 @@ impl Engine {
         if !path.is_inside() || !several() {
             return None;
         }
+        // Who can't look allows nothing.
+        self.looked(path, now).map_or(Some(Kept::Hidden), |found| found?.keeps(path.absolute()))
+    }
+
+    /// Whether a folder has something in it that a rule forbids to read, as far as that can be told.
+    fn hides_below(&self, folder: &Location, now: &mut Now) -> bool {
+        let is_folder = fs::metadata(folder.absolute()).is_ok_and(|facts| facts.is_dir());
+        if is_folder && !folder.is_inside() {
+            let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+            return denied.any(|rule| rule.topic() == Topic::Files);
+        }
+        let looked = if is_folder { self.looked(folder, now) } else { Ok(None) };
+        let hides = |found: &Guarded| !found.is_whole() || found.hides_below(folder.absolute());
+        looked.map_or(true, |found| found.is_some_and(hides))
+    }
+
+    /// What rules keep from commands below the roots of a file, as it was found lately; `None` if there are no such rules. Fails if it can't
+    /// be looked at.
+    fn looked<'n>(&self, path: &Location, now: &'n mut Now) -> Result<Option<&'n Guarded>, ()> {
         let below = path.relative().map_or(0, |below| below.components().count());
         let root = path.absolute().ancestors().nth(below).map(Path::to_owned);
         let bases = if path.bases().is_empty() { root.into_iter().collect() } else { Arc::clone(path.bases()) };
-        let (version, says) = self.keeper_of(&bases, now)?;
+        let Some((version, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
         let fresh = |names: &(Arc<[PathBuf]>, Instant, u64, Guarded)| {
             names.0 == bases && names.1.elapsed() < NAMES_HOLD && names.2 == version
         };
         if !now.names.as_ref().is_some_and(fresh) {
-            // Who can't look allows nothing.
-            let Ok(policy) = Policy::new(Level::Off, &*bases) else { return Some(Kept::Hidden) };
+            let policy = Policy::new(Level::Off, &*bases).map_err(drop)?;
             let guarded = policy.deny(version, says).guarded();
             now.names = Some((bases, Instant::now(), version, guarded));
         }
-        now.names.as_ref().and_then(|(.., names)| names.keeps(path.absolute()))
+        Ok(now.names.as_ref().map(|(.., names)| names))
     }
 
     fn decide_now(&self, action: &Action, now: &mut Now) -> Verdict {
@@ -461,6 +492,14 @@ impl Engine {
                 stricter(Verdict { decision: Decision::Ask, because: Because::Unclear(why) });
             }
             taken.extend(with_it.into_iter().flatten());
+            // Who reads a whole folder by itself is kept from nothing in it.
+            if let Action::Read(folder) = action
+                && subject.unmasked
+                && self.hides_below(folder, &mut now)
+            {
+                let why = "it reads a folder with something in it that a rule denies, and nothing keeps it from that";
+                stricter(Verdict { decision: Decision::Ask, because: Because::Unclear(why) });
+            }
         }
         let mentioned = subject.mentioned.iter().map(|path| (path, true));
         for (path, is_named) in mentioned.chain(taken.iter().map(|path| (path, false))) {
@@ -507,6 +546,9 @@ impl Engine {
             if least > verdict.decision {
                 verdict = Verdict { decision: least, because };
             }
+        }
+        if subject.switches_mode && self.keeps_mode && verdict.decision < Decision::Ask {
+            verdict = Verdict { decision: Decision::Ask, because: Because::Unclear(LEAVES_MODE) };
         }
         if let (Decision::Deny, preset) = self.strictest(now.preset, Preset::otherwise)
             && verdict.decision < Decision::Deny
@@ -594,6 +636,7 @@ impl Engine {
             store: None,
             protects: self.protects,
             holds_files: self.holds_files,
+            keeps_mode: self.keeps_mode,
             now: Mutex::new(now),
         };
         // A rule on the command line is an answer, too.

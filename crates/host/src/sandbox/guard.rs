@@ -163,6 +163,11 @@ impl Guarded {
         held(&self.denied).then_some(Kept::Hidden).or_else(read_only)
     }
 
+    /// Whether a rule forbids to read something at or below a path.
+    pub(crate) fn hides_below(&self, path: &Path) -> bool {
+        self.denied.iter().any(|place| place.starts_with(path) || path.starts_with(place))
+    }
+
     /// What is new, or another one, since an earlier look.
     pub fn since(&self, before: &Self) -> Vec<&Path> {
         let new = |path: &PathBuf, (is, changed): &(Identity, i64)| match before.found.get(path) {

@@ -5,6 +5,7 @@ use crate::table::{Level, REVISIONS, all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use tieline_json::push_line;
 use tieline_trace::time;
 
 /// So many frames before a breach are shown.
@@ -84,13 +85,15 @@ impl Report {
     pub fn text(&self, whole: bool) -> String {
         let mut text = String::new();
         for sheet in &self.sheets {
-            let _ = writeln!(text, "{} {}, protocol {}", sheet.side, self.name, sheet.dialect);
+            push_line(&mut text, format_args!("{} {}, protocol {}", sheet.side, self.name, sheet.dialect));
             if let Some(why) = &sheet.dead {
-                let _ = writeln!(text, "  nothing can be said: {why}\n");
+                push_line(&mut text, format_args!("  nothing can be said: {why}"));
+                text.push('\n');
                 continue;
             }
             if let Some(why) = &sheet.unspoken {
-                let _ = writeln!(text, "  not judged: {why}\n");
+                push_line(&mut text, format_args!("  not judged: {why}"));
+                text.push('\n');
                 continue;
             }
             let findings: Vec<&Finding> = sheet.findings.values().collect();
@@ -104,7 +107,7 @@ impl Report {
             if whole {
                 for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Broken) {
                     let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };
-                    let _ = writeln!(text, "  {:14} {}{why}", finding.verdict.name(), finding.check.id);
+                    push_line(&mut text, format_args!("  {:14} {}{why}", finding.verdict.name(), finding.check.id));
                 }
             } else {
                 unexercised(&mut text, &findings);
@@ -202,19 +205,19 @@ fn told(text: &mut String, finding: &Finding) {
         (_, Level::Should) => "warning",
         (_, Level::Note) => "note",
     };
-    let _ = writeln!(text, "  {word} {}: {}", check.id, check.says);
+    push_line(text, format_args!("  {word} {}: {}", check.id, check.says));
     if check.level == Level::Note {
         let said: String = finding.said.chars().take(160).collect();
-        let _ = writeln!(text, "    {said}");
+        push_line(text, format_args!("    {said}"));
         return;
     }
-    let _ = writeln!(text, "    {}", finding.said);
-    let _ = writeln!(text, "    rule: {} ({}); found in: {}", check.rules, check.source, finding.part);
-    let _ = writeln!(text, "    to change: {}", check.fix);
+    push_line(text, format_args!("    {}", finding.said));
+    push_line(text, format_args!("    rule: {} ({}); found in: {}", check.rules, check.source, finding.part));
+    push_line(text, format_args!("    to change: {}", check.fix));
     for (number, line) in shown(finding) {
         let mark = if number == finding.frame { '>' } else { ' ' };
         let cut: String = line.text.chars().take(160).collect();
-        let _ = writeln!(text, "    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name());
+        push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name()));
     }
 }
 
@@ -233,7 +236,7 @@ fn unexercised(text: &mut String, findings: &[&Finding]) {
         why.entry((finding.verdict.name(), &finding.said)).or_default().push(finding.check.id);
     }
     for ((verdict, said), ids) in why {
-        let _ = writeln!(text, "  {verdict} ({said}): {}", ids.join(", "));
+        push_line(text, format_args!("  {verdict} ({said}): {}", ids.join(", ")));
     }
 }
 

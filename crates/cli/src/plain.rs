@@ -8,10 +8,12 @@ use crate::exec::signals;
 use crate::exec::style::Style;
 use crate::exec::text::Text;
 use crate::shared::{Failed, WRONG, counted};
+use std::cell::RefCell;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline_chat::{Ready, Which, compose};
+use tieline_client::agents::join_line;
 use tieline_client::live::{Changed, Event, Events, Failure, Link, Part, Session, State};
 use tieline_client::run::{Stop, Watch as _};
 use tieline_client::sanitize;
@@ -55,18 +57,18 @@ pub async fn chat(sessions: &Sessions, prompt: Vec<Part>) -> Result<(), Failed> 
     let folder = opening.cwd.clone();
     let said = !prompt.is_empty();
     let (session, events) = link.open(opening, prompt);
+    let ours = RefCell::default();
     let (tell, mut state) = watch::channel(if said { Turn::Runs } else { Turn::Opens });
     tokio::select! {
-        () = show(&text, events, &tell) => {}
+        () = show(&text, events, &tell, &ours) => {}
         () = stop((&text, &printer), &session, &link, &mut stops, tell.subscribe()) => {}
         () = talk(&person, &session, &folder, &tell, &mut state) => {}
     }
     session.cancel().await;
     session.close();
     link.end(END_TIMEOUT).await;
-    let id = session.id();
-    if sessions.keeps() && !AsRef::<str>::as_ref(&id).is_empty() {
-        text.say(&format!("To go on: tieline chat --plain -r {}", sanitize::line(id.as_ref())));
+    if let Some(id) = ours.take().filter(|_| sessions.keeps()) {
+        text.say(&format!("To go on: {}", join_line(&["tieline", "chat", "--plain", "-r", &id])));
     }
     let _ = tokio::time::timeout(LAST_WORDS, printer.written()).await;
     Ok(())
@@ -84,7 +86,7 @@ enum Turn {
 }
 
 /// Prints what the session tells, to its end.
-async fn show(text: &Text, mut events: Events, turn: &watch::Sender<Turn>) {
+async fn show(text: &Text, mut events: Events, turn: &watch::Sender<Turn>, ours: &RefCell<Option<String>>) {
     let mut begun = Instant::now();
     while let Some(event) = events.next().await {
         match event {
@@ -111,6 +113,10 @@ async fn show(text: &Text, mut events: Events, turn: &watch::Sender<Turn>) {
             }
             Event::Closed => return,
             event => {
+                if let Event::Session(facts) = &event {
+                    // Ours: what the agent calls it is the agent's to choose.
+                    ours.replace(facts.id.clone());
+                }
                 if text.see(event).await.is_err() {
                     return;
                 }

@@ -423,6 +423,8 @@ pub struct Permission {
     settings: Settings,
     limits: Limits,
     built_in: bool,
+    /// A mode was named.
+    keeps_mode: bool,
 }
 
 impl Permission {
@@ -440,12 +442,14 @@ impl Permission {
         }
         let (preset, said) = preset(wanted, config, built_in);
         let limits = Limits::handed_over().map_err(usage)?.and(&settings.rules, said);
-        Ok(Self { preset, settings, limits, built_in })
+        let keeps_mode = wanted.mode.is_some() || wanted.options.iter().any(|(id, _)| id == "mode");
+        Ok(Self { preset, settings, limits, built_in, keeps_mode })
     }
 
     /// The engine that judges by it.
     pub fn engine(&self) -> Result<Engine> {
         let engine = Engine::load(self.preset, &self.settings, &self.limits).map_err(|error| config_error(&error))?;
+        let engine = engine.keeping_mode(self.keeps_mode);
         // What is allowed on the command line is the answer to what a rule would ask: there may be nobody else to give one. A pattern
         // is none: who writes `write **` does not think of hooks.
         let exact = |rule: &&Rule| rule.origin() == Some("--allow") && !rule.to_string().contains(['*', '?', '[', '{']);

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use tieline::{Error, Raw, WireError};
 use tieline_host::files::{Expect, Files, Text, Write, Written};
 use tieline_host::roots::{self, Place, Roots};
+use tieline_host::rules::Location;
 use tieline_host::text;
 
 /// So much is told of why something is denied: a path in it may be of any length.
@@ -32,13 +33,15 @@ pub(crate) struct Target {
     pub(crate) place: Place,
     /// It is not below a root of the session.
     pub(crate) outside: bool,
+    /// The path as the agent gave it.
+    given: PathBuf,
 }
 
 impl Target {
     /// Finds out what a path means. One outside the roots is found only if `outside` says so.
     pub(crate) fn find(files: &Files, path: &str, outside: Outside) -> roots::Result<Self> {
         match files.roots().resolve(path) {
-            Ok(place) => Ok(Self { files: files.clone(), place, outside: false }),
+            Ok(place) => Ok(Self { files: files.clone(), place, outside: false, given: path.into() }),
             Err(roots::Error::Outside { .. }) if outside == Outside::Ask => Self::find_outside(files, path),
             Err(error) => Err(error),
         }
@@ -52,7 +55,16 @@ impl Target {
         let parent = parent.ancestors().find(|folder| folder.is_dir()).ok_or_else(|| bad("its folder is not there"))?;
         let around = Roots::new(parent, [] as [&Path; 0])?;
         let place = around.resolve(&real)?;
-        Ok(Self { files: files.in_roots(around), place, outside: true })
+        Ok(Self { files: files.in_roots(around), place, outside: true, given: path.into() })
+    }
+
+    /// What rules look at.
+    pub(crate) fn location(&self) -> Location {
+        if self.outside {
+            Location::outside(self.place.real_path()).called([self.given.clone()])
+        } else {
+            self.place.location()
+        }
     }
 
     /// Reads lines of a text, counted from 1.

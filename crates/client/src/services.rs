@@ -28,7 +28,7 @@ use tieline::schema::{
 use tieline::{ClientCapabilities, Dialect, Error, Result};
 use tieline_host::files::{Expect, Files, Hash};
 use tieline_host::roots::{self, Place, Root, Roots};
-use tieline_host::rules::{Action, Location};
+use tieline_host::rules::Action;
 use tieline_host::sandbox::Level;
 use tokio::sync::Semaphore;
 
@@ -267,10 +267,6 @@ fn digest(request: &impl Encode) -> Hash {
     Hash::of(to_json(request, Dialect::V1).as_bytes())
 }
 
-fn location(target: &Target) -> Location {
-    if target.outside { Location::outside(target.place.real_path()) } else { target.place.location() }
-}
-
 fn refused(decided: &Decided) -> Error {
     files::denied("refused", &decided.why)
 }
@@ -308,7 +304,7 @@ impl Handler for Services {
         }
         let (session, path, digest) = (&request.session_id, &request.path, digest(&request));
         let target = self.target(session, METHOD, digest, path).await?;
-        let facts = Facts::one(Action::Read(location(&target)));
+        let facts = Facts::one(Action::Read(target.location()));
         let case = Self::case(session, METHOD, format!("Read {path}"), digest);
         let decided = self.decide(case, &facts, async || Shown::default()).await;
         if !decided.chosen.allows {
@@ -337,7 +333,7 @@ impl Handler for Services {
         let digest = digest(&request);
         let WriteTextFileRequest { session_id: session, path, content, .. } = request;
         let target = self.target(&session, METHOD, digest, &path).await?;
-        let facts = Facts::one(Action::Write(location(&target)));
+        let facts = Facts::one(Action::Write(target.location()));
         let mut case = Self::case(&session, METHOD, format!("Write {path}"), digest);
         let real = target.place.real_path();
         let show = async || {

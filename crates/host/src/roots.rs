@@ -68,6 +68,10 @@ pub struct Place {
     root: Arc<Root>,
     relative: PathBuf,
     options: Options,
+    /// All roots of the session.
+    roots: Arc<[Arc<Root>]>,
+    /// Whole paths with links in them that led here.
+    names: Vec<PathBuf>,
 }
 
 /// An open directory below a root.
@@ -168,12 +172,13 @@ impl Roots {
         let (mut root, mut todo) = self.locate(path)?;
         let mut done: Vec<(OsString, OwnedFd)> = Vec::new();
         let mut links = 0;
-        let place = |root: Arc<Root>, done: Vec<(OsString, OwnedFd)>, rest: VecDeque<OsString>| {
+        let mut names_so_far: Vec<PathBuf> = Vec::new();
+        let place = |root: Arc<Root>, done: Vec<(OsString, OwnedFd)>, rest: VecDeque<OsString>, names| {
             let relative: PathBuf = done.into_iter().map(|(name, _)| name).chain(rest).collect();
             if relative.as_os_str().len() > MAX_PATH {
                 return Err(Error::BadPath { path: path.to_path_buf(), why: "it is too long" });
             }
-            Ok(Place { root, relative, options: self.options })
+            Ok(Place { root, relative, options: self.options, roots: self.roots.clone(), names })
         };
         while let Some(name) = todo.pop_front() {
             if name == ".." {
@@ -193,6 +198,12 @@ impl Roots {
                     if links > MAX_LINKS {
                         return Err(Error::BadPath { path: path.to_path_buf(), why: "it has too many links" });
                     }
+                    // A name that rules may be about. What is before `..` is none.
+                    if todo.iter().all(|name| name != "..") {
+                        let above = done.iter().map(|(name, _)| name).chain([&name]).chain(&todo);
+                        let top = root.real_path().unwrap_or(&root.given);
+                        names_so_far.push(top.join(above.collect::<PathBuf>()));
+                    }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     let mut names = if target.is_absolute() {
                         let (other, names) = self.locate(&target).map_err(|_| self.outside(path))?;
@@ -210,11 +221,11 @@ impl Roots {
                 }
                 Ok(_) | Err(Errno::NOENT) => {
                     todo.push_front(name);
-                    return place(root, done, todo);
+                    return place(root, done, todo, names_so_far);
                 }
                 Err(Errno::INVAL) if last => {
                     todo.push_front(name);
-                    return place(root, done, todo);
+                    return place(root, done, todo, names_so_far);
                 }
                 Err(Errno::INVAL) => {
                     let next = self.options.open(here, Path::new(&name), THROUGH, Mode::empty());
@@ -223,7 +234,7 @@ impl Roots {
                 Err(error) => return Err(Error::new(path, "looking up", error)),
             }
         }
-        place(root, done, todo)
+        place(root, done, todo, names_so_far)
     }
 }
 
@@ -313,9 +324,19 @@ impl Place {
         if self.relative.as_os_str().is_empty() { root.to_path_buf() } else { root.join(&self.relative) }
     }
 
-    /// What permission rules look at.
+    /// What permission rules look at: where it is, and by which names. Those that hold back count by each of them, from each root.
     pub fn location(&self) -> Location {
-        Location::inside(self.real_path(), self.relative.clone(), self.root.primary)
+        let real = self.real_path();
+        let both = self.roots.iter().filter_map(|root| Some((root.given_path(), root.real_path()?)));
+        let linked: Vec<(&Path, &Path)> = both.filter(|(given, real)| given != real).collect();
+        let mut names = self.names.clone();
+        for name in self.names.iter().chain([&real]) {
+            let below = linked.iter().filter_map(|(given, top)| Some(given.join(name.strip_prefix(top).ok()?)));
+            names.extend(below);
+        }
+        let tops = self.roots.iter().filter_map(|root| root.real_path());
+        let bases = tops.chain(linked.iter().map(|(given, _)| *given)).map(Path::to_owned).collect();
+        Location::inside(real, self.relative.clone(), self.root.primary).called(names).below(bases)
     }
 
     /// Opens it as a directory.
@@ -326,7 +347,7 @@ impl Place {
 
     /// The root it is in, opened.
     pub(crate) fn root_dir(&self) -> Result<Dir> {
-        Self { relative: PathBuf::new(), ..self.clone() }.open_dir()
+        Self { relative: PathBuf::new(), names: Vec::new(), ..self.clone() }.open_dir()
     }
 
     /// Opens it as a directory that is only passed through.
@@ -338,7 +359,8 @@ impl Place {
     /// A plain name in this directory. If it is a link, it stands for itself.
     #[must_use]
     pub fn join(&self, name: &OsStr) -> Self {
-        Self { relative: self.relative.join(name), ..self.clone() }
+        let names = self.names.iter().map(|other| other.join(name)).collect();
+        Self { relative: self.relative.join(name), names, ..self.clone() }
     }
 
     /// The directory that holds it; `None` for the root itself.
@@ -350,7 +372,10 @@ impl Place {
     /// The directory that holds it, and its name in there.
     pub(crate) fn parent(&self) -> Result<(Self, &OsStr)> {
         match (self.relative.parent(), self.relative.file_name()) {
-            (Some(parent), Some(name)) => Ok((Self { relative: parent.to_path_buf(), ..self.clone() }, name)),
+            // What leads to a file need not lead to its folder.
+            (Some(parent), Some(name)) => {
+                Ok((Self { relative: parent.to_path_buf(), names: Vec::new(), ..self.clone() }, name))
+            }
             _ => Err(Error::IsDirectory(self.real_path())),
         }
     }
@@ -378,7 +403,7 @@ impl Dir {
 
     /// Opens a directory in it, following no link.
     pub(crate) fn open_dir(&self, name: &OsStr) -> Result<Self> {
-        let place = Place { relative: self.place.relative.join(name), ..self.place.clone() };
+        let place = self.place.join(name);
         let handle = self.open(name, LISTED, Mode::empty()).map_err(|error| place.error("opening", error))?;
         Ok(Self { handle: handle.into(), place })
     }

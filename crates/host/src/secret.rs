@@ -24,30 +24,32 @@ const STEMS: &str = "password passwort kennwort passphrase passcode motdepasse c
     私钥 验证码 驗證碼 パスワード 暗証番号 秘密鍵 トークン 비밀번호 암호 토큰 пароль κωδικόςπρόσβασης סיסמה סיסמא كلمةالمرور كلمةالسر पासवर्ड รหัสผ่าน \
     palavrapasse chiavediaccesso رمزعبور پاسورڈ পাসওয়ার্ড գաղտնաբառ პაროლი құпиясөз нууцүг";
 /// Letters that look like plain ones, or stand for them.
-const LOOK_ALIKES: [(char, &str); 23] = [
-    ('a', "@4àáâãäåāăąǎаαɑᴀ"),
-    ('c', "çćčсϲᴄ"),
-    ('d', "ďđԁᴅ"),
-    ('e', "3èéêëēėęěеєεᴇ"),
-    ('g', "ğɡɢ"),
-    ('h', "һʜ"),
-    ('i', "1ìíîïīıіιɪ"),
-    ('j', "јᴊ"),
-    ('k', "кκᴋ"),
-    ('l', "łľĺʟ"),
-    ('m', "мᴍ"),
-    ('n', "ñńňոɴ"),
-    ('o', "0òóôõöøōőоοօᴏ"),
-    ('p', "рρᴘ"),
-    ('r', "ʀгɾ"),
-    ('s', "5$śšşșѕꜱ"),
-    ('t', "ţťțтτᴛ"),
-    ('u', "ùúûüūůűυսᴜ"),
-    ('v', "νᴠ"),
-    ('w', "ѡԝωᴡ"),
-    ('x', "хχ"),
-    ('y', "ýÿуʏ"),
-    ('z', "žźżᴢ"),
+const LOOK_ALIKES: [(char, &str); 25] = [
+    ('a', "@4àáâãäåāăąǎаαɑᴀᴬᵃₐ"),
+    ('b', "ᴮᵇ"),
+    ('c', "çćčсϲᴄᶜ"),
+    ('d', "ďđԁᴅᴰᵈ"),
+    ('e', "3èéêëēėęěеєεᴇᴱᵉₑ"),
+    ('f', "ᶠ"),
+    ('g', "ğɡɢᴳᵍ"),
+    ('h', "һʜᴴʰₕ"),
+    ('i', "1ìíîïīıіιɪᴵⁱᵢ"),
+    ('j', "јᴊᴶʲⱼ"),
+    ('k', "кκᴋᴷᵏₖ"),
+    ('l', "łľĺʟᴸˡₗ"),
+    ('m', "мᴍᴹᵐₘ"),
+    ('n', "ñńňոɴᴺⁿₙ"),
+    ('o', "0òóôõöøōőоοօᴏᴼᵒₒ"),
+    ('p', "рρᴘᴾᵖₚ"),
+    ('r', "ʀгɾᴿʳᵣ"),
+    ('s', "5$śšşșѕꜱˢₛ"),
+    ('t', "ţťțтτᴛᵀᵗₜ"),
+    ('u', "ùúûüūůűυսᴜᵁᵘᵤ"),
+    ('v', "νᴠⱽᵛᵥ"),
+    ('w', "ѡԝωᴡᵂʷ"),
+    ('x', "хχˣₓ"),
+    ('y', "ýÿуʏʸ"),
+    ('z', "žźżᴢᶻ"),
 ];
 
 /// A letter as the plain one that it looks like; nothing for marks that combine and what can't be seen.
@@ -137,6 +139,8 @@ pub fn asked_by(message: &str, form: &FormSchema) -> Option<String> {
     let mut shown: Vec<&str> = vec![message];
     shown.extend([&form.title, &form.description].into_iter().flatten().map(String::as_str));
     let (heading, mut others) = (shown.len(), Vec::new());
+    // A word may be cut into the names, or the titles, of several fields.
+    let (mut names, mut titles) = (String::new(), String::new());
     for (name, field) in form.properties.iter().filter(|(_, field)| free(field)) {
         let (title, description) = match field {
             FormField::Text(field) => {
@@ -155,6 +159,8 @@ pub fn asked_by(message: &str, form: &FormSchema) -> Option<String> {
             FormField::Boolean(_) | FormField::Choices(_) => (&None, &None),
         };
         others.push(name.clone());
+        names += name;
+        titles += title.as_ref().unwrap_or(name);
         shown.push(title.as_ref().unwrap_or(name));
         shown.extend(description.as_deref());
     }
@@ -163,6 +169,7 @@ pub fn asked_by(message: &str, form: &FormSchema) -> Option<String> {
     }
     // A word may begin in one text and end in the next one.
     others.extend(shown.windows(2).map(<[_]>::concat));
+    others.extend([names, titles]);
     shown.into_iter().map(str::to_owned).chain(others).find(|text| is_named_in(text))
 }
 
@@ -190,6 +197,8 @@ mod tests {
             "p\u{301}assword",
             "pаsswоrd",
             "ｐａｓｓｗｏｒｄ",
+            "ᴾᴬˢˢword",
+            "ₚₐₛₛʷᵒʳᵈ",
             "𝐩𝐚𝐬𝐬𝐰𝐨𝐫𝐝",
             "p4ssw0rd",
             "t o k e n",
@@ -296,6 +305,16 @@ mod tests {
         check("Who are you?", r#""x": {"type": "password"}"#, true);
         check("Who are you?", r#""x": {"type": "line", "title": "\u0050assword"}"#, true);
         check("Your pass", r#""word": {"type": "string"}"#, true);
+        check(
+            "Who?",
+            r#""pa": {"type": "string", "title": "A"}, "ss": {"type": "string"}, "word": {"type": "string"}"#,
+            true,
+        );
+        check(
+            "Who?",
+            r#""a": {"type": "string", "title": "pa", "description": "1"}, "b": {"type": "string", "title": "ssword"}"#,
+            true,
+        );
         check("Your password?", r#""x": {"type": "string", "enum": []}"#, true);
         check("Your password?", r#""x": {"type": "string", "enum": ["a"], "oneOf": []}"#, true);
         check("How is the password kept?", r#""x": {"type": "string", "enum": ["hashed", "plain"]}"#, false);

@@ -31,5 +31,5 @@ pub use error::Error;
 pub use raw::{Raw, whole_pairs};
 pub use reader::{Kind, MAX_DEPTH, MAX_ENTRIES, Mark, Names, Reader, Sequence, Watch};
 pub use serde_raw::Portable;
-pub use terminal::{Seen, Sequences};
+pub use terminal::{Seen, Sequences, push_line};
 pub use write::{char_floor, write_f64, write_i64, write_raw, write_str, write_u64};

@@ -136,3 +136,14 @@ impl Sequences {
         self.ended += 1;
     }
 }
+/// Adds one line to a text. What would break it is written as an escape, so that nobody's words begin a line of their own.
+pub fn push_line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    for c in line.to_string().chars() {
+        if matches!(c, '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}') {
+            text.extend(c.escape_default());
+        } else {
+            text.push(c);
+        }
+    }
+    text.push('\n');
+}

@@ -3,7 +3,7 @@
 use crate::{Frame, Side};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::Write as _;
+use tieline_json::push_line;
 
 /// What is told of a message in its line has at most so many characters.
 const MAX_ABOUT_CHARS: usize = 90;
@@ -288,15 +288,17 @@ impl Story {
         };
         let sizes: Vec<String> =
             self.rows.iter().map(|(from, (count, size))| format!("{from} {count} ({})", bytes(*size))).collect();
-        let _ = writeln!(
-            text,
-            "{}, {}, {}, {}, {}; {}",
-            counted(self.sessions.len(), "session"),
-            counted(self.turns.len(), "turn"),
-            counted(self.calls.len(), "tool call"),
-            counted(self.errors, "error"),
-            counted(self.breaches, "breach"),
-            sizes.join(", ")
+        push_line(
+            &mut text,
+            format_args!(
+                "{}, {}, {}, {}, {}; {}",
+                counted(self.sessions.len(), "session"),
+                counted(self.turns.len(), "turn"),
+                counted(self.calls.len(), "tool call"),
+                counted(self.errors, "error"),
+                counted(self.breaches, "breach"),
+                sizes.join(", ")
+            ),
         );
         for (number, turn) in self.turns.iter().enumerate() {
             let end = match turn.ended {
@@ -305,30 +307,34 @@ impl Story {
             };
             let first =
                 turn.first.map(|first| format!(", first words after {}", time(first - turn.began))).unwrap_or_default();
-            let _ = writeln!(
-                text,
-                "turn {}: “{}”: {end}{first}, {}",
-                number + 1,
-                turn.prompt,
-                counted(turn.updates, "update")
+            push_line(
+                &mut text,
+                format_args!(
+                    "turn {}: “{}”: {end}{first}, {}",
+                    number + 1,
+                    turn.prompt,
+                    counted(turn.updates, "update")
+                ),
             );
         }
         for call in &self.calls {
             let took = call.ended.map_or("no end".to_owned(), |ended| time(ended - call.began));
-            let _ = writeln!(text, "tool call: “{}” {} {}, {took}", call.title, call.kind, call.status);
+            push_line(&mut text, format_args!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
         }
         for (method, took) in &self.took {
             let mut took = took.clone();
             took.sort_unstable();
             let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
-            let _ =
-                writeln!(text, "answers to {method}: {}, median {}, longest {}", took.len(), time(median), time(worst));
+            push_line(
+                &mut text,
+                format_args!("answers to {method}: {}, median {}, longest {}", took.len(), time(median), time(worst)),
+            );
         }
         let mut open: Vec<_> =
             self.asked.iter().map(|((from, id), asked)| (asked.at, from, id, &asked.method)).collect();
         open.sort_unstable_by_key(|asked| asked.0);
         for (at, from, id, method) in open {
-            let _ = writeln!(text, "no answer: {method} #{id} of the {from} at {}", time(at));
+            push_line(&mut text, format_args!("no answer: {method} #{id} of the {from} at {}", time(at)));
         }
         text
     }

@@ -729,7 +729,7 @@ def initialize(params):
     methods = []
     if BEHAVIOUR.startswith("login"):
         key = "methodId" if DIALECT == "2" else "id"
-        methods = [{"type": "agent", key: "browser", "name": "In the browser"}, {"type": "agent", key: "key", "name": "With a key"}]
+        methods = [{"type": "agent", key: os.environ.get("AGENT_METHOD", "browser"), "name": "In the browser"}, {"type": "agent", key: "key", "name": "With a key"}]
     if BEHAVIOUR.startswith("terminal_login"):
         key = "methodId" if DIALECT == "2" else "id"
         methods = [{"type": "terminal", key: "shell", "name": "In a terminal", "args": ["--login"]}]

@@ -1,6 +1,7 @@
 //! A session opened at the agent, or taken up there again, and set up as the user wants it.
 
 use super::{Ending, Failure, OnLost, Opening, Phase};
+use crate::agents::join_line;
 use crate::journal::{Taken, take_up};
 use tieline::client::{AgentHandle, Session};
 use tieline::schema::{ConfigCategory, ConfigKind, ConfigOption, ConfigValue, NewSessionRequest};
@@ -78,7 +79,9 @@ pub(super) fn login_needed(agent: &AgentHandle, phase: Phase, why: &str) -> Box<
     failure.hint = match methods.first() {
         // Some agents say themselves what to type; a second way would only confuse.
         _ if why.contains("tieline agent login ") || why.contains("refused the key in ") => None,
-        Some(first) => Some(format!("log in with one of the methods, for example: --login {}", first.id())),
+        Some(first) => {
+            Some(format!("log in with one of the methods, for example: --login {}", join_line(&[first.id()])))
+        }
         None => Some("the agent names no way to log in; its own documentation should".into()),
     };
     failure.logins = methods;

@@ -12,6 +12,8 @@ use tieline_host::rules::{Action, CommandLine, Engine, Host, Location, Rule, Sub
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
 const MAX_PATHS: usize = 1000;
+/// So many ways are looked at to read the name of a tool.
+const MAX_READINGS: usize = 100;
 /// So many lines are shown.
 const MAX_LINES: usize = 100;
 /// So many bytes of a command or an address are shown; a longer one is not understood.
@@ -67,6 +69,8 @@ pub struct Facts {
     emptied: Vec<Location>,
     /// Nothing keeps its commands from files that a rule denies.
     unmasked: bool,
+    /// What kind it says it is.
+    kind: Option<ToolKind>,
     /// The whole address that is fetched.
     address: Option<String>,
     lines: Vec<String>,
@@ -188,9 +192,9 @@ impl Facts {
             add(&place.path);
         }
         PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
-        let tool = call.name.set().and_then(|name| mcp(name));
+        let tools = call.name.set().map(|name| mcp(name)).unwrap_or_default();
         // What a tool of a server is given is judged with the tool.
-        let rest = if tool.is_some() { Vec::new() } else { rest(&input, roots) };
+        let rest = if tools.is_empty() { rest(&input, roots) } else { Vec::new() };
         let files = match call.kind.set() {
             Some(ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete) => true,
             // From where to where is not known by names.
@@ -198,6 +202,8 @@ impl Facts {
             _ => false,
         };
         let patches = PATCH_KEYS.iter().filter_map(|key| input.get(key)?.as_str());
+        let sources = patches.clone().flat_map(taken_from).take(MAX_PATHS);
+        let sources: Vec<Action> = sources.map(|name| Action::Read(locate(name, roots))).collect();
         let (mut named, mut in_patch) = (Vec::new(), patches.flat_map(patched).take(MAX_PATHS + 1).collect());
         for (_, value) in rest.iter().filter(|_| files) {
             names(value, &mut named, &mut in_patch);
@@ -232,6 +238,7 @@ impl Facts {
         facts.partial = many || vague || !odd.is_empty();
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
+        facts.actions.extend(sources);
         let changed = facts.actions.len();
         let mut folders: Vec<Location> =
             FOLDER_KEYS.iter().filter_map(|key| Some(locate(input.get(key)?.as_str()?, roots))).collect();
@@ -245,7 +252,7 @@ impl Facts {
             facts.address = Some(address.to_owned());
             facts.actions.extend(Host::of_url(address).map(Action::Fetch));
         }
-        facts.actions.extend(tool.map(|(server, tool)| Action::Mcp { server, tool }));
+        facts.actions.extend(tools.into_iter().map(|(server, tool)| Action::Mcp { server, tool }));
         facts.by_kind(call.kind.set(), paths, changed);
         // A diff and the kind often say the same.
         let mut once: Vec<Action> = Vec::with_capacity(facts.actions.len());
@@ -273,6 +280,8 @@ impl Facts {
     /// The changes that are shown with it happen, whatever kind it says it is.
     fn diffs(&mut self, call: &ToolCallUpdate, roots: &Roots) {
         let contents = call.content.set().map(|items| &items.0[..]).unwrap_or_default();
+        // What it would do is not known.
+        self.partial |= contents.iter().any(|content| matches!(content, ToolCallContent::Other(_)));
         for diff in contents.iter().filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
@@ -281,6 +290,7 @@ impl Facts {
             // What a patch changes counts, also if it is not in the list of changes.
             let listed: Vec<Location> = diff.paths().take(MAX_PATHS).map(|path| locate(path, roots)).collect();
             let text = diff.patch.as_ref().map(|patch| &*patch.text).unwrap_or_default();
+            self.actions.extend(taken_from(text).take(MAX_PATHS).map(|name| Action::Read(locate(name, roots))));
             let patched = patched(text).take(MAX_PATHS).map(|name| locate(name, roots));
             self.actions.extend(patched.filter(|at| !listed.contains(at)).map(Action::Write));
             // A text of a file that is not in the list of changes.
@@ -298,10 +308,13 @@ impl Facts {
                 if diff.texts().is_some_and(|texts| texts.path == *path && texts.new.is_empty()) {
                     self.emptied.push(to.clone());
                 }
-                self.actions.push(match (operation, old_path) {
-                    (Operation::Delete, _) => Action::Delete(to),
-                    (Operation::Move, Some(from)) => Action::Move { from: locate(from, roots), to },
-                    _ => Action::Write(to),
+                let from = old_path.as_ref().map(|from| locate(from, roots));
+                self.actions.extend(match (operation, from) {
+                    (Operation::Delete, None) => vec![Action::Delete(to)],
+                    (Operation::Move, Some(from)) => vec![Action::Move { from, to }],
+                    // What it was before is in what it becomes.
+                    (Operation::Delete, Some(from)) => vec![Action::Read(from), Action::Delete(to)],
+                    (_, from) => from.map(Action::Read).into_iter().chain([Action::Write(to)]).collect(),
                 });
             }
         }
@@ -339,6 +352,7 @@ impl Facts {
             },
             _ => self.mentioned = paths,
         }
+        self.kind = kind.cloned();
         self.topic = match kind {
             Some(ToolKind::Execute) => Some(Topic::Commands),
             Some(ToolKind::Fetch) => Some(Topic::Network),
@@ -363,7 +377,8 @@ impl Facts {
     /// All of it, for the engine.
     pub fn subject(&self) -> Subject<'_> {
         let unclear = (!self.is_understood()).then_some(self.topic);
-        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked: self.unmasked }
+        let (unmasked, switches_mode) = (self.unmasked, self.kind == Some(ToolKind::SwitchMode));
+        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked, switches_mode }
     }
 
     /// Whether it says what it does. If not, only a person can tell.
@@ -410,7 +425,7 @@ fn locate(path: &str, roots: &Roots) -> Location {
     {
         full = cwd.given_path().join(full);
     }
-    Location::outside(real(&full))
+    Location::outside(real(&full)).called([full])
 }
 
 /// Whether a name may mean another file to the agent than to us: a home, a variable, an address, a pattern. What is there by just
@@ -492,14 +507,25 @@ fn patched(text: &str) -> impl Iterator<Item = &str> {
         "*** Move to: ",
         "*** Move File: ",
     ];
-    text.lines().filter_map(|line| {
+    text.lines().filter_map(move |line| {
         let named = HEADS.iter().find_map(|head| line.strip_prefix(head));
         // A file that only changes its mode, or is no text, has no other line.
         let named = named.or_else(|| Some(line.strip_prefix("diff --git ")?.split_once(" b/")?.1));
-        let named = named?.split('\t').next()?.trim().trim_matches('"');
-        let named = named.strip_prefix("a/").or_else(|| named.strip_prefix("b/")).unwrap_or(named);
-        (!named.is_empty() && named != "/dev/null").then_some(named)
+        named_in(named?)
     })
+}
+
+/// The files that a patch takes another one from.
+fn taken_from(text: &str) -> impl Iterator<Item = &str> {
+    const HEADS: [&str; 2] = ["copy from ", "rename from "];
+    text.lines().filter_map(|line| named_in(HEADS.iter().find_map(|head| line.strip_prefix(head))?))
+}
+
+/// The name of a file in a line of a patch.
+fn named_in(rest: &str) -> Option<&str> {
+    let named = rest.split('\t').next()?.trim().trim_matches('"');
+    let named = named.strip_prefix("a/").or_else(|| named.strip_prefix("b/")).unwrap_or(named);
+    (!named.is_empty() && named != "/dev/null").then_some(named)
 }
 
 /// A value that says nothing, or only how much and whether.
@@ -567,8 +593,10 @@ pub(crate) fn of_words(words: Vec<String>) -> CommandLine {
     }
 }
 
-/// `mcp__SERVER__TOOL`, as several agents name their tools.
-fn mcp(name: &str) -> Option<(String, String)> {
-    let (server, tool) = name.strip_prefix("mcp__")?.split_once("__")?;
-    Some((server.to_owned(), tool.to_owned()))
+/// `mcp__SERVER__TOOL`, as several agents name their tools, in all ways to read it: each has to be allowed, and any can be denied.
+fn mcp(name: &str) -> Vec<(String, String)> {
+    let Some(name) = name.strip_prefix("mcp__") else { return Vec::new() };
+    let parts = name.char_indices().filter_map(|(at, _)| Some((&name[..at], name[at..].strip_prefix("__")?)));
+    let whole = parts.filter(|(server, tool)| !server.is_empty() && !tool.is_empty());
+    whole.take(MAX_READINGS).map(|(server, tool)| (server.to_owned(), tool.to_owned())).collect()
 }

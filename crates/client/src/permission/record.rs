@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use tieline::schema::SessionId;
 use tieline_host::files::Hash;
 use tieline_host::later;
-use tieline_host::rules::{Because, Learned, Verdict};
+use tieline_host::rules::{Because, LEAVES_MODE, Learned, Verdict};
 
 /// Who decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -184,6 +184,7 @@ impl Record {
             By::Preset(preset) => Some(way_out(preset.name())),
             By::Rule(_) => Some(way_out("rule")),
             By::Roots => Some(way_out("roots")),
+            By::Unclear(why) if why == LEAVES_MODE => Some("--mode with the one that is wanted".to_owned()),
             By::Unclear(_) => Some("--allow-all".to_owned()),
             By::Decider(_) | By::Before(_) | By::Cancel => None,
         }

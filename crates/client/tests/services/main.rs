@@ -6,6 +6,7 @@ mod agent;
 #[path = "../../../acp/tests/common/mod.rs"]
 mod common;
 mod elicit;
+mod evasions;
 mod files;
 mod grants;
 #[path = "../../../host/tests/harness/mod.rs"]
@@ -23,7 +24,17 @@ fn main() {
         ["agent", ..] => agent::run(&args[1..]),
         ["log-in", folder] => login::log_in(folder),
         _ => harness::run_all(
-            &[files::ALL, grants::ALL, terminals::ALL, permission::ALL, elicit::ALL, login::ALL, process::ALL].concat(),
+            &[
+                files::ALL,
+                grants::ALL,
+                terminals::ALL,
+                permission::ALL,
+                evasions::ALL,
+                elicit::ALL,
+                login::ALL,
+                process::ALL,
+            ]
+            .concat(),
         ),
     }
 }

@@ -79,6 +79,9 @@ pub(super) fn load(sources: &Sources, flags: &Flags) -> Result<Config, Error> {
     let mut config = build(leaves, held_back)?;
     let settings = &mut config.permissions;
     settings.rules = std::mem::take(&mut settings.rules).and(old_rules);
+    if let Some(project) = sources.project.as_ref().and_then(|project| project.canonicalize().ok()) {
+        settings.rules.written_for(&project.into());
+    }
     settings.notes = notes;
     permissions::learned(sources, settings, &mut config.shown)?;
     config.note_commands();

@@ -4,6 +4,7 @@ use super::address::name_of;
 use super::shell::CommandLine;
 use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 /// Something the agent wants to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,28 @@ pub enum Action {
 }
 
 impl Action {
+    /// The same, with each of its files by more names.
+    pub(super) fn by_names(&self, names: impl Fn(&Location) -> Vec<PathBuf>) -> Self {
+        let called = |at: &Location| at.clone().called(names(at));
+        match self {
+            Self::Read(at) => Self::Read(called(at)),
+            Self::Write(at) => Self::Write(called(at)),
+            Self::Delete(at) => Self::Delete(called(at)),
+            Self::Move { from, to } => Self::Move { from: called(from), to: called(to) },
+            other => other.clone(),
+        }
+    }
+
+    /// Where the files are that it is about.
+    pub(super) fn places(&self) -> impl Iterator<Item = &Location> {
+        let (one, other) = match self {
+            Self::Read(at) | Self::Write(at) | Self::Delete(at) => (Some(at), None),
+            Self::Move { from, to } => (Some(from), Some(to)),
+            Self::Execute { .. } | Self::Fetch(_) | Self::Mcp { .. } => (None, None),
+        };
+        one.into_iter().chain(other)
+    }
+
     /// What goes with a folder that is deleted or moved, and where it goes: all that is in it, but no more than `most` of it.
     /// `None` if there is more, or it can't be read.
     pub(super) fn takes_along(&self, most: usize) -> Option<Vec<Location>> {
@@ -66,23 +89,54 @@ impl Action {
     }
 }
 
-/// Where a file is, with all links followed.
+/// Where a file is, with all links followed, and the other names that lead to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
     absolute: PathBuf,
     relative: Option<PathBuf>,
     in_cwd: bool,
+    /// Whole paths: as it was given, and with each link on the way followed. What holds back counts by any of them.
+    names: Vec<PathBuf>,
+    /// All folders from which a relative pattern that holds back is taken.
+    bases: Arc<[PathBuf]>,
 }
 
 impl Location {
     /// In a root: the whole path, the path below the root, and whether that root is the working directory.
     pub fn inside(absolute: PathBuf, relative: PathBuf, in_cwd: bool) -> Self {
-        Self { absolute, relative: Some(relative), in_cwd }
+        Self { absolute, relative: Some(relative), in_cwd, names: Vec::new(), bases: Arc::default() }
     }
 
     /// Outside every root.
     pub fn outside(absolute: PathBuf) -> Self {
-        Self { absolute, relative: None, in_cwd: false }
+        Self { absolute, relative: None, in_cwd: false, names: Vec::new(), bases: Arc::default() }
+    }
+
+    /// The same below several folders, the roots of a session by all their names.
+    #[must_use]
+    pub fn below(self, bases: Arc<[PathBuf]>) -> Self {
+        Self { bases, ..self }
+    }
+
+    /// The same, which other whole paths lead to.
+    #[must_use]
+    pub fn called(mut self, names: impl IntoIterator<Item = PathBuf>) -> Self {
+        for name in names {
+            if name != self.absolute && !self.names.contains(&name) {
+                self.names.push(name);
+            }
+        }
+        self
+    }
+
+    /// The folders from which a relative pattern that holds back is taken.
+    pub(super) fn bases(&self) -> &Arc<[PathBuf]> {
+        &self.bases
+    }
+
+    /// All whole paths that lead to it, the one without links first.
+    pub(super) fn names(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(&*self.absolute).chain(self.names.iter().map(PathBuf::as_path))
     }
 
     /// Whether it is in a root.
@@ -108,7 +162,8 @@ impl Location {
     /// A name below it.
     pub(super) fn join(&self, below: &Path) -> Self {
         let relative = self.relative.as_ref().map(|path| path.join(below));
-        Self { absolute: self.absolute.join(below), relative, in_cwd: self.in_cwd }
+        let names = self.names.iter().map(|name| name.join(below)).collect();
+        Self { absolute: self.absolute.join(below), relative, in_cwd: self.in_cwd, names, bases: self.bases.clone() }
     }
 
     /// Whether the path is what it says: absolute, without `.` and `..`.

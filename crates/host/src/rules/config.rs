@@ -2,6 +2,8 @@
 
 use super::{Decision, rule::Rule};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Three lists of rules. In TOML:
 ///
@@ -61,6 +63,13 @@ impl Config {
     pub fn without_allow(mut self) -> Self {
         self.allow.clear();
         self
+    }
+
+    /// Says for which project they were written.
+    pub(crate) fn written_for(&mut self, project: &Arc<Path>) {
+        for rule in self.allow.iter_mut().chain(&mut self.ask).chain(&mut self.deny) {
+            *rule = rule.clone().written_for(Arc::clone(project));
+        }
     }
 
     /// Both together.

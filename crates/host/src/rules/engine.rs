@@ -1,5 +1,6 @@
 //! The one engine that decides: presets, rules, what was learned, and what a client handed over to hold back.
 
+use super::links::Links;
 use super::{
     Action, BadConfig, Because, CommandLine, Config, Decision, Learned, Location, Preset, Rule, Rules, Topic, Verdict,
 };
@@ -23,8 +24,14 @@ const MAX_WORDS: usize = 1000;
 /// For so long it is remembered which files of a folder are denied by another name: many may be read one after the other.
 const NAMES_HOLD: Duration = Duration::from_secs(5);
 
+/// So many sets of roots are remembered with their links.
+const MAX_LINKED: usize = 4;
+
 /// So many files of a folder that is deleted or moved are looked at; more are asked for.
 const MAX_WITH_FOLDER: usize = 2000;
+
+/// Why nobody but a person allows another mode.
+pub const LEAVES_MODE: &str = "it would leave the mode that was chosen for this run";
 
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -104,12 +111,14 @@ pub struct Subject<'a> {
     pub unclear: Option<Option<Topic>>,
     /// Its commands run where nothing keeps them from files that a rule denies.
     pub unmasked: bool,
+    /// It asks for another mode.
+    pub switches_mode: bool,
 }
 
 impl<'a> Subject<'a> {
     /// Actions that are fully known.
     pub fn of(actions: &'a [Action]) -> Self {
-        Self { actions, mentioned: &[], unclear: None, unmasked: false }
+        Self { actions, mentioned: &[], unclear: None, unmasked: false, switches_mode: false }
     }
 }
 
@@ -131,6 +140,10 @@ pub struct Engine {
     store: Option<Learned>,
     /// What runs by itself later, and secrets, are asked for.
     protects: bool,
+    /// A rule that is not built in holds back something about files.
+    holds_files: bool,
+    /// Somebody chose the mode: only a person switches it.
+    keeps_mode: bool,
     now: Mutex<Now>,
 }
 
@@ -144,13 +157,16 @@ struct Now {
     mark: super::learned::Mark,
     /// Both together, ready to decide.
     learned: Rules,
-    /// Below which folder, when and by which rules it was looked at, and what was found.
-    names: Option<(PathBuf, Instant, u64, Guarded)>,
+    /// Below which folders, when and by which rules it was looked at, and what was found.
+    names: Option<(Arc<[PathBuf]>, Instant, u64, Guarded)>,
+    /// The links below these folders, and when they were looked for.
+    links: Vec<(Arc<[PathBuf]>, Instant, Arc<Links>)>,
 }
 
 impl Now {
     fn ready(&mut self) {
         self.learned = Rules::new(self.run.clone().and(self.stored.clone()));
+        self.links.clear();
     }
 }
 
@@ -159,9 +175,17 @@ impl Engine {
     /// itself later (version control, editor and shell settings) and keys come on top.
     pub fn new(preset: Preset, rules: Config) -> Self {
         let protects = preset != Preset::AllowAll;
+        let holds_files = holds_files(&rules);
         let rules = if protects { rules.and(PROTECTED.clone()) } else { rules };
         let now = Now { preset, ..Now::default() };
-        Self { rules: Arc::new(Rules::new(rules)), limits: Vec::new(), store: None, protects, now: Mutex::new(now) }
+        let (rules, now) = (Arc::new(Rules::new(rules)), Mutex::new(now));
+        Self { rules, limits: Vec::new(), store: None, protects, holds_files, keeps_mode: false, now }
+    }
+
+    /// The same where a mode was chosen: what it refuses no preset allows by leaving it.
+    #[must_use]
+    pub fn keeping_mode(self, keeps_mode: bool) -> Self {
+        Self { keeps_mode, ..self }
     }
 
     /// The engine for what the configuration says, held back by what was handed over.
@@ -217,8 +241,78 @@ impl Engine {
 
     /// Whether a rule forbids it, whatever the preset says.
     pub fn rules_deny(&self, action: &Action) -> bool {
-        let denies = |rules: &Config| rules.deny.iter().any(|rule| rule.holds(action));
-        denies(self.rules.config()) || denies(self.now().learned.config())
+        let mut now = self.now();
+        let action = self.by_all_names(action, &mut now);
+        let denies = |rules: &Config| rules.deny.iter().any(|rule| rule.holds(&action));
+        denies(self.rules.config()) || denies(now.learned.config())
+    }
+
+    /// An action with all names of its files, if a rule holds back something about files.
+    fn by_all_names(&self, action: &Action, now: &mut Now) -> Action {
+        let Some(place) = action.places().next().filter(|_| self.holds_files || holds_files(now.learned.config()))
+        else {
+            return action.clone();
+        };
+        let links = self.links(place.bases(), now);
+        action.by_names(|place| links.names(place.absolute()))
+    }
+
+    /// The links below these folders.
+    fn links(&self, bases: &Arc<[PathBuf]>, now: &mut Now) -> Arc<Links> {
+        now.links.retain(|(.., when, _)| when.elapsed() < NAMES_HOLD);
+        if let Some((.., links)) = now.links.iter().find(|(known, ..)| known == bases) {
+            return Arc::clone(links);
+        }
+        let (own, learned) = (self.rules.config(), now.learned.config());
+        let rules = own.deny.iter().chain(&own.ask).chain(&learned.deny).chain(&learned.ask);
+        let links = Arc::new(Links::find(bases, rules));
+        now.links.truncate(MAX_LINKED - 1);
+        now.links.insert(0, (Arc::clone(bases), Instant::now(), Arc::clone(&links)));
+        links
+    }
+
+    /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that. `None`
+    /// if no rule denies anything about files.
+    pub fn keeper(
+        &self,
+        roots: &[PathBuf],
+    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+        let real = roots.iter().filter_map(|root| root.canonicalize().ok());
+        let mut bases: Vec<PathBuf> = real.chain(roots.iter().cloned()).collect();
+        bases.dedup();
+        self.keeper_of(&bases.into(), &mut self.now())
+    }
+
+    fn keeper_of(
+        &self,
+        bases: &Arc<[PathBuf]>,
+        now: &mut Now,
+    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+        let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+        let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
+        if deny.is_empty() {
+            return None;
+        }
+        let links = self.links(bases, now);
+        let mut version = DefaultHasher::new();
+        for rule in &deny {
+            rule.text().hash(&mut version);
+        }
+        (bases, &links).hash(&mut version);
+        let bases = Arc::clone(bases);
+        let says = move |path: &Path| {
+            let place = Location::outside(path.to_owned()).below(Arc::clone(&bases)).called(links.names(path));
+            let elsewhere = Action::Move { from: place.clone(), to: place.clone() };
+            let deeds = [
+                (Action::Read(place.clone()), Kept::Hidden),
+                (Action::Write(place.clone()), Kept::ReadOnly),
+                (Action::Delete(place), Kept::InPlace),
+                (elsewhere, Kept::InPlace),
+            ];
+            let mut deeds = deeds.into_iter();
+            deeds.find(|(action, _)| deny.iter().any(|rule| rule.holds(action))).map(|(_, kept)| kept)
+        };
+        Some((version.finish(), says))
     }
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
@@ -261,6 +355,7 @@ impl Engine {
 
     /// What the rules say, and what no pattern can: which files git would run, which are secrets, and which have another name.
     fn ruled(&self, action: &Action, default: Decision, now: &mut Now) -> Verdict {
+        let action = &self.by_all_names(action, now);
         let verdict = self.rules.decide_or(action, default);
         if verdict.decision != Decision::Allow {
             return verdict;
@@ -273,8 +368,11 @@ impl Engine {
         };
         let any = |runs: fn(&Path) -> bool| changed.into_iter().flatten().any(|path| runs(path.absolute()));
         let (decision, why) = match read {
-            Some(path) if self.is_denied_by_another_name(path, now) => {
+            Some(path) if self.kept_by_another_name(path, now) == Some(Kept::Hidden) => {
                 (Decision::Deny, "because a rule forbids to read the same file by another name")
+            }
+            _ if changed.into_iter().flatten().any(|path| self.kept_by_another_name(path, now).is_some()) => {
+                (Decision::Deny, "because a rule forbids to change the same file by another name")
             }
             Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
@@ -299,35 +397,44 @@ impl Engine {
         Verdict { decision, because }
     }
 
-    /// Whether a file has another name, below the same root, that a rule forbids to read.
-    fn is_denied_by_another_name(&self, path: &Location, now: &mut Now) -> bool {
-        let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
-        let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
+    /// What a rule forbids to do to a file by another name that is no link, below the same roots.
+    fn kept_by_another_name(&self, path: &Location, now: &mut Now) -> Option<Kept> {
         let several = || fs::symlink_metadata(path.absolute()).is_ok_and(|facts| facts.is_file() && facts.nlink() > 1);
-        let (Some(below), false) = (path.relative(), deny.is_empty()) else { return false };
-        let Some(root) = path.absolute().ancestors().nth(below.components().count()).filter(|_| several()) else {
-            return false;
-        };
-        let mut version = DefaultHasher::new();
-        for rule in &deny {
-            rule.text().hash(&mut version);
+        if !path.is_inside() || !several() {
+            return None;
         }
-        let version = version.finish();
-        let fresh = |names: &(PathBuf, Instant, u64, Guarded)| {
-            names.0 == root && names.1.elapsed() < NAMES_HOLD && names.2 == version
+        // Who can't look allows nothing.
+        self.looked(path, now).map_or(Some(Kept::Hidden), |found| found?.keeps(path.absolute()))
+    }
+
+    /// Whether a folder has something in it that a rule forbids to read, as far as that can be told.
+    fn hides_below(&self, folder: &Location, now: &mut Now) -> bool {
+        let is_folder = fs::metadata(folder.absolute()).is_ok_and(|facts| facts.is_dir());
+        if is_folder && !folder.is_inside() {
+            let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
+            return denied.any(|rule| rule.topic() == Topic::Files);
+        }
+        let looked = if is_folder { self.looked(folder, now) } else { Ok(None) };
+        let hides = |found: &Guarded| !found.is_whole() || found.hides_below(folder.absolute());
+        looked.map_or(true, |found| found.is_some_and(hides))
+    }
+
+    /// What rules keep from commands below the roots of a file, as it was found lately; `None` if there are no such rules. Fails if it can't
+    /// be looked at.
+    fn looked<'n>(&self, path: &Location, now: &'n mut Now) -> Result<Option<&'n Guarded>, ()> {
+        let below = path.relative().map_or(0, |below| below.components().count());
+        let root = path.absolute().ancestors().nth(below).map(Path::to_owned);
+        let bases = if path.bases().is_empty() { root.into_iter().collect() } else { Arc::clone(path.bases()) };
+        let Some((version, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
+        let fresh = |names: &(Arc<[PathBuf]>, Instant, u64, Guarded)| {
+            names.0 == bases && names.1.elapsed() < NAMES_HOLD && names.2 == version
         };
         if !now.names.as_ref().is_some_and(fresh) {
-            let (top, in_cwd) = (root.to_owned(), path.in_cwd().is_some());
-            let says = move |path: &Path| {
-                let below = path.strip_prefix(&top).ok()?.to_owned();
-                let read = Action::Read(Location::inside(path.to_owned(), below, in_cwd));
-                deny.iter().any(|rule| rule.holds(&read)).then_some(Kept::Hidden)
-            };
-            // Who can't look allows nothing.
-            let Ok(policy) = Policy::new(Level::Off, [root]) else { return true };
-            now.names = Some((root.to_owned(), Instant::now(), version, policy.deny(version, says).guarded()));
+            let policy = Policy::new(Level::Off, &*bases).map_err(drop)?;
+            let guarded = policy.deny(version, says).guarded();
+            now.names = Some((bases, Instant::now(), version, guarded));
         }
-        now.names.as_ref().is_some_and(|(.., names)| names.hides(path.absolute()))
+        Ok(now.names.as_ref().map(|(.., names)| names))
     }
 
     fn decide_now(&self, action: &Action, now: &mut Now) -> Verdict {
@@ -342,7 +449,8 @@ impl Engine {
             let change = self.rules.decide_or(&Action::Write(path.clone()), Decision::Ask);
             verdict = if change.decision == Decision::Allow { change } else { verdict };
         }
-        let said = now.learned.decide_or(action, verdict.decision);
+        let named = self.by_all_names(action, now);
+        let said = now.learned.decide_or(&named, verdict.decision);
         let counts = match said.decision {
             Decision::Deny => verdict.decision < Decision::Deny,
             // Whoever said `always` is not asked again, and has loosened what a preset refuses unless a rule allows it.
@@ -384,6 +492,14 @@ impl Engine {
                 stricter(Verdict { decision: Decision::Ask, because: Because::Unclear(why) });
             }
             taken.extend(with_it.into_iter().flatten());
+            // Who reads a whole folder by itself is kept from nothing in it.
+            if let Action::Read(folder) = action
+                && subject.unmasked
+                && self.hides_below(folder, &mut now)
+            {
+                let why = "it reads a folder with something in it that a rule denies, and nothing keeps it from that";
+                stricter(Verdict { decision: Decision::Ask, because: Because::Unclear(why) });
+            }
         }
         let mentioned = subject.mentioned.iter().map(|path| (path, true));
         for (path, is_named) in mentioned.chain(taken.iter().map(|path| (path, false))) {
@@ -393,8 +509,8 @@ impl Engine {
                 let ruled = if is_named {
                     self.ruled(&deed, Decision::Allow, &mut now)
                 } else {
-                    // What is in a folder keeps its other names.
-                    self.rules.decide_or(&deed, Decision::Allow)
+                    // What is in a folder keeps its other names, but for links.
+                    self.rules.decide_or(&self.by_all_names(&deed, &mut now), Decision::Allow)
                 };
                 for one in [ruled, now.learned.decide_or(&deed, Decision::Allow)] {
                     if one.decision > Decision::Allow {
@@ -431,6 +547,9 @@ impl Engine {
                 verdict = Verdict { decision: least, because };
             }
         }
+        if subject.switches_mode && self.keeps_mode && verdict.decision < Decision::Ask {
+            verdict = Verdict { decision: Decision::Ask, because: Because::Unclear(LEAVES_MODE) };
+        }
         if let (Decision::Deny, preset) = self.strictest(now.preset, Preset::otherwise)
             && verdict.decision < Decision::Deny
         {
@@ -441,8 +560,7 @@ impl Engine {
 
     /// Whether a rule holds back something about files.
     fn has_file_rules(&self, now: &Now) -> bool {
-        let held = |config: &Config| config.deny.iter().chain(&config.ask).any(|rule| rule.topic() == Topic::Files);
-        held(self.rules.config()) || held(now.learned.config())
+        holds_files(self.rules.config()) || holds_files(now.learned.config())
     }
 
     /// What happens, with its commands marked if nothing keeps them from files that a rule denies, and whether that is so.
@@ -517,6 +635,8 @@ impl Engine {
             limits: self.limits.clone(),
             store: None,
             protects: self.protects,
+            holds_files: self.holds_files,
+            keeps_mode: self.keeps_mode,
             now: Mutex::new(now),
         };
         // A rule on the command line is an answer, too.
@@ -529,6 +649,11 @@ impl Engine {
         let (actions, _) = self.exposed(subject, &self.now());
         actions.iter().find_map(|action| self.rules.seems_allowed(action))
     }
+}
+
+/// Whether a rule holds back something about files.
+fn holds_files(rules: &Config) -> bool {
+    rules.deny.iter().chain(&rules.ask).any(|rule| rule.topic() == Topic::Files)
 }
 
 /// The words of a command that may be names of files, and where these are.

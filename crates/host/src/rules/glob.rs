@@ -2,7 +2,10 @@
 
 use super::action::Location;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use std::{path::Path, sync::OnceLock};
+use std::{
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
 /// A pattern for paths. It is made ready when it is first needed, because most never are.
 #[derive(Clone, Debug)]
@@ -21,6 +24,15 @@ impl PathGlob {
         if text == "~" || text.starts_with("~/") {
             return Err("`~` is not understood; write the whole path".to_owned());
         }
+        let expands = |rest: &str| rest.starts_with(|c: char| "{(".contains(c) || c.is_ascii_uppercase());
+        if text.split('$').skip(1).any(expands) {
+            return Err(
+                "variables are not understood; write the whole path, and `[$]` for a dollar in a name".to_owned()
+            );
+        }
+        if ['"', '\''].iter().any(|quote| text.len() > 1 && text.starts_with(*quote) && text.ends_with(*quote)) {
+            return Err("quotes are not taken off; leave them out".to_owned());
+        }
         if text.contains("//") {
             return Err("a path pattern has no `//` in it".to_owned());
         }
@@ -36,8 +48,10 @@ impl PathGlob {
         if path.as_os_str().is_empty() || !location.is_clean() {
             return None;
         }
-        let text = globset::escape(path.to_str()?).replace('\\', "[\\]");
+        let text = globset::escape(path.to_str()?).replace('\\', "[\\]").replace('$', "[$]");
         let text = text.strip_prefix('~').map_or(text.clone(), |rest| format!("[~]{rest}"));
+        let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let text = quote.map_or(text.clone(), |quote| format!("[{quote}]{}", &text[1..]));
         // A space at either end would be lost.
         let text = text.strip_prefix(' ').map_or(text.clone(), |rest| format!("[ ]{rest}"));
         Some(text.strip_suffix(' ').map_or(text.clone(), |rest| format!("{rest}[ ]")))
@@ -54,8 +68,9 @@ impl PathGlob {
         location.is_clean() && path.is_some_and(matches)
     }
 
-    /// In any case of letters, everything below too, and relative patterns in any root or from the top.
-    pub(super) fn holds(&self, location: &Location) -> bool {
+    /// In any case of letters, everything below too, by any name of the file, and relative patterns in any root, in the folder that the
+    /// rule was written for, or from the top.
+    pub(super) fn holds(&self, location: &Location, written_for: Option<&Path>) -> bool {
         let base = self.text.trim_end_matches('/');
         let compiled = |path: &Path| {
             let wide = self.wide.get_or_init(|| compile(&[base, &format!("{base}/**")], true));
@@ -63,11 +78,18 @@ impl PathGlob {
             wide.as_ref().is_none_or(|glob| glob.is_match(path))
         };
         let matches = |path: &Path| plainly(base, path).unwrap_or_else(|| compiled(path));
-        let absolute = location.absolute();
         if self.text.starts_with('/') {
-            return matches(absolute);
+            return location.names().any(matches);
         }
-        location.relative().is_some_and(matches) || matches(absolute.strip_prefix("/").unwrap_or(absolute))
+        let bases = || location.bases().iter().map(PathBuf::as_path).chain(written_for).chain([Path::new("/")]);
+        location.relative().is_some_and(matches)
+            || location.names().any(|name| bases().filter_map(|base| name.strip_prefix(base).ok()).any(matches))
+    }
+
+    /// The folders and the name that it begins with, as far as they are plain.
+    pub(super) fn begins(&self) -> PathBuf {
+        let plain = |part: &&str| !part.contains(['*', '?', '[', ']', '{', '}', '\\']);
+        self.text.split_inclusive('/').take_while(plain).collect::<String>().trim_end_matches('/').into()
     }
 }
 

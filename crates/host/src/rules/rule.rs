@@ -13,7 +13,7 @@
 //! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
 
 use super::{
-    action::{Action, Host, host_name},
+    action::{Action, Host, Location, host_name},
     address::is_here,
     glob::PathGlob,
     held::holds_line,
@@ -21,7 +21,12 @@ use super::{
     shell::{CommandLine, Word},
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    str::FromStr,
+    sync::Arc,
+};
 
 /// Why a `*` is not enough to allow a command.
 pub(super) const EXPOSED: &str = "nothing keeps it from files that a rule denies, because it does not run in our sandbox; only a rule for all of its words allows it";
@@ -37,6 +42,8 @@ pub struct Rule {
     folder: Option<PathGlob>,
     /// Where it was written.
     origin: Option<Arc<str>>,
+    /// The project that it was written for, whichever folder of it one works in.
+    written_for: Option<Arc<Path>>,
 }
 
 /// What a rule is about.
@@ -127,7 +134,7 @@ impl FromStr for Rule {
             }
         };
         let folder = folder.map(glob).transpose()?;
-        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), folder, origin: None })
+        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), folder, origin: None, written_for: None })
     }
 }
 
@@ -183,6 +190,24 @@ impl Rule {
     /// Where it was written, if that is known.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
+    }
+
+    /// The same rule, written for this project: to hold back, its paths also count from there.
+    #[must_use]
+    pub fn written_for(self, project: Arc<Path>) -> Self {
+        Self { written_for: Some(project), ..self }
+    }
+
+    /// The paths that it begins with, as far as they are plain names, from all folders that they are taken from.
+    pub(super) fn begins(&self, bases: &[PathBuf]) -> Vec<PathBuf> {
+        let globs = match &self.pattern {
+            Pattern::Path(_, glob) => [Some(glob), None],
+            Pattern::Moving(from, to) => [Some(from), Some(to)],
+            _ => [None, None],
+        };
+        let bases = || bases.iter().map(PathBuf::as_path).chain(self.written_for.as_deref());
+        let plain = globs.into_iter().flatten().map(PathGlob::begins).filter(|begin| !begin.as_os_str().is_empty());
+        plain.flat_map(|begin| bases().map(move |base| base.join(&begin)).collect::<Vec<_>>()).collect()
     }
 
     /// What it is about.
@@ -291,14 +316,15 @@ impl Rule {
 
     /// Whether it matches as a rule that asks or forbids: more readily, and on any part of the action.
     pub(super) fn holds(&self, action: &Action) -> bool {
+        let in_it = |glob: &PathGlob, at: &Location| glob.holds(at, self.written_for.as_deref());
         match (&self.pattern, action) {
             // To delete is to change; to move is to read and take away here, and to write there.
             (Pattern::Path(Verb::Read, glob), Action::Read(path))
             | (Pattern::Path(Verb::Write, glob), Action::Write(path) | Action::Delete(path))
             | (Pattern::Path(Verb::Delete, glob), Action::Delete(path))
-            | (Pattern::Path(Verb::Read | Verb::Delete, glob), Action::Move { from: path, .. }) => glob.holds(path),
-            (Pattern::Path(_, glob), Action::Move { from, to }) => glob.holds(from) || glob.holds(to),
-            (Pattern::Moving(a, b), Action::Move { from, to }) => a.holds(from) && b.holds(to),
+            | (Pattern::Path(Verb::Read | Verb::Delete, glob), Action::Move { from: path, .. }) => in_it(glob, path),
+            (Pattern::Path(_, glob), Action::Move { from, to }) => in_it(glob, from) || in_it(glob, to),
+            (Pattern::Moving(a, b), Action::Move { from, to }) => in_it(a, from) && in_it(b, to),
             (Pattern::RunExactly(line), Action::Execute { command, .. }) => {
                 command.text().split_whitespace().eq(line.split_whitespace())
             }

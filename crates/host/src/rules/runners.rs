@@ -10,7 +10,9 @@ mod table;
 
 use super::shell::Word;
 use table::When::{Alone, Always, Doing, Given, Has, If, More, Named, With};
-use table::{CODE, OTHER_NAMES, PLAIN, STARTERS, TELLING_LETTERS, TELLING_NAMES, TELLING_PROPERTIES, When, rows};
+use table::{
+    BUILDERS, CODE, OTHER_NAMES, PLAIN, STARTERS, TELLING_LETTERS, TELLING_NAMES, TELLING_PROPERTIES, When, rows,
+};
 
 /// Among so many first words the program is looked for that another one starts.
 const MAX_LEADING_WORDS: usize = 16;
@@ -105,9 +107,25 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
         None => {
             let known = is_listed(PLAIN, &program) || starts_others(&program) || rows().any(|(names, _)| lists(names));
             let tells = |word: &&str| tells_by_name(word) || !known && tells_by_letter(word);
-            more.iter().any(tells).then_some("an option of it may run another program or write a file")
+            let builds = lists(BUILDERS) && more.iter().any(|word| leads_out(word));
+            let by_option =
+                || more.iter().any(tells).then_some("an option of it may run another program or write a file");
+            builds.then_some("it may run what is not of this project").or_else(by_option)
         }
     }
+}
+
+/// Whether a word leads what builds or tests a project out of it: to a file or folder elsewhere, by itself or as the value of an option,
+/// or to other programs by a variable (`CC=x`). What begins with `//` is a target of the project to some of them.
+fn leads_out(word: &str) -> bool {
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let assigns = word.split_once('=').is_some_and(|(name, _)| is_name(name));
+    let letter = word.strip_prefix('-').filter(|rest| !rest.starts_with('-')).and_then(|rest| rest.get(1..));
+    let mut texts = word.split(['=', ':']).chain(letter);
+    assigns || texts.any(|text| !text.starts_with('-') && !text.starts_with("//") && is_elsewhere(text))
 }
 
 /// The words that may be the subcommand: the first that is no option, and those before it that may only be values of options.

@@ -156,9 +156,16 @@ impl Guarded {
         lists.into_iter().flatten().any(|place| path.starts_with(place) || place.starts_with(path))
     }
 
-    /// Whether a rule forbids to read a file, by this or another of its names.
-    pub(crate) fn hides(&self, path: &Path) -> bool {
-        self.denied.iter().any(|place| path.starts_with(place))
+    /// What a rule forbids to do to a file, by this or another of its names.
+    pub(crate) fn keeps(&self, path: &Path) -> Option<Kept> {
+        let held = |list: &[PathBuf]| list.iter().any(|place| path.starts_with(place));
+        let read_only = || held(&self.unchanged).then_some(Kept::ReadOnly);
+        held(&self.denied).then_some(Kept::Hidden).or_else(read_only)
+    }
+
+    /// Whether a rule forbids to read something at or below a path.
+    pub(crate) fn hides_below(&self, path: &Path) -> bool {
+        self.denied.iter().any(|place| place.starts_with(path) || path.starts_with(place))
     }
 
     /// What is new, or another one, since an earlier look.

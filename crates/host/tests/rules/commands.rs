@@ -378,3 +378,18 @@ fn a_rule_that_holds_back_is_not_passed_by_other_words_for_the_same() {
     let long = run(&format!("git {}", "-C push git ".repeat(20_000)));
     assert!(!denies("run git push git push x", &long));
 }
+
+/// The `*` of a rule for what builds and tests a project is not for code, settings and programs from elsewhere.
+#[test]
+fn a_rule_for_a_project_runs_nothing_from_elsewhere() {
+    let lines = include_str!("../commands/elsewhere.txt").lines().filter(|line| !line.starts_with('#'));
+    let mut wrong = Vec::new();
+    for line in lines.filter(|line| !line.is_empty()) {
+        let (rule, rest) = line.split_once(" | ").unwrap();
+        let (expect, command) = rest.split_once(' ').unwrap();
+        if allows(&format!("run {rule} *"), &run(command)) != (expect == "yes") {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

@@ -7,14 +7,12 @@ use crate::tools::ToolError;
 use crate::tools::guard::Watch;
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::Severity;
-use tieline_host::rules::{Action, Location};
 use tieline_host::run::{Background, View};
-use tieline_host::sandbox::{Guarded, Kept, Level, Policy};
+use tieline_host::sandbox::{Guarded, Level, Policy};
 use tieline_rpc::sync::Lock;
 
 /// So long those in the background may take to end with the session.
@@ -70,25 +68,9 @@ impl Commands {
         let kept = permissions.kept();
         if !kept.is_empty() {
             policy = kept.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
-            let mut hasher = DefaultHasher::new();
-            kept.hash(&mut hasher);
-            let permissions = Arc::clone(permissions);
-            let roots: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
-            policy = policy.deny(hasher.finish(), move |path| {
-                let inside = roots.iter().enumerate().find_map(|(at, root)| Some((at, path.strip_prefix(root).ok()?)));
-                // The first root is the working directory.
-                let place = inside.map(|(at, below)| Location::inside(path.to_owned(), below.to_owned(), at == 0))?;
-                let elsewhere = Action::Move { from: place.clone(), to: place.clone() };
-                [
-                    (Action::Read(place.clone()), Kept::Hidden),
-                    (Action::Write(place.clone()), Kept::ReadOnly),
-                    (Action::Delete(place), Kept::InPlace),
-                    (elsewhere, Kept::InPlace),
-                ]
-                .into_iter()
-                .find(|(action, _)| permissions.engine.rules_deny(action))
-                .map(|(_, kept)| kept)
-            });
+            if let Some((version, says)) = permissions.engine.keeper(&self.roots) {
+                policy = policy.deny(version, says);
+            }
         }
         Ok(if guard { policy.guard() } else { policy })
     }

@@ -63,7 +63,14 @@ fn row(line: &'static str) -> Option<(&'static str, When)> {
 /// Options that run or write what they name in most programs that have them.
 pub(super) const TELLING_NAMES: &str = "--exec --execute --eval --command --shell --script-shell --pager --editor --browser --config \
     --config-file --plugin --plugins --require --import --loader --wrapper --output --output-file --output-dir --output-directory \
-    --outfile --outdir --out-dir --out-file --log-file";
+    --outfile --outdir --out-dir --out-file --log-file --cwd --stack-yaml --taskfile";
+
+/// Programs that run what a project has in it: to build, test or check it.
+pub(super) const BUILDERS: &str = "\
+    ant ava bazel bazelisk buck2 bundle cabal cargo cmake ctest cypress dart deno dotnet dune eslint fastlane flutter go golangci-lint gradle \
+    gradlew grunt gulp invoke jest just karma lein make meson mix mocha mvn mvnw ninja nox npm npx nx phpunit playwright pnpm poetry \
+    pre-commit prettier pytest rake rollup rspec rush sbt scons stack stylelint swift task tox tsc turbo vite vitest webpack xcodebuild \
+    yarn zig";
 
 /// Programs with other meanings for such names: `--output json`.
 pub(super) const OTHER_NAMES: &str = "aws az doctl gcloud helm kubectl oc";
@@ -121,6 +128,7 @@ const TABLE: &[(&str, When)] = &[
     ("make gmake", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains('=')))),
     ("make gmake", Given(MAKE_OPTIONS)),
     ("ninja", With("^-C", is_elsewhere)),
+    ("cargo", With("--target", |name| is_path(name) || name.contains('.'))),
     ("cmake", With("^-S ^-B --build --install --prefix", is_elsewhere)),
     // What follows is for make or ninja.
     (

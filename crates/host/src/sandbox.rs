@@ -22,10 +22,11 @@ pub(crate) mod git;
 mod guard;
 pub(crate) mod named;
 pub(crate) mod secrets;
+mod started;
 
 pub use available::{Available, Refused, probe};
 pub use guard::{Guarded, Kept};
-pub use named::starts;
+pub use started::{Started, reads, starts};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

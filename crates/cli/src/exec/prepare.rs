@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tieline_client::agents::AgentSpec;
 use tieline_client::answer::Schema;
-use tieline_client::config::Config;
+use tieline_client::config::{Config, Value};
 use tieline_client::live::{Ending, Failure, Frames, Notes, OnLine, Parts, Phase};
 use tieline_client::login::Chooser;
 use tieline_client::permission::{Facts, OnAsk};
@@ -41,7 +41,13 @@ pub async fn prepare(
     let teller = format.is_for_people().then(|| printer.clone());
     let Given { prompt, servers } = Given::read(arguments, teller).await?;
     let wanted = arguments.wanted();
-    let found = Found::of(&wanted, config, notes).await?;
+    let mut found = Found::of(&wanted, config, notes).await?;
+    // What these files say is started outside a sandbox: the agent keeps its commands from files that variables name.
+    let files = arguments.mcp_config.iter().filter_map(|file| std::path::absolute(file).ok());
+    let files: Vec<_> = files.inspect(|file| tieline_host::sandbox::reads(file)).collect();
+    if let Some(files) = std::env::join_paths(files).ok().and_then(|files| files.into_string().ok()) {
+        found.agent.env.insert("TIELINE_READS".into(), Value::Plain(files));
+    }
     let mut mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
     mcp.extend(servers);
     let schema = schema(arguments, notes)?;

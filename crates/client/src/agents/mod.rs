@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use tieline::Protocol;
 use tieline::rpc::framing::Framing;
 use tieline::schema::Dialect;
+use tieline_host::sandbox::Started;
 use tieline_http::Remote;
 
 /// The name of the agent inside this program.
@@ -68,7 +69,10 @@ impl AgentSpec {
     /// An agent by its program and arguments.
     pub fn from_words(words: Vec<String>) -> Result<Self, Error> {
         match words.first() {
-            Some(program) if !program.is_empty() => Ok(Self::plain(words, Origin::Flag)),
+            Some(program) if !program.is_empty() => {
+                tieline_host::sandbox::starts(Started { command: words.clone(), ..Started::default() });
+                Ok(Self::plain(words, Origin::Flag))
+            }
             _ => Err(Error::new("no command was given; write it after `--`, such as: -- my-agent --acp")),
         }
     }

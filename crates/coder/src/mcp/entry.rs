@@ -7,6 +7,7 @@ use tieline::McpServer;
 use tieline::schema::{HttpHeader, McpStdio};
 use tieline_host::config::McpEntry;
 use tieline_host::run::base_environment;
+use tieline_host::sandbox::Started;
 use tieline_host::unlogged;
 use tieline_process::{Guard, ShutdownTimeouts, Spec};
 
@@ -75,6 +76,13 @@ impl Entry {
 /// A header's value, and what follows a word such as `Bearer` in it.
 fn parts(header: &HttpHeader) -> impl Iterator<Item = &str> {
     std::iter::once(header.value.as_str()).chain(header.value.split_once(' ').map(|(_, rest)| rest))
+}
+
+/// The same for the sandbox, which keeps commands from it.
+pub fn started(server: &McpStdio) -> Started {
+    let command = std::iter::once(&server.command).chain(&server.args).cloned().collect();
+    let env = server.env.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+    Started { command, env, cwd: None }
 }
 
 /// What to start. The server gets the short list of our variables and its own, nothing else.

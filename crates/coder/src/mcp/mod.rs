@@ -99,8 +99,7 @@ impl Servers {
         }
         for entry in &entries {
             if let McpServer::Stdio(server) = &entry.server {
-                let command = std::iter::once(&server.command).chain(&server.args).cloned();
-                tieline_host::sandbox::starts(&command.collect::<Vec<_>>());
+                tieline_host::sandbox::starts(entry::started(server));
             }
         }
         let (open, closing) = watch::channel(());

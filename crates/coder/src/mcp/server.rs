@@ -2,7 +2,7 @@
 //! again once; a server on the network that goes away is tried again for a while, and then whenever a turn begins.
 
 use super::desk::Desk;
-use super::entry::Entry;
+use super::entry::{Entry, started};
 use super::link::Link;
 use super::tool::{Listing, MAX_PAGES, MAX_TOOLS, Remote};
 use super::trouble::{Trouble, in_words, last_words, refused};
@@ -192,10 +192,11 @@ impl Server {
                 Err(trouble) => (if remote { "could not be reached" } else { "could not be started" }, trouble),
             };
             // What never worked is not waited for.
-            let next = if worked && !given_up { left.next() } else { None };
+            let changed = worked && !given_up && self.may_be_another().await;
+            let next = if worked && !given_up && !changed { left.next() } else { None };
             // While it is tried nothing is said: the user knows.
             let tell = !missed || (next.is_none() && !given_up);
-            self.down(what, trouble, next.is_some(), tell).await;
+            self.down(what, trouble, next.is_some(), changed, tell).await;
             (missed, given_up) = (true, next.is_none());
             if given_up && !remote {
                 return;
@@ -208,8 +209,16 @@ impl Server {
         }
     }
 
+    /// Whether what would be started now may be other code than at the begin of the session, because a command of the session can write
+    /// where it comes from. Not all that a program loads can be known, so it need not have changed.
+    async fn may_be_another(&self) -> bool {
+        let McpServer::Stdio(server) = &self.entry.server else { return false };
+        let (started, roots) = (started(server), Arc::clone(&self.around.roots));
+        tokio::task::spawn_blocking(move || started.takes_code_from(&roots)).await.unwrap_or(true)
+    }
+
     /// It can't be used now; the user is told if there is something new to tell.
-    async fn down(&self, what: &str, trouble: Trouble, again: bool, tell: bool) {
+    async fn down(&self, what: &str, trouble: Trouble, again: bool, changed: bool, tell: bool) {
         let secret = |text: &str| self.entry.without_secrets(text);
         let why = line(&secret(&trouble.why), 300);
         self.state().connection = None;
@@ -217,6 +226,10 @@ impl Server {
             let then = match (again, self.entry.is_remote()) {
                 (true, true) => "It is being tried again.",
                 (true, false) => "It is started again.",
+                (false, _) if changed => {
+                    "It takes code from this folder, where a command may have changed it, so it is not started again by itself: \
+                     begin a new session if you want it."
+                }
                 (false, _) => "The session goes on without it.",
             };
             let dot = if why.ends_with('.') { "" } else { "." };

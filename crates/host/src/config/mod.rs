@@ -23,6 +23,7 @@ pub use sources::Sources;
 pub use value::{Value, resolve_all};
 
 use crate::rules;
+use crate::sandbox::Started;
 use crate::store::Retention;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -322,18 +323,26 @@ impl Config {
 
     /// What it has us start: no command of an agent may change that.
     fn note_commands(&self) {
-        let agents = self.agents.values().map(|agent| (&agent.command, &agent.env, &agent.headers));
-        let servers = self.mcp.values().map(|server| (&server.command, &server.env, &server.headers));
-        for (command, env, headers) in agents.chain(servers) {
-            crate::sandbox::starts(command);
+        let agents = self.agents.values().map(|agent| (&agent.command, &agent.env, &agent.headers, agent.cwd.clone()));
+        let servers = self.mcp.values().map(|server| (&server.command, &server.env, &server.headers, None));
+        for (command, env, headers, cwd) in agents.chain(servers) {
             for value in env.values().chain(headers.values()) {
-                match value {
-                    Value::Command(command) => crate::sandbox::starts(command),
-                    // Such as `PYTHONSTARTUP = "tools/start.py"`.
-                    Value::Plain(text) => crate::sandbox::starts(&[String::new(), text.clone()]),
-                    Value::Env(_) => {}
+                if let Value::Command(command) = value {
+                    crate::sandbox::starts(Started {
+                        command: command.clone(),
+                        cwd: cwd.clone(),
+                        ..Started::default()
+                    });
                 }
             }
+            // Such as `PYTHONSTARTUP = "tools/start.py"`. What a program prints is a secret, and no name of a file.
+            let value = |value: &Value| match value {
+                Value::Command(_) => None,
+                Value::Plain(text) => Some(text.clone()),
+                Value::Env(name) => std::env::var(name).ok(),
+            };
+            let env = env.iter().filter_map(|(name, text)| Some((name.clone(), value(text)?))).collect();
+            crate::sandbox::starts(Started { command: command.clone(), env, cwd });
         }
     }
 

@@ -154,6 +154,11 @@ impl Location {
         self.relative.as_deref()
     }
 
+    /// The root it is in.
+    pub(super) fn root(&self) -> Option<&Path> {
+        self.absolute.ancestors().nth(self.relative.as_ref()?.components().count())
+    }
+
     /// The path below the working directory, if it is in there.
     pub fn in_cwd(&self) -> Option<&Path> {
         self.relative.as_deref().filter(|_| self.in_cwd)

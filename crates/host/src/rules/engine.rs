@@ -379,7 +379,7 @@ impl Engine {
             }
             // What is only written can't be run; what is moved may be.
             _ if self.protects
-                && (any(sandbox::named::runs)
+                && (changed.into_iter().flatten().any(|path| sandbox::named::runs(path.absolute(), path.root()))
                     || changed[1].is_some_and(|to| sandbox::named::is_searched(to.absolute()))) =>
             {
                 (Decision::Ask, "built in: it is started by itself, or by a program that is meant to do something else")

@@ -103,7 +103,10 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
     todo.extend_from_slice(global);
     let mut done: Vec<PathBuf> = Vec::new();
     let mut words = 0;
-    while let Some(path) = todo.pop() {
+    // What is said by variables has no file; what it includes begins wherever git stands.
+    let said = in_variables(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
+    let mut said = Some(said);
+    while let Some(path) = said.as_ref().map(|_| work_tree.join(".")).or_else(|| todo.pop()) {
         if done.contains(&path) {
             continue;
         }
@@ -111,9 +114,12 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
             found.unclear = true;
             break;
         }
-        let text = read(&path);
-        found.unclear |= text.is_none() && std::fs::symlink_metadata(&path).is_ok();
-        for (key, value) in settings(&text.unwrap_or_default()) {
+        let all = said.take().unwrap_or_else(|| {
+            let text = read(&path);
+            found.unclear |= text.is_none() && std::fs::symlink_metadata(&path).is_ok();
+            settings(&text.unwrap_or_default())
+        });
+        for (key, value) in all {
             match &*key {
                 "core.hookspath" => found.paths.extend(named(&value, work_tree)),
                 // Those with a condition count as well: it may come true later.
@@ -132,6 +138,37 @@ pub(super) fn look(git: &Path, work_tree: &Path, global: &[PathBuf]) -> Found {
     found.paths.extend([common.join("hooks"), common.join("config"), folder.join("config.worktree")]);
     found.paths.dedup();
     found
+}
+
+/// The settings that variables have, as git reads them: pairs with numbers, and what `git -c` hands on.
+fn in_variables(variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
+    let count = variable("GIT_CONFIG_COUNT").and_then(|count| count.trim().parse().ok()).unwrap_or(0);
+    let pair = |at| Some((variable(&format!("GIT_CONFIG_KEY_{at}"))?, variable(&format!("GIT_CONFIG_VALUE_{at}"))?));
+    let mut all: Vec<(String, String)> = (0..usize::min(count, MAX_WORDS)).map_while(pair).collect();
+    // `'a.b'='c'`, in older versions `'a.b=c'`, with the quotes of a shell.
+    let text = variable("GIT_CONFIG_PARAMETERS").unwrap_or_default();
+    let (mut word, mut quoted, mut chars) = (String::new(), false, text.chars());
+    loop {
+        match chars.next() {
+            Some('\'') => quoted = !quoted,
+            Some('\\') if !quoted => word.extend(chars.next()),
+            Some(c) if quoted || !c.is_whitespace() => word.push(c),
+            end => {
+                let (key, value) = word.split_once('=').unwrap_or((&word, ""));
+                all.extend((!key.is_empty()).then(|| (key.to_owned(), value.to_owned())));
+                word.clear();
+                if end.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+    // Without the part in the middle, as in files.
+    let plain = |key: &str| {
+        let section = key.split('.').next().unwrap_or_default();
+        format!("{section}.{}", key.rsplit('.').next().unwrap_or_default()).to_ascii_lowercase()
+    };
+    all.into_iter().map(|(key, value)| (plain(&key), value)).collect()
 }
 
 /// Adds the files that a setting runs or may run, and says how many words were looked at. A value may be a line for the shell, so each
@@ -279,6 +316,26 @@ mod tests {
         check("[core", &[]);
         check("=\n[", &[(".", "")]);
         check("[core]hooksPath=", &[("core.hookspath", "")]);
+    }
+
+    #[test]
+    fn settings_in_variables_are_read_as_git_reads_them() {
+        let check = |variables: &[(&str, &str)], expect: &[(&str, &str)]| {
+            let get = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());
+            let found = in_variables(get);
+            let found: Vec<(&str, &str)> = found.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            assert_eq!(found, expect, "{variables:?}");
+        };
+        let pair = [("GIT_CONFIG_KEY_0", "core.hooksPath"), ("GIT_CONFIG_VALUE_0", "h k")];
+        check(&pair, &[]);
+        check(&[&pair[..], &[("GIT_CONFIG_COUNT", "9")]].concat(), &[("core.hookspath", "h k")]);
+        let handed_on = |text| [("GIT_CONFIG_PARAMETERS", text)];
+        check(
+            &handed_on("'core.hooksPath'='h k' 'Filter.a.b.clean=x'"),
+            &[("core.hookspath", "h k"), ("filter.clean", "x")],
+        );
+        check(&handed_on("'a.b'='it'\\''s' 'c.d'"), &[("a.b", "it's"), ("c.d", "")]);
+        check(&handed_on("'"), &[]);
     }
 
     #[test]

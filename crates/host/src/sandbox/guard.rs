@@ -1,7 +1,7 @@
 //! What runs by itself later, and what must not be read, found below the roots: so that a command can't change or read it, and
 //! that it is said where that can't be had.
 
-use super::{Pinned, around, git};
+use super::{Pinned, around, git, named};
 use crate::later;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -119,7 +119,7 @@ struct Folder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarded {
     /// What each of them is, and when it was changed.
-    found: BTreeMap<PathBuf, (Identity, i64)>,
+    found: Found,
     /// To be made read-only, without links.
     pub(super) hold: Vec<PathBuf>,
     /// To be hidden.
@@ -133,6 +133,8 @@ pub struct Guarded {
     at: i64,
 }
 
+/// Names, what each of them is, and when it was changed.
+type Found = BTreeMap<PathBuf, (Identity, i64)>;
 /// Device and inode.
 type Identity = (u64, u64);
 /// Files that have several names, and what a rule keeps commands from doing to them; none if they run by themselves later.
@@ -340,7 +342,7 @@ impl Look<'_> {
 
     /// What is to be done about what was found.
     fn judge(&mut self) -> Guarded {
-        let mut found = BTreeMap::new();
+        let mut found = Found::new();
         let mut hold: Vec<PathBuf> = Vec::new();
         let mut linked = Linked::new();
         let mut gits: Vec<(PathBuf, PathBuf)> = Vec::new();
@@ -402,7 +404,7 @@ impl Look<'_> {
             };
             list.extend(real);
         }
-        self.lead(&gits, &mut hold, &mut linked);
+        self.lead(&gits, &mut found, &mut hold, &mut linked);
         for (path, how) in self.other_names(&linked) {
             let list = match how {
                 Some(Kept::Hidden) => &mut denied,
@@ -441,7 +443,7 @@ impl Look<'_> {
     }
 
     /// Where git looks for hooks and settings besides its own folder, and what links in all that is held lead to.
-    fn lead(&mut self, gits: &[(PathBuf, PathBuf)], hold: &mut Vec<PathBuf>, linked: &mut Linked) {
+    fn lead(&mut self, gits: &[(PathBuf, PathBuf)], found: &mut Found, hold: &mut Vec<PathBuf>, linked: &mut Linked) {
         hold.retain(|path| self.writable(path));
         let mut todo = hold.clone();
         let global = git::globals();
@@ -459,6 +461,24 @@ impl Look<'_> {
         let Around { ways, several_names } = std::mem::take(&mut self.around);
         linked.extend(several_names.into_iter().map(|is| (is, None)));
         todo.extend(ways.iter().filter_map(|path| self.follow(path, hold)));
+        let (must, there) = named::started(self.roots);
+        for path in there.iter().chain(&must) {
+            if let Ok(facts) = path.metadata()
+                && facts.is_file()
+                && facts.nlink() > 1
+            {
+                linked.entry((facts.dev(), facts.ino())).or_default();
+            }
+            if let Ok(real) = path.canonicalize()
+                && let Ok(facts) = real.metadata()
+                && self.writable(&real)
+            {
+                found.insert(real, ((facts.dev(), facts.ino()), facts.ctime()));
+            }
+            let next = self.follow(path, hold);
+            // Of all the programs of packages only those count that are named.
+            todo.extend(next.filter(|next| !next.ends_with("node_modules/.bin")));
+        }
         let mut left = MAX_ENTRIES;
         while let Some(path) = todo.pop() {
             left -= 1;

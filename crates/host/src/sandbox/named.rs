@@ -4,16 +4,15 @@
 //! `bin` of an environment that is in use, the settings that `GIT_CONFIG_GLOBAL` names. It is read-only for commands, and asked for
 //! before an edit.
 
-use super::Pinned;
+use super::around::links;
 use super::git::programs;
+use super::{Pinned, started};
 use crate::roots::promise;
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::Metadata;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use tieline_rpc::sync::Lock as _;
 
 /// Variables that are a file or a folder, or a list of them, of which all is run, or says what is run.
 const FILES: &str = "
@@ -47,46 +46,6 @@ const BELOW: &[(&str, &str)] = &[
     ("DOCKER_CONFIG", "cli-plugins"),
     ("ZSH", "oh-my-zsh.sh custom"),
 ];
-
-/// What a folder runs that is given to an interpreter.
-const ENTRIES: &[&str] = &["index.js", "index.cjs", "index.mjs", "index.ts", "__main__.py"];
-
-/// No more words of commands are remembered.
-const MAX_WORDS: usize = 10_000;
-
-/// The words of all that this process starts outside a sandbox.
-static STARTED: Mutex<BTreeSet<Started>> = Mutex::new(BTreeSet::new());
-
-/// A word of a command that we start.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Started {
-    /// It stands first, so that it is a program.
-    first: bool,
-    path: PathBuf,
-}
-
-/// Notes a command that is started outside a sandbox, now or later: an agent, an MCP server, a program that prints a secret.
-pub fn starts(command: &[String]) {
-    let mut all = STARTED.locked();
-    let mut module = false;
-    for (at, word) in command.iter().enumerate() {
-        let value = word.split_once('=').map(|(_, value)| value);
-        let mut words: Vec<String> = std::iter::once(word.as_str()).chain(value).map(str::to_owned).collect();
-        if module {
-            // `python -m tools.server`.
-            let path = word.replace('.', "/");
-            words.extend([format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")]);
-        }
-        module = word == "-m";
-        words.retain(|word| !word.is_empty() && !word.starts_with('-'));
-        let room = MAX_WORDS.saturating_sub(all.len());
-        // A program without a folder is looked for on `PATH`.
-        let is_file = |word: &String| at > 0 || word.contains('/');
-        all.extend(
-            words.into_iter().filter(is_file).take(room).map(|word| Started { first: at == 0, path: word.into() }),
-        );
-    }
-}
 
 fn words(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.split_whitespace()
@@ -134,27 +93,42 @@ fn in_lines(from: &Path) -> Vec<PathBuf> {
 
 /// All of it that lies, or would lie, below these roots. What is not there yet can't be held.
 pub(super) fn ways(roots: &[Pinned]) -> Vec<PathBuf> {
-    let started: Vec<Started> = STARTED.locked().iter().cloned().collect();
     let mut all: Vec<PathBuf> = below().filter(|path| path.exists()).collect();
     for root in roots {
         all.extend(paths().into_iter().map(|path| root.path.join(path)));
         all.extend(in_lines(&root.path));
-        for Started { first, path } in &started {
-            let path = root.path.join(path);
-            all.extend(ENTRIES.iter().map(|name| path.join(name)).filter(|entry| entry.is_file()));
-            all.extend((*first || path.is_file()).then_some(path));
-        }
     }
-    // A folder that holds a whole root is none that is meant, but the root itself is: `.` on `PATH`.
-    let is_below = |path: &PathBuf| {
-        let real = promise(path);
-        let within = |place: &Path| roots.iter().any(|root| place.starts_with(&root.path));
-        within(path) || real.is_some_and(|real| within(&real))
-    };
-    all.retain(is_below);
+    all.extend(links(searched(), 1, true).into_iter().map(|(path, _)| path));
+    all.retain(|path| leads_into(path, roots));
     all.sort();
     all.dedup();
     all
+}
+
+/// What we start ourselves, and what any variable names, that lies below these roots: what must be there, and what is.
+pub(super) fn started(roots: &[Pinned]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let (mut must, mut there) = (Vec::new(), Vec::new());
+    for root in roots {
+        let code = started::code(&root.path);
+        there.extend(code.there().filter(|path| leads_into(path, roots)).cloned());
+        must.extend(code.must.into_iter().filter(|path| leads_into(path, roots)));
+    }
+    (must, there)
+}
+
+/// Whether a path lies in a root, leads there, or is another name of a file that may. A folder that holds a whole root is none that is
+/// meant, but the root itself is: `.` on `PATH`.
+fn leads_into(path: &Path, roots: &[Pinned]) -> bool {
+    let within = |place: &Path| roots.iter().any(|root| place.starts_with(&root.path));
+    let several_names = || {
+        let facts = path.metadata().ok().filter(|facts| facts.is_file() && facts.nlink() > 1);
+        let near = |facts: &Metadata| {
+            roots.iter().any(|root| root.path.metadata().is_ok_and(|root| root.dev() == facts.dev()))
+        };
+        // What we can't write no command of ours can.
+        facts.is_some_and(|facts| near(&facts)) && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+    };
+    within(path) || promise(path).is_some_and(|real| within(&real)) || several_names()
 }
 
 /// The folders in which a shell looks for programs; some begin wherever it stands.
@@ -173,27 +147,27 @@ pub(crate) fn is_searched(path: &Path) -> bool {
     searched().iter().any(|named| is(named, path) || path.parent().is_some_and(|around| is(named, around)))
 }
 
-/// Whether a change of this path, without links, changes what is run.
-pub(crate) fn runs(path: &Path) -> bool {
+/// Whether a change of this path, without links and in this root, changes what is run.
+pub(crate) fn runs(path: &Path, root: Option<&Path>) -> bool {
     let is = |named: &Path| match named.strip_prefix(".").unwrap_or(named) {
         named if named.is_absolute() => promise(named).is_some_and(|real| path.starts_with(real)),
         named => !named.as_os_str().is_empty() && path.ends_with(named),
     };
     let search = searched();
     let is_program = || {
-        let facts = path.metadata().ok().filter(std::fs::Metadata::is_file);
+        let facts = path.metadata().ok().filter(Metadata::is_file);
         facts.is_some_and(|facts| facts.permissions().mode() & 0o111 != 0)
             && path.parent().is_some_and(|folder| search.iter().any(|named| promise(named).as_deref() == Some(folder)))
     };
     let started = || {
-        let all = STARTED.locked();
-        let telling = |started: &&Started| started.path.as_os_str().to_string_lossy().contains(['/', '.']);
-        all.iter().filter(telling).any(|started| {
-            let inner = ENTRIES.iter().map(|name| started.path.join(name));
-            // A folder among the words is often only looked at.
-            let whole = !started.path.is_dir() && is(&started.path);
-            whole || inner.into_iter().any(|entry| is(&entry))
-        })
+        let root = root.or(path.parent()).unwrap_or(path);
+        let code = started::code(root);
+        let is = |facts: &Metadata| (facts.dev(), facts.ino());
+        let several = path.metadata().ok().filter(|facts| facts.is_file() && facts.nlink() > 1);
+        let same = |several: Metadata| {
+            code.there().any(|named| named.metadata().is_ok_and(|named| is(&named) == is(&several)))
+        };
+        code.covers(path, root) || several.is_some_and(same)
     };
     // New files in a folder of programs can't be run before somebody says so.
     paths().iter().filter(|named| !search.contains(named)).any(|named| is(named))

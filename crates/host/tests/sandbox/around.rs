@@ -227,6 +227,11 @@ pub fn sockets_by_relative_names_are_not_reached(base: &Path) {
 pub fn what_variables_name_is_guarded(base: &Path) {
     let root = base.join("root");
     make(&root, &[("tools/run", "x"), ("tools/bin/x", "x"), ("lib/a.py", "x"), ("cargo/config.toml", "x")]);
+    make(&root, &REPOSITORY);
+    make(&base.join("outside"), &[("x", "")]);
+    make(&base.join("linked"), &[("x", "")]);
+    fs::hard_link(root.join("tools/run"), base.join("outside/hard")).unwrap();
+    symlink("../root/tools/run", base.join("linked/run")).unwrap();
     // The variable, its value below the root, the attack, and whether it is held without a question.
     for (variable, value, line, silent) in [
         ("GIT_CONFIG_GLOBAL", "ROOT/tools/run", "echo evil > tools/run", true),
@@ -236,6 +241,8 @@ pub fn what_variables_name_is_guarded(base: &Path) {
         ("GIT_EXTERNAL_DIFF", "ROOT/tools/run --x", "echo evil > tools/run", true),
         ("GIT_SSH_COMMAND", "ssh -o ProxyCommand=ROOT/tools/run", "echo evil > tools/run", true),
         ("GIT_CONFIG_VALUE_0", "!ROOT/tools/run", "echo evil > tools/run", true),
+        ("GIT_CONFIG_PARAMETERS", "'core.hooksPath'='tools'", "echo evil > tools/pre-commit", true),
+        ("GIT_CONFIG_PARAMETERS", "'core.hooksPath=hooks'", "mkdir hooks", false),
         ("GIT_PAGER", "ROOT/tools/new", "echo evil > tools/new", false),
         ("EDITOR", "./tools/run", "echo evil > tools/run", true),
         ("BROWSER", "sh tools/run %s", "mv tools/run tools/old", true),
@@ -257,6 +264,16 @@ pub fn what_variables_name_is_guarded(base: &Path) {
         ("PATH", "/usr/bin:/bin:ROOT/later", "mkdir later", false),
         ("PATH", "/usr/bin:/bin:.", "echo evil > ls", false),
         ("PATH", "/usr/bin:/bin:", "echo evil > ls", false),
+        // Whatever a variable is called.
+        ("PSQL_PAGER", "./tools/run -x", "echo evil > tools/run", true),
+        ("ANY_NAME", "a=1,b=ROOT/tools/run", "echo evil > tools/run", true),
+        ("SOME_RC", "tools/run", "mv tools/run tools/old", true),
+        // Another name, and links, of what is run.
+        ("EDITOR", "ROOT/../outside/hard -w", "echo evil > tools/run", true),
+        ("TIELINE_CONFIG", "ROOT/../outside/hard", "echo evil > tools/run", true),
+        ("PATH", "/usr/bin:/bin:ROOT/../outside", "echo evil > tools/run", true),
+        ("PATH", "/usr/bin:/bin:ROOT/../linked", "echo evil > tools/run", true),
+        ("OLDPWD", "ROOT/tools", "test -d nowhere", true),
         // Work goes on where it is code of the project.
         ("PYTHONPATH", "ROOT/lib", "test -d nowhere", true),
         ("EDITOR", "vim -u NONE", "test -d nowhere", true),
@@ -274,38 +291,130 @@ pub fn what_variables_name_is_guarded(base: &Path) {
     }
 }
 
-/// What our own configuration has us start, without a sandbox, lies in the root.
+/// What our own configuration has us start, without a sandbox, lies in the root. By whatever words it is named, no command changes it,
+/// and none makes what would win over it, unless it is asked for.
 pub fn what_we_start_ourselves_is_guarded(base: &Path) {
-    let root = base.join("root");
-    make(
-        &root,
-        &[
-            ("tools/mcp.py", "x"),
-            ("tools/agent", "x"),
-            ("srv/index.js", "x"),
-            ("pkg/srv.py", "x"),
-            ("key", "x"),
-            ("open", "x"),
-        ],
-    );
-    let text = format!(
-        "[mcp.a]\ncommand = [\"python3\", \"{0}/tools/mcp.py\"]\n[mcp.b]\ncommand = [\"node\", \"srv\"]\n\
-         [mcp.c]\ncommand = [\"python3\", \"-m\", \"pkg.srv\"]\nenv = {{ A = {{ command = [\"sh\", \"key\"] }} }}\n\
-         [agents.d]\ncommand = [\"{0}/tools/agent\"]\n",
-        root.display()
-    );
-    let place = base.join("config.toml");
-    fs::write(&place, text).unwrap();
-    let sources = tieline_host::config::Sources { user: Some(place), ..Default::default() };
-    tieline_host::config::Config::load(&sources, &tieline_host::config::Flags::default()).unwrap();
-    let policy = guarded(&root);
-    assert!(policy.guarded().is_whole(), "{:?}", policy.guarded().gap());
-    for path in ["tools/mcp.py", "tools/agent", "srv/index.js", "pkg/srv.py", "key"] {
-        block_on(sh(&format!("echo evil > {path}; rm -f {path}; mv {path} old && cp open {path}"), &root, &policy));
-        assert_eq!(fs::read_to_string(root.join(path)).unwrap_or_default(), "x", "{path}");
+    // The command, its variables, the attack, and whether it is held without a question.
+    let cases: &[(&str, &str, &str, bool)] = &[
+        ("'python3', 'ROOT/tools/srv.py'", "", "echo evil > tools/srv.py", true),
+        ("'ROOT/tools/x.sh'", "", "rm -f tools/x.sh", true),
+        ("'./later/run'", "", "mkdir later", false),
+        ("'true'", "A = { command = ['sh', 'key'] }", "echo evil > key", true),
+        ("'sh', '-c', './tools/x.sh --y'", "", "echo evil > tools/x.sh", true),
+        ("'sh', '-c', 'cd tools && exec ./x.sh'", "", "echo evil > tools/x.sh", true),
+        ("'sh', '-c', '\"$PWD\"/tools/x.sh; true'", "", "echo evil > tools/x.sh", true),
+        ("'env', '-S', 'bash tools/x.sh'", "", "echo evil > tools/x.sh", true),
+        ("'srvx'", "PATH = 'ROOT/bin:/usr/bin:/bin'", "echo evil > bin/srvx", true),
+        ("'srvx'", "PATH = 'ROOT/bin:/usr/bin:/bin'", "echo evil > bin/env", true),
+        ("'python3', '-m', 'pkg.srv'", "", "echo evil > pkg/srv.py", true),
+        ("'python3', '-um', 'pkg.srv'", "", "echo evil > pkg/srv.py", true),
+        ("'python3', '-mpkg.srv'", "", "echo evil > pkg/srv.py", true),
+        ("'sh', '-c', 'python3 -m pkg.srv'", "", "echo evil > pkg/srv.py", true),
+        ("'python3', '-m', 'pkg.srv'", "", "echo evil > pkg/__init__.py", true),
+        ("'python3', '-m', 'pkg.srv'", "", "mkdir pkg/srv", true),
+        (
+            "'python3', '-m', 'pkg.srv'",
+            "",
+            "mkdir pkg/__pycache__ && echo evil > pkg/__pycache__/srv.cpython-311.pyc",
+            true,
+        ),
+        ("'python3', '-m', 'tools.srv'", "", "echo evil > tools/__init__.py", false),
+        ("'python3', '-m', 'one'", "", "echo evil > one.py", false),
+        // Where it is started comes first.
+        ("'python3', '-m', 'srv'", "PYTHONPATH = 'ROOT/tools'", "echo evil > srv.py", false),
+        ("'python3', 'tools/x.sh', '-m', 'srv'", "PYTHONPATH = 'tools'", "mkdir tools/srv", false),
+        ("'python3', 'tools'", "", "echo evil > tools/__main__.py", true),
+        ("'node', 'tools/a'", "", "echo evil > tools/a.js", true),
+        ("'node', 'tools/a'", "", "echo evil > tools/a", true),
+        ("'node', 'srv'", "", "echo evil > srv/index.js", false),
+        ("'node', 'srv/'", "", "echo evil > srv/lib/m.js", true),
+        ("'node', '--import', 'file://ROOT/tools/a.js', '/dev/null'", "", "echo evil > tools/a.js", true),
+        ("'node', '/dev/null'", "NODE_OPTIONS = '--require ./tools/a.js'", "echo evil > tools/a.js", true),
+        ("'npx', '-y', '@s/srvx@1'", "", "echo evil > node_modules/@s/srvx/cli.js", true),
+        ("'npx', 'srvx'", "", "rm node_modules/.bin/srvx && echo evil > node_modules/.bin/srvx", true),
+        ("'npx', 'srvx'", "", "echo evil > package.json", true),
+        ("'npm', 'start'", "", "echo evil > tools/a.js", true),
+        ("'make', '-C', 'tools', 'srv'", "", "echo evil > tools/Makefile", true),
+        ("'make', 'srv'", "", "echo evil > Makefile", true),
+        ("'java', '-cp', 'lib/a.jar:lib/b.jar', 'Main'", "", "echo evil > lib/b.jar", true),
+        ("'java', '-cp', 'lib/*', 'Main'", "", "echo evil > lib/c.jar", true),
+        ("'uv', '--directory', 'ROOT/tools', 'run', 'srv'", "", "echo evil > tools/srv.py", true),
+        ("'tools/y'", "", "echo evil > tools/interpreter", true),
+        ("'cargo', 'run'", "", "test -d nowhere", true),
+        ("'ROOT/../outside/hard'", "", "echo evil > tools/x.sh", true),
+        ("'ROOT/../outside/chain'", "", "echo evil > tools/x.sh", true),
+        ("'ROOT/../outside/linked/x.sh'", "", "echo evil > tools/x.sh", true),
+        ("'hard'", "PATH = 'ROOT/../outside:/usr/bin'", "echo evil > tools/x.sh", true),
+        ("'python3', 'ROOT/../outside/hard'", "", "echo evil > tools/x.sh", true),
+    ];
+    let mut wrong = Vec::new();
+    for (at, (command, env, line, silent)) in cases.iter().enumerate() {
+        let root = base.join(format!("{at}/root"));
+        make(
+            &root,
+            &[
+                "tools/srv.py",
+                "tools/x.sh",
+                "tools/a.js",
+                "tools/Makefile",
+                "tools/interpreter",
+                "tools/__main__.py",
+                "bin/srvx",
+                "key",
+            ]
+            .map(|name| (name, "x")),
+        );
+        make(
+            &root,
+            &["pkg/__init__.py", "pkg/srv.py", "one.py", "srv/index.js", "srv/lib/m.js", "lib/a.jar", "lib/b.jar"]
+                .map(|name| (name, "x")),
+        );
+        make(
+            &root,
+            &[("package.json", "{\"scripts\": {\"start\": \"node tools/a.js\"}}"), ("Makefile", "x"), ("open", "x")],
+        );
+        make(
+            &root,
+            &[("node_modules/@s/srvx/cli.js", "x"), ("tools/y", "#!tools/interpreter\n"), ("src/main.rs", "x")],
+        );
+        make(&root, &[("node_modules/.bin/other", "x")]);
+        symlink("../@s/srvx/cli.js", root.join("node_modules/.bin/srvx")).unwrap();
+        let outside = base.join(format!("{at}/outside"));
+        make(&outside, &[("x", "")]);
+        fs::hard_link(root.join("tools/x.sh"), outside.join("hard")).unwrap();
+        symlink("link", outside.join("chain")).unwrap();
+        symlink("../root/tools/x.sh", outside.join("link")).unwrap();
+        symlink("../root/tools", outside.join("linked")).unwrap();
+        let text =
+            format!("[mcp.a]\ncommand = [{command}]\nenv = {{ {env} }}\n").replace("ROOT", root.to_str().unwrap());
+        let text = if env.contains("command") {
+            text
+        } else {
+            text.replace("mcp.a", if at % 2 == 0 { "mcp.a" } else { "agents.a" })
+        };
+        let place = base.join(format!("{at}/config.toml"));
+        fs::write(&place, text).unwrap();
+        let done = Command::new(me()).arg("start").arg(&root).arg(&place).arg(line).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stdout);
+        let asks = said.contains("asked");
+        if !done.status.success() || asks == *silent {
+            let why = String::from_utf8_lossy(&done.stderr);
+            wrong.push(format!("{command} {env}: {line}: {said}{}", why.lines().take(3).collect::<String>()));
+        }
     }
-    assert!(block_on(sh("echo y > open && echo y > srv/more.js && echo y > new", &root, &policy)).0);
-    // A program that is not there yet.
-    tieline_host::sandbox::starts(&["./later/run".to_owned()]);
-    assert!(!guarded(&root).guarded().is_whole());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// From the other process: what a configuration has us start, and a hostile line.
+pub fn start(root: &Path, config: &Path, line: &str) {
+    let sources = tieline_host::config::Sources { user: Some(config.to_owned()), ..Default::default() };
+    tieline_host::config::Config::load(&sources, &tieline_host::config::Flags::default()).unwrap();
+    let policy = guarded(root);
+    match policy.guarded().gap() {
+        Some(gap) => println!("asked: {gap}"),
+        None => {
+            held(line, root, &policy);
+            assert!(block_on(sh("echo y > open && echo y > new", root, &policy)).0);
+        }
+    }
 }

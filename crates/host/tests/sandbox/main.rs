@@ -30,6 +30,7 @@ fn main() {
         Some("measure") => attacks::measure(std::path::Path::new(&args[1])),
         Some("run") => attacks::run(std::path::Path::new(&args[1]), &args[2]),
         Some("plant") => attacks::plant(std::path::Path::new(&args[1]), &args[2]),
+        Some("start") => around::start(std::path::Path::new(&args[1]), std::path::Path::new(&args[2]), &args[3]),
         Some("attack") => attacks::attack(&args[1], std::path::Path::new(&args[2])),
         _ => harness::run_all(&[table::ALL, policies::ALL, attacks::ALL].concat()),
     }

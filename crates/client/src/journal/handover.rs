@@ -70,11 +70,16 @@ fn told(story: &Story, turn: &TurnStory) -> String {
         match item {
             Item::Message(message) => match message.kind {
                 MessageKind::Agent => say(&mut text, "agent", &words(&message.content)),
-                // The agent says the prompt back; what else the user said in the turn was sent while it ran.
-                MessageKind::User if !prompt.contains(words(&message.content).trim()) || turn.prompt.is_empty() => {
-                    say(&mut text, "user", &words(&message.content));
+                // The agent says the prompt back, with the record before it if it was given one; what else the user said in the
+                // turn was sent while it ran.
+                MessageKind::User => {
+                    let said = words(&message.content);
+                    let is_prompt = prompt.contains(said.trim()) || said.contains(RECORD.0);
+                    if !is_prompt || turn.prompt.is_empty() {
+                        say(&mut text, "user", &said);
+                    }
                 }
-                _ => {}
+                MessageKind::Thought => {}
             },
             Item::ToolCall(call) => {
                 calls += 1;

@@ -211,6 +211,24 @@ fn undo_restores_the_files_of_a_turn() {
     }
 }
 
+// The kernel lets go of a mount when its name comes to mean another file.
+#[test]
+fn undo_sets_no_command_in_the_background_free() {
+    let place = Place::new();
+    let mut client = Client::open(&place, "2", &["--script", "puppet", "--mode", "auto"]);
+    client.prompt("run echo mine > .npmrc");
+    assert_eq!(place.read(".npmrc"), "mine\n", "{}", client.said());
+    let line = "while :; do echo evil > .npmrc; sleep 0.05; done";
+    client.prompt(&format!("call run {}", json!({"command": line, "background": true})));
+    client.prompt("/undo");
+    assert!(client.said().contains("stop it first"), "{}", client.said());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(place.read(".npmrc"), "mine\n", "{}", client.said());
+    client.prompt("call stop {\"id\": 1}");
+    client.prompt("/undo");
+    assert!(!common::exists(&place.project().join(".npmrc")), "{}", client.said());
+}
+
 // In an editor nobody watches the turn from outside.
 #[test]
 fn undo_restores_what_commands_of_a_turn_changed() {

@@ -247,9 +247,10 @@ async fn undo(session: &Conversation, client: ClientHandle) -> std::result::Resu
     let workspace = session.workspace(client, Some(snapshots.begin(snapshots.undo_turn(&turn))));
     let mut text = snapshots.damage().map(|damage| format!("- {damage}\n")).unwrap_or_default();
     for (before, path) in restored {
-        let by_client = match &before {
-            Some(before) => workspace.put_back(&path, before).await,
-            None => Ok(false),
+        let by_client = match (session.commands.check_replaced(&path), &before) {
+            (Err(why), _) => Err(why),
+            (Ok(()), Some(before)) => workspace.put_back(&path, before).await,
+            (Ok(()), None) => Ok(false),
         };
         let done = match by_client {
             Ok(by_client) => {

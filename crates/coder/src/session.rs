@@ -61,7 +61,7 @@ pub struct Conversation {
     /// What files were before each turn, if that is kept.
     pub(crate) snapshots: Option<Arc<Snapshots>>,
     pub(crate) permissions: Arc<Permissions>,
-    commands: Arc<Commands>,
+    pub(crate) commands: Arc<Commands>,
     pub(crate) servers: Arc<Servers>,
     notices: Arc<Notices>,
     /// Who can be chosen to answer.

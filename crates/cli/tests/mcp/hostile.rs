@@ -123,6 +123,23 @@ fn a_server_that_dies_is_started_again_once() {
 }
 
 #[test]
+fn a_server_of_the_project_that_dies_is_not_started_again() {
+    let place = Place::new();
+    let mut server = bad("plain", &[]);
+    std::fs::copy(server["args"][0].as_str().unwrap(), place.project().join("bad.py")).unwrap();
+    server["args"][0] = json!("bad.py");
+    let mut client = Client::start(&place, "2", &["--script", "puppet"]);
+    servers::open(&mut client, &place, &json!([server]));
+    client.prompt("mcp bad die {}\nresult");
+    let words = "It takes code from this folder";
+    if !told(&client).contains(words) {
+        client.until(|message| message["params"].to_string().contains(words));
+    }
+    client.prompt("/mcp");
+    assert!(client.said().contains("`bad` (stdio) can't be used"), "{}", client.said());
+}
+
+#[test]
 fn a_cancel_reaches_the_server_and_waits_for_nothing() {
     for dialect in DIALECTS {
         let place = Place::new();

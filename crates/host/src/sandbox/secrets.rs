@@ -46,7 +46,17 @@ const IN_HOME: &str = "
     .config/nushell/history.txt .config/nushell/history.sqlite3 .local/share/powershell .ipython/profile_default/history.sqlite
     .julia/logs .local/share/pry .pry_history .local/share/irb .irb-history .local/state/bash .local/state/zsh .local/state/python
     .local/state/bash_history .local/state/zsh_history .local/state/python_history .local/share/zsh .bash_sessions .zsh_sessions
-    .wget-hsts .units_history .gdb_history .lldb/lldb-widehistory .config/fish/fish_history .mongosh .dbshell";
+    .wget-hsts .units_history .gdb_history .lldb/lldb-widehistory .config/fish/fish_history .mongosh .dbshell
+    .claude/history.jsonl .claude/projects .claude/file-history .claude/paste-cache .claude/shell-snapshots .claude/todos
+    .claude/sessions .claude/session-env .claude/debug .claude/backups .claude/plans .claude/statsig .claude/telemetry .gemini/tmp
+    .gemini/history .qwen/tmp .qwen/history .qwen/projects .codex/log .codex/archived_sessions .codex/shell_snapshots
+    .codex/history .aider.chat.history.md .aider.input.history .aider.llm.history .aider .iflow .grok .forge .pi .openhands
+    .kilocode .codebuddy .rovodev .warp .local/state/warp-terminal .config/Windsurf .plandex-home .plandex-home-v2
+    .config/manicode .letta .amazonq .aws/amazonq .trae .qoder .zencoder .junie .devin
+    .var/app/org.mozilla.firefox .var/app/com.google.Chrome .var/app/org.chromium.Chromium .var/app/com.brave.Browser .vnc
+    .config/borg .config/kdeconnect .sbt/.credentials .sbt/credentials .ivy2/.credentials .lein/credentials.clj
+    .lein/credentials.clj.gpg .aliyun .doppler .clasprc.json .local/share/uv/credentials .local/share/jupyter/runtime
+    .duckdb_history .mongodb .local/share/xonsh .xonsh_history.json";
 
 /// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
 const MOVED: &[(&str, &str)] = &[

@@ -524,53 +524,33 @@ fn sockets_that_come_later_are_not_reached(base: &Path) {
     });
 }
 
+/// Histories and logins of agents and others, in a home.
+const LOGINS: &str = "
+    .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json
+    .local/share/opencode/auth.json .config/goose/secrets.yaml .config/cursor/auth.json
+    .config/github-copilot/apps.json .copilot/config.json .local/share/amp/secrets.json .factory/auth.json
+    .continue/config.json .config/containers/auth.json .local/share/fish/fish_history .config/BraveSoftware/x
+    .pulumi/credentials.json .databrickscfg .ollama/id_ed25519 .config/wireguard/wg0.conf .step/secrets/key
+    .cloudflared/cert.pem .authinfo .msmtprc .config/stripe/config.toml .config/.wrangler/config/default.toml
+    .dbt/profiles.yml .hex/hex.config .local/share/gem/credentials .vault_pass
+    .config/Code/User/globalStorage/state.vscdb .cursor/mcp.json .viminfo .local/state/nvim/shada/main.shada
+    .config/nushell/history.txt .local/state/bash/history .ipython/profile_default/history.sqlite Passwords.kdbx
+    Documents/mine.KDBX .claude/history.jsonl .claude/projects/x/y.jsonl .claude/file-history/x
+    .claude/paste-cache/x .claude/shell-snapshots/x .claude/todos/x .gemini/tmp/x/logs.json .qwen/tmp/x/logs.json
+    .aider.chat.history.md .aider.input.history .aider/oauth-keys.env .iflow/x .grok/x .forge/x .pi/agent/auth.json
+    .openhands/x .kilocode/x .codebuddy/x .rovodev/x .warp/x .config/Windsurf/x .plandex-home-v2/x
+    .config/manicode/x .letta/x .var/app/org.mozilla.firefox/x .vnc/passwd .config/borg/keys/x
+    .config/kdeconnect/privateKey.pem .sbt/.credentials .ivy2/.credentials .lein/credentials.clj .aliyun/config.json
+    .doppler/x .clasprc.json .local/share/uv/credentials/x .local/share/jupyter/runtime/kernel.json .duckdb_history
+    .mongodb/mongosh/x .local/share/xonsh/x";
+
 fn homes_and_logins_of_others_are_hidden(base: &Path) {
     let home = base.join("home");
     let root = base.join("root");
     fs::create_dir_all(&root).unwrap();
-    let names = [
-        ".claude/.credentials.json",
-        ".claude.json",
-        ".codex/auth.json",
-        ".gemini/oauth_creds.json",
-        ".qwen/oauth_creds.json",
-        ".local/share/opencode/auth.json",
-        ".config/goose/secrets.yaml",
-        ".config/cursor/auth.json",
-        ".config/github-copilot/apps.json",
-        ".copilot/config.json",
-        ".local/share/amp/secrets.json",
-        ".factory/auth.json",
-        ".continue/config.json",
-        ".config/containers/auth.json",
-        ".local/share/fish/fish_history",
-        ".config/BraveSoftware/x",
-        ".pulumi/credentials.json",
-        ".databrickscfg",
-        ".ollama/id_ed25519",
-        ".config/wireguard/wg0.conf",
-        ".step/secrets/key",
-        ".cloudflared/cert.pem",
-        ".authinfo",
-        ".msmtprc",
-        ".config/stripe/config.toml",
-        ".config/.wrangler/config/default.toml",
-        ".dbt/profiles.yml",
-        ".hex/hex.config",
-        ".local/share/gem/credentials",
-        ".vault_pass",
-        ".config/Code/User/globalStorage/state.vscdb",
-        ".cursor/mcp.json",
-        ".viminfo",
-        ".local/state/nvim/shada/main.shada",
-        ".config/nushell/history.txt",
-        ".local/state/bash/history",
-        ".ipython/profile_default/history.sqlite",
-        "Passwords.kdbx",
-        "Documents/mine.KDBX",
-    ];
-    make(&home, &names.map(|name| (name, "SECRET")));
-    make(&home, &[(".codex/config.toml", "open")]);
+    let names: Vec<&str> = LOGINS.split_whitespace().collect();
+    make(&home, &names.iter().map(|name| (*name, "SECRET")).collect::<Vec<_>>());
+    make(&home, &[(".codex/config.toml", "open"), (".claude/CLAUDE.md", "open")]);
     let policy = Policy::new(Level::ReadOnly, [&root]).unwrap();
     let (_, said) = block_on(sh(
         &format!("cd {}; cat {}; cat .codex/config.toml", home.display(), names.join(" ")),

@@ -87,8 +87,22 @@ fn complaint_02_rule_3_no_yes_by_accident() {
         assert!(chat.has_keys());
         chat.later(*wait);
         let mut effects = Vec::new();
-        keys.iter().for_each(|key| effects.extend(chat.key(*key)));
+        for key in *keys {
+            effects.extend(chat.later(150).key(*key));
+        }
         assert_eq!(answered(&effects), expected.as_ref(), "{keys:?} after {wait} ms");
+    }
+    // Nobody types like this: it is a paste, and the terminal did not say so.
+    for number in ['1', '2', '3'] {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(question());
+        chat.later(1000).key(KeyCode::Char(number));
+        let effects = chat.later(5).key(KeyCode::Enter);
+        assert_eq!(answered(&effects), None, "{number}");
+        assert!(chat.screen(80, 24).contains("too quick"), "{}", chat.screen(80, 24));
+        // Who meant it presses once more.
+        let effects = chat.later(300).key(KeyCode::Enter);
+        assert!(answered(&effects).is_some(), "{number}");
     }
 }
 

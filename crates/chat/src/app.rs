@@ -83,7 +83,9 @@ pub async fn run(opener: Arc<dyn Opener>, which: Which, prompt: Vec<Part>) -> io
         }
         let now = Instant::now();
         if now - woken > BUSY {
-            state.tab_mut().composer.was_busy(now - woken, now);
+            let tab = state.tab_mut();
+            tab.composer.was_busy(now - woken, now);
+            tab.dock.was_busy(now - woken, now);
         }
         // What is not laid out yet is gone on with at once.
         let behind = app.caches.get(&state.tab().id).is_some_and(Cache::is_behind);

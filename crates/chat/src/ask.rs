@@ -1,6 +1,7 @@
 //! Questions for permission, docked above the composer: when they take keys, what can be answered, and that no yes is given by
 //! accident.
 
+use crate::compose::Pace;
 use crate::form::Filling;
 use crate::rows::look as theme;
 use crate::text::{fit, wrap};
@@ -19,8 +20,6 @@ use tieline_client::sanitize;
 pub const IDLE: Duration = Duration::from_secs(1);
 /// Keys that allow are dead for this long after the question got the keys.
 pub const DEAD: Duration = Duration::from_millis(400);
-/// Nobody presses two keys in less: they were pasted, and a terminal did not say so.
-const TYPED_GAP: Duration = Duration::from_millis(25);
 /// So many rows of what would happen are docked; all of it is one key away.
 const MAX_FACT_ROWS: usize = 6;
 /// So many bytes of what a tool is given are shown.
@@ -110,8 +109,8 @@ pub struct Dock {
     pub chosen: Option<usize>,
     /// The numbers that were pressed: they may have been meant for the composer.
     numbers: String,
-    /// When the last key came.
-    last_key: Option<Instant>,
+    /// How fast keys come: those of a paste that the terminal does not call one answer nothing.
+    pace: Pace,
     /// What was typed into the form, if it is one.
     form: Option<Filling>,
     /// What is decided on, as it was laid out last: for which question, at which width.
@@ -130,6 +129,11 @@ impl Dock {
         if self.since.is_some() {
             self.focus(now);
         }
+    }
+
+    /// Nobody took keys for this long.
+    pub fn was_busy(&mut self, time: Duration, now: Instant) {
+        self.pace.was_busy(time, now);
     }
 
     /// Gives the keys back.
@@ -153,8 +157,8 @@ impl Dock {
 
     /// A key, while it has them. Numbers and arrows choose, Enter answers, Esc refuses; no letter does anything.
     pub fn key(&mut self, asked: &Asked, key: KeyEvent, now: Instant) -> Pressed {
-        let pasted = self.last_key.replace(now).is_some_and(|last| now.saturating_duration_since(last) < TYPED_GAP);
-        let dead = pasted || self.since.is_none_or(|since| now.saturating_duration_since(since) < DEAD);
+        self.pace.key(now);
+        let dead = self.pace.is_burst() || self.since.is_none_or(|since| now.saturating_duration_since(since) < DEAD);
         if let What::Form(form) = &asked.what {
             return self.filling(asked.number, form).key(form, key, dead);
         }

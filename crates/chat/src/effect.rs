@@ -49,6 +49,8 @@ pub enum Effect {
     Clipboard(TabId),
     /// Run a line in the user's shell, and show what it prints.
     Shell(TabId, String),
+    /// End the lines of a tab that run in the user's shell.
+    StopShell(TabId),
     /// Open an address in the browser.
     Browse(String),
     /// Capture the mouse, or give it back.

@@ -55,6 +55,8 @@ pub struct Tab {
     pub dock: Dock,
     /// The question that the keys were taken from: it does not take them again by itself.
     pub left: Option<u64>,
+    /// So many lines of the user's own run in the shell.
+    pub shells: usize,
     /// The reason that the next prompt gives for a refusal.
     pub reason: bool,
     /// What waits.
@@ -96,6 +98,7 @@ impl Tab {
             attention: false,
             sent: None,
             restarted: None,
+            shells: 0,
             killed: false,
             is_open: false,
             closed: false,

@@ -239,7 +239,8 @@ fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
             true => tab.about.now.of(&tab.queue[0].parts).words(),
             false => "sends it",
         };
-        let text = format!("{more}Empty Enter {now} · Ctrl+Q edits");
+        let enter = if tab.questions.is_empty() { format!("Empty Enter {now} · ") } else { String::new() };
+        let text = format!("{more}{enter}Ctrl+Q edits");
         rows.push(Line::styled(fit(&text, width.into()), theme::QUIET));
     }
     rows
@@ -275,6 +276,7 @@ fn footer(state: &State, width: u16, now: Instant) -> Line<'static> {
     let (doing, style) = match tab.state.0 {
         _ if tab.closed => ("closed".to_owned(), theme::BAD),
         Doing::Opening => (format!("{glyph} {} · {age} s", tab.phase.waits_for()), theme::QUIET),
+        Doing::Idle if tab.shells > 0 => ("your own line runs · Esc stops it".to_owned(), theme::USER),
         Doing::Idle => ("ready".to_owned(), theme::GOOD),
         Doing::Running => (format!("{glyph} works · {age} s · Esc stops"), theme::USER),
         Doing::Asking if tab.dock.since.is_some() => (format!("{glyph} waits for you"), theme::ASKS),

@@ -97,7 +97,8 @@ fn complaint_02_rule_3_no_yes_by_accident() {
         let mut chat = Chat::new();
         chat.later(2000).ask(question());
         chat.later(1000).key(KeyCode::Char(number));
-        let effects = chat.later(5).key(KeyCode::Enter);
+        let at_once = chat.now + Duration::from_millis(3);
+        let effects = chat.state.handle(Event::Key(KeyCode::Enter.into()), at_once);
         assert_eq!(answered(&effects), None, "{number}");
         assert!(chat.screen(80, 24).contains("too quick"), "{}", chat.screen(80, 24));
         // Who meant it presses once more.

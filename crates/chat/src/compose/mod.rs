@@ -13,7 +13,8 @@ use complete::Files;
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use history::History;
 use offers::Offers;
-use pace::{Enter, Pace};
+use pace::Enter;
+pub(crate) use pace::Pace;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -388,6 +389,11 @@ impl Composer {
     /// True if nothing is written.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
+    }
+
+    /// True while the history is searched: what is typed goes there.
+    pub fn is_searching(&self) -> bool {
+        self.offers.as_ref().is_some_and(|offers| offers.search.is_some())
     }
 
     /// When a key was last pressed or something pasted.

@@ -24,8 +24,6 @@ pub struct Pace {
     lines: bool,
     /// An Enter behind such keys that may be the last: nobody knows yet if it breaks the line or sends.
     held: Option<Instant>,
-    /// The terminal says what is pasted.
-    pastes: bool,
     /// So many keys may have been typed while nobody took them, and when that was over.
     waited: Option<(Instant, u128)>,
 }
@@ -56,15 +54,20 @@ impl Pace {
         broken
     }
 
+    /// True if the last key came right behind another one: nobody types like that.
+    pub fn is_burst(&self) -> bool {
+        self.burst > 0
+    }
+
     /// Something is pasted, and the terminal says so.
     pub fn paste(&mut self, now: Instant) {
-        (self.touched, self.pastes) = (Some(now), true);
+        self.touched = Some(now);
     }
 
     /// The key was an Enter. Among keys that nobody types so fast it is a line of a paste, unless it is the last of them: a machine that
     /// is slow, or a program that types, brings them together, too.
     pub fn enter(&mut self) -> Enter {
-        match self.pastes || self.burst < BURST_KEYS {
+        match self.burst < BURST_KEYS {
             true => Enter::Sends,
             false if self.lines => Enter::Breaks,
             false => {

@@ -33,11 +33,14 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
     for Stored { id, title, agent, turns, cwd } in sessions {
         let title = sanitize::line(title.as_deref().unwrap_or(&id));
         let which = Which { agent: None, session: Go::On(id.clone()) };
+        let delete = Picker::new(format!("Delete “{title}” for good?"), Vec::new())
+            .line("No, keep it", "", Pick::Nothing)
+            .line("Yes, delete it", "and what could be taken back", Pick::Do(Errand::Delete(id.clone())));
         let menu = Picker::new(title.clone(), Vec::new())
             .line("Go on with it", "in a new tab", Pick::Open(which))
             .line("Rename it", "", Pick::AskName(id.clone()))
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
-            .line("Delete it", "for good, with what could be taken back", Pick::Do(Errand::Delete(id)));
+            .line("Delete it", "for good, with what could be taken back", Pick::Menu(Box::new(delete)));
         let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
         let more = sanitize::line(&format!("{agent} · {turns} · {cwd}"));
         all = all.line(title, more, Pick::Menu(Box::new(menu)));

@@ -119,8 +119,10 @@ impl State {
             1 => Some("stops the turn".to_owned()),
             turns => Some(format!("stops {turns} turns")),
         };
+        let shells: usize = self.tabs.iter().map(|tab| tab.shells).sum();
+        let shells = (shells > 0).then(|| format!("stops {}", counted(shells, "line of your own")));
         let waits = (waits > 0).then(|| format!("keeps {} in the queue", counted(waits, "prompt")));
-        let parts: Vec<_> = turns.into_iter().chain(waits).collect();
+        let parts: Vec<_> = turns.into_iter().chain(shells).chain(waits).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
@@ -160,6 +162,7 @@ impl State {
                 tab.list.to_end();
                 Vec::new()
             }
+            _ if tab.shells > 0 => vec![Effect::StopShell(tab.id)],
             _ => self.say("nothing runs; Ctrl+D leaves", now),
         }
     }

@@ -146,6 +146,7 @@ impl State {
             },
             Event::Ran(id, line, output) => {
                 if let Some(tab) = self.find(id) {
+                    tab.shells = tab.shells.saturating_sub(1);
                     tab.notice(Mark::Info, format!("! {line}\n{output}"));
                 }
                 Vec::new()
@@ -156,6 +157,11 @@ impl State {
         let mut effects = effects;
         effects.extend(self.composed(deed, now));
         effects
+    }
+
+    /// The tab in which a session is open.
+    fn tab_of(&self, session: &str) -> Option<usize> {
+        self.tabs.iter().position(|tab| tab.session.as_deref() == Some(session))
     }
 
     fn find(&mut self, id: TabId) -> Option<&mut Tab> {

@@ -3,8 +3,9 @@
 use super::State;
 use crate::effect::Effect;
 use crate::keys::Deed;
-use crate::pick::{self, Pick, Picker};
+use crate::pick::{self, Errand, Pick, Picker};
 use crate::tab::Tab;
+use crate::{Go, Which};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Instant;
 
@@ -93,6 +94,10 @@ impl State {
         let place = |tab: &Tab, number: u64| tab.queue.iter().position(|queued| queued.number == number);
         match pick {
             Pick::Deed(deed) => self.deed(deed, now),
+            // One that is open is gone to.
+            Pick::Open(Which { session: Go::On(session), .. }) if self.tab_of(&session).is_some() => {
+                self.tab_of(&session).map_or_else(Vec::new, |at| self.show(at))
+            }
             Pick::Open(which) => self.open(which, Vec::new(), now),
             Pick::Look(source) => {
                 self.over = Some(Over::Pick(Picker::looking("…")));
@@ -103,6 +108,9 @@ impl State {
                 Vec::new()
             }
             Pick::Set(option, value) => vec![Effect::SetOption(id, option, value)],
+            Pick::Do(Errand::Delete(session)) if self.tab_of(&session).is_some() => {
+                self.say("it is open in a tab: close that first", now)
+            }
             Pick::Do(errand) => vec![Effect::Do(id, errand)],
             Pick::AskName(session) => {
                 self.over = Some(Over::Line(For::Name(session), String::new()));

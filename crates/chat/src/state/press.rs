@@ -84,7 +84,7 @@ impl State {
         }
         let deed = keys::find(key);
         let tab = self.tab_mut();
-        let empty = tab.composer.is_empty();
+        let empty = tab.composer.is_empty() && !tab.composer.is_searching();
         match (key.code, key.modifiers) {
             (KeyCode::Tab, KeyModifiers::NONE) if !tab.questions.is_empty() => {
                 tab.dock.focus(now);
@@ -112,6 +112,7 @@ impl State {
     pub(super) fn enter(&mut self, now: Instant) -> Vec<Effect> {
         let tab = self.tab();
         match tab.state.0 {
+            _ if !tab.questions.is_empty() => self.say("a question waits: Tab answers it", now),
             _ if !tab.queue.is_empty() => self.deed(Deed::SendNow, now),
             Doing::Lost => self.deed(Deed::Revive, now),
             _ => Vec::new(),
@@ -137,12 +138,13 @@ impl State {
                 Some(effects)
             }
             ask::Pressed::Back(numbers) => {
-                tab.left = Some(asked.number);
+                let types = matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace);
+                // Who types something and takes it back has not said that the question can wait.
+                tab.left = (!types).then_some(asked.number);
                 tab.dock.blur();
                 for c in numbers.chars() {
                     tab.composer.key(KeyEvent::from(KeyCode::Char(c)), now);
                 }
-                let types = matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace);
                 Some(if types { self.compose(key, now) } else { Vec::new() })
             }
             ask::Pressed::Whole => {
@@ -181,7 +183,10 @@ impl State {
         match deed {
             compose::Deed::None | compose::Deed::Pass => Vec::new(),
             compose::Deed::Say(words) => self.say(words, now),
-            compose::Deed::Shell(line) => vec![Effect::Shell(tab.id, line)],
+            compose::Deed::Shell(line) => {
+                tab.shells += 1;
+                vec![Effect::Shell(tab.id, line)]
+            }
             compose::Deed::Clipboard => vec![Effect::Clipboard(tab.id)],
             compose::Deed::Editor(text) => vec![Effect::Editor(text)],
             compose::Deed::Submit(parts) if !tab.is_open => {

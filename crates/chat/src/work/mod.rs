@@ -8,6 +8,7 @@ use crate::event::{About, Event, OpenedFacts, TabId, Waits, Wake};
 use crate::pick::Picker;
 use crate::{Log, Opener, Ready, Which, screen};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -17,7 +18,9 @@ use tieline::schema::{ConfigValue, Update};
 use tieline_client::live::{self, Events, Link, Part, Queued, Session};
 use tieline_client::{sanitize, services};
 use tieline_host::run::View;
+use tieline_process::{ChildProcess, Guard, Spec, Status};
 use tokio::io::AsyncReadExt as _;
+use tokio::sync::broadcast;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -38,6 +41,8 @@ pub struct Work {
     opener: Arc<dyn Opener>,
     events: Sender<Event>,
     tabs: Arc<Mutex<HashMap<TabId, Live>>>,
+    /// Tells lines in the user's shell that their tab wants them to end.
+    stop: broadcast::Sender<TabId>,
 }
 
 /// The session of a tab.
@@ -51,7 +56,7 @@ struct Live {
 
 impl Work {
     pub fn new(opener: Arc<dyn Opener>, events: Sender<Event>) -> Self {
-        Self { opener, events, tabs: Arc::default() }
+        Self { opener, events, tabs: Arc::default(), stop: broadcast::Sender::new(16) }
     }
 
     fn live(&self, tab: TabId) -> Option<Live> {
@@ -125,11 +130,19 @@ impl Work {
                 });
             }
             Effect::Shell(id, line) => {
-                let folder = self.opener.folder();
+                let (folder, mut stop) = (self.opener.folder(), self.stop.subscribe());
                 tokio::spawn(async move {
-                    let output = shell(&line, &folder).await;
+                    let stopped = async { while stop.recv().await.is_ok_and(|stopped| stopped != id) {} };
+                    let output = tokio::select! {
+                        output = shell(&line, &folder) => output,
+                        () = stopped => "(you stopped it)".into(),
+                    };
                     let _ = events.send(Event::Ran(id, sanitize::line(&line), output)).await;
                 });
+            }
+            Effect::StopShell(id) => {
+                // Nobody hears it if nothing runs.
+                let _ = self.stop.send(id);
             }
             Effect::Browse(url) => {
                 let opened = std::process::Command::new("xdg-open")
@@ -297,22 +310,22 @@ fn set_queue(session: &Session, wanted: Vec<Queued>) {
     });
 }
 
-/// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut.
+/// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut. It ends with us, and everything that it
+/// started does.
 async fn shell(line: &str, folder: &Path) -> String {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
-    let mut command = tokio::process::Command::new(shell);
-    command.arg("-c").arg(format!("{line} 2>&1")).current_dir(folder);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    // What it says is wrong is part of what it prints.
+    let line = format!("exec 2>&1\n{line}");
+    let spec = Spec::new(shell).args(["-c".into(), OsString::from(line)]).current_dir(folder).guard(Guard::IfPossible);
     let ran = async {
-        let mut child = command.spawn()?;
+        let (pipes, child) = ChildProcess::spawn(&spec).await?;
+        drop(pipes.input);
         let mut output = Vec::new();
-        if let Some(out) = child.stdout.take() {
-            out.take(MAX_SHELL_BYTES).read_to_end(&mut output).await?;
-        }
-        let status = child.wait().await?;
+        pipes.output.take(MAX_SHELL_BYTES).read_to_end(&mut output).await?;
+        let exit = child.exit().await;
         let mut text = sanitize::text(&String::from_utf8_lossy(&output)).trim_end().to_owned();
-        if !status.success() {
-            text = format!("{text}\n({status})");
+        if exit.status != Status::Code(0) {
+            text = format!("{text}\n(it {})", exit.status);
         }
         std::io::Result::Ok(text)
     };

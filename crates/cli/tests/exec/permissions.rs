@@ -68,7 +68,9 @@ fn writing_for_the_agent_follows_the_same_rules() {
     let object = done.ends(0).object();
     assert_eq!(object["changed_files"], json!([place.project().join("sub/new.txt")]), "{object}");
     assert_eq!(object["permissions"], json!({"allowed": 1, "denied": 0, "cancelled": 0}));
-    let done = place.agent("write_file", "1", &["--allow-all"]).words(&["/etc/tieline-was-here"]).run();
+    let outside = place.project().with_file_name("elsewhere.txt");
+    let done = place.agent("write_file", "1", &["--allow-all"]).words(&[outside.to_str().unwrap()]).run();
+    assert!(!outside.exists());
     assert_eq!(done.told()["error"]["code"], -32003, "{done:#?}");
 }
 

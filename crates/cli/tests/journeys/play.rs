@@ -172,6 +172,8 @@ impl Player {
             What::Press(names) => {
                 for name in names.split_whitespace() {
                     let bytes = key(name).ok_or_else(|| format!("there is no key {name}"))?;
+                    // No person presses two at once; what comes together is taken for a paste.
+                    std::thread::sleep(Duration::from_millis(150));
                     self.screen()?.write(&bytes);
                 }
             }

@@ -70,7 +70,10 @@ impl AgentSpec {
     pub fn from_words(words: Vec<String>) -> Result<Self, Error> {
         match words.first() {
             Some(program) if !program.is_empty() => {
-                tieline_host::sandbox::starts(Started { command: words.clone(), ..Started::default() });
+                // What is not there yet is nothing that it runs: such a word names what the agent is to make.
+                let is_code = |(at, word): &(usize, &String)| *at == 0 || Path::new(word).exists();
+                let command = words.iter().enumerate().filter(is_code).map(|(_, word)| word.clone()).collect();
+                tieline_host::sandbox::starts(Started { command, ..Started::default() });
                 Ok(Self::plain(words, Origin::Flag))
             }
             _ => Err(Error::new("no command was given; write it after `--`, such as: -- my-agent --acp")),

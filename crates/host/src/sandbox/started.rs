@@ -159,7 +159,8 @@ pub(super) fn code(root: &Path) -> Code {
     for started in &all {
         started.look(root, &mut code);
     }
-    // Whatever a variable is for: a file of the workspace that it names is read or run by somebody.
+    // Whatever a variable is for: a file of the workspace that it names is read or run by somebody. What is not there yet is what
+    // somebody is to make, unless the variable is known to name what is run.
     let variables = env::vars_os().filter(|(name, _)| !ABOUT.split_whitespace().any(|about| name == about));
     for value in variables.map(|(_, value)| value.to_string_lossy().into_owned()) {
         let mut pieces = BTreeSet::new();
@@ -167,6 +168,7 @@ pub(super) fn code(root: &Path) -> Code {
         pieces
             .into_iter()
             .filter(|piece| piece.contains('/') || *piece == value)
+            .filter(|piece| root.join(piece).symlink_metadata().is_ok())
             .for_each(|piece| code.may(root.join(piece), false));
     }
     code

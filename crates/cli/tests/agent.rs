@@ -222,6 +222,7 @@ fn undo_sets_no_command_in_the_background_free() {
     client.prompt(&format!("call run {}", json!({"command": line, "background": true})));
     client.prompt("/undo");
     assert!(client.said().contains("stop it first"), "{}", client.said());
+    // Several rounds of the loop: that it writes nothing can only be seen by waiting.
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(place.read(".npmrc"), "mine\n", "{}", client.said());
     client.prompt("call stop {\"id\": 1}");

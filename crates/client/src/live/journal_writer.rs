@@ -241,6 +241,10 @@ impl JournalWriter {
     /// `stays`: the agent is there for another turn, and what changes until then may be its doing.
     pub(super) async fn changes(&mut self, remarks: &mut Vec<String>, stays: bool) -> Option<Vec<Changed>> {
         let watch = self.watch.take()?;
+        // Before the turn is judged: what changes meanwhile is told twice rather than never.
+        if stays {
+            self.aftermath = Aftermath::of(&watch).await;
+        }
         let by_rule = watch.has_commands_by_rule();
         let mut report = match watch.after().await {
             Ok(report) => report,
@@ -249,9 +253,6 @@ impl JournalWriter {
                 return None;
             }
         };
-        if stays {
-            self.aftermath = Aftermath::of(&watch).await;
-        }
         // Remarks, not warnings: the turn is over, and who prints as it goes hears no more warnings.
         let unseen = [
             uncovered_text("can't be undone", std::mem::take(&mut report.uncovered)),

@@ -6,8 +6,9 @@ mod common;
 
 use common::{SOON, agent_wire, hello};
 use serde_json::json;
+use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Once;
 use tieline::agent::{FnAgent, Server, Turn, from_fn};
 use tieline::client::{Client, Handler};
 use tieline::schema::ReadTextFileRequest;
@@ -39,6 +40,7 @@ impl Handler for Note {
 }
 
 async fn read(prefer: bool, offer: bool, protocol: Protocol) -> (Dialect, String) {
+    LISTENING.call_once(|| tracing::subscriber::set_global_default(Log).unwrap());
     let (near, far) = Transport::memory();
     tokio::spawn(Server::new(reader().about(|about| about.prefer_client_tools = prefer)).serve(far));
     let client = Client::new("c", "1").handler(Note).offer(|can| can.fs_read = offer).protocol(protocol);
@@ -78,9 +80,16 @@ async fn only_current_v2_is_left_for_the_sake_of_files() {
     assert_eq!(wire.result("initialize", hello(Dialect::V2)).await["protocolVersion"], 2);
 }
 
-/// What is logged while a future runs on this thread.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+/// One subscriber for the whole program, set before the first line can be logged: a subscriber of one thread misses
+/// the lines whose place another thread reached first.
+static LISTENING: Once = Once::new();
+
+thread_local! {
+    /// What was logged on this thread; each test has its own.
+    static WARNED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+struct Log;
 
 struct Words(String);
 
@@ -106,7 +115,7 @@ impl tracing::Subscriber for Log {
     fn event(&self, event: &tracing::Event<'_>) {
         let mut words = Words(event.metadata().target().to_owned());
         event.record(&mut words);
-        self.0.lock().unwrap().push(words.0);
+        WARNED.with_borrow_mut(|warned| warned.push(words.0));
     }
 
     fn enter(&self, _: &tracing::span::Id) {}
@@ -116,10 +125,8 @@ impl tracing::Subscriber for Log {
 
 #[tokio::test]
 async fn an_offer_that_can_t_be_asked_for_is_warned_of() {
-    let log = Log::default();
-    let _guard = tracing::subscriber::set_default(log.clone());
     tokio::time::timeout(SOON, read(false, true, Protocol::Auto)).await.unwrap();
-    let warned = std::mem::take(&mut *log.0.lock().unwrap());
+    let warned = WARNED.take();
     assert_eq!(warned.len(), 1, "{warned:?}");
     assert!(
         warned[0].starts_with("tieline::offer ") && warned[0].contains("Protocol::Only(Dialect::V1)"),
@@ -130,5 +137,5 @@ async fn an_offer_that_can_t_be_asked_for_is_warned_of() {
     {
         read(prefer, offer, protocol).await;
     }
-    assert_eq!(*log.0.lock().unwrap(), [""; 0]);
+    assert_eq!(WARNED.take(), [""; 0]);
 }

@@ -319,6 +319,41 @@ fn a_dead_agent_scores_nothing() {
     assert!(sheet.findings.values().all(|finding| finding.verdict == Verdict::NotExercised));
 }
 
+/// The steps of the action are plain shell: they run here as they would there.
+#[test]
+fn the_github_action_runs_as_it_is_written() {
+    let action = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.github/actions/check/action.yml"));
+    let action = action.unwrap();
+    let (_, script) = action.split_once("run: |\n").unwrap();
+    let run = |agent: &str, baseline: &str| {
+        let home = tempfile::tempdir().unwrap();
+        let summary = home.path().join("summary.md");
+        std::fs::write(home.path().join("known.txt"), baseline).unwrap();
+        let bin = std::path::Path::new(TIELINE).parent().unwrap().display().to_string();
+        let said = std::process::Command::new("bash")
+            .args(["--noprofile", "--norc", "-eo", "pipefail", "-c", script])
+            .current_dir(home.path())
+            .env_clear()
+            .env("PATH", format!("{bin}:{}", std::env::var("PATH").unwrap()))
+            .env("HOME", home.path())
+            .env("GITHUB_STEP_SUMMARY", &summary)
+            .envs([("AGENT", agent), ("DIALECT", "1"), ("PROMPTS", "directives"), ("MODEL", "")])
+            .env("BASELINE", if baseline.is_empty() { "" } else { "known.txt" })
+            .output()
+            .unwrap();
+        let summary = std::fs::read_to_string(summary).unwrap_or_default();
+        let errors = String::from_utf8_lossy(&said.stderr).into_owned();
+        (said.status.code(), String::from_utf8_lossy(&said.stdout).into_owned(), summary, errors)
+    };
+    let (code, said, summary, errors) = run("tieline agent --script puppet", "");
+    assert_eq!(code, Some(0), "{said}{errors}");
+    assert!(summary.contains("| agent tieline agent --script puppet | 1 | "), "{summary}{errors}");
+    // What is known to be broken and holds is a failure, and so is an agent that does not start.
+    let (code, said, _, errors) = run("tieline agent --script puppet", "1 rpc-once\n");
+    assert_eq!(code, Some(1), "{said}{errors}");
+    assert_eq!(run("false", "").0, Some(2));
+}
+
 /// Judges `tieline exec` behind a shell in these scenarios; `AGENT` is what it starts.
 fn client(line: &str, parts: &[&'static str], patience: Duration) -> BTreeSet<&'static str> {
     let words = |words: &[&str]| words.iter().map(Into::into).collect();

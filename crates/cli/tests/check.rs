@@ -322,7 +322,8 @@ fn a_dead_agent_scores_nothing() {
 /// The steps of the action are plain shell: they run here as they would there.
 #[test]
 fn the_github_action_runs_as_it_is_written() {
-    let action = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.github/actions/check/action.yml"));
+    let action =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.github/actions/check/action.yml"));
     let action = action.unwrap();
     let (_, script) = action.split_once("run: |\n").unwrap();
     let run = |agent: &str, baseline: &str| {

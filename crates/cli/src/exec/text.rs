@@ -295,8 +295,11 @@ impl Text {
             (HowAsked::Never, "without asking"),
         ] {
             let mut files = outcome.changed.iter().filter(|file| file.asked == asked);
+            // Somebody was asked, so that "without asking" has to say what is meant.
+            let was_asked = asked == HowAsked::Never && outcome.permissions.allowed + outcome.permissions.denied > 0;
+            let why = if was_asked { " (no question that was allowed names it)" } else { "" };
             for file in files.by_ref().take(MAX_LISTED_FILES) {
-                self.dim(&format!("changed {words}: {}", shown(file.path.as_ref())));
+                self.dim(&format!("changed {words}: {}{why}", shown(file.path.as_ref())));
             }
             match files.count() {
                 0 => {}
@@ -427,9 +430,10 @@ impl Watch for Text {
                     Ending::Interrupted => "interrupted",
                     _ => "told to end",
                 };
-                self.dim(&format!("{why}: the agent was asked to stop (Ctrl-C again to end it)"));
+                let key = if ending == Ending::Interrupted { "Ctrl-C again" } else { "Ctrl-C" };
+                self.dim(&format!("{why}: the agent was asked to stop ({key} to end it)"));
             }
-            Progress::Ending => self.dim("the agent did not stop: ending its process"),
+            Progress::Ending => self.dim("ending the agent's process"),
             Progress::Killing => self.dim("killing the agent"),
         }
     }

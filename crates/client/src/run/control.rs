@@ -23,6 +23,9 @@ const HURRY: Duration = Duration::from_millis(700);
 const TICK: Duration = Duration::from_secs(1);
 /// For ever, as far as a timer is concerned.
 const FAR: Duration = Duration::from_hours(24 * 365);
+/// What became of an agent that had its time to stop, and of one that nobody gave it.
+const DID_NOT_HEED: &str = "; the agent did not heed the cancel and was killed";
+const WAS_NOT_WAITED_FOR: &str = "; the agent was killed before it had stopped";
 
 /// What is alive during a run.
 struct Run<'r, W> {
@@ -155,7 +158,7 @@ impl<W: Watch> Run<'_, W> {
                         (None, Some(failure))
                     }
                     // The agent finished in spite of the cancel, or because of it.
-                    (shown, Some((ending, _))) => (shown.ok().flatten(), Some(self.stopped(ending, false))),
+                    (shown, Some((ending, _))) => (shown.ok().flatten(), Some(self.stopped(ending, ""))),
                 },
                 Some(stop) = stops.recv() => match stop {
                     Stop::Interrupt => Ending::Interrupted,
@@ -180,12 +183,14 @@ impl<W: Watch> Run<'_, W> {
                     self.session.cancel().await;
                 }
                 // There is nothing to cancel.
-                None => return (None, Some(self.stopped(ending, false))),
+                None => return (None, Some(self.stopped(ending, ""))),
                 // The agent did not listen, or the user insists.
-                Some((first, _)) => {
+                Some((first, deadline)) => {
+                    let had_time = Instant::now() >= deadline;
                     self.watch.hear(Progress::Ending);
                     self.link.kill();
-                    return (None, Some(self.stopped(first, true)));
+                    let how = if had_time { DID_NOT_HEED } else { WAS_NOT_WAITED_FOR };
+                    return (None, Some(self.stopped(first, how)));
                 }
             }
         }
@@ -196,7 +201,8 @@ impl<W: Watch> Run<'_, W> {
         Ending::TimedOut
     }
 
-    fn stopped(&self, ending: Ending, deaf: bool) -> Box<Failure> {
+    /// Why it was stopped, and what became of the agent, if there is more to say.
+    fn stopped(&self, ending: Ending, how: &str) -> Box<Failure> {
         let phase = self.phase();
         let reached = self.session.reached().locked().clone();
         let reached = reached.filter(|_| matches!(ending, Ending::TimedOut | Ending::Budget));
@@ -205,7 +211,6 @@ impl<W: Watch> Run<'_, W> {
             (None, Ending::Interrupted) => "interrupted".to_owned(),
             (None, _) => "told to end".to_owned(),
         };
-        let how = if deaf { "; the agent did not heed the cancel and was killed" } else { "" };
         let when =
             if self.at_question.get() { "at a question".to_owned() } else { format!("while {}", phase.waits_for()) };
         let mut failure = Failure::new(ending, phase, format!("{what} {when}{how}"));

@@ -185,6 +185,29 @@ async fn what_is_held_waits_for_the_reason_of_a_refusal() {
     assert_eq!(said[3..], ["user: why", "agent: heard: why", "user: b", "agent: heard: b"], "{said:?}");
 }
 
+/// Neither is thrown after the other: what would fail in the same way waits for who decides.
+#[tokio::test]
+async fn what_waits_is_kept_when_a_turn_fails_or_the_agent_dies() {
+    for (how, dies) in [("none", false), ("resume", true), ("none", true)] {
+        let place = place(how);
+        let (session, mut events) = place.open("");
+        state(&mut events, State::Idle).await;
+        session.prompt(text(if dies { "die" } else { "fail" })).unwrap();
+        session.prompt(text("b")).unwrap();
+        ended(&mut events).await.unwrap_err();
+        if dies {
+            state(&mut events, State::Lost).await;
+            session.restart();
+        }
+        state(&mut events, State::Idle).await;
+        assert_eq!(session.queue().len(), 1, "{how}, {dies}");
+        session.revive();
+        assert_eq!(ended(&mut events).await, Ok(StopReason::EndTurn), "{how}, {dies}");
+        let said = transcript(&session);
+        assert_eq!(said.iter().filter(|line| line.ends_with('b')).count(), 2, "{how}, {dies}: {said:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_call_of_an_agent_that_died_runs_no_longer() {
     let place = place("none");

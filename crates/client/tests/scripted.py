@@ -43,6 +43,8 @@ for line in sys.stdin:
                 send({"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": "tool_call",
                     "toolCallId": "c9", "title": "Work", "kind": "execute", "status": "in_progress"}}})
             os._exit(3)
+        elif words.endswith("fail"):
+            send({"id": id, "error": {"code": -32603, "message": "the model is away"}})
         elif words.endswith("flood"):
             for at in range(20000):
                 say(session, "x" * 10000)

@@ -135,8 +135,10 @@ pub(super) struct Doing {
     told: State,
     pub(super) queue: VecDeque<Queued>,
     count: u64,
-    /// The queue waits, because a turn was cancelled, the agent is gone, or somebody wants it.
+    /// The queue waits, because a turn was cancelled or failed, the agent is gone, or somebody wants it.
     pub(super) held: bool,
+    /// An agent that is gone is to be started again.
+    pub(super) restart: bool,
     /// What waits comes from the journal, behind a prompt of now: it is held when that has begun.
     pub(super) recalled: bool,
     /// The first of what waits is to be given to the agent while it works.
@@ -239,7 +241,13 @@ impl Session {
         self.0.wake.notify_waiters();
     }
 
-    /// Goes on: with the queue after a cancel, with the agent started again if it is gone.
+    /// Starts the agent again if it is gone, with this session. What waits in the queue waits on.
+    pub fn restart(&self) {
+        self.0.doing.locked().restart = true;
+        self.0.wake.notify_waiters();
+    }
+
+    /// Goes on: with the queue after a cancel or a failure, with the agent started again if it is gone.
     pub fn revive(&self) {
         self.0.doing.locked().held = false;
         self.0.wake.notify_waiters();

@@ -70,8 +70,9 @@ impl Seat {
             self.tell(Event::Lost(failure)).await?;
             self.tell_state().await?;
             let wanted = || {
-                let doing = self.doing.locked();
-                (doing.closing || !doing.held).then_some(doing.closing)
+                let mut doing = self.doing.locked();
+                let restart = std::mem::take(&mut doing.restart);
+                (doing.closing || !doing.held || restart).then_some(doing.closing)
             };
             let closing = loop {
                 self.keep_queue().await;
@@ -347,8 +348,13 @@ impl Seat {
         {
             let mut doing = self.doing.locked();
             (doing.state, doing.sent, doing.cancelling) = (State::Idle, false, false);
+            // What failed would fail again for what waits, one prompt after the other.
+            doing.held |= stop.is_err();
         }
-        self.tell(Event::Ended { stop, changed, remarks }).await
+        let is_gone = matches!(&stop, Err(failure) if failure.exit.is_some());
+        self.tell(Event::Ended { stop, changed, remarks }).await?;
+        // Nothing of the queue is thrown after an agent that has ended.
+        if is_gone && !self.opening.once { Err(self.gone().await) } else { Ok(()) }
     }
 
     /// Sends a prompt and reads the turn to its end.

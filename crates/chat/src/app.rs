@@ -321,7 +321,7 @@ impl App {
                     let lent = self.lend(screen, || edited = screen::edit(&text));
                     let event =
                         edited.map_or_else(|why| Event::Told(format!("the editor failed: {why}")), Event::Edited);
-                    self.ready.push_back(event);
+                    self.todo.extend(state.handle(event, Instant::now()));
                     lent
                 }
                 effect => {

@@ -233,7 +233,10 @@ fn terminals_go_through_an_emulator() {
     assert_eq!(page(&mut cache, &talk, &item, &full)[1..], ["  │ 100 %", "  │ red plain", "  │ 日本", "  │ end"]);
     let rows = cache.rows(&talk, &item, &full, 0..10);
     assert!(
-        rows[2].spans.iter().any(|span| span.content == "red" && span.style.fg == Some(ratatui::style::Color::Red)),
+        rows[2]
+            .spans
+            .iter()
+            .any(|span| span.content == "red" && span.style.fg == Some(ratatui::style::Color::Indexed(1))),
         "{:?}",
         rows[2]
     );

@@ -81,7 +81,7 @@ impl Table {
             }
             if number == 0 {
                 let rule = widths.iter().map(|width| "─".repeat(*width)).collect::<Vec<_>>().join("─┼─");
-                out.push(Row { spans: vec![Span::styled(rule, QUIET)], source: next..next, soft: true, gutter: 0 });
+                out.push(Row { soft: true, ..Row::ours(rule, QUIET, next) });
             }
         }
         out
@@ -95,12 +95,7 @@ impl Table {
                 let place = cell.first().map_or(at, |piece| piece.at);
                 wrap(&cell, room, Break::Words, place, &mut out);
             }
-            out.push(Row {
-                spans: vec![Span::styled("─".repeat(room.min(8)), QUIET)],
-                source: usize::MAX..usize::MAX,
-                soft: true,
-                gutter: 0,
-            });
+            out.push(Row { soft: true, ..Row::ours("─".repeat(room.min(8)), QUIET, usize::MAX) });
         }
         out
     }

@@ -3,12 +3,13 @@
 mod select;
 
 use crate::rows::look as theme;
+use crate::rows::wrap;
 use crate::rows::{Cache, Look, Row};
-use crate::text::wrap;
+use crate::text::behind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use std::collections::HashSet;
 use tieline::schema::{MessageKind, PlanStatus};
 use tieline_client::live::{Conversation, Item};
@@ -55,7 +56,7 @@ pub struct List {
     /// The entry and its row at the top; `None` follows the end.
     anchor: Option<(usize, usize)>,
     /// So many rows it is to be moved when it is drawn next.
-    scroll: i64,
+    scroll: isize,
     /// What was at the top when it was drawn last.
     top: (usize, usize),
     height: usize,
@@ -111,13 +112,13 @@ impl List {
     }
 
     /// Moves by so many rows when it is drawn next; negative is back.
-    pub fn scroll(&mut self, rows: i64) {
+    pub fn scroll(&mut self, rows: isize) {
         self.scroll = self.scroll.saturating_add(rows);
     }
 
     /// Moves by so many screens, with a row in common.
-    pub fn page(&mut self, pages: i64) {
-        self.scroll(pages * i64::try_from(self.height.saturating_sub(1).max(1)).unwrap_or(1));
+    pub fn page(&mut self, pages: isize) {
+        self.scroll(pages * self.height.saturating_sub(1).max(1).cast_signed());
     }
 
     /// To the beginning.
@@ -326,9 +327,7 @@ impl List {
                 count = self.count(at, talk, &mut cache, &look);
             }
             let rows = self.rows(at, 0, count, talk, &mut cache, &look);
-            let line =
-                |row: &Row| row.spans.iter().map(|span| &*span.content).collect::<String>().trim_end().to_owned();
-            lines.extend(rows.iter().map(line).rev());
+            lines.extend(rows.iter().map(|row| row.text().trim_end().to_owned()).rev());
             if lines.len() >= most {
                 lines.truncate(most);
                 lines.push("… what was said before is in the journal: tieline sessions show".into());
@@ -383,14 +382,12 @@ fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {
         Mark::Bad => ("✗ ", theme::BAD),
         Mark::Welcome => ("", theme::PLAIN),
     };
-    let mut rows = Vec::new();
-    for line in text.lines() {
-        for part in wrap(line, usize::from(width).saturating_sub(head.len())) {
-            let head = if rows.is_empty() { head } else { &"  "[..head.len().min(2)] };
-            rows.push(Line::from(vec![Span::styled(head.to_owned(), style), Span::styled(part, style)]));
-        }
-    }
-    rows
+    let rest = " ".repeat(wrap::width(head));
+    let rows = text.lines().enumerate().flat_map(|(number, line)| {
+        let first = if number == 0 { head } else { &rest };
+        behind([first, &rest], style, line, style, width.into())
+    });
+    rows.collect()
 }
 
 fn plan_text(talk: &Conversation) -> Vec<String> {
@@ -408,10 +405,7 @@ fn plan_rows(talk: &Conversation, width: u16) -> Vec<Line<'static>> {
     let mut rows = vec![Line::styled("│ Plan", theme::STRONG)];
     for entry in plan_text(talk) {
         let style = if entry.starts_with("[x]") { theme::QUIET } else { theme::PLAIN };
-        for (row, part) in wrap(&entry, usize::from(width).saturating_sub(6)).into_iter().enumerate() {
-            let head = if row == 0 { "│ " } else { "│     " };
-            rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
-        }
+        rows.extend(behind(["│ ", "│     "], theme::QUIET, &entry, style, width.into()));
     }
     rows
 }

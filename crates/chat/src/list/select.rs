@@ -41,10 +41,10 @@ impl List {
         self.selected = self.selected.map(|(from, to)| (from, self.spot(at).unwrap_or(to)));
     }
 
-    /// The button goes up. True if something is selected.
-    pub fn release(&mut self) -> bool {
+    /// The button goes up. Gives what is selected, as it was said.
+    pub fn release(&mut self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
         self.selected.take_if(|(from, to)| from == to);
-        self.selected.is_some()
+        self.selection(talk, cache)
     }
 
     fn ends(&self) -> Option<(Spot, Spot)> {
@@ -64,8 +64,7 @@ impl List {
         }
     }
 
-    /// The text that is selected, as it was said.
-    pub fn selection(&self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
+    fn selection(&self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
         let ((from, to), look) = (self.ends()?, self.look.as_ref()?);
         let mut text = Vec::new();
         for at in from.0..=to.0.min(self.entries.len().checked_sub(1)?) {
@@ -102,8 +101,7 @@ impl List {
 
 /// The text of a row without what is ours before it.
 fn visible(row: &Row) -> String {
-    let text: String = row.spans.iter().map(|span| &*span.content).collect();
-    columns(&text, row.gutter).1.to_owned()
+    columns(&row.text(), row.gutter).1.to_owned()
 }
 
 /// A text parted at a column.

@@ -7,7 +7,7 @@ use crate::rows::Look;
 use crate::rows::look as theme;
 use crate::state::{For, Over, State};
 use crate::tab::Tab;
-use crate::text::{fit, wrap};
+use crate::text::fit;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Position, Rect};
@@ -136,18 +136,15 @@ fn lines(rows: &[Line<'_>], area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn over(state: &mut State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let width = usize::from(area.width);
-    match state.over.as_ref()? {
+    match state.over.as_mut()? {
         Over::Pick(picker) => lines(&picker.rows(area.width, area.height), area, buffer),
-        Over::Read(title, text, top) => {
-            let mut rows = vec![Line::styled(fit(title, width), theme::STRONG)];
+        Over::Read(reading) => {
             let room = usize::from(area.height).saturating_sub(2);
-            // A row that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
-            let marked = |(row, part): (usize, String)| if row == 0 { part } else { format!("  ↪ {part}") };
-            let broken = |line: &String| wrap(&line.replace('\t', "    "), width.saturating_sub(4));
-            let wrapped = text.iter().skip(*top).flat_map(|line| broken(line).into_iter().enumerate().map(marked));
-            rows.extend(wrapped.take(room).map(|row| {
+            let (text, line) = reading.page(width, room);
+            let mut rows = vec![Line::styled(fit(&reading.title, width), theme::STRONG)];
+            rows.extend(text.into_iter().map(|row| {
                 let style = match row.trim_start().chars().next() {
                     Some('+') => theme::GOOD,
                     Some('-' | '✗') => theme::BAD,
@@ -156,7 +153,8 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
                 Line::styled(row, style)
             }));
             rows.resize(room + 1, Line::default());
-            let place = format!("{} of {} · ↑↓ PageUp PageDown · Esc", (top + 1).min(text.len()), text.len());
+            let count = reading.lines.len();
+            let place = format!("{} of {count} · ↑↓ PageUp PageDown · Esc", line.min(count));
             rows.push(Line::styled(fit(&place, width), theme::QUIET));
             lines(&rows, area, buffer);
         }

@@ -142,7 +142,7 @@ fn complaint_02_rule_4_several_wait_with_their_age_and_one_taken_back_goes_with_
     // All of it is one key away, and nothing is answered by looking.
     assert!(chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL).is_empty());
     assert!(
-        matches!(&chat.state.over, Some(Over::Read(_, lines, _)) if lines.iter().any(|line| line.contains("write b")))
+        matches!(&chat.state.over, Some(Over::Read(reading)) if reading.lines.iter().any(|line| line.contains("write b")))
     );
     chat.key(KeyCode::Esc);
     assert_eq!(chat.state.tab().questions.len(), 1);
@@ -566,4 +566,29 @@ fn the_margins_are_the_same_everywhere() {
         assert!((0..14).all(|y| buffer[(0, y)].symbol() == " "), "{}", chat.screen(60, 20));
         chat.key(KeyCode::Esc);
     }
+}
+
+#[test]
+fn complaint_02_all_that_is_decided_on_can_be_read_however_long_its_lines_are() {
+    let mut chat = Chat::new();
+    let fact = format!("run echo {} ; rm -rf build", "word ".repeat(2000));
+    chat.later(2000).ask(Question { facts: vec![fact], ..question() });
+    chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
+    for key in [KeyCode::PageDown, KeyCode::Down] {
+        chat.screen(80, 24);
+        chat.key(KeyCode::Home);
+        let reads = (0..300).any(|_| {
+            chat.key(key);
+            chat.screen(80, 24).contains("; rm -rf build")
+        });
+        assert!(reads, "{}", chat.screen(80, 24));
+    }
+    // Back again, row by row, and the wheel does the same.
+    let begins = |screen: &str| screen.lines().nth(2).is_some_and(|row| row.contains("would: run echo"));
+    assert!(!begins(&chat.screen(80, 24)));
+    (0..300).for_each(|_| drop(chat.key(KeyCode::Up)));
+    assert!(begins(&chat.screen(80, 24)));
+    let wheel = MouseEvent { kind: MouseEventKind::ScrollDown, column: 5, row: 5, modifiers: KeyModifiers::NONE };
+    chat.state.handle(Event::Mouse(wheel), chat.now);
+    assert!(!begins(&chat.screen(80, 24)));
 }

@@ -1,6 +1,6 @@
 //! What a key of the table or a line of the palette does.
 
-use super::{For, Over, State};
+use super::{For, Over, Reading, State};
 use crate::effect::Effect;
 use crate::keys::{self, Deed};
 use crate::pick::{self, Pick, Picker, Source};
@@ -29,7 +29,7 @@ impl State {
         let id = tab.id;
         match deed {
             Deed::Palette => self.over = Some(Over::Pick(pick::palette())),
-            Deed::Help => self.over = Some(Over::Read("Keys".into(), help(), 0)),
+            Deed::Help => self.over = Some(Over::Read(Reading::new("Keys", help()))),
             Deed::Sessions => self.look("Sessions", Source::Sessions),
             Deed::Agents => self.look("Agents", Source::Agents),
             Deed::Undo => self.look("Take changes back", Source::Turns),

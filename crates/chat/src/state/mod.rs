@@ -13,7 +13,7 @@ use crate::list::Mark;
 use crate::rows::Detail;
 use crate::tab::{FIRST, Tab};
 use crossterm::event::KeyEventKind;
-pub use over::{For, Over};
+pub use over::{For, Over, Reading};
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
 use tieline_client::live::{Part, State as Doing, What};
@@ -118,7 +118,7 @@ impl State {
                     self.over = Some(Over::Pick(picker));
                 }
             }
-            Event::Read(title, lines) => self.over = Some(Over::Read(title, lines, 0)),
+            Event::Read(title, lines) => self.over = Some(Over::Read(Reading::new(title, lines))),
             Event::Edited(text) => self.tab_mut().composer.set_text(text.trim_end_matches('\n')),
             Event::Woken => self.tabs.iter_mut().for_each(|tab| tab.composer.woken()),
             Event::Picture(_, Err(why)) => self.say(why, now),

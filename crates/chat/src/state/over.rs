@@ -4,6 +4,7 @@ use super::State;
 use crate::Go;
 use crate::effect::Effect;
 use crate::pick::{Errand, Pick, Picker, Waiting};
+use crate::text::wrap;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Instant;
 
@@ -12,10 +13,82 @@ use std::time::Instant;
 pub enum Over {
     /// A list to pick from.
     Pick(Picker),
-    /// A text to read: title, lines, the first that is shown.
-    Read(String, Vec<String>, usize),
+    /// A text to read.
+    Read(Reading),
     /// One line to type: what for, and what is there.
     Line(For, String),
+}
+
+/// A text to read.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// What it is.
+    pub title: String,
+    /// Its lines; they are broken where they are shown.
+    pub lines: Vec<String>,
+    /// The line at the top, and which row of it.
+    top: (usize, usize),
+    /// So many rows it is to be moved when it is drawn next.
+    scroll: isize,
+}
+
+impl Reading {
+    /// A text from its beginning.
+    pub fn new(title: impl Into<String>, lines: Vec<String>) -> Self {
+        Self { title: title.into(), lines, ..Self::default() }
+    }
+
+    fn key(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Up => self.scroll(-1),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageUp => self.scroll(-10),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(10),
+            KeyCode::Home => (self.top, self.scroll) = ((0, 0), 0),
+            KeyCode::End => (self.top, self.scroll) = ((self.lines.len().saturating_sub(1), 0), 0),
+            _ => {}
+        }
+    }
+
+    /// Moves by so many rows when it is drawn next; negative is back.
+    pub(super) fn scroll(&mut self, rows: isize) {
+        self.scroll = self.scroll.saturating_add(rows);
+    }
+
+    /// The rows of a line. One that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
+    fn rows(&self, line: usize, width: usize) -> Vec<String> {
+        let Some(line) = self.lines.get(line) else { return Vec::new() };
+        let mut rows = wrap(&line.replace('\t', "    "), width.saturating_sub(4));
+        rows.iter_mut().skip(1).for_each(|row| row.insert_str(0, "  ↪ "));
+        rows
+    }
+
+    /// So many rows from the top on, and the number of the line that stands there.
+    pub fn page(&mut self, width: usize, room: usize) -> (Vec<String>, usize) {
+        let (mut line, mut row) = self.top;
+        let mut count = self.rows(line, width).len();
+        // On another screen the line has fewer rows.
+        row = row.min(count.saturating_sub(1));
+        for _ in 0..self.scroll.unsigned_abs() {
+            if self.scroll > 0 && row + 1 < count {
+                row += 1;
+            } else if self.scroll > 0 && line + 1 < self.lines.len() {
+                (line, row) = (line + 1, 0);
+                count = self.rows(line, width).len();
+            } else if self.scroll < 0 && row > 0 {
+                row -= 1;
+            } else if self.scroll < 0 && line > 0 {
+                line -= 1;
+                count = self.rows(line, width).len();
+                row = count - 1;
+            } else {
+                break;
+            }
+        }
+        (self.top, self.scroll) = ((line, row), 0);
+        let rows = (line..self.lines.len()).flat_map(|line| self.rows(line, width));
+        (rows.skip(row).take(room).collect(), line + 1)
+    }
 }
 
 /// What a line is typed for.
@@ -40,19 +113,8 @@ impl State {
                     self.picked(pick, now);
                 }
             }
-            Over::Read(_, lines, top) => {
-                let last = lines.len().saturating_sub(1);
-                match key.code {
-                    KeyCode::Up => *top = top.saturating_sub(1),
-                    KeyCode::Down => *top = (*top + 1).min(last),
-                    KeyCode::PageUp => *top = top.saturating_sub(10),
-                    KeyCode::PageDown | KeyCode::Char(' ') => *top = (*top + 10).min(last),
-                    KeyCode::Home => *top = 0,
-                    KeyCode::End => *top = last,
-                    KeyCode::Enter | KeyCode::Char('q') => self.over = None,
-                    _ => {}
-                }
-            }
+            Over::Read(_) if matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => self.over = None,
+            Over::Read(reading) => reading.key(key),
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
                 (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => line.push(c),

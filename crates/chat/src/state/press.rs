@@ -1,6 +1,6 @@
 //! What a key, a paste and the mouse do, before anything else: who gets them.
 
-use super::{Over, State};
+use super::{Over, Reading, State};
 use crate::ask;
 use crate::compose;
 use crate::effect::Effect;
@@ -43,9 +43,7 @@ impl State {
             _ => 0,
         };
         match &mut self.over {
-            Some(Over::Read(_, lines, top)) => {
-                *top = top.saturating_add_signed(rows).min(lines.len().saturating_sub(1));
-            }
+            Some(Over::Read(reading)) => reading.scroll(rows),
             Some(_) => {}
             None => {
                 let tab = self.tab_mut();
@@ -139,7 +137,7 @@ impl State {
                 // Broken where it is shown.
                 let lines = ask::matter(&asked.what, usize::from(u16::MAX));
                 let lines = lines.iter().map(ToString::to_string).collect();
-                self.over = Some(Over::Read("What is decided on".into(), lines, 0));
+                self.over = Some(Over::Read(Reading::new("What is decided on", lines)));
             }
             ask::Pressed::NotOurs => return false,
         }

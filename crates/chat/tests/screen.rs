@@ -592,3 +592,17 @@ fn complaint_02_all_that_is_decided_on_can_be_read_however_long_its_lines_are() 
     chat.state.handle(Event::Mouse(wheel), chat.now);
     assert!(!begins(&chat.screen(80, 24)));
 }
+
+#[test]
+fn however_much_an_agent_makes_us_remark_the_last_remark_is_seen() {
+    let mut chat = Chat::new();
+    for number in 0..20_001 {
+        chat.live(live::Event::Warning(format!("warning {number}")));
+    }
+    chat.live(live::Event::Warning("the last one".into()));
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("! warning 20000\n ! the last one"), "{screen}");
+    chat.chord(KeyCode::Home, KeyModifiers::CONTROL);
+    let screen = chat.screen(80, 24);
+    assert!(!screen.contains("warning 0") && screen.contains("is not kept any more"), "{screen}");
+}

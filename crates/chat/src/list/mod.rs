@@ -17,6 +17,7 @@ use tieline_client::sanitize;
 
 /// So many of our own remarks are kept; older ones are dropped with a word.
 const MAX_NOTICES: usize = 20_000;
+const DROPPED: &str = "(a remark that is not kept any more)";
 /// So much of a message is searched, in bytes.
 const MAX_SEARCHED_BYTES: usize = 8 << 20;
 
@@ -51,6 +52,8 @@ pub struct List {
     /// So many items of the conversation are in it.
     items: usize,
     notices: usize,
+    /// Those before this entry are dropped.
+    dropped: usize,
     /// The plan is in it.
     planned: bool,
     /// The entry and its row at the top; `None` follows the end.
@@ -82,9 +85,17 @@ impl List {
     /// Adds a remark behind all that is there. Its text must be safe.
     pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) {
         self.sync(talk);
-        if self.notices < MAX_NOTICES {
-            self.notices += 1;
-            self.entries.push(Entry::Notice(mark, text.into()));
+        self.entries.push(Entry::Notice(mark, text.into()));
+        self.notices += 1;
+        // Its place stays: others are known by theirs.
+        while self.notices > MAX_NOTICES
+            && let Some(oldest) = self.entries.get_mut(self.dropped)
+        {
+            if let Entry::Notice(Mark::Info | Mark::Warn | Mark::Bad, text) = oldest {
+                DROPPED.clone_into(text);
+                self.notices -= 1;
+            }
+            self.dropped += 1;
         }
     }
 

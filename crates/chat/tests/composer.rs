@@ -373,3 +373,18 @@ fn a_line_for_the_shell_and_the_editor() {
         assert!(matches!(Desk::new().keys(key), Deed::Pass), "{key}");
     }
 }
+
+#[test]
+fn complaint_12_a_picture_is_still_attached_after_the_editor() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.png");
+    std::fs::write(&picture, [0x89, b'P', b'N', b'G', 1, 2]).unwrap();
+    for (edited, attached) in [("[Picture 1: a.png] what is it?", 1), ("nothing", 0)] {
+        let mut desk = Desk::new();
+        desk.composer.attach(&picture);
+        assert!(matches!(desk.keys("<C-g>"), Deed::Editor(_)));
+        desk.composer.set_text(edited);
+        let Deed::Submit(parts) = desk.keys("<Enter>") else { panic!() };
+        assert_eq!(parts.iter().filter(|part| matches!(part, Part::Image { .. })).count(), attached, "{parts:?}");
+    }
+}

@@ -347,9 +347,11 @@ impl Composer {
         self.text.lines().join("\n")
     }
 
-    /// Replaces what is written, such as by what an editor brought back.
+    /// Replaces what is written by what an editor brought back. Pictures stay attached as long as their words stand there.
     pub fn set_text(&mut self, text: &str) {
+        let chips = std::mem::take(&mut self.chips);
         self.clear();
+        self.chips.extend(chips.into_iter().filter(|chip| matches!(chip.what, Stands::Picture(_))));
         self.write(text);
         self.keep();
     }

@@ -388,3 +388,30 @@ fn complaint_12_a_picture_is_still_attached_after_the_editor() {
         assert_eq!(parts.iter().filter(|part| matches!(part, Part::Image { .. })).count(), attached, "{parts:?}");
     }
 }
+
+#[test]
+fn complaint_06_a_draft_that_something_else_takes_the_place_of_is_in_the_history() {
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut desk = Desk::at(folder.path(), state.path());
+    desk.keys("said before<Enter>");
+    // What is found in the history.
+    desk.keys("a draft<C-r>said<Enter>");
+    assert_eq!(desk.composer.text(), "said before");
+    desk.keys("<Up>");
+    assert_eq!(desk.composer.text(), "a draft");
+    // What was sent before, with a word more.
+    desk.keys("<C-c>another draft<Up>!<Enter>");
+    desk.keys("<Up><Up>");
+    assert_eq!(desk.composer.text(), "another draft");
+    // What was kept for the session, where something is typed before that is open.
+    drop(desk);
+    let mut desk = Desk::at(folder.path(), state.path());
+    desk.keys("<C-c>kept");
+    drop(desk);
+    let mut desk = Desk::new();
+    desk.keys("typed early");
+    desk.composer.open(folder.path(), Some(state.path()), "one");
+    assert_eq!(desk.composer.text(), "typed early");
+    desk.keys("<Up>");
+    assert_eq!(desk.composer.text(), "kept");
+}

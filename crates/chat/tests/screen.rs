@@ -606,3 +606,18 @@ fn however_much_an_agent_makes_us_remark_the_last_remark_is_seen() {
     let screen = chat.screen(80, 24);
     assert!(!screen.contains("warning 0") && screen.contains("is not kept any more"), "{screen}");
 }
+
+#[test]
+fn a_draft_makes_room_for_a_prompt_that_waited_and_is_in_the_history() {
+    let mut chat = Chat::new();
+    let waiting = Queued { number: 1, parts: vec![Part::Text("next".into())] };
+    chat.state.handle(Event::Queue(1, vec![waiting].into()), chat.now);
+    chat.typed("a draft");
+    chat.chord(KeyCode::Char('q'), KeyModifiers::CONTROL);
+    for key in [KeyCode::Enter, KeyCode::Down, KeyCode::Enter] {
+        chat.key(key);
+    }
+    assert_eq!(chat.state.tab().composer.text(), "next");
+    chat.key(KeyCode::Up);
+    assert_eq!(chat.state.tab().composer.text(), "a draft");
+}

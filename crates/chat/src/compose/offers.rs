@@ -41,7 +41,10 @@ impl Composer {
                 let search = offers.search.is_some();
                 self.offers = None;
                 match taken {
-                    Some(offer) if search => self.write(&offer.text),
+                    Some(offer) if search => {
+                        self.put_away();
+                        self.write(&offer.text);
+                    }
                     // What is typed already is sent.
                     Some(offer) if key.code == KeyCode::Enter && Some(&offer.text) == word.as_ref() => return None,
                     Some(offer) => {

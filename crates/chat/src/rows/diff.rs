@@ -209,8 +209,9 @@ fn of_patch(patch: &str, lines: &mut Vec<Line>) {
         let (is_old, is_new) = (kind != Kind::New, kind != Kind::Old);
         let numbers = (if is_old { old } else { 0 }, if is_new { new } else { 0 });
         lines.push(Line::text(kind, numbers, line.get(1..).unwrap_or_default()));
-        (old, old_left) = (old + usize::from(is_old), old_left - usize::from(is_old));
-        (new, new_left) = (new + usize::from(is_new), new_left - usize::from(is_new));
+        // A head can name any line.
+        (old, old_left) = (old.saturating_add(is_old.into()), old_left - usize::from(is_old));
+        (new, new_left) = (new.saturating_add(is_new.into()), new_left - usize::from(is_new));
     }
 }
 

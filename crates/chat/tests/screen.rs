@@ -621,3 +621,15 @@ fn a_draft_makes_room_for_a_prompt_that_waited_and_is_in_the_history() {
     chat.key(KeyCode::Up);
     assert_eq!(chat.state.tab().composer.text(), "a draft");
 }
+
+#[test]
+fn what_leaving_ends_is_counted_in_words() {
+    let mut chat = Chat::new();
+    for _ in 0..2 {
+        chat.typed("!sleep 9");
+        chat.key(KeyCode::Enter);
+    }
+    chat.chord(KeyCode::Char('d'), KeyModifiers::CONTROL);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("Ctrl+D again stops 2 lines of your own and leaves"), "{screen}");
+}

@@ -114,7 +114,7 @@ impl State {
             turns => Some(format!("stops {turns} turns")),
         };
         let shells: usize = self.tabs.iter().map(|tab| tab.shells).sum();
-        let shells = (shells > 0).then(|| format!("stops {}", counted(shells, "line of your own")));
+        let shells = (shells > 0).then(|| format!("stops {} of your own", counted(shells, "line")));
         let waits = (waits > 0).then(|| format!("keeps {} in the queue", counted(waits, "prompt")));
         let parts: Vec<_> = turns.into_iter().chain(shells).chain(waits).collect();
         (!parts.is_empty()).then(|| parts.join(", "))

@@ -321,7 +321,7 @@ fn files_are_offered_and_sent() {
     }
     let mut desk = Desk::at(folder.path(), state.path());
     let (sender, receiver) = std::sync::mpsc::channel();
-    desk.composer.wake_with(tieline_chat::event::Wake(std::sync::Arc::new(move || _ = sender.send(()))));
+    desk.composer.wake_with(tieline_chat::event::Call(std::sync::Arc::new(move || _ = sender.send(()))));
     desk.keys("see @");
     receiver.recv_timeout(Duration::from_secs(30)).unwrap();
     desk.composer.woken();

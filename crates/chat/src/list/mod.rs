@@ -45,6 +45,13 @@ pub enum Mark {
     Welcome,
 }
 
+/// What rows are made of: the conversation, the rows that are kept, and how it is looked at.
+struct Page<'a> {
+    talk: &'a Conversation,
+    cache: &'a mut Cache,
+    look: &'a Look,
+}
+
 /// The list of one tab.
 #[derive(Debug, Default)]
 pub struct List {
@@ -205,48 +212,38 @@ impl List {
         usize::from(at > 0 && !(quiet(at) && quiet(at - 1)))
     }
 
-    fn count(&self, at: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> usize {
-        let look = self.look(at, look);
-        self.gap(at, talk)
-            + match &self.entries[at] {
-                Entry::Item(place) => item(talk, *place).map_or(0, |item| cache.count(talk, &item, &look)),
-                Entry::Notice(mark, text) => notice_rows(*mark, text, look.width).len(),
-                Entry::Plan => plan_rows(talk, look.width).len(),
-            }
+    fn count(&self, at: usize, page: &mut Page<'_>) -> usize {
+        let (talk, look) = (page.talk, self.look(at, page.look));
+        let rows = match &self.entries[at] {
+            Entry::Item(place) => item(talk, *place).map_or(0, |item| page.cache.count(talk, &item, &look)),
+            entry => own_rows(entry, talk, look.width).len(),
+        };
+        self.gap(at, talk) + rows
     }
 
-    fn rows(
-        &self,
-        at: usize,
-        from: usize,
-        most: usize,
-        talk: &Conversation,
-        cache: &mut Cache,
-        look: &Look,
-    ) -> Vec<Row> {
-        let (look, gap) = (self.look(at, look), self.gap(at, talk));
+    fn rows(&self, at: usize, from: usize, most: usize, page: &mut Page<'_>) -> Vec<Row> {
+        let (talk, look, gap) = (page.talk, self.look(at, page.look), self.gap(at, page.talk));
         let mut rows = vec![Row::default(); gap.saturating_sub(from).min(most)];
         let (from, most) = (from.saturating_sub(gap), most - rows.len());
-        let plain = |lines: Vec<Line<'static>>| {
-            lines.into_iter().skip(from).take(most).map(|line| Row { spans: line.spans, ..Row::default() })
-        };
         match &self.entries[at] {
             Entry::Item(place) => {
                 if let Some(item) = item(talk, *place) {
-                    rows.extend(cache.rows(talk, &item, &look, from..from + most));
+                    rows.extend(page.cache.rows(talk, &item, &look, from..from + most));
                 }
             }
-            Entry::Notice(mark, text) => rows.extend(plain(notice_rows(*mark, text, look.width))),
-            Entry::Plan => rows.extend(plain(plan_rows(talk, look.width))),
+            entry => {
+                let own = own_rows(entry, talk, look.width).into_iter().skip(from).take(most);
+                rows.extend(own.map(|line| Row { spans: line.spans, ..Row::default() }));
+            }
         }
         rows
     }
 
     /// The top for which the last row stands at the bottom.
-    fn end(&self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+    fn end(&self, height: usize, page: &mut Page<'_>) -> (usize, usize) {
         let mut left = height;
         for at in (0..self.entries.len()).rev() {
-            let count = self.count(at, talk, cache, look);
+            let count = self.count(at, page);
             if count >= left {
                 return (at, count - left);
             }
@@ -256,23 +253,23 @@ impl List {
     }
 
     /// Where the top is now.
-    fn settle(&mut self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+    fn settle(&mut self, height: usize, page: &mut Page<'_>) -> (usize, usize) {
         self.height = height;
         let scroll = std::mem::take(&mut self.scroll);
         // The first words are read from the first one on, also where they don't all fit.
-        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, talk, cache, look) };
+        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, page) };
         let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
         top.0 = top.0.min(self.entries.len().saturating_sub(1));
         let mut back = usize::try_from(-scroll).unwrap_or(0);
         while back > top.1 && top.0 > 0 {
             back -= top.1;
             top.0 -= 1;
-            top.1 = self.count(top.0, talk, cache, look);
+            top.1 = self.count(top.0, page);
         }
         top.1 = top.1.saturating_sub(back);
         let mut on = usize::try_from(scroll).unwrap_or(0);
         while on > 0 && top < end {
-            let left = self.count(top.0, talk, cache, look).saturating_sub(top.1);
+            let left = self.count(top.0, page).saturating_sub(top.1);
             if on < left {
                 top.1 += on;
                 break;
@@ -292,13 +289,14 @@ impl List {
         }
         let look = Look { width: area.width - 2, ..*look };
         let height = usize::from(area.height);
-        let top = self.settle(height, talk, cache, &look);
+        let mut page = Page { talk, cache, look: &look };
+        let top = self.settle(height, &mut page);
         (self.top, self.area, self.look) = (top, area, Some(look));
         self.shown.clear();
         let (mut at, mut from, mut y) = (top.0, top.1, 0);
         while at < self.entries.len() && y < height {
             let gap = self.gap(at, talk);
-            for (number, row) in self.rows(at, from, height - y, talk, cache, &look).into_iter().enumerate() {
+            for (number, row) in self.rows(at, from, height - y, &mut page).into_iter().enumerate() {
                 let line = area.y + u16::try_from(y).unwrap_or(u16::MAX);
                 if self.picked == Some(at) && from + number >= gap {
                     buffer.set_string(area.x, line, "▌", theme::KEY);
@@ -328,16 +326,17 @@ impl List {
             now: std::time::Instant::now(),
         };
         let (mut cache, mut lines) = (Cache::default(), Vec::new());
+        let mut page = Page { talk, cache: &mut cache, look: &look };
         for at in (0..self.entries.len()).rev() {
             if matches!(self.entries[at], Entry::Notice(Mark::Welcome, _)) {
                 continue;
             }
-            let mut count = self.count(at, talk, &mut cache, &look);
-            while cache.is_behind() && count < most {
-                cache.catch_up(talk);
-                count = self.count(at, talk, &mut cache, &look);
+            let mut count = self.count(at, &mut page);
+            while page.cache.is_behind() && count < most {
+                page.cache.catch_up(talk);
+                count = self.count(at, &mut page);
             }
-            let rows = self.rows(at, 0, count, talk, &mut cache, &look);
+            let rows = self.rows(at, 0, count, &mut page);
             lines.extend(rows.iter().map(|row| row.text().trim_end().to_owned()).rev());
             if lines.len() >= most {
                 lines.truncate(most);
@@ -384,6 +383,15 @@ fn text(talk: &Conversation, entry: &Entry) -> Option<String> {
         },
     }
     Some(text)
+}
+
+/// The rows of what is no item of the conversation.
+fn own_rows(entry: &Entry, talk: &Conversation, width: u16) -> Vec<Line<'static>> {
+    match entry {
+        Entry::Item(_) => Vec::new(),
+        Entry::Notice(mark, text) => notice_rows(*mark, text, width),
+        Entry::Plan => plan_rows(talk, width),
+    }
 }
 
 fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {

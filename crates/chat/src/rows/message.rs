@@ -65,7 +65,8 @@ impl<F: Fn(usize, usize) -> String> Read for F {}
 impl Message {
     /// Nothing is laid out yet.
     pub fn new(manner: Manner) -> Self {
-        let (finder, names, parts, held) = (Finder::default(), Names::new(), Vec::new(), Vec::new());
+        let finder = if manner.markdown { Finder::default() } else { Finder::of_lines() };
+        let (names, parts, held) = (Names::new(), Vec::new(), Vec::new());
         Self { manner, finder, names, parts, stay: 0, seen: 0, kept: 0, held, work: 0 }
     }
 
@@ -77,10 +78,9 @@ impl Message {
         }
         while *room > 0 || self.parts.is_empty() {
             let (from, work) = (self.finder.done, self.work);
-            let text = read(from, self.finder.window(self.manner.markdown));
+            let text = read(from, self.finder.window());
             let all = from + text.len() >= bytes || text.is_empty();
-            let found =
-                if self.manner.markdown { self.finder.find(&text, all) } else { self.finder.find_lines(&text, all) };
+            let found = self.finder.find(&text, all);
             self.kept -=
                 self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
             let last = found.open.len().saturating_sub(1);

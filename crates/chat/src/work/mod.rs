@@ -4,7 +4,7 @@ mod look;
 
 use crate::compose::clipboard_picture;
 use crate::effect::Effect;
-use crate::event::{About, Event, OpenedFacts, TabId, Waits, Wake};
+use crate::event::{About, Call, Event, OpenedFacts, TabId};
 use crate::pick::Picker;
 use crate::{Log, Opener, Ready, Which, screen};
 use std::collections::HashMap;
@@ -37,6 +37,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 type Told<T> = Result<T, String>;
 
 /// What works for the chat.
+#[derive(Clone)]
 pub struct Work {
     opener: Arc<dyn Opener>,
     events: Sender<Event>,
@@ -67,8 +68,7 @@ impl Work {
     pub fn begin(&self, effect: Effect) {
         match effect {
             Effect::Open(id, which, prompt) => {
-                let (opener, tabs, events) = (self.opener.clone(), self.tabs.clone(), self.events.clone());
-                tokio::spawn(open(opener, tabs, events, id, which, prompt));
+                tokio::spawn(self.clone().open(id, which, prompt));
             }
             Effect::Prompt(id, parts) => self.say(id, parts, Session::prompt),
             Effect::First(id, parts) => self.say(id, parts, Session::prompt_first),
@@ -183,6 +183,33 @@ impl Work {
         });
     }
 
+    async fn open(self, id: TabId, which: Which, mut prompt: Vec<Part>) {
+        let Self { opener, events, tabs, .. } = self;
+        let Ready { link, opening, frames, prompt: first } = match opener.open(which).await {
+            Ok(ready) => ready,
+            Err(failure) => return drop(events.send(Event::NotOpened(id, failure)).await),
+        };
+        prompt.extend(first);
+        let (agent, cwd, resumed) = (opening.key.clone(), opening.cwd.clone(), opening.recording.is_some());
+        let draft = opening.recording.as_ref().map_or_else(|| "new".to_owned(), |recording| recording.id().to_string());
+        let state = opening.journal.as_ref().and_then(|journal| Some(journal.path().parent()?.to_path_buf()));
+        let (session, told) = link.open(opening, prompt);
+        let woken = events.clone();
+        let wake = Call(Arc::new(move || _ = woken.try_send(Event::Woken)));
+        let conversation = session.conversation().clone();
+        let agents = opener.agents().into();
+        let facts = OpenedFacts { agent, cwd, conversation, agents, resumed, state, draft, wake };
+        // Whoever hears that it is open finds it.
+        let mut tabs = tabs.locked();
+        let more = pass_on(id, session.clone(), link.clone(), told, events.clone());
+        let reader = tokio::spawn(async move {
+            let _ = events.send(Event::Opened(id, Box::new(facts))).await;
+            more.await;
+        });
+        let reader = Arc::new(Mutex::new(Some(reader)));
+        tabs.insert(id, Live { session, link, log: frames, reader });
+    }
+
     /// Ends all sessions and agents.
     pub async fn end(self) {
         let all: Vec<Live> = self.tabs.locked().drain().map(|(_, live)| live).collect();
@@ -196,7 +223,7 @@ impl Work {
 
 fn queue(id: TabId, session: &Session) -> Event {
     let session = session.clone();
-    Event::Queue(id, Waits(Arc::new(move || session.queue())))
+    Event::Queue(id, Call(Arc::new(move || session.queue())))
 }
 
 async fn set_option(session: &Session, option: &str, value: ConfigValue) -> Option<String> {
@@ -222,35 +249,6 @@ async fn end(live: Live) {
         let _ = timeout(END_TIMEOUT / 2, reader).await;
     }
     live.link.end(END_TIMEOUT).await;
-}
-
-async fn open(
-    opener: Arc<dyn Opener>,
-    tabs: Arc<Mutex<HashMap<TabId, Live>>>,
-    events: Sender<Event>,
-    id: TabId,
-    which: Which,
-    mut prompt: Vec<Part>,
-) {
-    let Ready { link, opening, frames, prompt: first } = match opener.open(which).await {
-        Ok(ready) => ready,
-        Err(failure) => return drop(events.send(Event::NotOpened(id, failure)).await),
-    };
-    prompt.extend(first);
-    let (agent, cwd, resumed) = (opening.key.clone(), opening.cwd.clone(), opening.recording.is_some());
-    let draft = opening.recording.as_ref().map_or_else(|| "new".to_owned(), |recording| recording.id().to_string());
-    let state = opening.journal.as_ref().and_then(|journal| Some(journal.path().parent()?.to_path_buf()));
-    let (session, told) = link.open(opening, prompt);
-    let woken = events.clone();
-    let wake = Wake(Arc::new(move || _ = woken.try_send(Event::Woken)));
-    let conversation = session.conversation().clone();
-    let facts = OpenedFacts { agent, cwd, conversation, agents: opener.agents().into(), resumed, state, draft, wake };
-    if events.send(Event::Opened(id, Box::new(facts))).await.is_err() {
-        return;
-    }
-    let reader = tokio::spawn(pass_on(id, session.clone(), link.clone(), told, events));
-    let reader = Arc::new(Mutex::new(Some(reader)));
-    tabs.locked().insert(id, Live { session, link, log: frames, reader });
 }
 
 /// Passes on what a session tells, and what can be chosen there when that changes.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tieline::schema::{MessageKind, Update};
 use tieline_chat::Which;
 use tieline_chat::effect::Effect;
-use tieline_chat::event::{Event, OpenedFacts, Wake};
+use tieline_chat::event::{Call, Event, OpenedFacts};
 use tieline_chat::state::State;
 use tieline_chat::view::paint;
 use tieline_client::live::{self, Asked, Conversation, Reply, State as Doing, What, When};
@@ -32,7 +32,7 @@ pub fn facts(talk: &Conversation) -> OpenedFacts {
         resumed: false,
         state: None,
         draft: String::new(),
-        wake: Wake(Arc::new(|| {})),
+        wake: Call(Arc::new(|| {})),
     }
 }
 

@@ -374,7 +374,7 @@ impl Composer {
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n");
-        for part in parts.iter().filter(|part| matches!(part, Part::Image { .. })) {
+        for part in parts {
             // Its label is in the text, as it was.
             let Part::Image { path, .. } = part else { continue };
             let name = sanitize::exact_line(&path.file_name().unwrap_or_default().to_string_lossy());

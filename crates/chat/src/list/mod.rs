@@ -260,26 +260,10 @@ impl List {
         let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, page) };
         let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
         top.0 = top.0.min(self.entries.len().saturating_sub(1));
-        let mut back = usize::try_from(-scroll).unwrap_or(0);
-        while back > top.1 && top.0 > 0 {
-            back -= top.1;
-            top.0 -= 1;
-            top.1 = self.count(top.0, page);
-        }
-        top.1 = top.1.saturating_sub(back);
-        let mut on = usize::try_from(scroll).unwrap_or(0);
-        while on > 0 && top < end {
-            let left = self.count(top.0, page).saturating_sub(top.1);
-            if on < left {
-                top.1 += on;
-                break;
-            }
-            on -= left;
-            top = (top.0 + 1, 0);
-        }
+        let top = moved(top, scroll, end, |at| self.count(at, page));
         // Whoever comes back to the end follows it again.
         self.anchor = (top < end).then_some(top);
-        top.min(end)
+        top
     }
 
     /// Draws it.
@@ -347,6 +331,33 @@ impl List {
         lines.reverse();
         lines
     }
+}
+
+/// A place, an entry and a row of it, moved by so many rows: not before the beginning, nor behind the end.
+pub(crate) fn moved(
+    (mut at, mut row): (usize, usize),
+    by: isize,
+    end: (usize, usize),
+    mut count: impl FnMut(usize) -> usize,
+) -> (usize, usize) {
+    let mut back = usize::try_from(-by).unwrap_or(0);
+    while back > row && at > 0 {
+        back -= row;
+        at -= 1;
+        row = count(at);
+    }
+    row = row.saturating_sub(back);
+    let mut on = usize::try_from(by).unwrap_or(0);
+    while on > 0 && (at, row) < end {
+        let left = count(at).saturating_sub(row);
+        if on < left {
+            row += on;
+            break;
+        }
+        on -= left;
+        (at, row) = (at + 1, 0);
+    }
+    (at, row).min(end)
 }
 
 fn item(talk: &Conversation, at: usize) -> Option<Item> {

@@ -53,9 +53,8 @@ impl Table {
             *widest -= 1;
         }
         let mut out = Vec::new();
-        let mut ends = self.rows.iter().skip(1).map(|(at, _)| *at).chain([end]).collect::<Vec<_>>().into_iter();
         for (number, (at, cells)) in self.rows.iter().enumerate() {
-            let next = ends.next().unwrap_or(end);
+            let next = self.rows.get(number + 1).map_or(end, |(at, _)| *at);
             let mut columns: Vec<Vec<Row>> = Vec::new();
             for (cell, width) in cells.iter().zip(&widths) {
                 let mut rows = Vec::new();

@@ -3,6 +3,7 @@
 use super::State;
 use crate::Go;
 use crate::effect::Effect;
+use crate::list::moved;
 use crate::pick::{Errand, Pick, Picker, Waiting};
 use crate::text::wrap;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -65,27 +66,11 @@ impl Reading {
 
     /// So many rows from the top on, and the number of the line that stands there.
     pub fn page(&mut self, width: usize, room: usize) -> (Vec<String>, usize) {
-        let (mut line, mut row) = self.top;
-        let mut count = self.rows(line, width).len();
-        // On another screen the line has fewer rows.
-        row = row.min(count.saturating_sub(1));
-        for _ in 0..self.scroll.unsigned_abs() {
-            if self.scroll > 0 && row + 1 < count {
-                row += 1;
-            } else if self.scroll > 0 && line + 1 < self.lines.len() {
-                (line, row) = (line + 1, 0);
-                count = self.rows(line, width).len();
-            } else if self.scroll < 0 && row > 0 {
-                row -= 1;
-            } else if self.scroll < 0 && line > 0 {
-                line -= 1;
-                count = self.rows(line, width).len();
-                row = count - 1;
-            } else {
-                break;
-            }
-        }
-        (self.top, self.scroll) = ((line, row), 0);
+        let last = self.lines.len().saturating_sub(1);
+        let end = (last, self.rows(last, width).len().saturating_sub(1));
+        let scroll = std::mem::take(&mut self.scroll);
+        self.top = moved(self.top, scroll, end, |line| self.rows(line, width).len());
+        let (line, row) = self.top;
         let rows = (line..self.lines.len()).flat_map(|line| self.rows(line, width));
         (rows.skip(row).take(room).collect(), line + 1)
     }

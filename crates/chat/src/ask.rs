@@ -4,14 +4,15 @@
 use crate::compose::Pace;
 use crate::form::Filling;
 use crate::rows::look as theme;
-use crate::text::{fit, wrap};
+use crate::text::{behind, fit, wrap};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tieline::schema::{PermissionOptionKind, ToolCallContent};
-use tieline_client::elicit::Form;
+use tieline_client::elicit::{Consent, Form};
 use tieline_client::live::{Asked, Reply, What};
 use tieline_client::permission::{Answer, Keep, Kept, Question};
 use tieline_client::sanitize;
@@ -22,61 +23,83 @@ pub const IDLE: Duration = Duration::from_secs(1);
 pub const DEAD: Duration = Duration::from_millis(400);
 /// So many rows of what would happen are docked; all of it is one key away.
 const MAX_FACT_ROWS: usize = 6;
+/// What is said of a yes that nobody can have meant.
+const TOO_QUICK: &str = "that was too quick to be meant for this question";
 /// So many bytes of what a tool is given are shown.
 const MAX_INPUT_BYTES: usize = 64 << 10;
 
 /// Something that can be answered.
-#[derive(Debug, Clone)]
-pub struct Choice {
+#[derive(Debug)]
+struct Choice {
     /// In our words, with the agent's behind them where it has its own.
-    pub label: String,
-    /// What is answered.
-    pub answer: Answer,
+    label: String,
     /// True if it allows something: such a key is dead for a moment.
-    pub allows: bool,
-    /// True if a reason is asked for, which becomes the next prompt.
-    pub with_reason: bool,
+    allows: bool,
+    /// What comes of it.
+    pressed: Pressed,
 }
 
-/// What can be answered to a question for permission, in its order: the number is what is pressed.
-pub fn choices(question: &Question) -> Vec<Choice> {
-    let choice = |label: String, answer: Answer, allows: bool| Choice { label, answer, allows, with_reason: false };
+impl Choice {
+    fn new(label: impl Into<String>, allows: bool, reply: Reply) -> Self {
+        Self { label: label.into(), allows, pressed: Pressed::Answer(reply) }
+    }
+}
+
+/// What can be answered, in its order: the number is what is pressed. The first that allows nothing is the no of Esc.
+fn choices(what: &What) -> Vec<Choice> {
+    match what {
+        What::Permission(question) => answers(question),
+        What::Login(methods) => {
+            let methods = methods.iter().enumerate();
+            let methods = methods.map(|(at, method)| Choice::new(method.to_string(), true, Reply::Login(Some(at))));
+            methods.chain([Choice::new("Not now (Esc)", false, Reply::Login(None))]).collect()
+        }
+        What::Page(_) => vec![
+            Choice::new("Yes, open it in my browser", true, Reply::Page(Consent::Accept)),
+            Choice::new("No (Esc)", false, Reply::Page(Consent::Decline)),
+        ],
+        What::Form(_) | What::Terminal(_) => Vec::new(),
+    }
+}
+
+/// What can be answered to a question for permission.
+fn answers(question: &Question) -> Vec<Choice> {
+    let yes = |label: String, answer: Answer| Choice::new(label, true, Reply::Permission(answer));
+    let no = |label: String, answer: Answer| Choice::new(label, false, Reply::Permission(answer));
     let rules = question.lasting.iter().map(|rule| format!("`{}`", sanitize::exact_line(rule)));
     let rules = rules.collect::<Vec<_>>().join(", ");
     // An option of the agent that lasts is picked by our own answer for always: then it hears of it.
     let told = question.options.iter().any(|option| option.kind == PermissionOptionKind::AllowAlways)
         && !question.other_options().iter().any(|option| option.kind == PermissionOptionKind::AllowAlways);
     let told = if told { "; the agent is told, too" } else { "; the agent is not told" };
-    let mut all = vec![choice("Yes, this once".into(), Answer::Allow, true)];
+    let mut all = vec![yes("Yes, this once".into(), Answer::Allow)];
     if !question.lasting.is_empty() {
-        let label = format!("Yes, until this chat ends: {rules}");
-        all.push(choice(label, Answer::AllowFor(Keep::Run), true));
-        if let Some(kept) = &question.always {
-            let place = match kept {
-                Kept::TakenBack(file) => format!("in this folder: {rules} (kept in {file}{told})"),
-                kept => format!("{rules} ({kept}{told})"),
-            };
-            let label = format!("Yes, always {place}");
-            all.push(choice(label, Answer::AllowFor(Keep::Always), true));
-        }
+        all.push(yes(format!("Yes, until this chat ends: {rules}"), Answer::AllowFor(Keep::Run)));
     }
-    all.push(choice("No (Esc)".into(), Answer::Refuse, false));
-    all.push(Choice { with_reason: true, ..choice("No, and say why".into(), Answer::Refuse, false) });
-    if !question.lasting.is_empty() && question.always.is_some() {
-        all.push(choice(format!("No, never: {rules}"), Answer::RefuseFor(Keep::Always), false));
+    let always = question.always.as_ref().filter(|_| !question.lasting.is_empty());
+    if let Some(kept) = always {
+        let place = match kept {
+            Kept::TakenBack(file) => format!("in this folder: {rules} (kept in {file}{told})"),
+            kept => format!("{rules} ({kept}{told})"),
+        };
+        all.push(yes(format!("Yes, always {place}"), Answer::AllowFor(Keep::Always)));
+    }
+    all.push(no("No (Esc)".into(), Answer::Refuse));
+    all.push(Choice { label: "No, and say why".into(), allows: false, pressed: Pressed::Reason });
+    if always.is_some() {
+        all.push(no(format!("No, never: {rules}"), Answer::RefuseFor(Keep::Always)));
     }
     for option in question.other_options() {
-        let kind = match &option.kind {
-            PermissionOptionKind::AllowOnce => "Yes, once",
-            PermissionOptionKind::AllowAlways => "Yes, and the agent keeps it",
-            PermissionOptionKind::RejectOnce => "No",
-            PermissionOptionKind::RejectAlways => "No, and the agent keeps it",
-            PermissionOptionKind::Other(_) => "Neither yes nor no",
+        // What is no clear no may be a yes.
+        let (kind, allows) = match &option.kind {
+            PermissionOptionKind::AllowOnce => ("Yes, once", true),
+            PermissionOptionKind::AllowAlways => ("Yes, and the agent keeps it", true),
+            PermissionOptionKind::RejectOnce => ("No", false),
+            PermissionOptionKind::RejectAlways => ("No, and the agent keeps it", false),
+            PermissionOptionKind::Other(_) => ("Neither yes nor no", true),
         };
         let label = format!("{kind}; the agent calls it: {}", sanitize::exact_line(&option.name));
-        // What is no clear no may be a yes.
-        let refuses = matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways);
-        all.push(choice(label, Answer::Option(option.option_id.clone()), !refuses));
+        all.push(Choice::new(label, allows, Reply::Permission(Answer::Option(option.option_id.clone()))));
     }
     all
 }
@@ -162,9 +185,8 @@ impl Dock {
         if let What::Form(form) = &asked.what {
             return self.filling(asked.number, form).key(form, key, dead);
         }
-        let offered = offered(&asked.what);
-        let Some(last) = offered.len().checked_sub(1) else { return Pressed::NotOurs };
-        let allowing = |at: usize| offered.get(at).is_some_and(|(_, allows)| *allows);
+        let mut choices = choices(&asked.what).into_iter();
+        let Some(last) = choices.len().checked_sub(1) else { return Pressed::NotOurs };
         match (key.code, key.modifiers) {
             (KeyCode::Up, KeyModifiers::NONE) => {
                 self.chosen = Some(self.chosen.map_or(last, |at| at.saturating_sub(1)));
@@ -175,22 +197,22 @@ impl Dock {
             (KeyCode::Char(c @ '1'..='9'), KeyModifiers::NONE) => {
                 let at = c as usize - '1' as usize;
                 self.numbers.push(c);
-                if at > last {
-                    return Pressed::Said("there is no such number");
+                match choices.nth(at) {
+                    None => return Pressed::Said("there is no such number"),
+                    Some(choice) if dead && choice.allows => return Pressed::Said(TOO_QUICK),
+                    Some(_) => self.chosen = Some(at),
                 }
-                if dead && allowing(at) {
-                    return Pressed::Said("that was too quick to be meant for this question");
-                }
-                self.chosen = Some(at);
             }
             (KeyCode::Enter, KeyModifiers::NONE) => {
-                let Some(at) = self.chosen else { return Pressed::Said("choose with a number or an arrow first") };
-                if dead && allowing(at) {
-                    return Pressed::Said("that was too quick to be meant for this question");
-                }
-                return answer(&asked.what, at);
+                return match self.chosen.and_then(|at| choices.nth(at)) {
+                    None => Pressed::Said("choose with a number or an arrow first"),
+                    Some(choice) if dead && choice.allows => Pressed::Said(TOO_QUICK),
+                    Some(choice) => choice.pressed,
+                };
             }
-            (KeyCode::Esc, _) => return refusal(&asked.what),
+            (KeyCode::Esc, _) => {
+                return choices.find(|choice| !choice.allows).map_or(Pressed::Taken, |choice| choice.pressed);
+            }
             (KeyCode::Char('o'), KeyModifiers::CONTROL) => return Pressed::Whole,
             (KeyCode::Tab | KeyCode::BackTab, _) => return Pressed::Back(String::new()),
             (KeyCode::Char(_) | KeyCode::Backspace, KeyModifiers::NONE | KeyModifiers::SHIFT) => {
@@ -200,46 +222,6 @@ impl Dock {
         }
         Pressed::Taken
     }
-}
-
-/// What can be answered, in its order, and whether that allows something.
-fn offered(what: &What) -> Vec<(String, bool)> {
-    match what {
-        What::Permission(question) => {
-            choices(question).into_iter().map(|choice| (choice.label, choice.allows)).collect()
-        }
-        What::Login(methods) => {
-            let methods = methods.iter().map(|method| (method.to_string(), true));
-            methods.chain([("Not now (Esc)".to_owned(), false)]).collect()
-        }
-        What::Page(_) => vec![("Yes, open it in my browser".into(), true), ("No (Esc)".into(), false)],
-        What::Form(_) | What::Terminal(_) => Vec::new(),
-    }
-}
-
-fn answer(what: &What, at: usize) -> Pressed {
-    use tieline_client::elicit::Consent;
-    Pressed::Answer(match what {
-        What::Permission(question) => match choices(question).into_iter().nth(at) {
-            Some(choice) if choice.with_reason => return Pressed::Reason,
-            Some(choice) => Reply::Permission(choice.answer),
-            None => return Pressed::Taken,
-        },
-        What::Login(methods) => Reply::Login(Some(at).filter(|at| *at < methods.len())),
-        What::Page(_) => Reply::Page(if at == 0 { Consent::Accept } else { Consent::Decline }),
-        What::Form(_) | What::Terminal(_) => return Pressed::Taken,
-    })
-}
-
-/// The no to a question.
-pub fn refusal(what: &What) -> Pressed {
-    use tieline_client::elicit::{Consent, Filled};
-    Pressed::Answer(match what {
-        What::Permission(_) => Reply::Permission(Answer::Refuse),
-        What::Login(_) | What::Terminal(_) => Reply::Login(None),
-        What::Page(_) => Reply::Page(Consent::Decline),
-        What::Form(_) => Reply::Form(Filled::Decline),
-    })
 }
 
 /// What is asked, in one line.
@@ -281,7 +263,7 @@ pub fn rows(
         rows.extend(matter.iter().take(2.min(room.saturating_sub(1))).cloned());
         return rows;
     }
-    let labels: Vec<String> = offered(&asked.what).into_iter().map(|(label, _)| label).collect();
+    let labels: Vec<String> = choices(&asked.what).into_iter().map(|choice| choice.label).collect();
     // If they don't all fit, only the chosen one is shown whole: a no must never be out of sight.
     let broken: Vec<Vec<String>> = labels.iter().map(|label| wrap(label, width.saturating_sub(5))).collect();
     let cut = broken.iter().map(Vec::len).sum::<usize>() > room.saturating_sub(4);
@@ -312,8 +294,8 @@ pub fn rows(
     let hidden = options.len().saturating_sub(left);
     if hidden > 0 {
         // The chosen one stays in view, to its last row if that can be.
-        let is_head = |line: &Line<'_>| !text_of(line).starts_with("    ");
-        let at = options.iter().position(|line| text_of(line).starts_with('❯')).unwrap_or(0);
+        let is_head = |line: &Line<'_>| !line.to_string().starts_with("    ");
+        let at = options.iter().position(|line| line.to_string().starts_with('❯')).unwrap_or(0);
         let end = options.iter().skip(at + 1).position(is_head).map_or(options.len(), |rows| at + 1 + rows);
         options.drain(..end.saturating_sub(left).min(at));
         options.truncate(left);
@@ -330,11 +312,6 @@ pub fn rows(
     let foot = foot.join(" · ");
     rows.push(Line::styled(fit(&foot, width), theme::QUIET));
     rows
-}
-
-/// The words of a row.
-pub(crate) fn text_of(line: &Line<'_>) -> String {
-    line.spans.iter().map(|span| &*span.content).collect()
 }
 
 /// What is decided on, whole: what would happen, what to mind, the agent's own words marked as such, the changes.
@@ -418,25 +395,17 @@ fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
             Some((sign @ ("+" | "-" | " "), text)) => (sign, text),
             _ => ("│", line),
         };
-        for part in wrap(&text.replace('\t', "    "), width.saturating_sub(1)) {
-            rows.push(Line::styled(format!("{sign}{part}"), style));
-        }
+        rows.extend(behind([sign, sign], style, &text.replace('\t', "    "), style, width));
     }
 }
 
-fn ours(head: &str, text: &str, style: ratatui::style::Style, width: usize, rows: &mut Vec<Line<'static>>) {
-    let indent = " ".repeat(head.len());
-    for (row, part) in wrap(text, width.saturating_sub(head.len())).into_iter().enumerate() {
-        let head = if row == 0 { head.to_owned() } else { indent.clone() };
-        rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
-    }
+fn ours(head: &str, text: &str, style: Style, width: usize, rows: &mut Vec<Line<'static>>) {
+    rows.extend(behind([head, &" ".repeat(head.len())], theme::QUIET, text, style, width));
 }
 
 /// The agent's words, each row marked, so that they can't be taken for ours.
 fn quote(safe: &str, width: usize, rows: &mut Vec<Line<'static>>) {
     for line in safe.lines() {
-        for part in wrap(&line.replace('\t', "    "), width.saturating_sub(2)) {
-            rows.push(Line::from(vec![Span::styled("│ ", theme::QUIET), Span::raw(part)]));
-        }
+        rows.extend(behind(["│ ", "│ "], theme::QUIET, &line.replace('\t', "    "), theme::PLAIN, width));
     }
 }

@@ -19,8 +19,8 @@ pub enum Effect {
     Hold(TabId),
     /// Put the queue into this order, with what is left of it.
     SetQueue(TabId, Vec<Queued>),
-    /// Send this now, by the way that the agent has.
-    SendNow(TabId, Queued),
+    /// Send this one of what waits now, by the way that the agent has.
+    SendNow(TabId, u64),
     /// Ask the agent to stop.
     Cancel(TabId),
     /// Kill the agent's process.
@@ -37,8 +37,6 @@ pub enum Effect {
     Look(TabId, pick::Source),
     /// Do what was picked with a stored session or a turn.
     Do(TabId, pick::Errand),
-    /// Put what is selected in a tab on the clipboard.
-    Select(TabId),
     /// Put text on the clipboard.
     Copy(String),
     /// Give the terminal to a program that somebody logs in with, until that ends.

@@ -74,29 +74,24 @@ pub struct OpenedFacts {
     pub wake: Wake,
 }
 
-/// What waits in a session, asked for when it is taken in: an answer from before may have been overtaken.
+/// Something to be called, from any thread.
 #[derive(Clone)]
-pub struct Waits(pub Arc<dyn Fn() -> Vec<Queued> + Send + Sync>);
+pub struct Call<T>(pub Arc<dyn Fn() -> T + Send + Sync>);
 
-impl std::fmt::Debug for Waits {
+impl<T> std::fmt::Debug for Call<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Waits")
+        f.write_str("Call")
     }
 }
+
+/// Calls the loop.
+pub type Wake = Call<()>;
+/// What waits in a session, asked for when it is taken in: an answer from before may have been overtaken.
+pub type Waits = Call<Vec<Queued>>;
 
 impl From<Vec<Queued>> for Waits {
     fn from(queue: Vec<Queued>) -> Self {
         Self(Arc::new(move || queue.clone()))
-    }
-}
-
-/// Calls the loop from any thread.
-#[derive(Clone)]
-pub struct Wake(pub Arc<dyn Fn() + Send + Sync>);
-
-impl std::fmt::Debug for Wake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Wake")
     }
 }
 

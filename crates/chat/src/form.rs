@@ -2,7 +2,7 @@
 
 use crate::ask::Pressed;
 use crate::rows::look as theme;
-use crate::text::{fit, wrap};
+use crate::text::{behind, fit};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeMap;
@@ -121,8 +121,9 @@ impl Filling {
                 let choices = field.choices.iter().enumerate();
                 let choices: Vec<_> = choices.map(|(at, (_, label))| format!("{} {label}", at + 1)).collect();
                 let help = field.help.iter().cloned().chain((!choices.is_empty()).then(|| choices.join(" · ")));
-                for part in help.flat_map(|help| wrap(&help.replace('\n', " "), width.saturating_sub(4))) {
-                    rows.push(Line::from(vec![Span::styled("  │ ", theme::QUIET), Span::styled(part, theme::QUIET)]));
+                for help in help {
+                    let help = help.replace('\n', " ");
+                    rows.extend(behind(["  │ ", "  │ "], theme::QUIET, &help, theme::QUIET, width));
                 }
             }
         }

@@ -146,3 +146,9 @@ pub const TYPED: &[(&str, &str)] = &[
     ("Up, Ctrl+R", "what you said before"),
     ("Tab", "answers a question that stands, or types on"),
 ];
+
+/// What is pressed when a question has the keys, for the help.
+pub const ANSWERS: &[(&str, &str)] = &[
+    ("Tab", "takes the keys, or gives them back"),
+    ("1 … 9, ↑ ↓", "choose; Enter answers, Esc refuses; Ctrl+O reads all of it"),
+];

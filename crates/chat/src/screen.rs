@@ -10,10 +10,10 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use std::io::{self, Stdout, Write, stdout};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Once;
+use tieline_process::Temp;
 
 /// What puts a terminal right, whatever state it is in: the modes that we set, all off, and the main screen. Written by who is
 /// left when we are killed.
@@ -156,9 +156,9 @@ fn guard() -> Option<Child> {
 /// Puts text on the clipboard, by the terminal and by a program if one is there. Says what happened.
 pub fn copy(text: &str) -> String {
     let mut said = Vec::new();
-    for (program, arguments) in [("wl-copy", &[][..]), ("xclip", &["-selection", "clipboard"][..])] {
-        let shown = if program == "wl-copy" { "WAYLAND_DISPLAY" } else { "DISPLAY" };
-        if std::env::var_os(shown).is_none() {
+    let programs = [("wl-copy", "WAYLAND_DISPLAY", &[][..]), ("xclip", "DISPLAY", &["-selection", "clipboard"])];
+    for (program, needs, arguments) in programs {
+        if std::env::var_os(needs).is_none() {
             continue;
         }
         let mut command = Command::new(program);
@@ -189,19 +189,10 @@ pub fn edit(text: &str) -> io::Result<String> {
     let editor =
         ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|value| !value.trim().is_empty()));
     let editor = editor.unwrap_or_else(|| "vi".to_owned());
-    let folder = std::env::temp_dir().join(format!("tieline-{}-{:x}", std::process::id(), rand()));
-    std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
-    let file = folder.join("prompt.md");
-    let edited = std::fs::write(&file, text).and_then(|()| {
-        // As every program does: the variable may hold arguments.
-        let status = Command::new("/bin/sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(&file).status()?;
-        if status.success() { std::fs::read_to_string(&file) } else { Err(io::Error::other(format!("it {status}"))) }
-    });
-    let _ = std::fs::remove_dir_all(&folder);
-    edited
-}
-
-fn rand() -> u64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    RandomState::new().hash_one(0)
+    let folder = Temp::new()?;
+    let file = folder.path().join("prompt.md");
+    std::fs::write(&file, text)?;
+    // As every program does: the variable may hold arguments.
+    let status = Command::new("/bin/sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(&file).status()?;
+    if status.success() { std::fs::read_to_string(&file) } else { Err(io::Error::other(format!("it {status}"))) }
 }

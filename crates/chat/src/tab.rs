@@ -6,6 +6,7 @@ use crate::compose::Composer;
 use crate::effect::Effect;
 use crate::event::{About, OpenedFacts, TabId};
 use crate::list::{List, Mark};
+use crate::rows::Cache;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ const REFUSED: &str =
 pub const FIRST: TabId = 1;
 
 /// One tab.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub struct Tab {
     /// Its number.
@@ -43,10 +44,13 @@ pub struct Tab {
     pub talk: Conversation,
     /// What is shown of it.
     pub list: List,
+    /// The rows of that.
+    pub cache: Cache,
     /// What is typed.
     pub composer: Composer,
-    /// What the session is doing, and since when.
-    pub state: (State, Instant),
+    /// What the session is doing.
+    pub state: State,
+    since: Option<Instant>,
     /// The step before that.
     pub phase: Phase,
     /// The questions that stand, the oldest first.
@@ -79,30 +83,16 @@ pub struct Tab {
 impl Tab {
     /// A tab whose session is being opened.
     pub fn new(id: TabId, now: Instant) -> Self {
-        Self {
-            id,
-            agent: String::new(),
-            cwd: PathBuf::new(),
-            session: None,
-            talk: Conversation::default(),
-            list: List::default(),
-            composer: Composer::default(),
-            state: (State::Opening, now),
-            phase: Phase::Find,
-            questions: Vec::new(),
-            dock: Dock::default(),
-            left: None,
-            reason: false,
-            queue: Vec::new(),
-            about: About::default(),
-            attention: false,
-            sent: None,
-            restarted: None,
-            shells: 0,
-            killed: false,
-            is_open: false,
-            closed: false,
-        }
+        Self { id, since: Some(now), ..Self::default() }
+    }
+
+    fn does(&mut self, state: State, now: Instant) {
+        (self.state, self.since) = (state, Some(now));
+    }
+
+    /// For how long it has been doing what it does.
+    pub fn age(&self, now: Instant) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
     /// Adds a remark.
@@ -139,13 +129,13 @@ impl Tab {
 
     /// It can't be opened.
     pub fn not_opened(&mut self, failure: &Failure, now: Instant) {
-        self.state = (State::Lost, now);
+        self.does(State::Lost, now);
         self.failure(failure);
     }
 
     /// True if a turn runs.
     pub fn runs(&self) -> bool {
-        matches!(self.state.0, State::Running | State::Asking | State::Cancelling)
+        matches!(self.state, State::Running | State::Asking | State::Cancelling)
     }
 
     fn failure(&mut self, failure: &Failure) {
@@ -183,7 +173,13 @@ impl Tab {
                 }
                 self.list.sync(&self.talk);
             }
-            Event::Update { update, when, .. } => self.update(&update, when),
+            Event::Update { update, tool, when } => {
+                if let Some(call) = tool {
+                    self.cache.heard(&call, now);
+                }
+                self.cache.screens.update(&update);
+                self.update(&update, when);
+            }
             Event::Note(note) => self.note(&note),
             Event::Warning(warning) => self.notice(Mark::Warn, sanitize::text(&warning)),
             Event::Asking(told) => drop(told),
@@ -196,7 +192,7 @@ impl Tab {
             }
             Event::Settled(number) => self.settled(number, now),
             Event::State(state) => {
-                self.state = (state, now);
+                self.does(state, now);
                 if state == State::Opening {
                     self.killed = false;
                 }
@@ -247,7 +243,7 @@ impl Tab {
         if let Some(parts) = self.sent.take().filter(|_| cancelled && self.composer.is_empty()) {
             self.composer.take_back(&parts);
         }
-        self.state = (State::Idle, now);
+        self.does(State::Idle, now);
         self.questions.clear();
         self.dock.blur();
         if !self.queue.is_empty() && cancelled {
@@ -256,7 +252,7 @@ impl Tab {
     }
 
     fn lost(&mut self, failure: &Failure, now: Instant) -> Option<Effect> {
-        self.state = (State::Lost, now);
+        self.does(State::Lost, now);
         (self.questions, self.sent) = (Vec::new(), None);
         self.dock.blur();
         self.failure(failure);

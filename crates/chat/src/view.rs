@@ -3,14 +3,14 @@
 use crate::ask;
 use crate::keys::{self, Deed};
 use crate::pick;
+use crate::rows::Look;
 use crate::rows::look as theme;
-use crate::rows::{Cache, Look};
 use crate::state::{For, Over, State};
 use crate::tab::Tab;
-use crate::text::{fit, wrap};
+use crate::text::fit;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use ratatui::text::{Line, Span};
 use std::time::Instant;
 use tieline::schema::{ConfigCategory, ConfigOption};
@@ -29,55 +29,40 @@ const MAX_WAITING_ROWS: usize = 3;
 const MAX_NAME: usize = 24;
 
 /// Draws everything.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State, cache: &mut Cache, now: Instant) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Instant) {
     let area = frame.area();
-    let caret = paint(state, cache, area, frame.buffer_mut(), now);
+    let caret = paint(state, area, frame.buffer_mut(), now);
     if let Some(caret) = caret {
         frame.set_cursor_position(caret);
     }
 }
 
 /// The same into a buffer. Gives the place of the caret.
-pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buffer, now: Instant) -> Option<Position> {
+pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -> Option<Position> {
     if area.width < 10 || area.height < 4 {
         buffer.set_string(area.x, area.y, fit("too small", area.width.into()), theme::PLAIN);
         return None;
     }
-    let mut rest = area;
-    let mut cut = |rows: u16, from_top: bool| {
-        let rows = rows.min(rest.height);
-        let part = if from_top {
-            Rect { height: rows, ..rest }
-        } else {
-            Rect { y: rest.bottom() - rows, height: rows, ..rest }
-        };
-        rest.height -= rows;
-        rest.y += if from_top { rows } else { 0 };
-        part
-    };
-    let head = cut(u16::from(area.height >= 16 || state.tabs.len() > 1), true);
-    let foot = cut(1, false);
-    let most = (area.height / 3).clamp(1, MAX_COMPOSER_ROWS);
     let tab = state.tab();
     let width = area.width - 2 * MARGIN;
-    let composer = cut(tab.composer.height(width - 2, most).max(1), false);
-    let border = cut(1, false);
+    let head_rows = u16::from(area.height >= 16 || state.tabs.len() > 1);
+    let [head, mut rest] = Layout::vertical([Constraint::Length(head_rows), Constraint::Fill(1)]).areas(area);
+    let foot = cut(&mut rest, 1);
+    let most = (area.height / 3).clamp(1, MAX_COMPOSER_ROWS);
+    let composer = cut(&mut rest, tab.composer.height(width - 2, most).into());
+    let border = cut(&mut rest, 1);
     let hints = tab.composer.hints(width, usize::from((area.height / 4).max(1)));
-    let hints: Vec<_> = hints.into_iter().map(|row| Line::from(row.spans)).collect();
-    let hints_area = cut(u16::try_from(hints.len()).unwrap_or(0), false);
+    let hints_area = cut(&mut rest, hints.len());
     // What lies over the conversation has the room.
     let has_keys = tab.dock.since.is_some() && state.over.is_none();
     // On a small screen a question has it, too.
     let most = if has_keys && area.height < 20 { 0 } else { area.height / 4 };
     let queue = waiting_rows(tab, width);
-    let queue_area = cut(u16::try_from(queue.len()).unwrap_or(0).min(most), false);
+    let queue_area = cut(&mut rest, queue.len().min(most.into()));
     // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view.
-    let left = area.height.saturating_sub(
-        head.height + foot.height + composer.height + border.height + hints_area.height + queue_area.height,
-    );
-    let room = if has_keys { left.saturating_sub(3).max(left / 2) } else { 3 };
+    let room = if has_keys { rest.height.saturating_sub(3).max(rest.height / 2) } else { 3 };
     let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (width, room), now);
-    let dock_area = cut(u16::try_from(dock.len()).unwrap_or(room).min(room), false);
+    let dock_area = cut(&mut rest, dock.len().min(room.into()));
 
     state.docked = dock_area;
     // Rules go from edge to edge, all else keeps its distance.
@@ -102,7 +87,7 @@ pub fn paint(state: &mut State, cache: &mut Cache, area: Rect, buffer: &mut Buff
     } else {
         let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
         let tab = state.tab_mut();
-        tab.list.draw(&tab.talk, cache, &look, rest, buffer);
+        tab.list.draw(&tab.talk, &mut tab.cache, &look, rest, buffer);
     }
     agree(area, buffer);
     caret
@@ -133,6 +118,13 @@ fn agree(area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Cuts rows off at the bottom of what is left.
+fn cut(rest: &mut Rect, rows: usize) -> Rect {
+    let height = u16::try_from(rows).unwrap_or(u16::MAX).min(rest.height);
+    rest.height -= height;
+    Rect { y: rest.bottom(), height, ..*rest }
+}
+
 /// Without the margins.
 fn inner(area: Rect) -> Rect {
     Rect { x: area.x + MARGIN, width: area.width - 2 * MARGIN, ..area }
@@ -144,18 +136,15 @@ fn lines(rows: &[Line<'_>], area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
+fn over(state: &mut State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
     let width = usize::from(area.width);
-    match state.over.as_ref()? {
+    match state.over.as_mut()? {
         Over::Pick(picker) => lines(&picker.rows(area.width, area.height), area, buffer),
-        Over::Read(title, text, top) => {
-            let mut rows = vec![Line::styled(fit(title, width), theme::STRONG)];
+        Over::Read(reading) => {
             let room = usize::from(area.height).saturating_sub(2);
-            // A row that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
-            let marked = |(row, part): (usize, String)| if row == 0 { part } else { format!("  ↪ {part}") };
-            let broken = |line: &String| wrap(&line.replace('\t', "    "), width.saturating_sub(4));
-            let wrapped = text.iter().skip(*top).flat_map(|line| broken(line).into_iter().enumerate().map(marked));
-            rows.extend(wrapped.take(room).map(|row| {
+            let (text, line) = reading.page(width, room);
+            let mut rows = vec![Line::styled(fit(&reading.title, width), theme::STRONG)];
+            rows.extend(text.into_iter().map(|row| {
                 let style = match row.trim_start().chars().next() {
                     Some('+') => theme::GOOD,
                     Some('-' | '✗') => theme::BAD,
@@ -163,10 +152,9 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
                 };
                 Line::styled(row, style)
             }));
-            while rows.len() < room + 1 {
-                rows.push(Line::default());
-            }
-            let place = format!("{} of {} · ↑↓ PageUp PageDown · Esc", (top + 1).min(text.len()), text.len());
+            rows.resize(room + 1, Line::default());
+            let count = reading.lines.len();
+            let place = format!("{} of {count} · ↑↓ PageUp PageDown · Esc", line.min(count));
             rows.push(Line::styled(fit(&place, width), theme::QUIET));
             lines(&rows, area, buffer);
         }
@@ -186,7 +174,7 @@ fn over(state: &State, area: Rect, buffer: &mut Buffer) -> Option<Position> {
 
 /// How it stands with a tab, in one character.
 fn mark(tab: &Tab) -> &'static str {
-    match tab.state.0 {
+    match tab.state {
         _ if !tab.questions.is_empty() => "?",
         Doing::Running | Doing::Cancelling | Doing::Asking | Doing::Opening => "…",
         Doing::Lost => "✗",
@@ -221,27 +209,20 @@ fn header(state: &State, width: u16) -> Line<'static> {
 
 /// What waits, and what "now" would do.
 fn waiting_rows(tab: &Tab, width: u16) -> Vec<Line<'static>> {
-    let mut rows: Vec<_> = tab
-        .queue
-        .iter()
-        .take(MAX_WAITING_ROWS)
-        .enumerate()
-        .map(|(at, queued)| {
-            let text = fit(&format!("{} waits: {}", at + 1, pick::words(&queued.parts)), width.into());
-            Line::styled(text, theme::QUIET)
-        })
-        .collect();
-    if !tab.queue.is_empty() {
+    let row = |text: String| Line::styled(fit(&text, width.into()), theme::QUIET);
+    let waits = tab.queue.iter().take(MAX_WAITING_ROWS).enumerate();
+    let waits = waits.map(|(at, queued)| row(format!("{} waits: {}", at + 1, pick::words(&queued.parts))));
+    let mut rows: Vec<_> = waits.collect();
+    if let Some(first) = tab.queue.first() {
         let more = tab.queue.len().saturating_sub(MAX_WAITING_ROWS);
         let more = if more > 0 { format!("… and {more} more · ") } else { String::new() };
         let now = match tab.runs() {
             _ if tab.reason => "sends it without your reason",
-            true => tab.about.now.of(&tab.queue[0].parts).words(),
+            true => tab.about.now.of(&first.parts).words(),
             false => "sends it",
         };
         let enter = if tab.questions.is_empty() { format!("Empty Enter {now} · ") } else { String::new() };
-        let text = format!("{more}{enter}Ctrl+Q edits");
-        rows.push(Line::styled(fit(&text, width.into()), theme::QUIET));
+        rows.push(row(format!("{more}{enter}Ctrl+Q edits")));
     }
     rows
 }
@@ -270,10 +251,10 @@ fn footer(state: &State, width: u16, now: Instant) -> Line<'static> {
     if let Some((text, _)) = &state.said {
         return Line::styled(fit(&sanitize::line(text), width), theme::ASKS);
     }
-    let age = now.saturating_duration_since(tab.state.1).as_secs();
+    let age = tab.age(now).as_secs();
     // One glyph a second: it moves with the clock that is shown anyway.
     let glyph = ["◐", "◓", "◑", "◒"][usize::try_from(age % 4).unwrap_or(0)];
-    let (doing, style) = match tab.state.0 {
+    let (doing, style) = match tab.state {
         _ if tab.closed => ("closed".to_owned(), theme::BAD),
         Doing::Opening => (format!("{glyph} {} · {age} s", tab.phase.waits_for()), theme::QUIET),
         Doing::Idle if tab.shells > 0 => ("your own line runs · Esc stops it".to_owned(), theme::USER),

@@ -233,7 +233,10 @@ fn terminals_go_through_an_emulator() {
     assert_eq!(page(&mut cache, &talk, &item, &full)[1..], ["  │ 100 %", "  │ red plain", "  │ 日本", "  │ end"]);
     let rows = cache.rows(&talk, &item, &full, 0..10);
     assert!(
-        rows[2].spans.iter().any(|span| span.content == "red" && span.style.fg == Some(ratatui::style::Color::Red)),
+        rows[2]
+            .spans
+            .iter()
+            .any(|span| span.content == "red" && span.style.fg == Some(ratatui::style::Color::Indexed(1))),
         "{:?}",
         rows[2]
     );
@@ -257,4 +260,16 @@ fn complaint_10_ten_thousand_lines_of_a_diff_are_laid_out_once() {
     assert!(count > 13_000, "{count}");
     assert_eq!(cache.rows(&talk, &item, &full, 9_000..9_040).len(), 40);
     assert_eq!(page(&mut cache, &talk, &item, &look(80, Detail::Normal)).len(), 1 + 12 + 1);
+}
+
+#[test]
+fn a_patch_may_say_any_number() {
+    let talk = Conversation::default();
+    let last = usize::MAX;
+    let text = format!("--- a/x\n+++ b/x\n@@ -{last},2 +{last},2 @@\n same\n-old\n+new\n");
+    let diff = Diff { patch: Some(DiffPatch { text, ..DiffPatch::default() }), ..Diff::default() };
+    let call = ToolCallUpdate::new("c").content(vec![ToolCallContent::Diff(diff)]);
+    talk.take(Update::ToolCall(Box::new(call)), When::Turn);
+    let rows = page(&mut Cache::default(), &talk, &Item::Call("c".into()), &look(80, Detail::Full));
+    assert!(rows.last().is_some_and(|row| row.ends_with("+ new")), "{rows:?}");
 }

@@ -321,7 +321,7 @@ fn files_are_offered_and_sent() {
     }
     let mut desk = Desk::at(folder.path(), state.path());
     let (sender, receiver) = std::sync::mpsc::channel();
-    desk.composer.wake_with(tieline_chat::event::Wake(std::sync::Arc::new(move || _ = sender.send(()))));
+    desk.composer.wake_with(tieline_chat::event::Call(std::sync::Arc::new(move || _ = sender.send(()))));
     desk.keys("see @");
     receiver.recv_timeout(Duration::from_secs(30)).unwrap();
     desk.composer.woken();
@@ -372,4 +372,46 @@ fn a_line_for_the_shell_and_the_editor() {
     for key in ["<Esc>", "<Tab>", "<C-c>", "<C-p>", "<Up>", "<Down>"] {
         assert!(matches!(Desk::new().keys(key), Deed::Pass), "{key}");
     }
+}
+
+#[test]
+fn complaint_12_a_picture_is_still_attached_after_the_editor() {
+    let folder = tempfile::tempdir().unwrap();
+    let picture = folder.path().join("a.png");
+    std::fs::write(&picture, [0x89, b'P', b'N', b'G', 1, 2]).unwrap();
+    for (edited, attached) in [("[Picture 1: a.png] what is it?", 1), ("nothing", 0)] {
+        let mut desk = Desk::new();
+        desk.composer.attach(&picture);
+        assert!(matches!(desk.keys("<C-g>"), Deed::Editor(_)));
+        desk.composer.set_text(edited);
+        let Deed::Submit(parts) = desk.keys("<Enter>") else { panic!() };
+        assert_eq!(parts.iter().filter(|part| matches!(part, Part::Image { .. })).count(), attached, "{parts:?}");
+    }
+}
+
+#[test]
+fn complaint_06_a_draft_that_something_else_takes_the_place_of_is_in_the_history() {
+    let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut desk = Desk::at(folder.path(), state.path());
+    desk.keys("said before<Enter>");
+    // What is found in the history.
+    desk.keys("a draft<C-r>said<Enter>");
+    assert_eq!(desk.composer.text(), "said before");
+    desk.keys("<Up>");
+    assert_eq!(desk.composer.text(), "a draft");
+    // What was sent before, with a word more.
+    desk.keys("<C-c>another draft<Up>!<Enter>");
+    desk.keys("<Up><Up>");
+    assert_eq!(desk.composer.text(), "another draft");
+    // What was kept for the session, where something is typed before that is open.
+    drop(desk);
+    let mut desk = Desk::at(folder.path(), state.path());
+    desk.keys("<C-c>kept");
+    drop(desk);
+    let mut desk = Desk::new();
+    desk.keys("typed early");
+    desk.composer.open(folder.path(), Some(state.path()), "one");
+    assert_eq!(desk.composer.text(), "typed early");
+    desk.keys("<Up>");
+    assert_eq!(desk.composer.text(), "kept");
 }

@@ -107,18 +107,18 @@ const A_SCREEN_ITEMS: u64 = 4 * SIZE.1 as u64;
 
 /// What one frame costs: bytes, and items.
 fn costs(chat: &mut Chat) -> (usize, u64) {
-    let before = chat.cache.work();
+    let before = chat.state.tab().cache.work();
     // Each frame has its own time.
     chat.now += Duration::from_millis(33);
     chat.buffer(SIZE.0, SIZE.1);
-    let after = chat.cache.work();
+    let after = chat.state.tab().cache.work();
     (after.0 - before.0, after.1 - before.1)
 }
 
 /// Frames until all is laid out; the bytes of the most expensive.
 fn settled(chat: &mut Chat) -> usize {
     let mut most = costs(chat).0;
-    while chat.cache.is_behind() {
+    while chat.state.tab().cache.is_behind() {
         most = most.max(costs(chat).0);
     }
     most

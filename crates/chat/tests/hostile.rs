@@ -151,7 +151,7 @@ fn every_field_of_every_update_is_harmless() {
             read += 1;
             let what = format!("{} {field}", update["sessionUpdate"]);
             let mut chat = Chat::new();
-            chat.cache.screens.feed("t", EVIL.as_bytes());
+            chat.state.tab_mut().cache.screens.feed("t", EVIL.as_bytes());
             let mut about = About { options: Vec::new(), commands: Vec::new(), now: Now::Join };
             match &decoded {
                 Update::ConfigOptions(list) => about.options.clone_from(&list.options),

@@ -1,10 +1,16 @@
 //! What is in a prompt besides words: long pastes, pictures, files.
 
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Stdio;
+use std::time::Duration;
 use tieline_client::live::Part;
 use tieline_client::sanitize;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+use tokio::time::timeout;
 
 /// A paste with more lines or bytes becomes a chip.
 const MAX_PASTE: (usize, usize) = (10, 1000);
@@ -63,17 +69,13 @@ pub fn picture(path: &Path, number: usize) -> Result<Chip, String> {
 
 /// The parts of a prompt: the words with pastes written out, then the pictures, then the files named with `@` that are there.
 pub fn parts(text: &str, chips: &[Chip], folder: &Path) -> Vec<Part> {
-    let (mut words, mut pictures) = (text.to_owned(), Vec::new());
-    for chip in chips.iter().filter(|chip| text.contains(&chip.label)) {
-        match &chip.what {
-            Stands::Text(long) => words = words.replacen(&chip.label, long, 1),
-            Stands::Picture(part) => pictures.push((**part).clone()),
-        }
-    }
+    let pictures = chips.iter().filter(|chip| text.contains(&chip.label)).filter_map(|chip| match &chip.what {
+        Stands::Picture(part) => Some((**part).clone()),
+        Stands::Text(_) => None,
+    });
     // Only what was typed names files: a paste that has an `@` in it is not read from.
     let named = text.split_whitespace().filter_map(|word| word.strip_prefix('@')).filter(|name| !name.is_empty());
-    let mut files: Vec<Part> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let (mut files, mut seen) = (Vec::new(), Vec::new());
     for name in named.take(MAX_FILES) {
         let name = name.trim_end_matches([',', '.', ';', ':', ')']);
         if seen.contains(&name) || folder.as_os_str().is_empty() {
@@ -86,44 +88,45 @@ pub fn parts(text: &str, chips: &[Chip], folder: &Path) -> Vec<Part> {
             files.extend(Part::file(&path));
         }
     }
-    [Part::Text(words)].into_iter().chain(pictures).chain(files).collect()
+    [Part::Text(written_out(text, chips))].into_iter().chain(pictures).chain(files).collect()
 }
 
-/// The text with pastes written out, for the history.
+/// The text with pastes written out.
 pub fn written_out(text: &str, chips: &[Chip]) -> String {
-    chips.iter().fold(text.to_owned(), |text, chip| match &chip.what {
+    // A paste may hold words that look like another one.
+    let named = chips.iter().filter(|chip| text.contains(&chip.label));
+    named.fold(text.to_owned(), |text, chip| match &chip.what {
         Stands::Text(long) => text.replacen(&chip.label, long, 1),
         Stands::Picture(_) => text,
     })
 }
 
-/// Takes a picture from the clipboard of this machine and writes it into a file. Waits for other programs: not for the thread
-/// that draws. Says what was tried if there is none.
-pub fn clipboard_picture(into: &Path) -> Result<PathBuf, String> {
-    let programs: [(&str, &[&str]); 4] = [
-        ("wl-paste", &["--type", "image/png"]),
-        ("xclip", &["-selection", "clipboard", "-t", "image/png", "-o"]),
-        ("pngpaste", &["-"]),
-        (
-            "powershell.exe",
-            &[
-                "-NoProfile",
-                "-Command",
-                "Add-Type -A System.Windows.Forms; $i=[Windows.Forms.Clipboard]::GetImage(); if($i){$s=[Console]::OpenStandardOutput(); $i.Save($s,[Drawing.Imaging.ImageFormat]::Png)}",
-            ],
-        ),
-    ];
+/// The programs that print a picture of the clipboard.
+const PROGRAMS: [(&str, &[&str]); 4] = [
+    ("wl-paste", &["--type", "image/png"]),
+    ("xclip", &["-selection", "clipboard", "-t", "image/png", "-o"]),
+    ("pngpaste", &["-"]),
+    (
+        "powershell.exe",
+        &[
+            "-NoProfile",
+            "-Command",
+            "Add-Type -A System.Windows.Forms; $i=[Windows.Forms.Clipboard]::GetImage(); if($i){$s=[Console]::OpenStandardOutput(); $i.Save($s,[Drawing.Imaging.ImageFormat]::Png)}",
+        ],
+    ),
+];
+
+/// Takes a picture from the clipboard of this machine and writes it into a file. Says what was tried if there is none.
+pub async fn clipboard_picture(into: &Path) -> Result<PathBuf, String> {
     let mut tried = Vec::new();
-    for (number, (program, arguments)) in programs.iter().enumerate() {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let path = into.join(format!("tieline-clipboard-{}-{now:x}-{number}.png", std::process::id()));
-        match run(program, arguments, &path) {
-            Ok(0) => tried.push(format!("{program} has none")),
-            Ok(_) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => tried.push(format!("{program}: {error}")),
+    for (program, arguments) in PROGRAMS {
+        match timeout(CLIPBOARD, printed(program, arguments)).await {
+            Ok(Ok(picture)) if picture.is_empty() => tried.push(format!("{program} has none")),
+            Ok(Ok(picture)) => return keep(&picture, into).map_err(|error| format!("{}: {error}", into.display())),
+            Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(Err(error)) => tried.push(format!("{program}: {error}")),
+            Err(_) => tried.push(format!("{program} does not answer")),
         }
-        let _ = std::fs::remove_file(&path);
     }
     let over_ssh = std::env::var_os("SSH_CONNECTION").is_some();
     let way = if over_ssh {
@@ -135,30 +138,22 @@ pub fn clipboard_picture(into: &Path) -> Result<PathBuf, String> {
     Err(format!("no picture from the clipboard ({tried}); {way}"))
 }
 
-fn run(program: &str, arguments: &[&str], path: &Path) -> std::io::Result<u64> {
-    // In a folder that others write to, too: never through a link of theirs, and not for their eyes.
-    let mut options = std::fs::OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.write(true).create_new(true).open(path)?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(file)
-        .stderr(Stdio::null())
-        .spawn()
-        .inspect_err(|_| _ = std::fs::remove_file(path))?;
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            let bytes = std::fs::metadata(path)?.len();
-            return Ok(if status.success() && bytes <= MAX_PICTURE_BYTES { bytes } else { 0 });
-        }
-        if begun.elapsed() > CLIPBOARD {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        std::thread::sleep(Duration::from_millis(10));
+/// What a program prints; nothing if it fails, or if that is too much.
+async fn printed(program: &str, arguments: &[&str]) -> io::Result<Vec<u8>> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).kill_on_drop(true);
+    let (mut child, mut bytes) = (command.spawn()?, Vec::new());
+    if let Some(output) = child.stdout.take() {
+        output.take(MAX_PICTURE_BYTES + 1).read_to_end(&mut bytes).await?;
     }
+    let good = child.wait().await?.success() && bytes.len() as u64 <= MAX_PICTURE_BYTES;
+    Ok(if good { bytes } else { Vec::new() })
+}
+
+/// In a folder that others write to, too: never through a link of theirs, and not for their eyes.
+fn keep(picture: &[u8], into: &Path) -> io::Result<PathBuf> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let path = into.join(format!("tieline-clipboard-{}-{now:x}.png", std::process::id()));
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?.write_all(picture)?;
+    Ok(path)
 }

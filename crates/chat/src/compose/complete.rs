@@ -30,10 +30,10 @@ pub struct Files(Arc<Mutex<Found>>);
 #[derive(Debug, Default)]
 struct Found {
     root: PathBuf,
-    paths: Vec<String>,
     /// A thread looks, or has looked.
     begun: bool,
-    done: bool,
+    /// What it found.
+    paths: Option<Vec<String>>,
 }
 
 impl Files {
@@ -66,9 +66,7 @@ impl Files {
                 }
             }
             paths.sort_by_key(|path| (path.matches('/').count(), path.clone()));
-            let mut found = into.locked();
-            (found.paths, found.done) = (paths, true);
-            drop(found);
+            into.locked().paths = Some(paths);
             done();
         };
         let _ = std::thread::Builder::new().name("tieline-files".into()).spawn(walk);
@@ -77,17 +75,15 @@ impl Files {
     /// Those that fit best.
     pub fn offers(&self, pattern: &str) -> Vec<Offer> {
         let found = self.0.locked();
-        if !found.done {
-            return Vec::new();
-        }
+        let paths = found.paths.as_deref().unwrap_or_default();
         let offer = |path: &String| Offer { text: format!("@{path}"), hint: String::new() };
-        best(pattern, &found.paths).into_iter().filter_map(|index| found.paths.get(index)).map(offer).collect()
+        best(pattern, paths).into_iter().filter_map(|index| paths.get(index)).map(offer).collect()
     }
 
     /// True if a thread still looks.
     pub fn is_looking(&self) -> bool {
         let found = self.0.locked();
-        found.begun && !found.done
+        found.begun && found.paths.is_none()
     }
 }
 

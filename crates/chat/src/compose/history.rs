@@ -1,7 +1,9 @@
 //! What was sent before in this folder, and the draft: kept on disk, so that nothing that was typed is lost.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use tieline_host::whole::write_own;
 
@@ -62,7 +64,7 @@ impl History {
             self.entries.remove(0);
         }
         if let Some(files) = self.files.as_ref().filter(|_| text.len() <= MAX_ENTRY_BYTES)
-            && let Ok(mut file) = private().append(true).create(true).open(&files.history)
+            && let Ok(mut file) = OpenOptions::new().append(true).create(true).mode(0o600).open(&files.history)
         {
             // One write, so that two chats in one folder don't mix their lines.
             let _ = file.write_all((json(text) + "\n").as_bytes());
@@ -77,16 +79,10 @@ impl History {
     /// Prompts that have these words in them, the last ones first, each once.
     pub fn find(&self, words: &str, most: usize) -> Vec<&str> {
         let words = words.to_lowercase();
-        let mut found: Vec<&str> = Vec::new();
-        for entry in self.entries.iter().rev().filter(|entry| entry.to_lowercase().contains(&words)) {
-            if !found.contains(&entry.as_str()) {
-                found.push(entry);
-            }
-            if found.len() == most {
-                break;
-            }
-        }
-        found
+        let mut seen = HashSet::new();
+        let said = self.entries.iter().rev().map(String::as_str);
+        let fits = said.filter(|entry| entry.to_lowercase().contains(&words) && seen.insert(*entry));
+        fits.take(most).collect()
     }
 
     /// Keeps the draft, or forgets it if it is empty.
@@ -152,12 +148,4 @@ fn key(folder: &Path) -> String {
 
 fn json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
-}
-
-/// What was typed is nobody else's business.
-fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
 }

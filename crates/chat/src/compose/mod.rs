@@ -112,17 +112,19 @@ fn area(text: &str) -> TextArea<'static> {
 
 impl Composer {
     /// Writes for a folder: its files can be named, its history and the draft of this name are kept below `state`. Brings the draft
-    /// back unless something is written already.
+    /// back; where something is written already it goes into the history.
     pub fn open(&mut self, folder: &Path, state: Option<&Path>, draft: &str) {
         folder.clone_into(&mut self.folder);
         self.files = Files::below(folder);
         if let Some(history) = state.and_then(|state| History::open(state, folder, draft).ok()) {
             self.history = history;
         }
-        match self.history.draft().filter(|_| self.is_empty()) {
-            Some(draft) => self.write(&draft),
-            None => self.keep(),
+        match self.history.draft() {
+            Some(draft) if self.is_empty() => return self.write(&draft),
+            Some(draft) => self.history.push(&draft),
+            None => {}
         }
+        self.keep();
     }
 
     /// The session of the draft is known now: with it the draft is found again.
@@ -195,7 +197,7 @@ impl Composer {
             }
         }
         if !matches!(key.code, KeyCode::Up | KeyCode::Down) {
-            self.back = None;
+            self.stay();
         }
         Deed::None
     }
@@ -258,7 +260,8 @@ impl Composer {
     }
 
     fn clear(&mut self) {
-        (self.offers, self.declined, self.back) = (None, None, None);
+        (self.offers, self.declined) = (None, None);
+        self.stay();
         self.write("");
         self.chips.clear();
     }
@@ -277,6 +280,13 @@ impl Composer {
                 Deed::None
             }
             None => Deed::Pass,
+        }
+    }
+
+    /// There is no way back any more: what was written before goes into the history.
+    fn stay(&mut self) {
+        if let Some((_, draft)) = self.back.take() {
+            self.history.push(&attach::written_out(&draft, &self.chips));
         }
     }
 
@@ -316,7 +326,7 @@ impl Composer {
             Some(chip) => self.add(chip),
             None => _ = self.text.insert_str(&text),
         }
-        self.back = None;
+        self.stay();
         self.offer();
         self.keep();
         Deed::None
@@ -347,22 +357,24 @@ impl Composer {
         self.text.lines().join("\n")
     }
 
-    /// Replaces what is written, such as by what an editor brought back.
+    /// Replaces what is written by what an editor brought back. Pictures stay attached as long as their words stand there.
     pub fn set_text(&mut self, text: &str) {
+        let chips = std::mem::take(&mut self.chips);
         self.clear();
+        self.chips.extend(chips.into_iter().filter(|chip| matches!(chip.what, Stands::Picture(_))));
         self.write(text);
         self.keep();
     }
 
-    /// Brings a prompt back that was not sent after all.
+    /// Brings a prompt back that was not sent after all. A draft makes room for it.
     pub fn take_back(&mut self, parts: &[Part]) {
-        self.clear();
+        self.put_away();
         let texts = parts.iter().filter_map(|part| match part {
             Part::Text(text) | Part::Piped(text) => Some(text.as_str()),
             _ => None,
         });
         let text = texts.collect::<Vec<_>>().join("\n");
-        for part in parts.iter().filter(|part| matches!(part, Part::Image { .. })) {
+        for part in parts {
             // Its label is in the text, as it was.
             let Part::Image { path, .. } = part else { continue };
             let name = sanitize::exact_line(&path.file_name().unwrap_or_default().to_string_lossy());

@@ -2,11 +2,10 @@
 
 use super::complete::{self, MAX_OFFERS, Offer};
 use super::{Composer, Deed};
-use crate::rows::Row;
 use crate::rows::look::{PLAIN, QUIET, STRONG};
 use crate::rows::wrap::{fit, width};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::text::Span;
+use ratatui::text::{Line, Span};
 use ratatui_textarea::DataCursor;
 use tieline_client::sanitize;
 
@@ -42,7 +41,10 @@ impl Composer {
                 let search = offers.search.is_some();
                 self.offers = None;
                 match taken {
-                    Some(offer) if search => self.write(&offer.text),
+                    Some(offer) if search => {
+                        self.put_away();
+                        self.write(&offer.text);
+                    }
                     // What is typed already is sent.
                     Some(offer) if key.code == KeyCode::Enter && Some(&offer.text) == word.as_ref() => return None,
                     Some(offer) => {
@@ -116,31 +118,24 @@ impl Composer {
     }
 
     /// What is offered, and what is looked for: rows to be shown beside the text, at most so many. None if nothing is.
-    pub fn hints(&self, columns: u16, most: usize) -> Vec<Row> {
+    pub fn hints(&self, columns: u16, most: usize) -> Vec<Line<'static>> {
         let room = usize::from(columns);
-        let row = |spans: Vec<Span<'static>>| Row { spans, gutter: columns, ..Row::default() };
         let Some(offers) = &self.offers else {
             let looking = self.files.is_looking() && self.word().is_some_and(|word| word.starts_with('@'));
             let words = if looking { Some("looking for files …".to_owned()) } else { self.command_hint() };
-            return words
-                .map(|words| row(vec![Span::styled(fit(&words, room), QUIET)]))
-                .into_iter()
-                .take(most)
-                .collect();
+            return words.into_iter().take(most).map(|words| Line::styled(fit(&words, room), QUIET)).collect();
         };
         let mut rows = Vec::new();
         if let Some(words) = &offers.search {
             let found = if offers.list.is_empty() { "  nothing found" } else { "" };
-            rows.push(row(vec![Span::styled(
-                fit(&format!("said before: {}{found}", sanitize::line(words)), room),
-                STRONG,
-            )]));
+            let words = format!("said before: {}{found}", sanitize::line(words));
+            rows.push(Line::styled(fit(&words, room), STRONG));
         }
         for (number, offer) in offers.list.iter().enumerate() {
             let (sign, style) = if number == offers.chosen { ("› ", STRONG) } else { ("  ", PLAIN) };
             let text = fit(&format!("{sign}{}", sanitize::line(&offer.text)), room);
             let hint = fit(&format!("  {}", offer.hint), room.saturating_sub(width(&text)));
-            rows.push(row(vec![Span::styled(text, style), Span::styled(hint, QUIET)]));
+            rows.push(Line::from(vec![Span::styled(text, style), Span::styled(hint, QUIET)]));
         }
         rows.truncate(most);
         rows

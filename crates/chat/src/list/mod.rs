@@ -3,12 +3,13 @@
 mod select;
 
 use crate::rows::look as theme;
+use crate::rows::wrap;
 use crate::rows::{Cache, Look, Row};
-use crate::text::wrap;
+use crate::text::behind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use std::collections::HashSet;
 use tieline::schema::{MessageKind, PlanStatus};
 use tieline_client::live::{Conversation, Item};
@@ -16,6 +17,7 @@ use tieline_client::sanitize;
 
 /// So many of our own remarks are kept; older ones are dropped with a word.
 const MAX_NOTICES: usize = 20_000;
+const DROPPED: &str = "(a remark that is not kept any more)";
 /// So much of a message is searched, in bytes.
 const MAX_SEARCHED_BYTES: usize = 8 << 20;
 
@@ -43,6 +45,13 @@ pub enum Mark {
     Welcome,
 }
 
+/// What rows are made of: the conversation, the rows that are kept, and how it is looked at.
+struct Page<'a> {
+    talk: &'a Conversation,
+    cache: &'a mut Cache,
+    look: &'a Look,
+}
+
 /// The list of one tab.
 #[derive(Debug, Default)]
 pub struct List {
@@ -50,12 +59,14 @@ pub struct List {
     /// So many items of the conversation are in it.
     items: usize,
     notices: usize,
+    /// Those before this entry are dropped.
+    dropped: usize,
     /// The plan is in it.
     planned: bool,
     /// The entry and its row at the top; `None` follows the end.
     anchor: Option<(usize, usize)>,
     /// So many rows it is to be moved when it is drawn next.
-    scroll: i64,
+    scroll: isize,
     /// What was at the top when it was drawn last.
     top: (usize, usize),
     height: usize,
@@ -81,9 +92,17 @@ impl List {
     /// Adds a remark behind all that is there. Its text must be safe.
     pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) {
         self.sync(talk);
-        if self.notices < MAX_NOTICES {
-            self.notices += 1;
-            self.entries.push(Entry::Notice(mark, text.into()));
+        self.entries.push(Entry::Notice(mark, text.into()));
+        self.notices += 1;
+        // Its place stays: others are known by theirs.
+        while self.notices > MAX_NOTICES
+            && let Some(oldest) = self.entries.get_mut(self.dropped)
+        {
+            if let Entry::Notice(Mark::Info | Mark::Warn | Mark::Bad, text) = oldest {
+                DROPPED.clone_into(text);
+                self.notices -= 1;
+            }
+            self.dropped += 1;
         }
     }
 
@@ -111,13 +130,13 @@ impl List {
     }
 
     /// Moves by so many rows when it is drawn next; negative is back.
-    pub fn scroll(&mut self, rows: i64) {
+    pub fn scroll(&mut self, rows: isize) {
         self.scroll = self.scroll.saturating_add(rows);
     }
 
     /// Moves by so many screens, with a row in common.
-    pub fn page(&mut self, pages: i64) {
-        self.scroll(pages * i64::try_from(self.height.saturating_sub(1).max(1)).unwrap_or(1));
+    pub fn page(&mut self, pages: isize) {
+        self.scroll(pages * self.height.saturating_sub(1).max(1).cast_signed());
     }
 
     /// To the beginning.
@@ -193,48 +212,38 @@ impl List {
         usize::from(at > 0 && !(quiet(at) && quiet(at - 1)))
     }
 
-    fn count(&self, at: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> usize {
-        let look = self.look(at, look);
-        self.gap(at, talk)
-            + match &self.entries[at] {
-                Entry::Item(place) => item(talk, *place).map_or(0, |item| cache.count(talk, &item, &look)),
-                Entry::Notice(mark, text) => notice_rows(*mark, text, look.width).len(),
-                Entry::Plan => plan_rows(talk, look.width).len(),
-            }
+    fn count(&self, at: usize, page: &mut Page<'_>) -> usize {
+        let (talk, look) = (page.talk, self.look(at, page.look));
+        let rows = match &self.entries[at] {
+            Entry::Item(place) => item(talk, *place).map_or(0, |item| page.cache.count(talk, &item, &look)),
+            entry => own_rows(entry, talk, look.width).len(),
+        };
+        self.gap(at, talk) + rows
     }
 
-    fn rows(
-        &self,
-        at: usize,
-        from: usize,
-        most: usize,
-        talk: &Conversation,
-        cache: &mut Cache,
-        look: &Look,
-    ) -> Vec<Row> {
-        let (look, gap) = (self.look(at, look), self.gap(at, talk));
+    fn rows(&self, at: usize, from: usize, most: usize, page: &mut Page<'_>) -> Vec<Row> {
+        let (talk, look, gap) = (page.talk, self.look(at, page.look), self.gap(at, page.talk));
         let mut rows = vec![Row::default(); gap.saturating_sub(from).min(most)];
         let (from, most) = (from.saturating_sub(gap), most - rows.len());
-        let plain = |lines: Vec<Line<'static>>| {
-            lines.into_iter().skip(from).take(most).map(|line| Row { spans: line.spans, ..Row::default() })
-        };
         match &self.entries[at] {
             Entry::Item(place) => {
                 if let Some(item) = item(talk, *place) {
-                    rows.extend(cache.rows(talk, &item, &look, from..from + most));
+                    rows.extend(page.cache.rows(talk, &item, &look, from..from + most));
                 }
             }
-            Entry::Notice(mark, text) => rows.extend(plain(notice_rows(*mark, text, look.width))),
-            Entry::Plan => rows.extend(plain(plan_rows(talk, look.width))),
+            entry => {
+                let own = own_rows(entry, talk, look.width).into_iter().skip(from).take(most);
+                rows.extend(own.map(|line| Row { spans: line.spans, ..Row::default() }));
+            }
         }
         rows
     }
 
     /// The top for which the last row stands at the bottom.
-    fn end(&self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+    fn end(&self, height: usize, page: &mut Page<'_>) -> (usize, usize) {
         let mut left = height;
         for at in (0..self.entries.len()).rev() {
-            let count = self.count(at, talk, cache, look);
+            let count = self.count(at, page);
             if count >= left {
                 return (at, count - left);
             }
@@ -244,33 +253,17 @@ impl List {
     }
 
     /// Where the top is now.
-    fn settle(&mut self, height: usize, talk: &Conversation, cache: &mut Cache, look: &Look) -> (usize, usize) {
+    fn settle(&mut self, height: usize, page: &mut Page<'_>) -> (usize, usize) {
         self.height = height;
         let scroll = std::mem::take(&mut self.scroll);
         // The first words are read from the first one on, also where they don't all fit.
-        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, talk, cache, look) };
+        let end = if self.is_fresh() && scroll == 0 { (0, 0) } else { self.end(height, page) };
         let Some(mut top) = self.anchor.or((scroll < 0).then_some(end)) else { return end };
         top.0 = top.0.min(self.entries.len().saturating_sub(1));
-        let mut back = usize::try_from(-scroll).unwrap_or(0);
-        while back > top.1 && top.0 > 0 {
-            back -= top.1;
-            top.0 -= 1;
-            top.1 = self.count(top.0, talk, cache, look);
-        }
-        top.1 = top.1.saturating_sub(back);
-        let mut on = usize::try_from(scroll).unwrap_or(0);
-        while on > 0 && top < end {
-            let left = self.count(top.0, talk, cache, look).saturating_sub(top.1);
-            if on < left {
-                top.1 += on;
-                break;
-            }
-            on -= left;
-            top = (top.0 + 1, 0);
-        }
+        let top = moved(top, scroll, end, |at| self.count(at, page));
         // Whoever comes back to the end follows it again.
         self.anchor = (top < end).then_some(top);
-        top.min(end)
+        top
     }
 
     /// Draws it.
@@ -280,13 +273,14 @@ impl List {
         }
         let look = Look { width: area.width - 2, ..*look };
         let height = usize::from(area.height);
-        let top = self.settle(height, talk, cache, &look);
+        let mut page = Page { talk, cache, look: &look };
+        let top = self.settle(height, &mut page);
         (self.top, self.area, self.look) = (top, area, Some(look));
         self.shown.clear();
         let (mut at, mut from, mut y) = (top.0, top.1, 0);
         while at < self.entries.len() && y < height {
             let gap = self.gap(at, talk);
-            for (number, row) in self.rows(at, from, height - y, talk, cache, &look).into_iter().enumerate() {
+            for (number, row) in self.rows(at, from, height - y, &mut page).into_iter().enumerate() {
                 let line = area.y + u16::try_from(y).unwrap_or(u16::MAX);
                 if self.picked == Some(at) && from + number >= gap {
                     buffer.set_string(area.x, line, "▌", theme::KEY);
@@ -316,19 +310,18 @@ impl List {
             now: std::time::Instant::now(),
         };
         let (mut cache, mut lines) = (Cache::default(), Vec::new());
+        let mut page = Page { talk, cache: &mut cache, look: &look };
         for at in (0..self.entries.len()).rev() {
             if matches!(self.entries[at], Entry::Notice(Mark::Welcome, _)) {
                 continue;
             }
-            let mut count = self.count(at, talk, &mut cache, &look);
-            while cache.is_behind() && count < most {
-                cache.catch_up(talk);
-                count = self.count(at, talk, &mut cache, &look);
+            let mut count = self.count(at, &mut page);
+            while page.cache.is_behind() && count < most {
+                page.cache.catch_up(talk);
+                count = self.count(at, &mut page);
             }
-            let rows = self.rows(at, 0, count, talk, &mut cache, &look);
-            let line =
-                |row: &Row| row.spans.iter().map(|span| &*span.content).collect::<String>().trim_end().to_owned();
-            lines.extend(rows.iter().map(line).rev());
+            let rows = self.rows(at, 0, count, &mut page);
+            lines.extend(rows.iter().map(|row| row.text().trim_end().to_owned()).rev());
             if lines.len() >= most {
                 lines.truncate(most);
                 lines.push("… what was said before is in the journal: tieline sessions show".into());
@@ -338,6 +331,33 @@ impl List {
         lines.reverse();
         lines
     }
+}
+
+/// A place, an entry and a row of it, moved by so many rows: not before the beginning, nor behind the end.
+pub(crate) fn moved(
+    (mut at, mut row): (usize, usize),
+    by: isize,
+    end: (usize, usize),
+    mut count: impl FnMut(usize) -> usize,
+) -> (usize, usize) {
+    let mut back = usize::try_from(-by).unwrap_or(0);
+    while back > row && at > 0 {
+        back -= row;
+        at -= 1;
+        row = count(at);
+    }
+    row = row.saturating_sub(back);
+    let mut on = usize::try_from(by).unwrap_or(0);
+    while on > 0 && (at, row) < end {
+        let left = count(at).saturating_sub(row);
+        if on < left {
+            row += on;
+            break;
+        }
+        on -= left;
+        (at, row) = (at + 1, 0);
+    }
+    (at, row).min(end)
 }
 
 fn item(talk: &Conversation, at: usize) -> Option<Item> {
@@ -376,6 +396,15 @@ fn text(talk: &Conversation, entry: &Entry) -> Option<String> {
     Some(text)
 }
 
+/// The rows of what is no item of the conversation.
+fn own_rows(entry: &Entry, talk: &Conversation, width: u16) -> Vec<Line<'static>> {
+    match entry {
+        Entry::Item(_) => Vec::new(),
+        Entry::Notice(mark, text) => notice_rows(*mark, text, width),
+        Entry::Plan => plan_rows(talk, width),
+    }
+}
+
 fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {
     let (head, style): (_, Style) = match mark {
         Mark::Info => ("· ", theme::QUIET),
@@ -383,14 +412,12 @@ fn notice_rows(mark: Mark, text: &str, width: u16) -> Vec<Line<'static>> {
         Mark::Bad => ("✗ ", theme::BAD),
         Mark::Welcome => ("", theme::PLAIN),
     };
-    let mut rows = Vec::new();
-    for line in text.lines() {
-        for part in wrap(line, usize::from(width).saturating_sub(head.len())) {
-            let head = if rows.is_empty() { head } else { &"  "[..head.len().min(2)] };
-            rows.push(Line::from(vec![Span::styled(head.to_owned(), style), Span::styled(part, style)]));
-        }
-    }
-    rows
+    let rest = " ".repeat(wrap::width(head));
+    let rows = text.lines().enumerate().flat_map(|(number, line)| {
+        let first = if number == 0 { head } else { &rest };
+        behind([first, &rest], style, line, style, width.into())
+    });
+    rows.collect()
 }
 
 fn plan_text(talk: &Conversation) -> Vec<String> {
@@ -408,10 +435,7 @@ fn plan_rows(talk: &Conversation, width: u16) -> Vec<Line<'static>> {
     let mut rows = vec![Line::styled("│ Plan", theme::STRONG)];
     for entry in plan_text(talk) {
         let style = if entry.starts_with("[x]") { theme::QUIET } else { theme::PLAIN };
-        for (row, part) in wrap(&entry, usize::from(width).saturating_sub(6)).into_iter().enumerate() {
-            let head = if row == 0 { "│ " } else { "│     " };
-            rows.push(Line::from(vec![Span::styled(head, theme::QUIET), Span::styled(part, style)]));
-        }
+        rows.extend(behind(["│ ", "│     "], theme::QUIET, &entry, style, width.into()));
     }
     rows
 }

@@ -1,6 +1,6 @@
 //! What is selected with the mouse: from one place in the conversation to another, copied as it was said and not as it is drawn.
 
-use super::{Entry, List, item};
+use super::{Entry, List, Page, item};
 use crate::rows::{Cache, Row};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -41,10 +41,10 @@ impl List {
         self.selected = self.selected.map(|(from, to)| (from, self.spot(at).unwrap_or(to)));
     }
 
-    /// The button goes up. True if something is selected.
-    pub fn release(&mut self) -> bool {
+    /// The button goes up. Gives what is selected, as it was said.
+    pub fn release(&mut self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
         self.selected.take_if(|(from, to)| from == to);
-        self.selected.is_some()
+        self.selection(talk, cache)
     }
 
     fn ends(&self) -> Option<(Spot, Spot)> {
@@ -64,9 +64,9 @@ impl List {
         }
     }
 
-    /// The text that is selected, as it was said.
-    pub fn selection(&self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
+    fn selection(&self, talk: &Conversation, cache: &mut Cache) -> Option<String> {
         let ((from, to), look) = (self.ends()?, self.look.as_ref()?);
+        let mut page = Page { talk, cache, look };
         let mut text = Vec::new();
         for at in from.0..=to.0.min(self.entries.len().checked_sub(1)?) {
             let (gap, look) = (self.gap(at, talk), self.look(at, look));
@@ -74,14 +74,14 @@ impl List {
                 break;
             }
             let first = if at == from.0 { from.1.saturating_sub(gap) } else { 0 };
-            let last = if at == to.0 { to.1.saturating_sub(gap) } else { self.count(at, talk, cache, &look) - gap - 1 };
-            let rows = self.rows(at, gap + first, last - first + 1, talk, cache, &look);
+            let last = if at == to.0 { to.1.saturating_sub(gap) } else { self.count(at, &mut page) - gap - 1 };
+            let rows = self.rows(at, gap + first, last - first + 1, &mut page);
             let shown = |row: Option<&Row>| row.map(|row| (visible(row), row.gutter)).unwrap_or_default();
             let (head, tail) = (shown(rows.first()), shown(rows.last()));
             let whole = match &self.entries[at] {
-                Entry::Item(place) => {
-                    item(talk, *place).map(|item| cache.text(talk, &item, &look, first..last + 1)).unwrap_or_default()
-                }
+                Entry::Item(place) => item(talk, *place)
+                    .map(|item| page.cache.text(talk, &item, &look, first..last + 1))
+                    .unwrap_or_default(),
                 _ => rows.iter().map(visible).collect::<Vec<_>>().join("\n"),
             };
             let mut range = 0..whole.len();
@@ -102,8 +102,7 @@ impl List {
 
 /// The text of a row without what is ours before it.
 fn visible(row: &Row) -> String {
-    let text: String = row.spans.iter().map(|span| &*span.content).collect();
-    columns(&text, row.gutter).1.to_owned()
+    columns(&row.text(), row.gutter).1.to_owned()
 }
 
 /// A text parted at a column.

@@ -1,6 +1,6 @@
 //! What can be picked from: each list with what its lines do. Text of others is made safe here.
 
-use super::{Errand, Line1, Pick, Picker, Source};
+use super::{Errand, Pick, Picker, Source, Waiting};
 use crate::keys::{Deed, KEYS};
 use crate::text::fit;
 use crate::{AgentChoice, Go, Which};
@@ -29,14 +29,16 @@ pub struct Stored {
 
 /// The sessions, each with what can be done with it.
 pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
-    let mut all = Picker::new("Sessions: go on in a new tab", Vec::new());
+    let mut all = Picker::new("Sessions: go on in a new tab");
     for Stored { id, title, agent, turns, cwd } in sessions {
         let title = sanitize::line(title.as_deref().unwrap_or(&id));
         let which = Which { agent: None, session: Go::On(id.clone()) };
-        let delete = Picker::new(format!("Delete “{title}” for good?"), Vec::new())
-            .line("No, keep it", "", Pick::Nothing)
-            .line("Yes, delete it", "and what could be taken back", Pick::Do(Errand::Delete(id.clone())));
-        let menu = Picker::new(title.clone(), Vec::new())
+        let delete = Picker::new(format!("Delete “{title}” for good?")).line("No, keep it", "", Pick::Nothing).line(
+            "Yes, delete it",
+            "and what could be taken back",
+            Pick::Do(Errand::Delete(id.clone())),
+        );
+        let menu = Picker::new(title.clone())
             .line("Go on with it", "in a new tab", Pick::Open(which))
             .line("Rename it", "", Pick::AskName(id.clone()))
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
@@ -50,7 +52,7 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
 
 /// The agents, each for a new session.
 pub fn agents(agents: Vec<AgentChoice>) -> Picker {
-    let mut all = Picker::new("Agents: a new session in a new tab", Vec::new());
+    let mut all = Picker::new("Agents: a new session in a new tab");
     for agent in agents {
         let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
         let which = Which { agent: Some(agent.name.clone()), session: Go::New };
@@ -61,7 +63,7 @@ pub fn agents(agents: Vec<AgentChoice>) -> Picker {
 
 /// The turns that changed files, the last first, each with their names.
 pub fn turns(turns: impl Iterator<Item = (String, Vec<String>)>) -> Picker {
-    let mut all = Picker::new("Take back the changes of which turn?", Vec::new());
+    let mut all = Picker::new("Take back the changes of which turn?");
     for (turn, names) in turns {
         all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
     }
@@ -73,8 +75,8 @@ pub fn files(turn: &str, preview: Undone, cwd: &Path) -> Picker {
     let left = preview.refused.len();
     let refused = if left == 0 { String::new() } else { format!(", {left} left alone") };
     let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
-    let mut all = Picker::new(format!("Turn {turn}: what is taken back?"), Vec::new());
-    all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.to_owned())));
+    let mut all = Picker::new(format!("Turn {turn}: what is taken back?"));
+    all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
     for one in &preview.refused {
         all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
     }
@@ -87,8 +89,8 @@ pub fn files(turn: &str, preview: Undone, cwd: &Path) -> Picker {
 
 /// What taking back a file would do: all of it, or one of the places.
 pub fn hunks(turn: &str, path: &str, hunks: &[Hunk], cwd: &Path) -> Picker {
-    let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(path), cwd)), Vec::new());
-    all = all.line("The whole file", "", Pick::Do(Errand::UndoFile(turn.to_owned(), path.to_owned())));
+    let mut all = Picker::new(format!("{}: what is taken back?", name(Path::new(path), cwd)));
+    all = all.line("The whole file", "", Pick::Do(Errand::Undo(turn.to_owned(), Some(path.to_owned()))));
     for (at, hunk) in hunks.iter().enumerate() {
         let (old, new) = (sanitize::exact_line(hunk.old.trim_end()), sanitize::exact_line(hunk.new.trim_end()));
         let errand = Errand::UndoHunk(turn.to_owned(), path.to_owned(), at);
@@ -104,12 +106,10 @@ fn name(path: &Path, cwd: &Path) -> String {
 
 /// Everything that can be done.
 pub fn palette() -> Picker {
-    let line = |binding: &crate::keys::Binding| Line1 {
-        label: binding.help.to_owned(),
-        more: binding.name.to_owned(),
-        pick: Pick::Deed(binding.deed),
-    };
-    Picker::new("What can be done", KEYS.iter().filter(|binding| binding.deed != Deed::Palette).map(line).collect())
+    let others = KEYS.iter().filter(|binding| binding.deed != Deed::Palette);
+    others.fold(Picker::new("What can be done"), |all, binding| {
+        all.line(binding.help, binding.name, Pick::Deed(binding.deed))
+    })
 }
 
 /// The values of an option, with and without headings.
@@ -129,12 +129,12 @@ pub fn chosen(option: &ConfigOption) -> Option<String> {
 
 /// The options of a session, each with its values behind it.
 pub fn options(options: &[ConfigOption]) -> Picker {
-    let mut all = Picker::new("Options of this session", Vec::new());
+    let mut all = Picker::new("Options of this session");
     for option in options {
         let (id, name) = (&option.config_id, sanitize::line(&option.name));
         match &option.kind {
             ConfigKind::Select(select) => {
-                let mut values = Picker::new(name.clone(), Vec::new());
+                let mut values = Picker::new(name.clone());
                 for (at, value) in self::values(select).into_iter().enumerate() {
                     let label = sanitize::line(&value.name);
                     if value.value == select.current_value {
@@ -157,15 +157,15 @@ pub fn options(options: &[ConfigOption]) -> Picker {
 
 /// What waits, each with what can be done with it.
 pub fn queue(queue: &[Queued], now: Now) -> Picker {
-    let mut all = Picker::new("What waits", Vec::new());
+    let mut all = Picker::new("What waits");
     for queued in queue {
         let words = words(&queued.parts);
         let number = queued.number;
-        let menu = Picker::new(fit(&words, 60), Vec::new())
-            .line("Send it now", now.of(&queued.parts).words(), Pick::Now(number))
-            .line("Edit it", "back into the composer", Pick::Edit(number))
-            .line("One place up", "", Pick::Raise(number))
-            .line("Drop it", "", Pick::Drop(number));
+        let menu = Picker::new(fit(&words, 60))
+            .line("Send it now", now.of(&queued.parts).words(), Pick::Waiting(number, Waiting::Now))
+            .line("Edit it", "back into the composer", Pick::Waiting(number, Waiting::Edit))
+            .line("One place up", "", Pick::Waiting(number, Waiting::Raise))
+            .line("Drop it", "", Pick::Waiting(number, Waiting::Drop));
         all = all.line(words, "", Pick::Menu(Box::new(menu)));
     }
     all

@@ -37,10 +37,8 @@ pub enum Errand {
     Rename(String, String),
     /// Writes a session into a file.
     Export(String),
-    /// Takes a turn back.
-    Undo(String),
-    /// Takes one file of a turn back.
-    UndoFile(String, String),
+    /// Takes a turn back, or one file of it.
+    Undo(String, Option<String>),
     /// Takes one hunk of a file back: its number.
     UndoHunk(String, String, usize),
 }
@@ -62,18 +60,23 @@ pub enum Pick {
     Do(Errand),
     /// The name of a session is asked for.
     AskName(String),
-    /// Something that waits: sent now.
-    Now(u64),
-    /// Something that waits: back into the composer.
-    Edit(u64),
-    /// Something that waits: one place up.
-    Raise(u64),
-    /// Something that waits: forgotten.
-    Drop(u64),
-    /// The agent is killed.
-    Kill,
+    /// Something with what waits, by its number.
+    Waiting(u64, Waiting),
     /// Nothing.
     Nothing,
+}
+
+/// What is done with something that waits.
+#[derive(Debug, Clone, Copy)]
+pub enum Waiting {
+    /// It is sent now.
+    Now,
+    /// It comes back into the composer.
+    Edit,
+    /// It goes one place up.
+    Raise,
+    /// It is forgotten.
+    Drop,
 }
 
 /// One line of a picker.
@@ -102,26 +105,15 @@ pub struct Picker {
     pub looking: bool,
 }
 
-/// What a key does to a picker.
-#[derive(Debug)]
-pub enum Pressed {
-    /// It stays.
-    Stay,
-    /// It goes away.
-    Leave,
-    /// This was picked.
-    Picked(Pick),
-}
-
 impl Picker {
-    /// A picker with these lines.
-    pub fn new(title: impl Into<String>, lines: Vec<Line1>) -> Self {
-        Self { title: title.into(), lines, ..Self::default() }
+    /// A picker without lines.
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
     }
 
     /// One that shows what is still being looked for.
     pub fn looking(title: &str) -> Self {
-        Self { title: title.into(), looking: true, ..Self::default() }
+        Self { looking: true, ..Self::new(title) }
     }
 
     /// Adds a line.
@@ -140,19 +132,16 @@ impl Picker {
         self.lines.iter().filter(fits).collect()
     }
 
-    /// A key.
-    pub fn key(&mut self, key: KeyEvent) -> Pressed {
-        let count = self.fitting().len();
+    /// A key. Gives what was picked.
+    pub fn key(&mut self, key: KeyEvent) -> Option<Pick> {
+        let fitting = self.fitting();
+        let last = fitting.len().saturating_sub(1);
         match (key.code, key.modifiers) {
-            (KeyCode::Esc, _) | (KeyCode::Char('c'), KeyModifiers::CONTROL) => return Pressed::Leave,
             (KeyCode::Up, _) => self.at = self.at.saturating_sub(1),
-            (KeyCode::Down, _) => self.at = (self.at + 1).min(count.saturating_sub(1)),
+            (KeyCode::Down, _) => self.at = (self.at + 1).min(last),
             (KeyCode::PageUp, _) => self.at = self.at.saturating_sub(10),
-            (KeyCode::PageDown, _) => self.at = (self.at + 10).min(count.saturating_sub(1)),
-            (KeyCode::Enter, _) => {
-                let picked = self.fitting().get(self.at).map(|line| line.pick.clone());
-                return picked.map_or(Pressed::Stay, Pressed::Picked);
-            }
+            (KeyCode::PageDown, _) => self.at = (self.at + 10).min(last),
+            (KeyCode::Enter, _) => return fitting.get(self.at).map(|line| line.pick.clone()),
             (KeyCode::Backspace, _) => {
                 self.filter.pop();
                 self.at = 0;
@@ -163,7 +152,7 @@ impl Picker {
             }
             _ => {}
         }
-        Pressed::Stay
+        None
     }
 
     /// Its rows.

@@ -1,6 +1,6 @@
 //! Where the top-level blocks of a Markdown text are, found while it comes: what is found once stays, only the last block is open.
 
-use pulldown_cmark::{Event, Options, Parser, Tag};
+use pulldown_cmark::{Event, Options, Parser};
 use std::collections::BTreeMap;
 
 /// A longer block, in bytes, is shown as plain lines: the last block is laid out with every frame while it grows.
@@ -77,9 +77,14 @@ pub struct Found {
 }
 
 impl Finder {
+    /// For a text that is no Markdown, but lines.
+    pub fn of_lines() -> Self {
+        Self { plain: Some(End::Never), ..Self::default() }
+    }
+
     /// So many bytes it wants to see: what is too long shows.
-    pub fn window(&self, markdown: bool) -> usize {
-        4 + if markdown && self.plain.is_none() { MAX_BLOCK_BYTES } else { PART_BYTES }
+    pub fn window(&self) -> usize {
+        4 + if self.plain.is_none() { MAX_BLOCK_BYTES } else { PART_BYTES }
     }
 
     /// Looks at the text from `done` on: at least [`MAX_BLOCK_BYTES`] of it, or all there is (`all`).
@@ -132,13 +137,6 @@ impl Finder {
         for (name, to, _) in names.filter(|_| self.done <= MAX_NAMED_BYTES) {
             self.names.entry(name).or_insert(to);
         }
-    }
-
-    /// The same for a text that is no Markdown.
-    pub fn find_lines(&mut self, text: &str, all: bool) -> Found {
-        let mut found = Found::default();
-        self.lines(text, &End::Never, all, &mut found);
-        found
     }
 
     /// The last block, with a line that is not complete.
@@ -219,39 +217,27 @@ fn blocks(text: &str) -> (Vec<usize>, Vec<(String, String, usize)>) {
     let parser = Parser::new_ext(text, OPTIONS);
     let (mut depth, mut starts, mut end) = (0_usize, Vec::new(), 0);
     let mut names = Vec::new();
-    let between = |at: usize, end: usize, starts: &mut Vec<usize>| {
-        // What stands between two blocks and is not empty is one too: what names stand for.
-        let rest = text.get(end..at).unwrap_or_default();
-        if let Some(blank) = rest.find(|c: char| !c.is_whitespace()) {
-            starts.push(text[..end + blank].rfind('\n').map_or(0, |at| at + 1));
-        }
-    };
     let line = |at: usize| text[..at].rfind('\n').map_or(0, |at| at + 1);
+    // What stands between two blocks and is not empty is one too: what names stand for.
+    let between = |end: usize, at: usize| {
+        let blank = text.get(end..at)?.find(|c: char| !c.is_whitespace())?;
+        Some(line(end + blank))
+    };
     for (name, definition) in parser.reference_definitions().iter() {
         names.push((key(name), definition.dest.to_string(), definition.span.end));
     }
     names.sort_by_key(|(.., end)| *end);
     for (event, range) in parser.into_offset_iter() {
-        match event {
-            Event::Start(tag) => {
-                if depth == 0 {
-                    between(line(range.start), end, &mut starts);
-                    starts.push(line(range.start));
-                    // The closing fence belongs to it.
-                    end = if matches!(tag, Tag::CodeBlock(_)) { range.end } else { end.max(range.end) };
-                }
-                depth += 1;
-            }
-            Event::End(_) => depth = depth.saturating_sub(1),
-            _ if depth == 0 => {
-                between(line(range.start), end, &mut starts);
-                starts.push(line(range.start));
-                end = end.max(range.end);
-            }
-            _ => {}
+        depth -= usize::from(matches!(event, Event::End(_)));
+        if depth == 0 && !matches!(event, Event::End(_)) {
+            let start = line(range.start);
+            starts.extend(between(end, start));
+            starts.push(start);
+            end = range.end;
         }
+        depth += usize::from(matches!(event, Event::Start(_)));
     }
-    between(text.len(), end, &mut starts);
+    starts.extend(between(end, text.len()));
     starts.dedup();
     if let Some(first) = starts.first_mut() {
         *first = 0;

@@ -64,8 +64,13 @@ struct Laid {
 #[derive(Debug)]
 enum What {
     Message(Box<Message>),
-    Folded(Box<Row>),
-    Call(Body),
+    /// A folded thought, or what stands below the head of a call.
+    Whole(Body),
+}
+
+/// So many rows of an item are made anew for each frame: the head of a call tells its age.
+fn heads(item: &Item) -> usize {
+    usize::from(matches!(item, Item::Call(_)))
 }
 
 impl Cache {
@@ -86,8 +91,7 @@ impl Cache {
     pub fn count(&mut self, talk: &Conversation, item: &Item, look: &Look) -> usize {
         match &self.laid(talk, item, look).what {
             What::Message(message) => message.count(),
-            What::Folded(_) => 1,
-            What::Call(body) => 1 + body.rows.len(),
+            What::Whole(body) => heads(item) + body.rows.len(),
         }
     }
 
@@ -110,11 +114,10 @@ impl Cache {
                 self.work += more;
                 rows
             }
-            What::Folded(row) => Some((**row).clone()).filter(|_| range.contains(&0)).into_iter().collect(),
-            What::Call(body) => {
-                let (from, to) = (range.start.saturating_sub(1), range.end.saturating_sub(1));
-                let rows = body.rows.get(from.min(body.rows.len())..to.min(body.rows.len())).unwrap_or_default();
-                head.into_iter().chain(rows.iter().cloned()).collect()
+            What::Whole(body) => {
+                let from = range.start.saturating_sub(heads(item));
+                let most = range.end.saturating_sub(heads(item)).saturating_sub(from);
+                head.into_iter().chain(body.rows.iter().skip(from).take(most).cloned()).collect()
             }
         }
     }
@@ -125,7 +128,7 @@ impl Cache {
         let start = rows.iter().map(|row| row.source.start).min().unwrap_or(0);
         let end = rows.iter().map(|row| row.source.end).max().unwrap_or(0);
         let text = match (&self.laid(talk, item, look).what, item) {
-            (What::Call(body), Item::Call(id)) => {
+            (What::Whole(body), Item::Call(id)) => {
                 let from =
                     rows.iter().skip(usize::from(range.start == 0)).map(|row| row.source.start).min().unwrap_or(end);
                 let title = talk.call(id).filter(|_| range.start == 0).and_then(|call| call.title.clone());
@@ -191,12 +194,14 @@ impl Cache {
         }
         let laid = self.items.entry(item.clone()).or_insert_with(|| {
             let what = match item {
-                Item::Message(..) if folded => What::Folded(Box::new(fold(talk, item, width, bytes))),
+                Item::Message(..) if folded => {
+                    What::Whole(Body { rows: vec![fold(talk, item, width, bytes)], ..Body::default() })
+                }
                 Item::Message(kind, _) => What::Message(Box::new(Message::new(manner(*kind, width)))),
                 Item::Call(id) => {
                     let body = talk.call(id).map(|call| cell::body(&call, look, &mut self.screens)).unwrap_or_default();
                     self.work += body.source.len();
-                    What::Call(body)
+                    What::Whole(body)
                 }
             };
             Laid { key, what, used: 0, asked: 0..0 }
@@ -214,8 +219,7 @@ impl Cache {
     fn trim(&mut self) {
         let kept = |laid: &Laid| match &laid.what {
             What::Message(message) => message.kept(),
-            What::Folded(_) => 1,
-            What::Call(body) => body.rows.len(),
+            What::Whole(body) => body.rows.len(),
         };
         if self.items.len() > MAX_ITEMS || self.items.values().map(kept).sum::<usize>() > 4 * MAX_ROWS {
             let mut ages: Vec<u64> = self.items.values().map(|laid| laid.used).collect();

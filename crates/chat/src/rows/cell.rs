@@ -31,7 +31,7 @@ pub struct Body {
 
 impl Body {
     /// Adds rows whose sources are ranges of `text`.
-    fn add(&mut self, text: &str, rows: Vec<Row>) {
+    pub(super) fn add(&mut self, text: &str, rows: Vec<Row>) {
         let base = self.source.len();
         self.source.push_str(text);
         self.rows.extend(rows.into_iter().map(|mut row| {
@@ -44,8 +44,7 @@ impl Body {
     fn note(&mut self, text: &str, look: &Look) {
         let room = usize::from(look.width).saturating_sub(width(mark::TOOL));
         let text = fit(text, room);
-        let mut rows =
-            vec![Row { spans: vec![Span::styled(text.clone(), QUIET)], source: 0..text.len(), ..Row::default() }];
+        let mut rows = vec![Row { source: 0..text.len(), ..Row::ours(text.clone(), QUIET, 0) }];
         indent(&mut rows, &Span::styled("    ", QUIET), &Span::raw(""));
         self.add(&format!("{text}\n"), rows);
     }
@@ -60,32 +59,34 @@ impl Body {
         } else {
             lines(&safe.text, columns, PLAIN, Break::Anywhere)
         };
-        let most = if all { rows.len() } else { MAX_ROWS };
-        let cut = rows.len().checked_sub(most).filter(|more| *more > 0 || shown.len() < text.len());
         seal(&mut rows, 0, safe.text.len());
         for row in &mut rows {
             row.source = safe.source(row.source.start)..safe.source(row.source.end);
         }
-        if let Some(more) = cut {
-            rows.truncate(most);
-            let more = if shown.len() < text.len() { "more".to_owned() } else { format!("{more} more") };
-            let end = rows.last().map_or(0, |row| row.source.end);
-            rows.push(Row {
-                spans: vec![Span::styled(format!("… {more}"), QUIET)],
-                source: end..end,
-                ..Row::default()
-            });
+        let most = if all { rows.len() } else { MAX_ROWS };
+        if shown.len() < text.len() {
+            cut(&mut rows, most, "… more".to_owned());
+        } else if rows.len() > most {
+            let more = format!("… {} more", rows.len() - most);
+            cut(&mut rows, most, more);
         }
         let end = if shown.is_empty() || shown.ends_with('\n') { "" } else { "\n" };
-        marked(&mut rows);
-        self.add(&format!("{shown}{end}"), rows);
+        self.marked(&format!("{shown}{end}"), rows);
+    }
+
+    /// Adds rows behind the mark of what a tool brought.
+    fn marked(&mut self, text: &str, mut rows: Vec<Row>) {
+        let begin = Span::styled(mark::TOOL, QUIET);
+        indent(&mut rows, &begin, &begin);
+        self.add(text, rows);
     }
 }
 
-/// Puts the mark of what a tool brought before rows.
-fn marked(rows: &mut [Row]) {
-    let begin = Span::styled(mark::TOOL, QUIET);
-    indent(rows, &begin, &begin);
+/// Leaves so many rows, and says below them that there are more.
+pub(super) fn cut(rows: &mut Vec<Row>, most: usize, more: String) {
+    rows.truncate(most);
+    let end = rows.last().map_or(0, |row| row.source.end);
+    rows.push(Row::ours(more, QUIET, end));
 }
 
 fn beginning(text: &str, most: usize) -> &str {
@@ -94,13 +95,13 @@ fn beginning(text: &str, most: usize) -> &str {
 
 /// The first row of a call: how far it is, what it does, for how long.
 pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<Duration>) -> Row {
-    let (sign, style) = match &call.status {
-        ToolCallStatus::Pending => ("○", QUIET),
-        ToolCallStatus::Completed => ("✓", GOOD),
-        ToolCallStatus::Failed => ("✗", BAD),
-        ToolCallStatus::Cancelled => ("⊘", BAD),
-        ToolCallStatus::Paused => ("◑", BUSY),
-        _ => ("●", BUSY),
+    let (sign, style, state) = match &call.status {
+        ToolCallStatus::Pending => ("○", QUIET, "waits"),
+        ToolCallStatus::Completed => ("✓", GOOD, ""),
+        ToolCallStatus::Failed => ("✗", BAD, "failed"),
+        ToolCallStatus::Cancelled => ("⊘", BAD, "cancelled"),
+        ToolCallStatus::Paused => ("◑", BUSY, "paused"),
+        _ => ("●", BUSY, ""),
     };
     let kind = if call.kind == ToolKind::Unspecified {
         String::new()
@@ -109,13 +110,6 @@ pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<
     };
     let title = call.title.as_deref().filter(|title| !title.trim().is_empty());
     let title = sanitize::line(title.or(call.name.as_deref()).unwrap_or("a tool"));
-    let state = match &call.status {
-        ToolCallStatus::Pending => "waits",
-        ToolCallStatus::Failed => "failed",
-        ToolCallStatus::Cancelled => "cancelled",
-        ToolCallStatus::Paused => "paused",
-        _ => "",
-    };
     let age = took.map(age).unwrap_or_default();
     let end = [state, &age].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ");
     let end = if end.is_empty() { end } else { format!("  {end}") };
@@ -195,6 +189,7 @@ pub fn body(call: &ToolCallItem, look: &Look, screens: &mut terminal::Screens) -
         return body;
     }
     let columns = usize::from(look.width).saturating_sub(width(mark::TOOL)).max(1);
+    let most = if all { usize::MAX } else { MAX_ROWS };
     for content in &call.content {
         match content {
             ToolCallContent::Content(content) => match &content.content {
@@ -202,21 +197,13 @@ pub fn body(call: &ToolCallItem, look: &Look, screens: &mut terminal::Screens) -
                 block => body.note(&block_line(block), look),
             },
             ToolCallContent::Diff(changes) => {
-                let shown = diff::rows(changes, columns, look.side_by_side, if all { usize::MAX } else { MAX_ROWS });
-                let (text, mut rows) = (shown.source, shown.rows);
-                marked(&mut rows);
-                body.add(&text, rows);
+                let shown = diff::rows(changes, columns, look.side_by_side, most);
+                body.marked(&shown.source, shown.rows);
             }
-            ToolCallContent::Terminal(terminal) => {
-                match screens.rows(&terminal.terminal_id, columns, if all { usize::MAX } else { MAX_ROWS }) {
-                    Some(shown) => {
-                        let (text, mut rows) = (shown.source, shown.rows);
-                        marked(&mut rows);
-                        body.add(&text, rows);
-                    }
-                    None => body.note(&format!("terminal {}", sanitize::line(&terminal.terminal_id)), look),
-                }
-            }
+            ToolCallContent::Terminal(terminal) => match screens.rows(&terminal.terminal_id, columns, most) {
+                Some(shown) => body.marked(&shown.source, shown.rows),
+                None => body.note(&format!("terminal {}", sanitize::line(&terminal.terminal_id)), look),
+            },
             ToolCallContent::Other(unknown) => {
                 body.note(&format!("something unknown: {}", sanitize::line(&unknown.tag)), look);
             }
@@ -259,5 +246,5 @@ pub fn block_line(block: &ContentBlock) -> String {
 /// A call that is forgotten, in one quiet line.
 pub fn forgotten(width: u16) -> Row {
     let text = fit("· a tool call that is only in the journal now", usize::from(width));
-    Row { spans: vec![Span::styled(text, QUIET)], gutter: 2, ..Row::default() }
+    Row { gutter: 2, ..Row::ours(text, QUIET, 0) }
 }

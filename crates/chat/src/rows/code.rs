@@ -24,7 +24,7 @@ pub fn colours(_language: &str, _lines: &[(String, usize)]) -> Option<Colours> {
 #[cfg(feature = "highlight")]
 mod known {
     use super::Colours;
-    use crate::rows::look::PALETTE;
+    use crate::rows::look::palette;
     use ratatui::style::{Modifier, Style};
     use std::cell::RefCell;
     use std::sync::OnceLock;
@@ -140,7 +140,7 @@ mod known {
     fn style(shade: Shade) -> Style {
         let mut style = Style::new();
         if shade.foreground.a == 0 {
-            style.fg = PALETTE.get(usize::from(shade.foreground.r)).copied();
+            style.fg = palette(shade.foreground.r);
         }
         if shade.font_style.contains(FontStyle::BOLD) {
             style = style.add_modifier(Modifier::BOLD);

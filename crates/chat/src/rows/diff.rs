@@ -1,13 +1,12 @@
 //! Changes of files as rows: one below the other or side by side, with the words that changed; from two texts or from a patch.
 
 use super::Row;
-use super::cell::Body;
+use super::cell::{Body, cut};
 use super::look::{BAD, GOOD, PLAIN, QUIET, STRONG};
 use super::wrap::{Break, Piece, fit, indent, seal, width, wrap};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
-use std::fmt::Write as _;
 use std::time::Duration;
 use tieline::schema::{Change, Diff, DiffTexts, Operation};
 use tieline_client::sanitize;
@@ -24,24 +23,72 @@ const MAX_WORD_BYTES: usize = 400;
 const MIN_SIDE: usize = 35;
 /// Next to the numbers of lines there are at least so many columns.
 const MIN_TEXT: usize = 12;
+/// What stands where lines are left out.
+const GAP: &str = "⋯";
 /// What stands between two columns.
 const BETWEEN: &str = " │ ";
 /// Words that changed within a line.
 const CHANGED: Modifier = Modifier::BOLD.union(Modifier::UNDERLINED);
 
 /// One line of a diff.
-#[derive(Debug, PartialEq, Eq)]
-enum Line {
+#[derive(Debug)]
+struct Line {
+    kind: Kind,
+    /// Its number in the old text and in the new one, if it is in them.
+    numbers: (usize, usize),
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
     /// A file begins: what happened to it.
-    File(String),
-    /// Lines are left out.
-    Gap,
-    /// A line that is in both, with its numbers.
-    Same(usize, usize, String),
-    Old(usize, String),
-    New(usize, String),
-    /// Something that is said about it.
-    Note(String),
+    File,
+    /// Something that is said about it, such as that lines are left out.
+    Note,
+    /// A line that is in both texts.
+    Same,
+    Old,
+    New,
+}
+
+impl Kind {
+    fn sign(self) -> char {
+        match self {
+            Self::Old => '-',
+            Self::New => '+',
+            _ => ' ',
+        }
+    }
+
+    fn style(self) -> Style {
+        match self {
+            Self::File => STRONG,
+            Self::Note => QUIET,
+            Self::Same => PLAIN,
+            Self::Old => BAD,
+            Self::New => GOOD,
+        }
+    }
+}
+
+impl Line {
+    /// A line that is about the text and not in it.
+    fn ours(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, numbers: (0, 0), text: text.into() }
+    }
+
+    /// Every character can be seen: somebody decides on it.
+    fn text(kind: Kind, numbers: (usize, usize), text: &str) -> Self {
+        Self { kind, numbers, text: sanitize::exact(text).replace('\n', "\\u{a}") }
+    }
+
+    fn number(&self) -> usize {
+        if self.kind == Kind::Old { self.numbers.0 } else { self.numbers.1 }
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        vec![Piece::new(self.text.as_str(), self.kind.style(), 0)]
+    }
 }
 
 /// The rows of a diff; at most so many.
@@ -53,33 +100,38 @@ pub fn rows(diff: &Diff, columns: usize, side_by_side: bool, most: usize) -> Bod
         (None, None) => {}
     }
     if diff.texts.is_none() {
-        lines.extend(diff.changes.iter().filter_map(|change| told(change, diff.patch.is_some())).map(Line::Note));
+        let told = diff.changes.iter().filter_map(|change| told(change, diff.patch.is_some()));
+        lines.extend(told.map(|text| Line::ours(Kind::Note, text)));
     }
-    let mut page = Page { body: Body::default(), columns, digits: digits(&lines), word_lines: 0 };
+    let number = lines.iter().map(|line| line.numbers.0.max(line.numbers.1)).max().unwrap_or(0);
+    let mut page = Page { body: Body::default(), columns, digits: number.to_string().len(), most, word_lines: 0 };
     let beside = side_by_side && columns >= 2 * MIN_SIDE + width(BETWEEN);
-    let mut at = 0;
-    while at < lines.len() && page.body.rows.len() <= most {
-        let old = lines[at..].iter().take_while(|line| matches!(line, Line::Old(..))).count();
-        let new = lines[at + old..].iter().take_while(|line| matches!(line, Line::New(..))).count();
-        if old + new == 0 {
-            page.line(&lines[at], beside);
-            at += 1;
-        } else {
-            page.changed(&lines[at..at + old], &lines[at + old..at + old + new], beside, most);
-            at += old + new;
+    let mut rest = &lines[..];
+    while let Some(line) = rest.first().filter(|_| !page.is_full()) {
+        let run = |lines: &[Line], kind: Kind| lines.iter().take_while(|line| line.kind == kind).count();
+        let (old, behind) = rest.split_at(run(rest, Kind::Old));
+        let (new, behind) = behind.split_at(run(behind, Kind::New));
+        rest = behind;
+        if !old.is_empty() || !new.is_empty() {
+            page.changed(old, new, beside);
+            continue;
+        }
+        rest = &rest[1..];
+        match line.kind {
+            Kind::Same if beside => {
+                let (left, right) = line.numbers;
+                let half = |number| Some((number, Kind::Same, line.pieces()));
+                page.beside(half(left), half(right));
+            }
+            Kind::Same => page.put(line.number(), line.kind, &line.pieces()),
+            kind => page.ours(&line.text, kind.style()),
         }
     }
     let mut body = page.body;
     if body.rows.len() > most {
-        body.rows.truncate(most);
         let left = lines.len() - lines.len().min(most);
-        let note = if left > 0 { format!("… about {left} more lines") } else { "… more".to_owned() };
-        let end = body.rows.last().map_or(0, |row| row.source.end);
-        body.rows.push(Row {
-            spans: vec![Span::styled(fit(&note, columns), QUIET)],
-            source: end..end,
-            ..Row::default()
-        });
+        let more = if left > 0 { format!("… about {left} more lines") } else { "… more".to_owned() };
+        cut(&mut body.rows, most, fit(&more, columns));
     }
     body
 }
@@ -110,72 +162,73 @@ fn of_texts(texts: &DiffTexts, lines: &mut Vec<Line>) {
         }
     }
     let what = if texts.old.is_none() { "new file " } else { "" };
-    lines.push(Line::File(format!("{what}{}  +{come} -{gone}", sanitize::exact_line(&texts.path))));
+    let head = format!("{what}{}  +{come} -{gone}", sanitize::exact_line(&texts.path));
+    lines.push(Line::ours(Kind::File, head));
     for (number, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if number > 0 {
-            lines.push(Line::Gap);
+            lines.push(Line::ours(Kind::Note, GAP));
         }
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             let value: &str = change.value();
-            let text = shown(value.trim_end_matches(['\n', '\r']));
-            let (old, new) = (change.old_index().unwrap_or(0) + 1, change.new_index().unwrap_or(0) + 1);
-            lines.push(match change.tag() {
-                ChangeTag::Equal => Line::Same(old, new, text),
-                ChangeTag::Delete => Line::Old(old, text),
-                ChangeTag::Insert => Line::New(new, text),
-            });
+            let kind = match change.tag() {
+                ChangeTag::Equal => Kind::Same,
+                ChangeTag::Delete => Kind::Old,
+                ChangeTag::Insert => Kind::New,
+            };
+            let number = |index: Option<usize>| index.map_or(0, |index| index + 1);
+            let numbers = (number(change.old_index()), number(change.new_index()));
+            lines.push(Line::text(kind, numbers, value.trim_end_matches(['\n', '\r'])));
         }
     }
 }
 
 /// A patch as git writes it. How long a hunk is stands in its head, so that its lines can't pass for a head.
 fn of_patch(patch: &str, lines: &mut Vec<Line>) {
-    let (mut old, mut new) = (0, 0);
-    let (mut old_left, mut new_left) = (0_usize, 0_usize);
+    // The next line of both texts, and how many of them are left in this hunk.
+    let ((mut old, mut old_left), (mut new, mut new_left)) = ((0, 0), (0, 0));
     let mut fresh = true;
     for line in patch.lines() {
-        let text = || shown(line.get(1..).unwrap_or_default());
-        match line.as_bytes().first() {
-            Some(b'-') if old_left > 0 => {
-                lines.push(Line::Old(old, text()));
-                (old, old_left) = (old + 1, old_left - 1);
-            }
-            Some(b'+') if new_left > 0 => {
-                lines.push(Line::New(new, text()));
-                (new, new_left) = (new + 1, new_left - 1);
-            }
-            Some(b' ') | None if old_left > 0 && new_left > 0 => {
-                lines.push(Line::Same(old, new, text()));
-                (old, new, old_left, new_left) = (old + 1, new + 1, old_left - 1, new_left - 1);
-            }
+        let kind = match line.as_bytes().first() {
+            Some(b'-') if old_left > 0 => Kind::Old,
+            Some(b'+') if new_left > 0 => Kind::New,
+            Some(b' ') | None if old_left > 0 && new_left > 0 => Kind::Same,
             Some(b'@') => {
                 let Some(head) = hunk(line) else { continue };
                 ((old, old_left), (new, new_left)) = head;
                 if !std::mem::take(&mut fresh) {
-                    lines.push(Line::Gap);
+                    lines.push(Line::ours(Kind::Note, GAP));
                 }
+                continue;
             }
             _ => {
-                let name = |prefix: &str| line.strip_prefix(prefix).map(|path| path.split('\t').next().unwrap_or(path));
-                if line.starts_with("diff --git ") {
-                    fresh = true;
-                }
-                if let Some(path) = name("+++ ").or_else(|| name("--- ")) {
-                    // The second of the two names it, unless the file is gone.
-                    if path != "/dev/null" {
-                        if line.starts_with("+++ ") && matches!(lines.last(), Some(Line::File(_))) {
-                            lines.pop();
-                        }
-                        lines.push(Line::File(sanitize::exact_line(path)));
-                    }
-                } else if ["rename ", "copy ", "new file", "deleted file", "Binary "]
-                    .iter()
-                    .any(|it| line.starts_with(it))
-                {
-                    lines.push(Line::Note(sanitize::exact_line(line)));
-                }
+                fresh |= line.starts_with("diff --git ");
+                head(line, lines);
+                continue;
             }
+        };
+        let (is_old, is_new) = (kind != Kind::New, kind != Kind::Old);
+        let numbers = (if is_old { old } else { 0 }, if is_new { new } else { 0 });
+        lines.push(Line::text(kind, numbers, line.get(1..).unwrap_or_default()));
+        // A head can name any line.
+        (old, old_left) = (old.saturating_add(is_old.into()), old_left - usize::from(is_old));
+        (new, new_left) = (new.saturating_add(is_new.into()), new_left - usize::from(is_new));
+    }
+}
+
+/// What stands between hunks.
+fn head(line: &str, lines: &mut Vec<Line>) {
+    let name = |prefix: &str| line.strip_prefix(prefix).map(|path| path.split('\t').next().unwrap_or(path));
+    let said = ["rename ", "copy ", "new file", "deleted file", "Binary "];
+    if let Some(path) = name("+++ ").or_else(|| name("--- ")) {
+        // The second of the two names it, unless the file is gone.
+        if path != "/dev/null" {
+            if line.starts_with("+++ ") {
+                lines.pop_if(|last| last.kind == Kind::File);
+            }
+            lines.push(Line::ours(Kind::File, sanitize::exact_line(path)));
         }
+    } else if said.iter().any(|begin| line.starts_with(begin)) {
+        lines.push(Line::ours(Kind::Note, sanitize::exact_line(line)));
     }
 }
 
@@ -189,133 +242,88 @@ fn hunk(line: &str) -> Option<((usize, usize), (usize, usize))> {
     Some((range(parts.next()?)?, range(parts.next()?.strip_prefix('+')?)?))
 }
 
-/// Every character can be seen: somebody decides on it.
-fn shown(line: &str) -> String {
-    sanitize::exact(line).replace('\n', "\\u{a}")
-}
-
-fn digits(lines: &[Line]) -> usize {
-    let number = |line: &Line| match line {
-        Line::Same(old, new, _) => *old.max(new),
-        Line::Old(number, _) | Line::New(number, _) => *number,
-        _ => 0,
-    };
-    lines.iter().map(number).max().unwrap_or(0).to_string().len()
-}
+/// One of two lines that stand side by side: its number, what it is, and its words.
+type Half = (usize, Kind, Vec<Piece>);
 
 struct Page {
     body: Body,
     columns: usize,
     digits: usize,
+    most: usize,
     /// Lines whose words were compared.
     word_lines: usize,
 }
 
 impl Page {
-    fn line(&mut self, line: &Line, beside: bool) {
-        match line {
-            Line::File(text) => self.ours(text, STRONG),
-            Line::Note(text) => self.ours(text, QUIET),
-            Line::Gap => self.ours("⋯", QUIET),
-            Line::Same(old, new, text) if beside => {
-                let pieces = vec![Piece::new(text.as_str(), PLAIN, 0)];
-                self.beside(Some((*old, ' ', &pieces)), Some((*new, ' ', &pieces)), text);
-            }
-            Line::Same(_, number, text) => self.put(*number, ' ', &[Piece::new(text.as_str(), PLAIN, 0)], text),
-            Line::Old(..) | Line::New(..) => {}
-        }
+    fn is_full(&self) -> bool {
+        self.body.rows.len() > self.most
     }
 
     /// A line that is about the text and not in it.
     fn ours(&mut self, text: &str, style: Style) {
-        let at = self.body.source.len();
-        let span = Span::styled(fit(text, self.columns), style);
-        let _ = writeln!(self.body.source, "{text}");
-        self.body.rows.push(Row { spans: vec![span], source: at..self.body.source.len(), soft: false, gutter: 0 });
+        let row = Row::ours(fit(text, self.columns), style, 0);
+        self.add(vec![row], text);
     }
 
     /// Lines that went and lines that came for them.
-    fn changed(&mut self, old: &[Line], new: &[Line], beside: bool, most: usize) {
-        let pieces = |line: &Line, other: Option<&Line>, compare: bool| match (line, other) {
-            (Line::Old(_, text), Some(Line::New(_, other))) if compare => words(text, other, true),
-            (Line::New(_, text), Some(Line::Old(_, other))) if compare => words(other, text, false),
-            (Line::Old(_, text), _) => vec![Piece::new(text.as_str(), BAD, 0)],
-            (Line::New(_, text), _) => vec![Piece::new(text.as_str(), GOOD, 0)],
-            _ => Vec::new(),
-        };
+    fn changed(&mut self, old: &[Line], new: &[Line], beside: bool) {
         let compare = old.len() == new.len() && self.word_lines < MAX_WORD_LINES;
         self.word_lines += if compare { old.len() } else { 0 };
-        let of = |line: &Line| match line {
-            Line::Old(number, text) | Line::New(number, text) => (*number, text.clone()),
-            _ => (0, String::new()),
+        let half = |lines: &[Line], others: &[Line], at: usize| -> Option<Half> {
+            let line = lines.get(at)?;
+            let other = others.get(at).filter(|_| compare);
+            Some((line.number(), line.kind, other.map_or_else(|| line.pieces(), |other| words(line, other))))
         };
         if beside {
-            for i in 0..old.len().max(new.len()) {
-                let (left, right) = (old.get(i), new.get(i));
-                let left_pieces = left.map(|line| pieces(line, right, compare)).unwrap_or_default();
-                let right_pieces = right.map(|line| pieces(line, left, compare)).unwrap_or_default();
-                let text = right.or(left).map(|line| of(line).1).unwrap_or_default();
-                self.beside(
-                    left.map(|line| (of(line).0, '-', &left_pieces)),
-                    right.map(|line| (of(line).0, '+', &right_pieces)),
-                    &text,
-                );
-                if self.body.rows.len() > most {
+            for at in 0..old.len().max(new.len()) {
+                if self.is_full() {
                     return;
                 }
+                self.beside(half(old, new, at), half(new, old, at));
             }
             return;
         }
-        for (lines, others, sign) in [(old, new, '-'), (new, old, '+')] {
-            for (i, line) in lines.iter().enumerate() {
-                let (number, text) = of(line);
-                self.put(number, sign, &pieces(line, others.get(i), compare), &text);
-                if self.body.rows.len() > most {
+        for (lines, others) in [(old, new), (new, old)] {
+            for at in 0..lines.len() {
+                if self.is_full() {
                     return;
+                }
+                if let Some((number, kind, pieces)) = half(lines, others, at) {
+                    self.put(number, kind, &pieces);
                 }
             }
         }
     }
 
-    fn gutter(&self, number: usize, sign: char) -> (Span<'static>, Span<'static>) {
+    /// The rows of a line behind its number and sign.
+    fn lay_out(&self, number: usize, kind: Kind, pieces: &[Piece], columns: usize) -> Vec<Row> {
         // On a narrow screen the text matters more than its numbers.
         let narrow = self.columns < self.digits + 3 + MIN_TEXT;
-        let first =
-            if narrow { format!("{sign} ") } else { format!("{number:>digits$} {sign} ", digits = self.digits) };
-        let style = match sign {
-            '+' => GOOD,
-            '-' => BAD,
-            _ => QUIET,
-        };
+        let (sign, digits) = (kind.sign(), self.digits);
+        let first = if narrow { format!("{sign} ") } else { format!("{number:>digits$} {sign} ") };
         let rest = Span::raw(" ".repeat(first.len()));
-        (Span::styled(first, style), rest)
+        let style = if kind == Kind::Same { QUIET } else { kind.style() };
+        let mut rows = Vec::new();
+        wrap(pieces, columns.saturating_sub(first.len()), Break::Anywhere, 0, &mut rows);
+        indent(&mut rows, &Span::styled(first, style), &rest);
+        rows
     }
 
-    fn put(&mut self, number: usize, sign: char, pieces: &[Piece], text: &str) {
-        let (first, rest) = self.gutter(number, sign);
-        let mut rows = Vec::new();
-        wrap(pieces, self.columns.saturating_sub(width(&first.content)), Break::Anywhere, 0, &mut rows);
-        self.add(rows, text, Some((&first, &rest)));
+    fn put(&mut self, number: usize, kind: Kind, pieces: &[Piece]) {
+        let rows = self.lay_out(number, kind, pieces, self.columns);
+        self.add(rows, &text(pieces));
     }
 
     /// Two lines side by side; what is copied is the new one.
-    fn beside(
-        &mut self,
-        left: Option<(usize, char, &Vec<Piece>)>,
-        right: Option<(usize, char, &Vec<Piece>)>,
-        text: &str,
-    ) {
+    fn beside(&mut self, left: Option<Half>, right: Option<Half>) {
+        let text = right.as_ref().or(left.as_ref()).map(|(.., pieces)| text(pieces)).unwrap_or_default();
         let side = (self.columns - width(BETWEEN)) / 2;
-        let lay_out = |half: Option<(usize, char, &Vec<Piece>)>| {
-            let Some((number, sign, pieces)) = half else { return Vec::new() };
-            let (first, rest) = self.gutter(number, sign);
-            let mut rows = Vec::new();
-            wrap(pieces, side.saturating_sub(width(&first.content)), Break::Anywhere, 0, &mut rows);
-            indent(&mut rows, &first, &rest);
-            rows
+        let lay_out = |half: Option<Half>| {
+            half.map(|(number, kind, pieces)| self.lay_out(number, kind, &pieces, side)).unwrap_or_default()
         };
         let (left, right) = (lay_out(left), lay_out(right));
-        let rows = (0..left.len().max(right.len())).map(|i| {
+        let count = left.len().max(right.len());
+        let rows = (0..count).map(|i| {
             let mut spans = left.get(i).map(|row| row.spans.clone()).unwrap_or_default();
             let used: usize = spans.iter().map(|span| width(&span.content)).sum();
             spans.push(Span::raw(" ".repeat(side.saturating_sub(used))));
@@ -323,44 +331,38 @@ impl Page {
             spans.extend(right.get(i).map(|row| row.spans.clone()).unwrap_or_default());
             let source = if right.is_empty() { left.get(i) } else { right.get(i) };
             let source = source.map_or(text.len(), |row| row.source.start);
-            Row { spans, source: source..source, soft: i + 1 < left.len().max(right.len()), gutter: 0 }
+            Row { spans, source: source..source, soft: i + 1 < count, gutter: 0 }
         });
-        let rows = rows.collect();
-        self.add(rows, text, None);
+        self.add(rows.collect(), &text);
     }
 
-    fn add(&mut self, mut rows: Vec<Row>, text: &str, gutter: Option<(&Span<'static>, &Span<'static>)>) {
-        let base = self.body.source.len();
-        self.body.source.push_str(text);
-        self.body.source.push('\n');
+    fn add(&mut self, mut rows: Vec<Row>, text: &str) {
         seal(&mut rows, 0, text.len() + 1);
-        if let Some((first, rest)) = gutter {
-            indent(&mut rows, first, rest);
-        }
-        self.body.rows.extend(rows.into_iter().map(|mut row| {
-            row.source = base + row.source.start..base + row.source.end;
-            row
-        }));
+        self.body.add(&format!("{text}\n"), rows);
     }
 }
 
-/// A line with the words that changed in it, if the lines are alike.
-fn words(old: &str, new: &str, is_old: bool) -> Vec<Piece> {
-    let (text, style) = if is_old { (old, BAD) } else { (new, GOOD) };
-    let plain = || vec![Piece::new(text, style, 0)];
-    if old.len().max(new.len()) > MAX_WORD_BYTES {
-        return plain();
+fn text(pieces: &[Piece]) -> String {
+    pieces.iter().map(|piece| piece.text.as_str()).collect()
+}
+
+/// A line with the words that changed in it, if it is like the other one.
+fn words(line: &Line, other: &Line) -> Vec<Piece> {
+    let is_old = line.kind == Kind::Old;
+    let (old, new) = if is_old { (line, other) } else { (other, line) };
+    if old.text.len().max(new.text.len()) > MAX_WORD_BYTES {
+        return line.pieces();
     }
-    let diff = TextDiff::configure().diff_unicode_words(old, new);
+    let diff = TextDiff::configure().diff_unicode_words(old.text.as_str(), new.text.as_str());
     if diff.ratio() < 0.4 {
-        return plain();
+        return line.pieces();
     }
     let (mut pieces, mut at) = (Vec::new(), 0);
     for change in diff.iter_all_changes() {
         let style = match change.tag() {
-            ChangeTag::Equal => style,
-            ChangeTag::Delete if is_old => style.add_modifier(CHANGED),
-            ChangeTag::Insert if !is_old => style.add_modifier(CHANGED),
+            ChangeTag::Equal => line.kind.style(),
+            ChangeTag::Delete if is_old => line.kind.style().add_modifier(CHANGED),
+            ChangeTag::Insert if !is_old => line.kind.style().add_modifier(CHANGED),
             _ => continue,
         };
         let value: &str = change.value();

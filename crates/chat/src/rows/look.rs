@@ -39,22 +39,7 @@ pub const ASKS: Style = Style::new().fg(Color::Yellow).add_modifier(Modifier::BO
 /// Keys in the footer.
 pub const KEY: Style = Style::new().fg(Color::Cyan);
 
-/// The sixteen colours that the user has chosen, by their numbers.
-pub const PALETTE: [Color; 16] = [
-    Color::Black,
-    Color::Red,
-    Color::Green,
-    Color::Yellow,
-    Color::Blue,
-    Color::Magenta,
-    Color::Cyan,
-    Color::Gray,
-    Color::DarkGray,
-    Color::LightRed,
-    Color::LightGreen,
-    Color::LightYellow,
-    Color::LightBlue,
-    Color::LightMagenta,
-    Color::LightCyan,
-    Color::White,
-];
+/// One of the sixteen colours that the user has chosen, by its number; others are not shown.
+pub fn palette(number: u8) -> Option<Color> {
+    (number < 16).then_some(Color::Indexed(number))
+}

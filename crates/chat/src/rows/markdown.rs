@@ -2,7 +2,7 @@
 
 use super::blocks::{Names, OPTIONS, key};
 use super::look::{CODE, LINK, PLAIN, QUIET, STRONG};
-use super::wrap::{Break, Piece, indent, wrap};
+use super::wrap::{Break, Piece, indent, width, wrap};
 use super::{Row, code, table};
 use pulldown_cmark::{BrokenLink, CodeBlockKind, CowStr, Event, HeadingLevel, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
@@ -152,7 +152,7 @@ impl Page<'_> {
                     }
                     _ => if self.lists.len() % 2 == 1 { "• " } else { "◦ " }.to_owned(),
                 };
-                let rest = Span::raw(" ".repeat(super::wrap::width(&mark)));
+                let rest = Span::raw(" ".repeat(width(&mark)));
                 self.frames.push(Frame { first: Span::styled(mark, self.base), rest, fresh: true });
             }
             Tag::HtmlBlock => {
@@ -286,10 +286,13 @@ impl Page<'_> {
         }
     }
 
+    /// The columns that quotes and items take.
+    fn taken(&self) -> usize {
+        self.frames.iter().take(MAX_DEPTH).map(|frame| width(&frame.rest.content)).sum()
+    }
+
     fn room(&self) -> usize {
-        let taken: usize =
-            self.frames.iter().take(MAX_DEPTH).map(|frame| super::wrap::width(&frame.rest.content)).sum();
-        self.columns.saturating_sub(taken).max(self.columns.min(8)).max(1)
+        self.columns.saturating_sub(self.taken()).max(self.columns.min(8)).max(1)
     }
 
     fn flush(&mut self, at: usize) {
@@ -346,10 +349,7 @@ impl Page<'_> {
     /// Puts what stands around the rows before them.
     fn framed(&mut self, mut rows: Vec<Row>) {
         // Rows that go on in the room that is left: the narrowest frames are left out where there is none.
-        let room = self.room();
-        let frames: usize =
-            self.frames.iter().take(MAX_DEPTH).map(|frame| super::wrap::width(&frame.rest.content)).sum();
-        let fits = room + frames <= self.columns;
+        let fits = self.room() + self.taken() <= self.columns;
         for frame in self.frames.iter_mut().take(MAX_DEPTH).rev() {
             let first = if std::mem::take(&mut frame.fresh) { &frame.first } else { &frame.rest };
             if fits {

@@ -52,8 +52,6 @@ pub struct Message {
     seen: usize,
     /// So many rows are kept.
     kept: usize,
-    /// Parts whose rows are kept, and perhaps some whose are not any more.
-    held: Vec<usize>,
     /// So many bytes were laid out, again or for the first time.
     pub work: usize,
 }
@@ -65,8 +63,8 @@ impl<F: Fn(usize, usize) -> String> Read for F {}
 impl Message {
     /// Nothing is laid out yet.
     pub fn new(manner: Manner) -> Self {
-        let (finder, names, parts, held) = (Finder::default(), Names::new(), Vec::new(), Vec::new());
-        Self { manner, finder, names, parts, stay: 0, seen: 0, kept: 0, held, work: 0 }
+        let finder = if manner.markdown { Finder::default() } else { Finder::of_lines() };
+        Self { manner, finder, names: Names::new(), parts: Vec::new(), stay: 0, seen: 0, kept: 0, work: 0 }
     }
 
     /// Lays out what is new, until there is no room for more bytes; of one that is quite new something in any case. The message has
@@ -77,10 +75,9 @@ impl Message {
         }
         while *room > 0 || self.parts.is_empty() {
             let (from, work) = (self.finder.done, self.work);
-            let text = read(from, self.finder.window(self.manner.markdown));
+            let text = read(from, self.finder.window());
             let all = from + text.len() >= bytes || text.is_empty();
-            let found =
-                if self.manner.markdown { self.finder.find(&text, all) } else { self.finder.find_lines(&text, all) };
+            let found = self.finder.find(&text, all);
             self.kept -=
                 self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
             let last = found.open.len().saturating_sub(1);
@@ -115,7 +112,6 @@ impl Message {
         let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
         let (rows, pale) = self.lay_out(shown, start, block.kind, followed, false);
         self.kept += rows.len();
-        self.held.push(self.parts.len());
         self.parts.push(Part { source, kind: block.kind, followed, before, count: rows.len(), rows: Some(rows), pale });
     }
 
@@ -169,10 +165,7 @@ impl Message {
 
     fn keep(&mut self, at: usize, rows: Vec<Row>) {
         self.kept += rows.len();
-        match self.parts[at].rows.replace(rows) {
-            Some(before) => self.kept -= before.len(),
-            None => self.held.push(at),
-        }
+        self.kept -= self.parts[at].rows.replace(rows).map_or(0, |before| before.len());
     }
 
     /// How many rows there are.
@@ -187,18 +180,11 @@ impl Message {
 
     /// Lets the rows go that are not among these.
     pub fn forget(&mut self, but: Range<usize>) {
-        let (parts, kept) = (&mut self.parts, &mut self.kept);
-        self.held.retain(|at| {
-            // The last ones may have become others.
-            let Some(part) = parts.get_mut(*at) else { return false };
-            let stays = part.before + part.count > but.start && part.before < but.end;
-            if !stays {
-                *kept -= part.rows.take().map_or(0, |rows| rows.len());
+        for part in &mut self.parts {
+            if part.before + part.count <= but.start || part.before >= but.end {
+                self.kept -= part.rows.take().map_or(0, |rows| rows.len());
             }
-            stays
-        });
-        self.held.sort_unstable();
-        self.held.dedup();
+        }
     }
 
     /// Some rows, by their numbers.

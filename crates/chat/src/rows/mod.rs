@@ -16,7 +16,9 @@ pub mod wrap;
 
 pub use cache::Cache;
 pub use code::is_ready as colours_are_ready;
+use ratatui::style::Style;
 use ratatui::text::Span;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::time::Instant;
 use tieline_client::live::{Conversation, Item};
@@ -32,6 +34,18 @@ pub struct Row {
     pub soft: bool,
     /// So many columns at the beginning are ours (marks, line numbers) and are no part of the text.
     pub gutter: u16,
+}
+
+impl Row {
+    /// A row of ours that stands at a place of the source.
+    fn ours(text: impl Into<Cow<'static, str>>, style: Style, at: usize) -> Self {
+        Self { spans: vec![Span::styled(text, style)], source: at..at, ..Self::default() }
+    }
+
+    /// Its words, with what is ours.
+    pub fn text(&self) -> String {
+        self.spans.iter().map(|span| &*span.content).collect()
+    }
 }
 
 /// How much is shown.

@@ -53,9 +53,8 @@ impl Table {
             *widest -= 1;
         }
         let mut out = Vec::new();
-        let mut ends = self.rows.iter().skip(1).map(|(at, _)| *at).chain([end]).collect::<Vec<_>>().into_iter();
         for (number, (at, cells)) in self.rows.iter().enumerate() {
-            let next = ends.next().unwrap_or(end);
+            let next = self.rows.get(number + 1).map_or(end, |(at, _)| *at);
             let mut columns: Vec<Vec<Row>> = Vec::new();
             for (cell, width) in cells.iter().zip(&widths) {
                 let mut rows = Vec::new();
@@ -81,7 +80,7 @@ impl Table {
             }
             if number == 0 {
                 let rule = widths.iter().map(|width| "─".repeat(*width)).collect::<Vec<_>>().join("─┼─");
-                out.push(Row { spans: vec![Span::styled(rule, QUIET)], source: next..next, soft: true, gutter: 0 });
+                out.push(Row { soft: true, ..Row::ours(rule, QUIET, next) });
             }
         }
         out
@@ -95,12 +94,7 @@ impl Table {
                 let place = cell.first().map_or(at, |piece| piece.at);
                 wrap(&cell, room, Break::Words, place, &mut out);
             }
-            out.push(Row {
-                spans: vec![Span::styled("─".repeat(room.min(8)), QUIET)],
-                source: usize::MAX..usize::MAX,
-                soft: true,
-                gutter: 0,
-            });
+            out.push(Row { soft: true, ..Row::ours("─".repeat(room.min(8)), QUIET, usize::MAX) });
         }
         out
     }

@@ -2,13 +2,13 @@
 
 use super::Row;
 use super::cell::Body;
-use super::look::{PALETTE, QUIET};
+use super::look::{QUIET, palette};
 use super::wrap::{Break, Piece, seal, wrap};
 use ratatui::style::{Modifier, Style};
-use ratatui::text::Span;
+use serde_json::Value;
 use std::collections::HashMap;
 use std::num::NonZeroU16;
-use tieline::schema::{ToolCallContent, ToolCallItem};
+use tieline::schema::{ToolCallContent, ToolCallItem, Update, from_base64};
 use tieline_client::sanitize;
 
 /// So large are the screens that are emulated: rows and columns.
@@ -71,6 +71,30 @@ impl Screens {
         self.feed(id, bytes);
     }
 
+    /// What an update says of terminals that an agent runs itself.
+    pub fn update(&mut self, update: &Update) {
+        let bytes = |base64: &str| from_base64(base64).unwrap_or_default();
+        match update {
+            Update::TerminalOutput(chunk) => self.feed(&chunk.terminal_id, &bytes(&chunk.data)),
+            Update::Terminal(terminal) => {
+                if let Some(output) = terminal.output.set() {
+                    self.set(&terminal.terminal_id, &bytes(&output.data));
+                }
+            }
+            Update::ToolCall(call) => {
+                // An extension of agents of version 1.
+                let meta = call.meta.set().and_then(|meta| serde_json::from_str::<Value>(meta.0.get()).ok());
+                for name in ["terminal_output", "terminal_output_delta"] {
+                    let output = meta.as_ref().map_or(&Value::Null, |meta| &meta[name]);
+                    if let (Some(id), Some(data)) = (output["terminal_id"].as_str(), output["data"].as_str()) {
+                        self.feed(id, data.as_bytes());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Another number when a terminal of this call shows something else.
     pub(super) fn changes(&self, call: &ToolCallItem) -> u64 {
         let terminals = call.content.iter().filter_map(|content| match content {
@@ -101,8 +125,7 @@ impl Screens {
             let more = body.rows.len() - most;
             body.rows.drain(..more);
             let at = body.rows.first().map_or(0, |row| row.source.start);
-            let note = Span::styled(format!("… {more} more"), QUIET);
-            body.rows.insert(0, Row { spans: vec![note], source: at..at, ..Row::default() });
+            body.rows.insert(0, Row::ours(format!("… {more} more"), QUIET, at));
         }
         Some(body)
     }
@@ -159,7 +182,7 @@ fn line(screen: &vt100::Screen, row: u16, width: u16) -> Vec<(String, Style)> {
 fn style(cell: &vt100::Cell) -> Style {
     let mut style = Style::new();
     if let vt100::Color::Idx(number) = cell.fgcolor() {
-        style.fg = PALETTE.get(usize::from(number)).copied();
+        style.fg = palette(number);
     }
     let modifiers = [
         (cell.bold(), Modifier::BOLD),

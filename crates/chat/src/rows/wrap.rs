@@ -95,18 +95,9 @@ pub fn wrap(pieces: &[Piece], columns: usize, how: Break, at: usize, rows: &mut 
 
 /// True if the first word of these fits in a row.
 fn fits(cells: &[Cell<'_>], columns: usize) -> bool {
-    let mut width = 0;
-    for cell in cells {
-        width += cell.width;
-        // Wide characters are words of their own.
-        if cell.blank || cell.width > 1 {
-            return true;
-        }
-        if width > columns {
-            return false;
-        }
-    }
-    true
+    // Wide characters are words of their own.
+    let word = cells.iter().take_while(|cell| !cell.blank && cell.width == 1);
+    word.take(columns + 1).count() <= columns
 }
 
 /// How many columns a text takes.

@@ -1,6 +1,6 @@
 //! What a key of the table or a line of the palette does.
 
-use super::{For, Over, State};
+use super::{For, Over, Reading, State};
 use crate::effect::Effect;
 use crate::keys::{self, Deed};
 use crate::pick::{self, Pick, Picker, Source};
@@ -11,64 +11,59 @@ use tieline_client::live::State as Doing;
 use tieline_host::text::counted;
 
 impl State {
-    pub(super) fn show(&mut self, at: usize) -> Vec<Effect> {
+    pub(super) fn show(&mut self, at: usize) {
         if at < self.tabs.len() {
             self.at = at;
         }
-        Vec::new()
     }
 
-    pub(super) fn look(&mut self, title: &str, source: Source) -> Vec<Effect> {
+    pub(super) fn look(&mut self, title: &str, source: Source) {
         self.over = Some(Over::Pick(Picker::looking(title)));
-        vec![Effect::Look(self.tab().id, source)]
+        self.want(Effect::Look(self.tab().id, source));
     }
 
     /// Does what a key or the palette asks for.
-    pub fn deed(&mut self, deed: Deed, now: Instant) -> Vec<Effect> {
+    pub(super) fn deed(&mut self, deed: Deed, now: Instant) {
         let count = self.tabs.len();
         let tab = &mut self.tabs[self.at];
         let id = tab.id;
         match deed {
             Deed::Palette => self.over = Some(Over::Pick(pick::palette())),
-            Deed::Help => self.over = Some(Over::Read("Keys".into(), help(), 0)),
-            Deed::Sessions => return self.look("Sessions", Source::Sessions),
-            Deed::Agents => return self.look("Agents", Source::Agents),
-            Deed::Undo => return self.look("Take changes back", Source::Turns),
-            Deed::Traffic => return vec![Effect::Look(id, Source::Traffic)],
-            Deed::Options if tab.about.options.is_empty() => {
-                return self.say("the agent offers nothing to choose", now);
-            }
+            Deed::Help => self.over = Some(Over::Read(Reading::new("Keys", help()))),
+            Deed::Sessions => self.look("Sessions", Source::Sessions),
+            Deed::Agents => self.look("Agents", Source::Agents),
+            Deed::Undo => self.look("Take changes back", Source::Turns),
+            Deed::Traffic => self.want(Effect::Look(id, Source::Traffic)),
+            Deed::Options if tab.about.options.is_empty() => self.say("the agent offers nothing to choose", now),
             Deed::Options => self.over = Some(Over::Pick(pick::options(&tab.about.options))),
-            Deed::Queue if tab.queue.is_empty() => return self.say("nothing waits", now),
+            Deed::Queue | Deed::SendNow if tab.queue.is_empty() => self.say("nothing waits", now),
             Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now))),
             Deed::SendNow => {
-                let Some(queued) = tab.queue.first().cloned() else { return self.say("nothing waits", now) };
                 tab.reason = false;
-                return if tab.runs() { vec![Effect::SendNow(id, queued)] } else { vec![Effect::Revive(id)] };
+                let effect = if tab.runs() { Effect::SendNow(id, tab.queue[0].number) } else { Effect::Revive(id) };
+                self.want(effect);
             }
-            Deed::Cancel => return self.cancel(now),
+            Deed::Cancel => self.cancel(now),
             Deed::Kill => {
                 tab.killed = true;
-                return vec![Effect::Kill(id)];
+                self.want(Effect::Kill(id));
             }
-            Deed::Revive => return vec![Effect::Revive(id)],
+            Deed::Revive => self.want(Effect::Revive(id)),
             Deed::Detail => {
                 self.detail = match self.detail {
                     Detail::Brief => Detail::Normal,
                     Detail::Normal => Detail::Full,
                     Detail::Full => Detail::Brief,
                 };
-                let words = format!("detail: {:?}", self.detail).to_lowercase();
-                return self.say(words, now);
+                self.say(format!("detail: {:?}", self.detail).to_lowercase(), now);
             }
             Deed::Open => tab.list.toggle(),
             Deed::ItemUp => tab.list.pick(false),
             Deed::ItemDown => tab.list.pick(true),
-            Deed::Copy => {
-                let source = tab.list.source(&tab.talk);
-                return source
-                    .map_or_else(|| self.say("there is nothing to copy", now), |text| vec![Effect::Copy(text)]);
-            }
+            Deed::Copy => match tab.list.source(&tab.talk) {
+                Some(text) => self.want(Effect::Copy(text)),
+                None => self.say("there is nothing to copy", now),
+            },
             Deed::PageUp => tab.list.page(-1),
             Deed::PageDown => tab.list.page(1),
             Deed::Top => tab.list.to_top(),
@@ -76,11 +71,11 @@ impl State {
             Deed::Search => self.over = Some(Over::Line(For::Search, String::new())),
             Deed::NewTab => {
                 let agent = Some(tab.agent.clone()).filter(|agent| !agent.is_empty());
-                return self.open(Which { agent, session: Go::New }, Vec::new(), now);
+                self.open(Which { agent, session: Go::New }, Vec::new(), now);
             }
             Deed::NextTab => self.at = (self.at + 1) % count,
             Deed::PreviousTab => self.at = (self.at + count - 1) % count,
-            Deed::CloseTab => return self.close_tab(now),
+            Deed::CloseTab => self.close_tab(now),
             Deed::Mouse => {
                 self.mouse = !self.mouse;
                 let words = if self.mouse {
@@ -89,23 +84,22 @@ impl State {
                     "the mouse is the terminal's: select and paste as usual"
                 };
                 self.say(words, now);
-                return vec![Effect::Mouse(self.mouse)];
+                self.want(Effect::Mouse(self.mouse));
             }
-            Deed::Print => return vec![Effect::Print(id)],
-            Deed::Redraw => return vec![Effect::Redraw],
-            Deed::Suspend => return vec![Effect::Suspend],
-            Deed::Quit => return self.leave(now),
+            Deed::Print => self.want(Effect::Print(id)),
+            Deed::Redraw => self.want(Effect::Redraw),
+            Deed::Suspend => self.want(Effect::Suspend),
+            Deed::Quit => self.leave(now),
         }
-        Vec::new()
     }
 
     /// Ctrl+D: leaves at once where nothing runs; else when it is pressed again, and says before what that does.
-    fn leave(&mut self, now: Instant) -> Vec<Effect> {
+    fn leave(&mut self, now: Instant) {
         match self.leaves_behind().filter(|_| self.leaving.is_none()) {
-            None => vec![Effect::Quit],
+            None => self.want(Effect::Quit),
             Some(what) => {
                 self.leaving = Some(now);
-                self.say(format!("Ctrl+D again {what} and leaves"), now)
+                self.say(format!("Ctrl+D again {what} and leaves"), now);
             }
         }
     }
@@ -120,14 +114,14 @@ impl State {
             turns => Some(format!("stops {turns} turns")),
         };
         let shells: usize = self.tabs.iter().map(|tab| tab.shells).sum();
-        let shells = (shells > 0).then(|| format!("stops {}", counted(shells, "line of your own")));
+        let shells = (shells > 0).then(|| format!("stops {} of your own", counted(shells, "line")));
         let waits = (waits > 0).then(|| format!("keeps {} in the queue", counted(waits, "prompt")));
         let parts: Vec<_> = turns.into_iter().chain(shells).chain(waits).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// A turn that runs in it is stopped: that needs a second time, too.
-    fn close_tab(&mut self, now: Instant) -> Vec<Effect> {
+    fn close_tab(&mut self, now: Instant) {
         if self.tabs.len() == 1 {
             return self.leave(now);
         }
@@ -138,48 +132,38 @@ impl State {
         self.leaving = None;
         let tab = self.tabs.remove(self.at);
         self.at = self.at.min(self.tabs.len() - 1);
-        vec![Effect::Close(tab.id)]
+        self.want(Effect::Close(tab.id));
     }
 
     /// The ladder: first the agent is asked to stop; whoever asks again may kill it, and decides that.
-    pub(super) fn cancel(&mut self, now: Instant) -> Vec<Effect> {
+    fn cancel(&mut self, now: Instant) {
         let tab = self.tab_mut();
         tab.reason = false;
-        match tab.state.0 {
-            Doing::Running | Doing::Asking => vec![Effect::Cancel(tab.id)],
+        let id = tab.id;
+        match tab.state {
+            Doing::Running | Doing::Asking => self.want(Effect::Cancel(id)),
             Doing::Cancelling => {
-                let menu = Picker::new("The agent was asked to stop and did not yet", Vec::new())
+                let killed = "its process and all that it started; the session can be taken up again";
+                let menu = Picker::new("The agent was asked to stop and did not yet")
                     .line("Wait on", "it may be putting something in order", Pick::Nothing)
-                    .line(
-                        "Kill it",
-                        "its process and all that it started; the session can be taken up again",
-                        Pick::Kill,
-                    );
+                    .line("Kill it", killed, Pick::Deed(Deed::Kill));
                 self.over = Some(Over::Pick(menu));
-                Vec::new()
             }
-            _ if !tab.list.follows() => {
-                tab.list.to_end();
-                Vec::new()
-            }
-            _ if tab.shells > 0 => vec![Effect::StopShell(tab.id)],
+            _ if !tab.list.follows() => tab.list.to_end(),
+            _ if tab.shells > 0 => self.want(Effect::StopShell(id)),
             _ => self.say("nothing runs; Ctrl+D leaves", now),
         }
     }
 }
 
 fn help() -> Vec<String> {
-    let typed = keys::TYPED.iter().map(|(key, help)| format!("  {key:<18} {help}"));
+    let line = |(key, help): (&str, &str)| format!("  {key:<18} {help}");
     let keys = keys::KEYS.iter().filter(|binding| !binding.name.is_empty());
-    let keys = keys.map(|binding| format!("  {:<18} {}", binding.name, binding.help));
     let mut lines = vec!["What is typed".to_owned()];
-    lines.extend(typed);
+    lines.extend(keys::TYPED.iter().copied().map(line));
     lines.extend([String::new(), "Keys".to_owned()]);
-    lines.extend(keys);
-    lines.extend(
-        ["", "A question of the agent", "  Tab                takes the keys, or gives them back"].map(str::to_owned),
-    );
-    lines
-        .extend(["  1 … 9, ↑ ↓         choose; Enter answers, Esc refuses; Ctrl+O reads all of it"].map(str::to_owned));
+    lines.extend(keys.map(|binding| line((binding.name, binding.help))));
+    lines.extend([String::new(), "A question of the agent".to_owned()]);
+    lines.extend(keys::ANSWERS.iter().copied().map(line));
     lines
 }

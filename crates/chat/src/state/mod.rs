@@ -6,13 +6,14 @@ mod press;
 
 use crate::Which;
 use crate::ask::IDLE;
+use crate::compose;
 use crate::effect::Effect;
 use crate::event::{Event, TabId};
 use crate::list::Mark;
 use crate::rows::Detail;
 use crate::tab::{FIRST, Tab};
 use crossterm::event::KeyEventKind;
-pub use over::{For, Over};
+pub use over::{For, Over, Reading};
 use ratatui::layout::Rect;
 use std::time::{Duration, Instant};
 use tieline_client::live::{Part, State as Doing, What};
@@ -47,6 +48,8 @@ pub struct State {
     /// Since when a second Ctrl+C or Ctrl+D would leave.
     leaving: Option<Instant>,
     next: TabId,
+    /// What is to be done, until it is handed over.
+    wanted: Vec<Effect>,
 }
 
 impl State {
@@ -62,9 +65,11 @@ impl State {
             said: None,
             leaving: None,
             next: FIRST,
+            wanted: Vec::new(),
         };
-        let effects = state.open(which, prompt, now);
-        (state, effects)
+        state.open(which, prompt, now);
+        let wanted = std::mem::take(&mut state.wanted);
+        (state, wanted)
     }
 
     /// The tab that is shown.
@@ -79,84 +84,53 @@ impl State {
 
     /// Takes an event.
     pub fn handle(&mut self, event: Event, now: Instant) -> Vec<Effect> {
-        let effects = match event {
-            Event::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
+        match event {
+            Event::Key(key) if key.kind == KeyEventKind::Release => {}
             Event::Key(key) => self.key(key, now),
             Event::Paste(text) => self.paste(&text, now),
             Event::Mouse(mouse) => self.mouse(mouse, now),
             // The next frame is one of the new size.
-            Event::Resize | Event::Tick | Event::Output(..) => Vec::new(),
-            Event::Stop => vec![Effect::Quit],
+            Event::Resize | Event::Tick => {}
+            Event::Stop => self.want(Effect::Quit),
             Event::Live(id, event) => {
                 let seen = self.tab().id == id;
-                self.find(id).map(|tab| tab.live(*event, seen, now)).unwrap_or_default()
+                let wanted = self.find(id).map(|tab| tab.live(*event, seen, now));
+                self.wanted.extend(wanted.into_iter().flatten());
             }
-            Event::Opened(id, facts) => {
-                if let Some(tab) = self.find(id) {
-                    tab.opened(*facts);
-                }
-                Vec::new()
+            Event::Opened(id, facts) => self.tell(id, |tab| tab.opened(*facts)),
+            Event::NotOpened(id, failure) => self.tell(id, |tab| tab.not_opened(&failure, now)),
+            Event::Queue(id, queue) => self.tell(id, |tab| tab.queue = (queue.0)()),
+            Event::About(id, about) => self.tell(id, |tab| {
+                tab.composer.set_commands(&about.commands);
+                tab.about = *about;
+            }),
+            Event::Output(id, terminal, text) => {
+                self.tell(id, |tab| tab.cache.screens.feed(&terminal, text.as_bytes()));
             }
-            Event::NotOpened(id, failure) => {
-                if let Some(tab) = self.find(id) {
-                    tab.not_opened(&failure, now);
-                }
-                Vec::new()
-            }
-            Event::Queue(id, queue) => {
-                if let Some(tab) = self.find(id) {
-                    tab.queue = queue.0();
-                }
-                Vec::new()
-            }
-            Event::About(id, about) => {
-                if let Some(tab) = self.find(id) {
-                    tab.composer.set_commands(&about.commands);
-                    tab.about = *about;
-                }
-                Vec::new()
-            }
+            Event::Ran(id, line, output) => self.tell(id, |tab| {
+                tab.shells = tab.shells.saturating_sub(1);
+                tab.notice(Mark::Info, format!("! {line}\n{output}"));
+            }),
             Event::Told(text) => self.say(text, now),
             Event::Found(picker) => {
                 // Whoever left it meanwhile does not want it any more.
                 if matches!(&self.over, Some(Over::Pick(shown)) if shown.looking) {
                     self.over = Some(Over::Pick(picker));
                 }
-                Vec::new()
             }
-            Event::Read(title, lines) => {
-                self.over = Some(Over::Read(title, lines, 0));
-                Vec::new()
+            Event::Read(title, lines) => self.over = Some(Over::Read(Reading::new(title, lines))),
+            Event::Edited(text) => self.tab_mut().composer.set_text(text.trim_end_matches('\n')),
+            Event::Woken => self.tabs.iter_mut().for_each(|tab| tab.composer.woken()),
+            Event::Picture(_, Err(why)) => self.say(why, now),
+            Event::Picture(id, Ok(path)) => {
+                let deed = self.find(id).map(|tab| tab.composer.attach(&path));
+                self.composed(deed.unwrap_or(compose::Deed::None), now);
             }
-            Event::Edited(text) => {
-                self.tab_mut().composer.set_text(text.trim_end_matches('\n'));
-                Vec::new()
-            }
-            Event::Woken => {
-                self.tabs.iter_mut().for_each(|tab| tab.composer.woken());
-                Vec::new()
-            }
-            Event::Picture(id, picture) => match (self.find(id), picture) {
-                (Some(tab), Ok(path)) => {
-                    let deed = tab.composer.attach(&path);
-                    self.composed(deed, now)
-                }
-                (_, Err(why)) => self.say(why, now),
-                (None, _) => Vec::new(),
-            },
-            Event::Ran(id, line, output) => {
-                if let Some(tab) = self.find(id) {
-                    tab.shells = tab.shells.saturating_sub(1);
-                    tab.notice(Mark::Info, format!("! {line}\n{output}"));
-                }
-                Vec::new()
-            }
-        };
+        }
         self.tick(now);
         let deed = self.tab_mut().composer.tick(now);
-        let mut effects = effects;
-        effects.extend(self.composed(deed, now));
-        effects
+        self.composed(deed, now);
+        std::mem::take(&mut self.wanted)
     }
 
     /// The tab in which a session is open.
@@ -168,10 +142,20 @@ impl State {
         self.tabs.iter_mut().find(|tab| tab.id == id)
     }
 
+    /// Does something to a tab, unless it was closed meanwhile.
+    fn tell(&mut self, id: TabId, what: impl FnOnce(&mut Tab)) {
+        if let Some(tab) = self.find(id) {
+            what(tab);
+        }
+    }
+
+    fn want(&mut self, effect: Effect) {
+        self.wanted.push(effect);
+    }
+
     /// Something is said in passing.
-    fn say(&mut self, text: impl Into<String>, now: Instant) -> Vec<Effect> {
+    fn say(&mut self, text: impl Into<String>, now: Instant) {
         self.said = Some((text.into(), now));
-        Vec::new()
     }
 
     /// What time alone does: words go away, and a question takes the keys of an empty composer that was left alone.
@@ -195,11 +179,9 @@ impl State {
     pub fn deadline(&self, now: Instant) -> Option<Instant> {
         let tab = self.tab();
         let second = Duration::from_secs(1);
-        let waits = tab.runs() || matches!(tab.state.0, Doing::Opening) || !tab.questions.is_empty();
-        let clock = (waits && !tab.closed).then(|| {
-            let age = now.saturating_duration_since(tab.state.1);
-            now + second.saturating_sub(Duration::from_nanos(u64::from(age.subsec_nanos())))
-        });
+        let waits = tab.runs() || matches!(tab.state, Doing::Opening) || !tab.questions.is_empty();
+        let clock = (waits && !tab.closed)
+            .then(|| now + second.saturating_sub(Duration::from_nanos(u64::from(tab.age(now).subsec_nanos()))));
         let focus =
             tab.composer.last_touched().map(|touched| touched + IDLE).filter(|at| {
                 *at > now && !tab.questions.is_empty() && tab.dock.since.is_none() && tab.composer.is_empty()
@@ -229,7 +211,7 @@ impl State {
         lines
     }
 
-    fn open(&mut self, which: Which, prompt: Vec<Part>, now: Instant) -> Vec<Effect> {
+    fn open(&mut self, which: Which, prompt: Vec<Part>, now: Instant) {
         if self.tabs.len() >= MAX_TABS {
             return self.say("there are too many tabs", now);
         }
@@ -237,6 +219,6 @@ impl State {
         self.next += 1;
         self.tabs.push(Tab::new(id, now));
         self.at = self.tabs.len() - 1;
-        vec![Effect::Open(id, which, prompt)]
+        self.want(Effect::Open(id, which, prompt));
     }
 }

@@ -1,11 +1,11 @@
 //! What lies over the conversation, and its keys: a list, a text to read, a line to type.
 
 use super::State;
+use crate::Go;
 use crate::effect::Effect;
-use crate::keys::Deed;
-use crate::pick::{self, Errand, Pick, Picker};
-use crate::tab::Tab;
-use crate::{Go, Which};
+use crate::list::moved;
+use crate::pick::{Errand, Pick, Picker, Waiting};
+use crate::text::wrap;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Instant;
 
@@ -14,10 +14,66 @@ use std::time::Instant;
 pub enum Over {
     /// A list to pick from.
     Pick(Picker),
-    /// A text to read: title, lines, the first that is shown.
-    Read(String, Vec<String>, usize),
+    /// A text to read.
+    Read(Reading),
     /// One line to type: what for, and what is there.
     Line(For, String),
+}
+
+/// A text to read.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// What it is.
+    pub title: String,
+    /// Its lines; they are broken where they are shown.
+    pub lines: Vec<String>,
+    /// The line at the top, and which row of it.
+    top: (usize, usize),
+    /// So many rows it is to be moved when it is drawn next.
+    scroll: isize,
+}
+
+impl Reading {
+    /// A text from its beginning.
+    pub fn new(title: impl Into<String>, lines: Vec<String>) -> Self {
+        Self { title: title.into(), lines, ..Self::default() }
+    }
+
+    fn key(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Up => self.scroll(-1),
+            KeyCode::Down => self.scroll(1),
+            KeyCode::PageUp => self.scroll(-10),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll(10),
+            KeyCode::Home => (self.top, self.scroll) = ((0, 0), 0),
+            KeyCode::End => (self.top, self.scroll) = ((self.lines.len().saturating_sub(1), 0), 0),
+            _ => {}
+        }
+    }
+
+    /// Moves by so many rows when it is drawn next; negative is back.
+    pub(super) fn scroll(&mut self, rows: isize) {
+        self.scroll = self.scroll.saturating_add(rows);
+    }
+
+    /// The rows of a line. One that goes on is marked: nothing that somebody wrote can begin one as our own lines do.
+    fn rows(&self, line: usize, width: usize) -> Vec<String> {
+        let Some(line) = self.lines.get(line) else { return Vec::new() };
+        let mut rows = wrap(&line.replace('\t', "    "), width.saturating_sub(4));
+        rows.iter_mut().skip(1).for_each(|row| row.insert_str(0, "  ↪ "));
+        rows
+    }
+
+    /// So many rows from the top on, and the number of the line that stands there.
+    pub fn page(&mut self, width: usize, room: usize) -> (Vec<String>, usize) {
+        let last = self.lines.len().saturating_sub(1);
+        let end = (last, self.rows(last, width).len().saturating_sub(1));
+        let scroll = std::mem::take(&mut self.scroll);
+        self.top = moved(self.top, scroll, end, |line| self.rows(line, width).len());
+        let (line, row) = self.top;
+        let rows = (line..self.lines.len()).flat_map(|line| self.rows(line, width));
+        (rows.skip(row).take(room).collect(), line + 1)
+    }
 }
 
 /// What a line is typed for.
@@ -30,112 +86,88 @@ pub enum For {
 }
 
 impl State {
-    pub(super) fn over_key(&mut self, key: KeyEvent, now: Instant) -> Vec<Effect> {
-        let Some(over) = &mut self.over else { return Vec::new() };
+    pub(super) fn over_key(&mut self, key: KeyEvent, now: Instant) {
+        let Some(over) = &mut self.over else { return };
         let leaves =
             key.code == KeyCode::Esc || (key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL);
         match over {
-            Over::Pick(picker) => match picker.key(key) {
-                pick::Pressed::Stay => {}
-                pick::Pressed::Leave => self.over = None,
-                pick::Pressed::Picked(pick) => {
-                    self.over = None;
-                    return self.picked(pick, now);
-                }
-            },
             _ if leaves => self.over = None,
-            Over::Read(_, lines, top) => {
-                let last = lines.len().saturating_sub(1);
-                *top = match key.code {
-                    KeyCode::Up => top.saturating_sub(1),
-                    KeyCode::Down => (*top + 1).min(last),
-                    KeyCode::PageUp => top.saturating_sub(10),
-                    KeyCode::PageDown | KeyCode::Char(' ') => (*top + 10).min(last),
-                    KeyCode::Home => 0,
-                    KeyCode::End => last,
-                    KeyCode::Enter | KeyCode::Char('q') => {
-                        self.over = None;
-                        return Vec::new();
-                    }
-                    _ => *top,
-                };
+            Over::Pick(picker) => {
+                if let Some(pick) = picker.key(key) {
+                    self.over = None;
+                    self.picked(pick, now);
+                }
             }
+            Over::Read(_) if matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => self.over = None,
+            Over::Read(reading) => reading.key(key),
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
                 (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => line.push(c),
                 (KeyCode::Enter, _) => {
                     let (purpose, line) = (purpose.clone(), std::mem::take(line));
                     self.over = None;
-                    return self.typed(purpose, &line, now);
+                    self.typed(purpose, &line, now);
                 }
                 _ => {}
             },
         }
-        Vec::new()
     }
 
-    pub(super) fn typed(&mut self, purpose: For, line: &str, now: Instant) -> Vec<Effect> {
+    fn typed(&mut self, purpose: For, line: &str, now: Instant) {
+        let tab = self.tab_mut();
         match purpose {
-            For::Search => {
-                let tab = self.tab_mut();
-                if !line.is_empty() && !tab.list.search(&tab.talk, line) {
-                    return self.say("not found", now);
-                }
-                // The same key finds the one before.
-                self.over = (!line.is_empty()).then(|| Over::Line(For::Search, line.to_owned()));
-                Vec::new()
+            For::Search if line.is_empty() => {}
+            // The same key finds the one before.
+            For::Search if tab.list.search(&tab.talk, line) => {
+                self.over = Some(Over::Line(For::Search, line.to_owned()));
             }
-            For::Name(id) => vec![Effect::Do(self.tab().id, pick::Errand::Rename(id, line.trim().to_owned()))],
+            For::Search => self.say("not found", now),
+            For::Name(id) => {
+                let rename = Errand::Rename(id, line.trim().to_owned());
+                self.want(Effect::Do(self.tab().id, rename));
+            }
         }
     }
 
-    pub(super) fn picked(&mut self, pick: Pick, now: Instant) -> Vec<Effect> {
+    fn picked(&mut self, pick: Pick, now: Instant) {
         let id = self.tab().id;
-        let place = |tab: &Tab, number: u64| tab.queue.iter().position(|queued| queued.number == number);
         match pick {
             Pick::Deed(deed) => self.deed(deed, now),
-            // One that is open is gone to.
-            Pick::Open(Which { session: Go::On(session), .. }) if self.tab_of(&session).is_some() => {
-                self.tab_of(&session).map_or_else(Vec::new, |at| self.show(at))
-            }
-            Pick::Open(which) => self.open(which, Vec::new(), now),
-            Pick::Look(source) => {
-                self.over = Some(Over::Pick(Picker::looking("…")));
-                vec![Effect::Look(id, source)]
-            }
-            Pick::Menu(menu) => {
-                self.over = Some(Over::Pick(*menu));
-                Vec::new()
-            }
-            Pick::Set(option, value) => vec![Effect::SetOption(id, option, value)],
+            Pick::Open(which) => match &which.session {
+                // One that is open is gone to.
+                Go::On(session) if let Some(at) = self.tab_of(session) => self.show(at),
+                _ => self.open(which, Vec::new(), now),
+            },
+            Pick::Look(source) => self.look("…", source),
+            Pick::Menu(menu) => self.over = Some(Over::Pick(*menu)),
+            Pick::Set(option, value) => self.want(Effect::SetOption(id, option, value)),
             Pick::Do(Errand::Delete(session)) if self.tab_of(&session).is_some() => {
-                self.say("it is open in a tab: close that first", now)
+                self.say("it is open in a tab: close that first", now);
             }
-            Pick::Do(errand) => vec![Effect::Do(id, errand)],
-            Pick::AskName(session) => {
-                self.over = Some(Over::Line(For::Name(session), String::new()));
-                Vec::new()
-            }
-            Pick::Now(number) => {
-                let tab = self.tab_mut();
-                let Some(queued) = place(tab, number).map(|at| tab.queue[at].clone()) else { return Vec::new() };
-                vec![Effect::SendNow(id, queued)]
-            }
-            Pick::Edit(number) | Pick::Drop(number) | Pick::Raise(number) => {
-                let tab = self.tab_mut();
-                let Some(at) = place(tab, number) else { return Vec::new() };
-                match pick {
-                    Pick::Raise(_) => tab.queue.swap(at, at.saturating_sub(1)),
-                    Pick::Edit(_) => {
-                        let queued = tab.queue.remove(at);
-                        tab.composer.take_back(&queued.parts);
-                    }
-                    _ => drop(tab.queue.remove(at)),
-                }
-                vec![Effect::SetQueue(id, tab.queue.clone())]
-            }
-            Pick::Kill => self.deed(Deed::Kill, now),
-            Pick::Nothing => Vec::new(),
+            Pick::Do(errand) => self.want(Effect::Do(id, errand)),
+            Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
+            Pick::Waiting(number, what) => self.waiting(number, what),
+            Pick::Nothing => {}
         }
+    }
+
+    /// Does something with what waits, unless it was sent meanwhile.
+    fn waiting(&mut self, number: u64, what: Waiting) {
+        let tab = self.tab_mut();
+        let Some(at) = tab.queue.iter().position(|queued| queued.number == number) else { return };
+        match what {
+            Waiting::Now => {
+                let id = tab.id;
+                return self.want(Effect::SendNow(id, number));
+            }
+            Waiting::Raise => tab.queue.swap(at, at.saturating_sub(1)),
+            Waiting::Edit => {
+                let queued = tab.queue.remove(at);
+                tab.composer.take_back(&queued.parts);
+            }
+            Waiting::Drop => drop(tab.queue.remove(at)),
+        }
+        let effect = Effect::SetQueue(tab.id, tab.queue.clone());
+        self.want(effect);
     }
 }

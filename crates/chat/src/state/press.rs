@@ -1,6 +1,6 @@
 //! What a key, a paste and the mouse do, before anything else: who gets them.
 
-use super::{Over, State};
+use super::{Over, Reading, State};
 use crate::ask;
 use crate::compose;
 use crate::effect::Effect;
@@ -8,68 +8,63 @@ use crate::keys::{self, Deed};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 use std::time::Instant;
+use tieline_client::elicit::Consent;
 use tieline_client::live::{Reply, State as Doing, What};
 use tieline_client::permission::Answer;
 
 /// So many rows the wheel moves.
-const WHEEL_ROWS: i64 = 3;
+const WHEEL_ROWS: isize = 3;
 
 impl State {
-    pub(super) fn paste(&mut self, text: &str, now: Instant) -> Vec<Effect> {
+    pub(super) fn paste(&mut self, text: &str, now: Instant) {
         match &mut self.over {
             // A paste picks nothing and answers nothing.
             Some(Over::Line(_, line)) => line.push_str(&text.replace(['\n', '\r'], " ")),
             Some(_) => {}
             None => {
                 let tab = self.tab_mut();
-                if let Some(asked) = tab.questions.first()
-                    && tab.dock.paste(asked, text)
-                {
-                    return Vec::new();
+                if tab.questions.first().is_some_and(|asked| tab.dock.paste(asked, text)) {
+                    return;
                 }
                 tab.dock.blur();
                 let deed = tab.composer.paste(text, now);
-                return self.composed(deed, now);
+                self.composed(deed, now);
             }
         }
-        Vec::new()
     }
 
     /// The wheel scrolls, dragging selects and copies; a click on a question gives it the keys, and answers nothing.
-    pub(super) fn mouse(&mut self, mouse: MouseEvent, now: Instant) -> Vec<Effect> {
+    pub(super) fn mouse(&mut self, mouse: MouseEvent, now: Instant) {
         let at = Position { x: mouse.column, y: mouse.row };
-        let (free, docked) = (self.over.is_none(), self.docked.contains(at));
-        let tab = self.tab_mut();
+        let docked = self.docked.contains(at);
         let rows = match mouse.kind {
-            MouseEventKind::Down(MouseButton::Left) if free && docked && !tab.questions.is_empty() => {
-                tab.dock.focus(now);
-                return Vec::new();
-            }
-            MouseEventKind::Down(MouseButton::Left) if free => {
-                tab.list.press(at);
-                return Vec::new();
-            }
-            MouseEventKind::Drag(MouseButton::Left) if free => {
-                tab.list.drag(at);
-                return Vec::new();
-            }
-            MouseEventKind::Up(MouseButton::Left) if free && tab.list.release() => return vec![Effect::Select(tab.id)],
             MouseEventKind::ScrollUp => -WHEEL_ROWS,
             MouseEventKind::ScrollDown => WHEEL_ROWS,
-            _ => return Vec::new(),
+            _ => 0,
         };
         match &mut self.over {
-            Some(Over::Read(_, lines, top)) => {
-                let last = lines.len().saturating_sub(1);
-                *top = top.saturating_add_signed(isize::try_from(rows).unwrap_or(0)).min(last);
-            }
+            Some(Over::Read(reading)) => reading.scroll(rows),
             Some(_) => {}
-            None => self.tab_mut().list.scroll(rows),
+            None => {
+                let tab = self.tab_mut();
+                tab.list.scroll(rows);
+                match mouse.kind {
+                    MouseEventKind::Down(MouseButton::Left) if docked && !tab.questions.is_empty() => {
+                        tab.dock.focus(now);
+                    }
+                    MouseEventKind::Down(MouseButton::Left) => tab.list.press(at),
+                    MouseEventKind::Drag(MouseButton::Left) => tab.list.drag(at),
+                    MouseEventKind::Up(MouseButton::Left) => {
+                        let text = tab.list.release(&tab.talk, &mut tab.cache);
+                        self.wanted.extend(text.map(Effect::Copy));
+                    }
+                    _ => {}
+                }
+            }
         }
-        Vec::new()
     }
 
-    pub(super) fn key(&mut self, key: KeyEvent, now: Instant) -> Vec<Effect> {
+    pub(super) fn key(&mut self, key: KeyEvent, now: Instant) {
         if self.over.is_some() {
             return self.over_key(key, now);
         }
@@ -79,63 +74,52 @@ impl State {
         if let (KeyCode::Char(c @ '1'..='9'), KeyModifiers::ALT) = (key.code, key.modifiers) {
             return self.show(c as usize - '1' as usize);
         }
-        if let Some(effects) = self.dock_key(key, now) {
-            return effects;
+        if self.dock_key(key, now) {
+            return;
         }
-        let deed = keys::find(key);
         let tab = self.tab_mut();
         let empty = tab.composer.is_empty() && !tab.composer.is_searching();
-        match (key.code, key.modifiers) {
-            (KeyCode::Tab, KeyModifiers::NONE) if !tab.questions.is_empty() => {
-                tab.dock.focus(now);
-                return Vec::new();
-            }
-            (KeyCode::Char('?'), KeyModifiers::NONE | KeyModifiers::SHIFT) if empty => {
-                return self.deed(Deed::Help, now);
-            }
-            (KeyCode::Enter, KeyModifiers::NONE) if empty => return self.enter(now),
-            _ => {}
-        }
-        match deed {
+        match (key.code, key.modifiers, keys::find(key)) {
+            (KeyCode::Tab, KeyModifiers::NONE, _) if !tab.questions.is_empty() => tab.dock.focus(now),
+            (KeyCode::Char('?'), KeyModifiers::NONE | KeyModifiers::SHIFT, _) if empty => self.deed(Deed::Help, now),
+            (KeyCode::Enter, KeyModifiers::NONE, _) if empty => self.enter(now),
             // These are the composer's first.
-            Some(Deed::Quit) if !empty => self.compose(key, now),
-            Some(Deed::Cancel) => match self.tab_mut().composer.key(key, now) {
+            (.., Some(Deed::Cancel)) => match tab.composer.key(key, now) {
                 compose::Deed::Pass => self.deed(Deed::Cancel, now),
                 deed => self.composed(deed, now),
             },
-            Some(deed) => self.deed(deed, now),
-            None => self.compose(key, now),
+            (.., Some(deed)) if empty || deed != Deed::Quit => self.deed(deed, now),
+            _ => self.compose(key, now),
         }
     }
 
     /// Enter where nothing is typed: the first of the queue goes now, a lost agent comes back.
-    pub(super) fn enter(&mut self, now: Instant) -> Vec<Effect> {
+    fn enter(&mut self, now: Instant) {
         let tab = self.tab();
-        match tab.state.0 {
+        match tab.state {
             _ if !tab.questions.is_empty() => self.say("a question waits: Tab answers it", now),
             _ if !tab.queue.is_empty() => self.deed(Deed::SendNow, now),
             Doing::Lost => self.deed(Deed::Revive, now),
-            _ => Vec::new(),
+            _ => {}
         }
     }
 
-    /// A key for the docked question, if it has the keys.
-    pub(super) fn dock_key(&mut self, key: KeyEvent, now: Instant) -> Option<Vec<Effect>> {
+    /// A key for the docked question. False if it has not the keys, or not this one.
+    fn dock_key(&mut self, key: KeyEvent, now: Instant) -> bool {
         let tab = self.tab_mut();
-        tab.dock.since?;
-        let asked = tab.questions.first()?.clone();
+        let Some(asked) = tab.questions.first().filter(|_| tab.dock.since.is_some()).cloned() else { return false };
         match tab.dock.key(&asked, key, now) {
-            ask::Pressed::Taken => Some(Vec::new()),
-            ask::Pressed::Said(words) => Some(self.say(words, now)),
-            ask::Pressed::Answer(reply) => Some(self.answer(reply, now)),
+            ask::Pressed::Taken => {}
+            ask::Pressed::Said(words) => self.say(words, now),
+            ask::Pressed::Answer(reply) => self.answer(reply, now),
             ask::Pressed::Reason => {
-                // Before the answer: the turn may be over with it.
-                let mut effects = vec![Effect::Hold(tab.id)];
                 tab.reason = true;
-                effects.extend(self.answer(Reply::Permission(Answer::Refuse), now));
+                // Before the answer: the turn may be over with it.
+                let hold = Effect::Hold(tab.id);
+                self.want(hold);
+                self.answer(Reply::Permission(Answer::Refuse), now);
                 self.tab_mut().dock.blur();
                 self.say("say why: it is sent first when the turn is over; the queue waits for it", now);
-                Some(effects)
             }
             ask::Pressed::Back(numbers) => {
                 let types = matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace);
@@ -145,65 +129,68 @@ impl State {
                 for c in numbers.chars() {
                     tab.composer.key(KeyEvent::from(KeyCode::Char(c)), now);
                 }
-                Some(if types { self.compose(key, now) } else { Vec::new() })
+                if types {
+                    self.compose(key, now);
+                }
             }
             ask::Pressed::Whole => {
                 // Broken where it is shown.
                 let lines = ask::matter(&asked.what, usize::from(u16::MAX));
-                self.over = Some(Over::Read("What is decided on".into(), lines.iter().map(ask::text_of).collect(), 0));
-                Some(Vec::new())
+                let lines = lines.iter().map(ToString::to_string).collect();
+                self.over = Some(Over::Read(Reading::new("What is decided on", lines)));
             }
-            ask::Pressed::NotOurs => None,
+            ask::Pressed::NotOurs => return false,
         }
+        true
     }
 
-    pub(super) fn answer(&mut self, reply: Reply, now: Instant) -> Vec<Effect> {
+    fn answer(&mut self, reply: Reply, now: Instant) {
         let tab = self.tab_mut();
         if tab.questions.is_empty() {
-            return Vec::new();
+            return;
         }
         let asked = tab.questions.remove(0);
         tab.next_question(now);
         let browse = match (&asked.what, &reply) {
-            (What::Page(page), Reply::Page(tieline_client::elicit::Consent::Accept)) => Some(page.url.clone()),
+            (What::Page(page), Reply::Page(Consent::Accept)) => Some(Effect::Browse(page.url.clone())),
             _ => None,
         };
-        let mut effects = vec![Effect::Reply(asked, reply)];
-        effects.extend(browse.map(Effect::Browse));
-        effects
+        self.want(Effect::Reply(asked, reply));
+        self.wanted.extend(browse);
     }
 
-    pub(super) fn compose(&mut self, key: KeyEvent, now: Instant) -> Vec<Effect> {
+    fn compose(&mut self, key: KeyEvent, now: Instant) {
         let deed = self.tab_mut().composer.key(key, now);
-        self.composed(deed, now)
+        self.composed(deed, now);
     }
 
-    pub(super) fn composed(&mut self, deed: compose::Deed, now: Instant) -> Vec<Effect> {
+    pub(super) fn composed(&mut self, deed: compose::Deed, now: Instant) {
         let tab = self.tab_mut();
+        let id = tab.id;
         match deed {
-            compose::Deed::None | compose::Deed::Pass => Vec::new(),
+            compose::Deed::None | compose::Deed::Pass => {}
             compose::Deed::Say(words) => self.say(words, now),
             compose::Deed::Shell(line) => {
                 tab.shells += 1;
-                vec![Effect::Shell(tab.id, line)]
+                self.want(Effect::Shell(id, line));
             }
-            compose::Deed::Clipboard => vec![Effect::Clipboard(tab.id)],
-            compose::Deed::Editor(text) => vec![Effect::Editor(text)],
+            compose::Deed::Clipboard => self.want(Effect::Clipboard(id)),
+            compose::Deed::Editor(text) => self.want(Effect::Editor(text)),
             compose::Deed::Submit(parts) if !tab.is_open => {
                 tab.composer.take_back(&parts);
-                self.say("the session is not open yet", now)
+                self.say("the session is not open yet", now);
             }
             compose::Deed::Submit(parts) => {
                 tab.list.to_end();
                 // The reason for a refusal goes before everything else that waits.
                 let first = std::mem::take(&mut tab.reason);
-                vec![if first { Effect::First(tab.id, parts) } else { Effect::Prompt(tab.id, parts) }]
+                self.want(if first { Effect::First(id, parts) } else { Effect::Prompt(id, parts) });
             }
         }
     }
 
     /// Ctrl+C: keeps the draft and clears it; else stops the turn; else leaves, when it is pressed twice.
-    pub(super) fn interrupt(&mut self, now: Instant) -> Vec<Effect> {
+    fn interrupt(&mut self, now: Instant) {
         let tab = self.tab_mut();
         if !tab.composer.is_empty() {
             // It goes into the history there.
@@ -214,10 +201,10 @@ impl State {
             return self.deed(Deed::Cancel, now);
         }
         if self.leaving.is_some() {
-            return vec![Effect::Quit];
+            return self.want(Effect::Quit);
         }
         self.leaving = Some(now);
         let words = self.leaves_behind().map_or("leaves".into(), |what| format!("{what} and leaves"));
-        self.say(format!("Ctrl+C again {words}"), now)
+        self.say(format!("Ctrl+C again {words}"), now);
     }
 }

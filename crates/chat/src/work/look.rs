@@ -4,7 +4,9 @@ use super::{Live, Told};
 use crate::Opener;
 use crate::event::Event;
 use crate::pick::{self, Errand, Source, Stored};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 use tieline_client::export::{self, Format};
 use tieline_client::journal::{Entry, Journal};
 use tieline_client::live;
@@ -91,22 +93,16 @@ pub(super) async fn run(opener: &dyn Opener, live: Option<Live>, errand: Errand)
         }
         Errand::Export(id) => {
             let story = journal(opener)?.story(&id).await.map_err(wrong)?;
-            let path: PathBuf = opener.folder().join(format!("session-{id}.md"));
-            let mut file = std::fs::OpenOptions::new();
-            let file = file.write(true).create_new(true).open(&path);
+            let path = opener.folder().join(format!("session-{id}.md"));
             let text = export::export(&story, Format::Markdown);
-            let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text.as_bytes()));
+            let written = File::create_new(&path).and_then(|mut file| file.write_all(text.as_bytes()));
             written
                 .map_err(|error| format!("{}: {error}", path.display()))
                 .map(|()| format!("written: {}", path.display()))
         }
-        Errand::Undo(turn) => {
+        Errand::Undo(turn, path) => {
             let (undo, _) = undo(opener, live).await?;
-            Ok(told(&undo.undo(&turn, None, false)))
-        }
-        Errand::UndoFile(turn, path) => {
-            let (undo, _) = undo(opener, live).await?;
-            Ok(told(&undo.undo(&turn, Some(Path::new(&path)), false)))
+            Ok(told(&undo.undo(&turn, path.as_deref().map(Path::new), false)))
         }
         Errand::UndoHunk(turn, path, at) => {
             let (undo, _) = undo(opener, live).await?;

@@ -4,13 +4,13 @@ mod look;
 
 use crate::compose::clipboard_picture;
 use crate::effect::Effect;
-use crate::event::{About, Event, OpenedFacts, TabId, Waits, Wake};
+use crate::event::{About, Call, Event, OpenedFacts, TabId};
 use crate::pick::Picker;
 use crate::{Log, Opener, Ready, Which, screen};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
@@ -37,6 +37,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(3);
 type Told<T> = Result<T, String>;
 
 /// What works for the chat.
+#[derive(Clone)]
 pub struct Work {
     opener: Arc<dyn Opener>,
     events: Sender<Event>,
@@ -65,35 +66,28 @@ impl Work {
 
     /// Begins to do something. It is never waited for here.
     pub fn begin(&self, effect: Effect) {
-        let events = self.events.clone();
         match effect {
             Effect::Open(id, which, prompt) => {
-                drop(tokio::spawn(open(self.opener.clone(), self.tabs.clone(), events, id, which, prompt)));
+                tokio::spawn(self.clone().open(id, which, prompt));
             }
             Effect::Prompt(id, parts) => self.say(id, parts, Session::prompt),
             Effect::First(id, parts) => self.say(id, parts, Session::prompt_first),
-            Effect::Hold(id) => self.live(id).iter().for_each(|live| live.session.hold()),
-            Effect::SetQueue(id, wanted) => {
-                let Some(live) = self.live(id) else { return };
+            Effect::Hold(id) => self.with(id, |live| live.session.hold()),
+            Effect::SetQueue(id, wanted) => self.with(id, |live| {
                 set_queue(&live.session, wanted);
-                self.tell_queue(id, &live.session);
-            }
-            Effect::SendNow(id, queued) => {
-                let Some(live) = self.live(id) else { return };
-                tokio::spawn(async move {
-                    let said = live.session.send_now(queued.number).await;
-                    let _ = events.send(queue(id, &live.session)).await;
-                    if let Some(said) = said {
-                        let _ = events.send(Event::Told(said)).await;
-                    }
+                self.tell([queue(id, &live.session)]);
+            }),
+            Effect::SendNow(id, number) => self.with(id, |live| {
+                self.later(async move {
+                    let said = live.session.send_now(number).await;
+                    [queue(id, &live.session)].into_iter().chain(said.map(Event::Told))
                 });
-            }
-            Effect::Cancel(id) => {
-                let Some(live) = self.live(id) else { return };
+            }),
+            Effect::Cancel(id) => self.with(id, |live| {
                 tokio::spawn(async move { live.session.cancel().await });
-            }
-            Effect::Kill(id) => self.live(id).iter().for_each(|live| live.link.kill()),
-            Effect::Revive(id) => self.live(id).iter().for_each(|live| live.session.revive()),
+            }),
+            Effect::Kill(id) => self.with(id, |live| live.link.kill()),
+            Effect::Revive(id) => self.with(id, |live| live.session.revive()),
             Effect::Close(id) => {
                 let Some(live) = self.tabs.locked().remove(&id) else { return };
                 tokio::spawn(end(live));
@@ -101,63 +95,55 @@ impl Work {
             Effect::Reply(asked, reply) => {
                 asked.reply(reply);
             }
-            Effect::SetOption(id, option, value) => {
-                let Some(live) = self.live(id) else { return };
-                tokio::spawn(set_option(id, live, option, value, events));
-            }
+            Effect::SetOption(id, option, value) => self.with(id, |live| {
+                self.later(async move {
+                    let said = set_option(&live.session, &option, value).await;
+                    about(id, &live.session).into_iter().chain(said.map(Event::Told))
+                });
+            }),
             Effect::Look(id, source) => {
                 let (opener, live) = (self.opener.clone(), self.live(id));
-                tokio::spawn(async move {
-                    let event = look::look(&*opener, live, source)
-                        .await
-                        .unwrap_or_else(|why| Event::Found(Picker::new(sanitize::line(&why), Vec::new())));
-                    let _ = events.send(event).await;
+                self.later(async move {
+                    let found = look::look(&*opener, live, source).await;
+                    [found.unwrap_or_else(|why| Event::Found(Picker::new(sanitize::line(&why))))]
                 });
             }
             Effect::Do(id, errand) => {
                 let (opener, live) = (self.opener.clone(), self.live(id));
-                tokio::spawn(async move {
+                self.later(async move {
                     let said = look::run(&*opener, live, errand).await.unwrap_or_else(|why| why);
-                    let _ = events.send(Event::Told(sanitize::line(&said))).await;
+                    [Event::Told(sanitize::line(&said))]
                 });
             }
             Effect::Copy(text) => {
+                let events = self.events.clone();
                 tokio::task::spawn_blocking(move || events.blocking_send(Event::Told(screen::copy(&text))));
             }
             Effect::Clipboard(id) => {
-                tokio::task::spawn_blocking(move || {
-                    events.blocking_send(Event::Picture(id, clipboard_picture(&std::env::temp_dir())))
-                });
+                self.later(async move { [Event::Picture(id, clipboard_picture(&std::env::temp_dir()).await)] });
             }
             Effect::Shell(id, line) => {
                 let (folder, mut stop) = (self.opener.folder(), self.stop.subscribe());
-                tokio::spawn(async move {
+                self.later(async move {
                     let stopped = async { while stop.recv().await.is_ok_and(|stopped| stopped != id) {} };
                     let output = tokio::select! {
                         output = shell(&line, &folder) => output,
                         () = stopped => "(you stopped it)".into(),
                     };
-                    let _ = events.send(Event::Ran(id, sanitize::line(&line), output)).await;
+                    [Event::Ran(id, sanitize::line(&line), output)]
                 });
             }
-            Effect::StopShell(id) => {
-                // Nobody hears it if nothing runs.
-                let _ = self.stop.send(id);
-            }
+            // Nobody hears it if nothing runs.
+            Effect::StopShell(id) => _ = self.stop.send(id),
             Effect::Browse(url) => {
-                let opened = std::process::Command::new("xdg-open")
-                    .arg(&url)
-                    .stdin(Stdio::null())
-                    .stdout(Stdio::null())
-                    .stderr(Stdio::null())
-                    .spawn();
-                if opened.is_err() {
-                    self.tell(Event::Told(format!("open this address: {url}")));
+                let mut browser = Command::new("xdg-open");
+                browser.arg(&url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+                if browser.spawn().is_err() {
+                    self.tell([Event::Told(format!("open this address: {url}"))]);
                 }
             }
             // The terminal is the loop's.
             Effect::Mouse(_)
-            | Effect::Select(_)
             | Effect::Bell
             | Effect::Redraw
             | Effect::Suspend
@@ -168,22 +154,60 @@ impl Work {
         }
     }
 
-    fn say(&self, id: TabId, parts: Vec<Part>, say: fn(&Session, Vec<Part>) -> Option<u64>) {
-        let Some(live) = self.live(id) else { return };
-        let taken = say(&live.session, parts).is_some();
-        self.tell_queue(id, &live.session);
-        if !taken {
-            self.tell(Event::Told("the queue is full: it was not taken".into()));
+    /// Does something with the session of a tab, if it has one.
+    fn with(&self, tab: TabId, what: impl FnOnce(Live)) {
+        if let Some(live) = self.live(tab) {
+            what(live);
         }
     }
 
-    fn tell(&self, event: Event) {
-        let events = self.events.clone();
-        tokio::spawn(async move { events.send(event).await });
+    fn say(&self, id: TabId, parts: Vec<Part>, say: fn(&Session, Vec<Part>) -> Option<u64>) {
+        self.with(id, |live| {
+            let full = say(&live.session, parts).is_none();
+            let told = full.then(|| Event::Told("the queue is full: it was not taken".into()));
+            self.tell([queue(id, &live.session)].into_iter().chain(told));
+        });
     }
 
-    fn tell_queue(&self, id: TabId, session: &Session) {
-        self.tell(queue(id, session));
+    fn tell<I: IntoIterator<Item = Event, IntoIter: Send> + Send + 'static>(&self, told: I) {
+        self.later(async { told });
+    }
+
+    /// Tells what comes of something that takes its time.
+    fn later<I: IntoIterator<Item = Event, IntoIter: Send>>(&self, work: impl Future<Output = I> + Send + 'static) {
+        let events = self.events.clone();
+        tokio::spawn(async move {
+            for event in work.await {
+                let _ = events.send(event).await;
+            }
+        });
+    }
+
+    async fn open(self, id: TabId, which: Which, mut prompt: Vec<Part>) {
+        let Self { opener, events, tabs, .. } = self;
+        let Ready { link, opening, frames, prompt: first } = match opener.open(which).await {
+            Ok(ready) => ready,
+            Err(failure) => return drop(events.send(Event::NotOpened(id, failure)).await),
+        };
+        prompt.extend(first);
+        let (agent, cwd, resumed) = (opening.key.clone(), opening.cwd.clone(), opening.recording.is_some());
+        let draft = opening.recording.as_ref().map_or_else(|| "new".to_owned(), |recording| recording.id().to_string());
+        let state = opening.journal.as_ref().and_then(|journal| Some(journal.path().parent()?.to_path_buf()));
+        let (session, told) = link.open(opening, prompt);
+        let woken = events.clone();
+        let wake = Call(Arc::new(move || _ = woken.try_send(Event::Woken)));
+        let conversation = session.conversation().clone();
+        let agents = opener.agents().into();
+        let facts = OpenedFacts { agent, cwd, conversation, agents, resumed, state, draft, wake };
+        // Whoever hears that it is open finds it.
+        let mut tabs = tabs.locked();
+        let more = pass_on(id, session.clone(), link.clone(), told, events.clone());
+        let reader = tokio::spawn(async move {
+            let _ = events.send(Event::Opened(id, Box::new(facts))).await;
+            more.await;
+        });
+        let reader = Arc::new(Mutex::new(Some(reader)));
+        tabs.insert(id, Live { session, link, log: frames, reader });
     }
 
     /// Ends all sessions and agents.
@@ -199,25 +223,21 @@ impl Work {
 
 fn queue(id: TabId, session: &Session) -> Event {
     let session = session.clone();
-    Event::Queue(id, Waits(Arc::new(move || session.queue())))
+    Event::Queue(id, Call(Arc::new(move || session.queue())))
 }
 
-async fn set_option(id: TabId, live: Live, option: String, value: ConfigValue, events: Sender<Event>) {
-    let Some(agent) = live.session.agent() else { return };
-    let said = match timeout(OPTION_TIMEOUT, agent.set_option(&option, value)).await {
+async fn set_option(session: &Session, option: &str, value: ConfigValue) -> Option<String> {
+    Some(match timeout(OPTION_TIMEOUT, session.agent()?.set_option(option, value)).await {
         Ok(Ok(_)) => "chosen".to_owned(),
         Ok(Err(error)) => format!("not chosen: {}", sanitize::line(&error.to_string())),
         Err(_) => "the agent does not answer".to_owned(),
-    };
-    if let Some(about) = about(&live.session) {
-        let _ = events.send(Event::About(id, Box::new(about))).await;
-    }
-    let _ = events.send(Event::Told(said)).await;
+    })
 }
 
-fn about(session: &Session) -> Option<About> {
+fn about(id: TabId, session: &Session) -> Option<Event> {
     let agent = session.agent()?;
-    Some(About { options: agent.options(), commands: agent.commands(), now: session.now() })
+    let about = About { options: agent.options(), commands: agent.commands(), now: session.now() };
+    Some(Event::About(id, Box::new(about)))
 }
 
 /// Asks a turn to stop, closes the session, ends the agent.
@@ -229,35 +249,6 @@ async fn end(live: Live) {
         let _ = timeout(END_TIMEOUT / 2, reader).await;
     }
     live.link.end(END_TIMEOUT).await;
-}
-
-async fn open(
-    opener: Arc<dyn Opener>,
-    tabs: Arc<Mutex<HashMap<TabId, Live>>>,
-    events: Sender<Event>,
-    id: TabId,
-    which: Which,
-    mut prompt: Vec<Part>,
-) {
-    let Ready { link, opening, frames, prompt: first } = match opener.open(which).await {
-        Ok(ready) => ready,
-        Err(failure) => return drop(events.send(Event::NotOpened(id, failure)).await),
-    };
-    prompt.extend(first);
-    let (agent, cwd, resumed) = (opening.key.clone(), opening.cwd.clone(), opening.recording.is_some());
-    let draft = opening.recording.as_ref().map_or_else(|| "new".to_owned(), |recording| recording.id().to_string());
-    let state = opening.journal.as_ref().and_then(|journal| Some(journal.path().parent()?.to_path_buf()));
-    let (session, told) = link.open(opening, prompt);
-    let woken = events.clone();
-    let wake = Wake(Arc::new(move || _ = woken.try_send(Event::Woken)));
-    let conversation = session.conversation().clone();
-    let facts = OpenedFacts { agent, cwd, conversation, agents: opener.agents().into(), resumed, state, draft, wake };
-    if events.send(Event::Opened(id, Box::new(facts))).await.is_err() {
-        return;
-    }
-    let reader = tokio::spawn(pass_on(id, session.clone(), link.clone(), told, events));
-    let reader = Arc::new(Mutex::new(Some(reader)));
-    tabs.locked().insert(id, Live { session, link, log: frames, reader });
 }
 
 /// Passes on what a session tells, and what can be chosen there when that changes.
@@ -282,11 +273,9 @@ async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, even
         if events.send(Event::Live(id, Box::new(event))).await.is_err() {
             return;
         }
-        if let Some(about) = Some(()).filter(|()| changed).and_then(|()| about(&session)) {
-            let _ = events.send(Event::About(id, Box::new(about))).await;
-        }
-        if queue {
-            let _ = events.send(self::queue(id, &session)).await;
+        let about = if changed { about(id, &session) } else { None };
+        for event in about.into_iter().chain(queue.then(|| self::queue(id, &session))) {
+            let _ = events.send(event).await;
         }
     }
 }

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 use tieline::schema::{MessageKind, Update};
 use tieline_chat::Which;
 use tieline_chat::effect::Effect;
-use tieline_chat::event::{Event, OpenedFacts, Wake};
-use tieline_chat::rows::Cache;
+use tieline_chat::event::{Call, Event, OpenedFacts};
 use tieline_chat::state::State;
 use tieline_chat::view::paint;
 use tieline_client::live::{self, Asked, Conversation, Reply, State as Doing, What, When};
@@ -21,7 +20,6 @@ pub struct Chat {
     pub state: State,
     pub now: Instant,
     pub talk: Conversation,
-    pub cache: Cache,
     pub count: u64,
 }
 
@@ -34,7 +32,7 @@ pub fn facts(talk: &Conversation) -> OpenedFacts {
         resumed: false,
         state: None,
         draft: String::new(),
-        wake: Wake(Arc::new(|| {})),
+        wake: Call(Arc::new(|| {})),
     }
 }
 
@@ -45,7 +43,7 @@ impl Chat {
         assert!(matches!(effects[..], [Effect::Open(1, _, _)]));
         let talk = Conversation::default();
         state.handle(Event::Opened(1, Box::new(facts(&talk))), now);
-        let mut chat = Self { state, now, talk, cache: Cache::default(), count: 0 };
+        let mut chat = Self { state, now, talk, count: 0 };
         chat.doing(Doing::Idle);
         chat
     }
@@ -110,7 +108,7 @@ impl Chat {
     pub fn buffer(&mut self, width: u16, height: u16) -> (Buffer, Option<Position>) {
         let area = Rect::new(0, 0, width, height);
         let mut buffer = Buffer::empty(area);
-        let caret = paint(&mut self.state, &mut self.cache, area, &mut buffer, self.now);
+        let caret = paint(&mut self.state, area, &mut buffer, self.now);
         (buffer, caret)
     }
 

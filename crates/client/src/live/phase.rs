@@ -4,9 +4,10 @@ use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A step of a run, from looking for the agent to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Phase {
     /// The program is looked for.
+    #[default]
     Find,
     /// The program is started.
     Start,

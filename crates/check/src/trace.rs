@@ -12,10 +12,10 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
     let mut witness = Witness::default();
     let mut said = [false; 2];
     while let Some(frame) = frames.next_frame()? {
-        if frames.reader().kept() == Kept::Shape {
+        if frames.kept() == Kept::Shape {
             witness.judge.shape_only();
         }
-        if frame.end || frame.dropped || !matches!(frame.from, Side::Client | Side::Agent) {
+        if frame.end || frame.dropped || !frame.from.talks() {
             continue;
         }
         said[usize::from(frame.from == Side::Agent)] = true;

@@ -8,12 +8,11 @@ mod work;
 
 pub use checks::{CHECKS, SCENARIOS, scenarios};
 
-use crate::peer::{Peer, Settings, Stop, Turn};
+use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_kind, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
-use crate::table::Check;
+use crate::table::{Check, Part};
 use crate::witness::Witness;
-use checks::part_checks;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tieline_schema::Dialect;
@@ -22,14 +21,13 @@ use tokio::sync::Semaphore;
 
 /// Where a scenario is played.
 pub(crate) struct Stage {
-    settings: Settings,
+    plan: Plan,
     dialect: Dialect,
-    part: &'static str,
+    part: Part,
     folder: tempfile::TempDir,
     pub peer: Option<Peer>,
     sheet: Sheet,
     offers: Value,
-    wanted: Arc<dyn Fn(&Check) -> bool + Send + Sync>,
 }
 
 /// What is judged, and how.
@@ -51,25 +49,17 @@ pub struct Plan {
 pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     let mut sheet = Sheet::new(Side::Agent, dialect);
     let places = Arc::new(Semaphore::new(plan.parallel.max(1)));
-    let mut first = match Stage::new(plan, dialect, "start") {
-        Ok(stage) => stage,
-        Err(why) => {
-            sheet.dead = Some(why);
-            return sheet;
-        }
-    };
-    match first.greeted().await {
-        Ok(()) => first.done().await,
+    match start(plan, dialect).await {
+        Ok(first) => sheet.merge(first),
         Err(Stop::Skip(why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
         Err(stop) => sheet.dead = Some(stop.said()),
     }
-    if sheet.dead.is_some() || sheet.unspoken.is_some() {
+    if !sheet.is_judged() {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
-    sheet.merge(first.sheet);
     let mut tasks = tokio::task::JoinSet::new();
-    for part in SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
+    for part in SCENARIOS.into_iter().filter(|(part, _)| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
         tasks.spawn(async move {
             let _place = places.acquire_owned().await;
@@ -77,7 +67,7 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
                 Ok(stage) => stage.play().await,
                 Err(_) => Sheet::new(Side::Agent, dialect),
             };
-            (plan.progress)(dialect, part);
+            (plan.progress)(dialect, part.0);
             sheet
         });
     }
@@ -90,24 +80,24 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     sheet
 }
 
+/// The agent can be started, and speaks this dialect.
+async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
+    let mut stage = Stage::new(plan, dialect, ("start", &[])).map_err(Stop::Gone)?;
+    stage.greeted().await?;
+    stage.done().await;
+    Ok(stage.sheet)
+}
+
 impl Stage {
-    fn new(plan: &Plan, dialect: Dialect, part: &'static str) -> Result<Self, String> {
+    fn new(plan: &Plan, dialect: Dialect, part: Part) -> Result<Self, String> {
         let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir().map_err(|error| error.to_string())?;
         std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").map_err(|error| error.to_string())?;
-        Ok(Self {
-            settings: plan.settings.clone(),
-            dialect,
-            part,
-            folder,
-            peer: None,
-            sheet: Sheet::new(Side::Agent, dialect),
-            offers: json!({}),
-            wanted: plan.wanted.clone(),
-        })
+        let sheet = Sheet::new(Side::Agent, dialect);
+        Ok(Self { plan: plan.clone(), dialect, part, folder, peer: None, sheet, offers: json!({}) })
     }
 
     async fn play(mut self) -> Sheet {
-        let played = match self.part {
+        let played = match self.part.0 {
             "probes" => probes::play(&mut self).await,
             "hello" => self.hello().await,
             "turn" => self.turn().await,
@@ -128,25 +118,33 @@ impl Stage {
             Ok(()) => {}
             Err(Stop::Gone(why)) => self.add("agent-lives", Verdict::Broken, &why),
             Err(Stop::Late(why)) => self.add("agent-answers", Verdict::Broken, &why),
-            Err(Stop::Skip(why)) => self.leave(part_checks(self.part), &Verdict::NotExercised, &why),
+            Err(Stop::Skip(why)) => self.leave(self.part.1, Verdict::NotExercised, &why),
+            Err(Stop::NotFor(why)) => self.leave(self.part.1, Verdict::NotApplicable, &why),
         }
         self.done().await;
         self.sheet
     }
 
     pub fn wants(&self, check: &Check) -> bool {
-        check.applies(Side::Agent, self.dialect) && (self.wanted)(check)
+        check.applies(Side::Agent, self.dialect) && (self.plan.wanted)(check)
     }
 
     async fn greeted(&mut self) -> Result<(), Stop> {
         let offers = self.offers.clone();
-        self.peer = Some(Peer::greeted(&self.settings, self.dialect, self.folder.path(), offers).await?);
+        self.peer = Some(Peer::greeted(&self.plan.settings, self.dialect, self.folder.path(), offers).await?);
         Ok(())
     }
 
     pub async fn ready(&mut self) -> Result<Value, Stop> {
         self.greeted().await?;
         self.peer()?.open().await
+    }
+
+    /// The same, if the agent offers to do something with sessions: named as in [`Peer::can`], and in a word.
+    async fn ready_to(&mut self, v2: &str, v1: &str, what: &str) -> Result<(), Stop> {
+        self.ready().await?;
+        let can = self.peer()?.can(v2, v1);
+        can.then_some(()).ok_or_else(|| Stop::NotFor(format!("the agent does not offer to {what} sessions")))
     }
 
     pub fn peer(&mut self) -> Result<&mut Peer, Stop> {
@@ -157,19 +155,17 @@ impl Stage {
     pub async fn done(&mut self) {
         if let Some(mut peer) = self.peer.take() {
             peer.finish().await;
-            peer.witness.judged(Side::Agent, self.dialect, self.part, &mut self.sheet);
+            peer.witness.judged(self.part.0, &mut self.sheet);
             for id in ["agent-answers", "agent-lives"] {
-                self.sheet.add_some(peer.witness.finding(id, Verdict::Holds, "", self.part));
+                peer.witness.found(id, Verdict::Holds, "", self.part.0, &mut self.sheet);
             }
         }
     }
 
     pub fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
-        let finding = match &self.peer {
-            Some(peer) => peer.witness.finding(id, verdict, said, self.part),
-            None => Witness::default().finding(id, verdict, said, self.part),
-        };
-        self.sheet.add_some(finding);
+        let nobody = Witness::default();
+        let witness = self.peer.as_ref().map_or(&nobody, |peer| &peer.witness);
+        witness.found(id, verdict, said, self.part.0, &mut self.sheet);
     }
 
     /// A finding is about this frame.
@@ -180,18 +176,25 @@ impl Stage {
     }
 
     /// None of these is for this agent, or none could be looked at.
-    fn leave(&mut self, ids: &[&str], verdict: &Verdict, why: &str) {
+    fn leave(&mut self, ids: &[&str], verdict: Verdict, why: &str) {
         for id in ids {
-            self.add(id, verdict.clone(), why);
+            self.add(id, verdict, why);
         }
     }
 
     pub fn expect(&mut self, id: &str, holds: bool, said: impl FnOnce() -> String) {
-        if holds {
-            self.add(id, Verdict::Holds, "");
-        } else {
-            self.add(id, Verdict::Broken, &said());
-        }
+        let (verdict, said) = Verdict::of(holds, said);
+        self.add(id, verdict, &said);
+    }
+
+    /// A request has to be refused.
+    fn expect_refusal(&mut self, id: &str, reply: &Reply) {
+        self.expect(id, reply.code().is_some(), || reply.message.to_string());
+    }
+
+    /// A request has to be granted.
+    fn expect_result(&mut self, id: &str, reply: &Reply) {
+        self.expect(id, reply.is_ok(), || reply.message["error"].to_string());
     }
 
     /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end.
@@ -211,27 +214,37 @@ impl Stage {
 
     /// Words that make the agent do something.
     fn words(&mut self, what: &str) -> Result<String, Stop> {
-        let folder = self.peer()?.folder.to_string_lossy().into_owned();
-        let prompts = &self.peer()?.prompts;
-        let words = match what {
-            "say" => &prompts.say,
-            "read" => &prompts.read,
-            "write" => &prompts.write,
-            "wait" => &prompts.wait,
-            _ => &prompts.fail,
-        };
-        let words = words.as_ref().map(|words| words.replace("{cwd}", &folder));
-        words.ok_or_else(|| {
+        let peer = self.peer()?;
+        peer.prompts.get(what, &peer.folder).ok_or_else(|| {
             Stop::Skip(format!("no prompt is known for `{what}`: give one with --prompts, or use --model-server"))
         })
     }
 
-    async fn say(&mut self) -> Result<Turn, Stop> {
-        let words = self.words("say")?;
+    /// A whole turn in which it does something.
+    async fn prompt(&mut self, what: &str) -> Result<Turn, Stop> {
+        let words = self.words(what)?;
         self.peer()?.prompt(&words).await
     }
 
-    fn not_applicable(&mut self, why: &str) {
-        self.leave(part_checks(self.part), &Verdict::NotApplicable, why);
+    async fn say(&mut self) -> Result<Turn, Stop> {
+        self.prompt("say").await
+    }
+
+    /// A turn that goes on until it is cancelled, and is surely under way. Gives the id of its prompt.
+    async fn wait(&mut self) -> Result<i64, Stop> {
+        let words = self.words("wait")?;
+        let peer = self.peer()?;
+        let id = peer.begin(&words).await?;
+        let is_work = |update: &Value| is_kind(update, "agent_message") || is_kind(update, "tool_call");
+        if !peer.turn.updates.iter().any(is_work) {
+            let seen = peer.until("the turn does not begin", |message| is_work(&message["params"]["update"])).await;
+            seen.map_err(late)?;
+        }
+        Ok(id)
+    }
+
+    /// True if the agent has written the file that it was asked to write.
+    fn made(&self) -> bool {
+        self.folder.path().join("made.txt").exists()
     }
 }

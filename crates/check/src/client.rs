@@ -8,7 +8,7 @@ mod scenes;
 pub use actor::play;
 pub use checks::{CHECKS, SCENARIOS, scenarios};
 
-use crate::sheet::{Finding, Line, Sheet, Verdict};
+use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict};
 use crate::table;
 use crate::witness::Witness;
 use serde_json::{Value, json};
@@ -20,17 +20,13 @@ use tieline_trace::Side;
 
 /// What a scripted agent found out, as one line for whoever started the client.
 pub fn to_line(sheet: &Sheet) -> String {
-    let findings: Vec<Value> = sheet
-        .findings
-        .values()
-        .map(|finding| {
-            let end = (finding.frame + 1).min(finding.log.len());
-            let lines =
-                if finding.verdict == Verdict::Broken { &finding.log[end.saturating_sub(12)..end] } else { &[] };
-            let lines: Vec<Value> = lines.iter().map(|line| json!([line.at, line.from.name(), line.text])).collect();
-            json!({"id": finding.check.id, "verdict": finding.verdict.name(), "said": finding.said, "lines": lines})
-        })
-        .collect();
+    let found = |finding: &Finding| {
+        let most = if finding.verdict == Verdict::Broken { FRAMES } else { 0 };
+        let line = |(_, line): (_, &Line)| json!([line.at, line.from.name(), line.text]);
+        let lines: Vec<Value> = finding.frames(most).map(line).collect();
+        json!({"id": finding.check.id, "verdict": finding.verdict.name(), "said": finding.said, "lines": lines})
+    };
+    let findings: Vec<Value> = sheet.findings.values().map(found).collect();
     json!({"findings": findings}).to_string()
 }
 
@@ -41,12 +37,13 @@ pub fn from_line(line: &str, part: &str, sheet: &mut Sheet) {
         let Some(check) = one["id"].as_str().and_then(table::find) else { continue };
         let verdicts = [Verdict::Holds, Verdict::Broken, Verdict::NotExercised, Verdict::NotApplicable];
         let Some(verdict) = verdicts.into_iter().find(|verdict| one["verdict"] == verdict.name()) else { continue };
-        let lines = one["lines"].as_array().into_iter().flatten().map(|line| Line {
+        let lines = one["lines"].as_array().into_iter().flatten();
+        let line = |line: &Value| Line {
             at: line[0].as_u64().unwrap_or_default(),
             from: line[1].as_str().and_then(Side::named).unwrap_or_default(),
             text: line[2].as_str().unwrap_or_default().to_owned(),
-        });
-        let log: Vec<Line> = lines.collect();
+        };
+        let log: Vec<Line> = lines.map(line).collect();
         let frame = log.len().saturating_sub(1);
         let said = one["said"].as_str().unwrap_or_default().to_owned();
         sheet.add(Finding { check, verdict, said, part: part.to_owned(), log: Arc::new(log), frame });
@@ -86,13 +83,13 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
     let mut killed = false;
     // How long a client in a terminal puts up with an agent is for its user to decide.
     let wanted = |part: &&str| plan.keys.is_none() || *part != "hang";
-    let parts = SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
-    for part in parts.filter(wanted) {
+    let parts = SCENARIOS.into_iter().map(|(part, _)| part);
+    for part in parts.filter(|part| plan.only.is_empty() || plan.only.contains(part)).filter(wanted) {
         let ran = run::run(plan, part, dialect).await?;
         from_line(&ran.found, part, &mut sheet);
         let mut judge = |id: &str, holds: bool, said: &str| {
-            let (verdict, said) = if holds { (Verdict::Holds, "") } else { (Verdict::Broken, said) };
-            sheet.add_some(Witness::default().finding(id, verdict, said, part));
+            let (verdict, said) = Verdict::of(holds, || said.to_owned());
+            Witness::default().found(id, verdict, &said, part, &mut sheet);
         };
         let late = "the client had not ended when the time was over";
         match part {
@@ -105,7 +102,7 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
             }
             _ => {}
         }
-        killed |= ran.found.is_empty() && ran.told.contains("over") && !ran.stopped;
+        killed |= ran.found.is_empty() && ran.told.contains("over") && ran.ended;
         if sheet.findings.is_empty() && ran.told.is_empty() && ran.found.is_empty() {
             sheet.dead = Some("the client did not start the agent, or killed it before it could say anything".into());
             break;
@@ -115,7 +112,7 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
     // One that was closed even once is not judged by how quick the kill was.
     if killed && !sheet.findings.contains_key("client-closes") {
         let said = "it was ended without its input being closed";
-        sheet.add_some(Witness::default().finding("client-closes", Verdict::Broken, said, "talk"));
+        Witness::default().found("client-closes", Verdict::Broken, said, "talk", &mut sheet);
     }
     Ok(sheet)
 }

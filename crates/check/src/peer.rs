@@ -3,23 +3,27 @@
 use crate::sheet::Line;
 use crate::witness::Witness;
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tieline_process::{ChildInput, ChildOutput, ChildProcess, Guard, ShutdownTimeouts, Spec, Status};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// A longer line is no message to us.
-const MAX_LINE_BYTES: usize = 64 * 1024 * 1024;
+const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 /// So long an agent may take to end after the end of its input; its own children included.
 const END: Duration = Duration::from_secs(10);
 
 /// Changes what an agent says, line by line, before anybody sees it: a broken agent is a good one behind this.
-pub type Edit = Arc<dyn Fn() -> Box<dyn FnMut(String) -> Vec<String> + Send> + Send + Sync>;
+pub type Edit = Arc<dyn Fn() -> Editor + Send + Sync>;
+
+/// The same for one process.
+type Editor = Box<dyn FnMut(String) -> Vec<String> + Send>;
 
 /// How to reach the agent, and what to say to it.
 #[derive(Clone)]
@@ -36,34 +40,24 @@ pub struct Settings {
     pub edit: Option<Edit>,
 }
 
-/// What makes an agent do things.
+/// What makes an agent do things, by names:
+///
+/// | name | what it does |
+/// |---|---|
+/// | `say` | says something, and uses no tool |
+/// | `read` | reads `a.txt` |
+/// | `write` | writes `made.txt`, and asks before |
+/// | `wait` | says something, or starts a tool, and goes on until it is cancelled |
+/// | `fail` | uses a tool that fails, and says something then |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Prompts {
-    /// It says something, and no tool is used.
-    pub say: Option<String>,
-    /// It reads `a.txt`.
-    pub read: Option<String>,
-    /// It writes `made.txt`, and asks before.
-    pub write: Option<String>,
-    /// It says something, or starts a tool, and goes on until it is cancelled.
-    pub wait: Option<String>,
-    /// It uses a tool that fails, and says something then.
-    pub fail: Option<String>,
-}
+pub struct Prompts(BTreeMap<String, String>);
 
 impl Prompts {
     /// The names of the prompts, as in a file.
     pub const NAMES: [&str; 5] = ["say", "read", "write", "wait", "fail"];
 
-    fn slot(&mut self, name: &str) -> Option<&mut Option<String>> {
-        match name {
-            "say" => Some(&mut self.say),
-            "read" => Some(&mut self.read),
-            "write" => Some(&mut self.write),
-            "wait" => Some(&mut self.wait),
-            "fail" => Some(&mut self.fail),
-            _ => None,
-        }
+    fn of_rows<const N: usize>(rows: [(&str, &str); N]) -> Self {
+        Self(rows.map(|(name, text)| (name.to_owned(), text.to_owned())).into())
     }
 
     /// Reads an object of texts.
@@ -72,38 +66,44 @@ impl Prompts {
         let Value::Object(fields) = value else { return Err("it is no object".into()) };
         let mut prompts = Self::default();
         for (name, text) in fields {
-            let slot = prompts.slot(&name).ok_or_else(|| format!("`{name}` is none of {}", Self::NAMES.join(", ")))?;
-            *slot = Some(text.as_str().ok_or_else(|| format!("`{name}` is no text"))?.to_owned());
+            if !Self::NAMES.contains(&&*name) {
+                return Err(format!("`{name}` is none of {}", Self::NAMES.join(", ")));
+            }
+            let text = text.as_str().ok_or_else(|| format!("`{name}` is no text"))?.to_owned();
+            prompts.0.insert(name, text);
         }
         Ok(prompts)
     }
 
     /// For a scripted model: lines that start with `model:`.
     pub fn directives() -> Self {
-        let text = |text: &str| Some(text.to_owned());
-        Self {
-            say: text("model: say hello"),
-            read: text("model: read {cwd}/a.txt\nmodel: say done"),
-            write: text("model: write {cwd}/made.txt made\nmodel: say done"),
+        Self::of_rows([
+            ("say", "model: say hello"),
+            ("read", "model: read {cwd}/a.txt\nmodel: say done"),
+            ("write", "model: write {cwd}/made.txt made\nmodel: say done"),
             // More than one piece of a stream, of which a server may keep back the last.
-            wait: text("model: say It has started, and goes on until it is cancelled.\nmodel: wait"),
-            fail: text("model: read {cwd}/nowhere.txt\nmodel: say done"),
-        }
+            ("wait", "model: say It has started, and goes on until it is cancelled.\nmodel: wait"),
+            ("fail", "model: read {cwd}/nowhere.txt\nmodel: say done"),
+        ])
     }
 
     /// For an agent that calls itself so, as far as we know one.
     pub fn of(name: &str) -> Self {
-        let text = |text: &str| Some(text.to_owned());
         match name {
-            "tieline" => Self {
-                say: text("/help"),
-                read: text("show a.txt"),
-                write: text("create made.txt with made"),
-                wait: text("run sleep 60"),
-                fail: text("show nowhere.txt"),
-            },
-            _ => Self { say: text("Say hello, and nothing else."), ..Self::default() },
+            "tieline" => Self::of_rows([
+                ("say", "/help"),
+                ("read", "show a.txt"),
+                ("write", "create made.txt with made"),
+                ("wait", "run sleep 60"),
+                ("fail", "show nowhere.txt"),
+            ]),
+            _ => Self::of_rows([("say", "Say hello, and nothing else.")]),
         }
+    }
+
+    /// The prompt of this name for an agent that works in this folder.
+    pub(crate) fn get(&self, name: &str, folder: &Path) -> Option<String> {
+        self.0.get(name).map(|text| text.replace("{cwd}", &folder.to_string_lossy()))
     }
 }
 
@@ -116,13 +116,15 @@ pub enum Stop {
     Late(String),
     /// It can't be looked at, and why.
     Skip(String),
+    /// It is not for this agent, and why.
+    NotFor(String),
 }
 
 impl Stop {
     /// In words.
     pub fn said(&self) -> String {
         match self {
-            Self::Gone(why) | Self::Late(why) | Self::Skip(why) => why.clone(),
+            Self::Gone(why) | Self::Late(why) | Self::Skip(why) | Self::NotFor(why) => why.clone(),
         }
     }
 }
@@ -162,6 +164,18 @@ pub struct Turn {
     pub asked: Vec<Value>,
 }
 
+impl Turn {
+    /// True if an update was reported whose kind starts like this.
+    pub fn has(&self, kind: &str) -> bool {
+        self.updates.iter().any(|update| is_kind(update, kind))
+    }
+}
+
+/// True for an update whose kind starts like this.
+pub fn is_kind(update: &Value, start: &str) -> bool {
+    update["sessionUpdate"].as_str().is_some_and(|kind| kind.starts_with(start))
+}
+
 /// What to answer when the agent asks for permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
@@ -192,17 +206,17 @@ pub struct Peer {
     settings: Settings,
     child: ChildProcess,
     input: Option<ChildInput>,
-    output: ChildOutput,
-    edit: Option<Box<dyn FnMut(String) -> Vec<String> + Send>>,
-    ready: std::collections::VecDeque<String>,
-    buffer: Vec<u8>,
-    searched: usize,
+    output: BufReader<ChildOutput>,
+    /// The start of a line whose end has not come yet.
+    partial: Vec<u8>,
+    edit: Editor,
+    /// Lines that were not looked at yet.
+    ready: VecDeque<String>,
     /// What was said so far.
     pub witness: Witness,
+    /// What has been reported and asked since the last prompt.
+    pub turn: Turn,
     next: i64,
-    turn: Turn,
-    /// The state that was told last.
-    state: String,
 }
 
 impl Peer {
@@ -228,15 +242,13 @@ impl Peer {
             settings: settings.clone(),
             child,
             input: Some(pipes.input),
-            output: pipes.output,
-            edit: settings.edit.as_ref().map(|edit| edit()),
-            ready: std::collections::VecDeque::new(),
-            buffer: Vec::new(),
-            searched: 0,
+            output: BufReader::new(pipes.output),
+            partial: Vec::new(),
+            edit: settings.edit.as_ref().map_or_else(|| Box::new(|line| vec![line]) as Editor, |edit| edit()),
+            ready: VecDeque::new(),
             witness: Witness::default(),
             next: 1,
             turn: Turn::default(),
-            state: String::new(),
         })
     }
 
@@ -282,6 +294,11 @@ impl Peer {
         self.hello.pointer(&path).is_some_and(|value| value == true || value.is_object())
     }
 
+    /// The same for what current version 2 promises.
+    pub fn can(&self, v2: &str, v1: &str) -> bool {
+        self.dialect == Dialect::V2 || self.offers(v2, v1)
+    }
+
     /// Sends bytes as they are, and a line end.
     pub async fn send(&mut self, text: &str) -> Result<(), Stop> {
         // What we send wrong on purpose is nobody's breach; the laws only need to know what was asked.
@@ -297,11 +314,6 @@ impl Peer {
             Ok(Err(_)) => Err(self.gone().await),
             Err(_) => Err(Stop::Late("the agent has stopped reading".into())),
         }
-    }
-
-    /// Tells something.
-    pub async fn notify(&mut self, method: &str, params: Value) -> Result<(), Stop> {
-        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string()).await
     }
 
     /// Asks, and gives the id.
@@ -328,21 +340,15 @@ impl Peer {
 
     /// Waits for a message; others are served and kept.
     pub async fn until(&mut self, what: &str, found: impl Fn(&Value) -> bool) -> Result<Value, Stop> {
-        self.within(None, what, found).await
+        self.within(Duration::MAX, what, found).await
     }
 
     /// The same, within a shorter time.
-    pub async fn within(
-        &mut self,
-        time: Option<Duration>,
-        what: &str,
-        found: impl Fn(&Value) -> bool,
-    ) -> Result<Value, Stop> {
-        let patience = time.unwrap_or(self.settings.patience).min(self.settings.patience);
+    pub async fn within(&mut self, time: Duration, what: &str, found: impl Fn(&Value) -> bool) -> Result<Value, Stop> {
+        let patience = time.min(self.settings.patience);
         let deadline = Instant::now() + patience;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(next) = timeout(left, self.next_message()).await else {
+            let Ok(next) = timeout_at(deadline, self.next_message()).await else {
                 return Err(Stop::Late(format!("{what} within {} s", patience.as_secs())));
             };
             let message = next?;
@@ -359,18 +365,10 @@ impl Peer {
     /// The next message of the agent.
     async fn next_message(&mut self) -> Result<Value, Stop> {
         loop {
-            let line = match self.ready.pop_front() {
-                Some(line) => line,
-                None => {
-                    let Some(line) = self.line().await else { return Err(self.gone().await) };
-                    match &mut self.edit {
-                        Some(edit) => {
-                            self.ready.extend(edit(line));
-                            continue;
-                        }
-                        None => line,
-                    }
-                }
+            let Some(line) = self.ready.pop_front() else {
+                let Some(line) = self.line().await else { return Err(self.gone().await) };
+                self.ready.extend((self.edit)(line));
+                continue;
             };
             if !line.trim().is_empty()
                 && let Some(message) = self.witness.hear(Side::Agent, &line)
@@ -382,22 +380,11 @@ impl Peer {
 
     /// A line, without its end; `None` at the end.
     async fn line(&mut self) -> Option<String> {
-        loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=self.searched + at).collect();
-                self.searched = 0;
-                return Some(String::from_utf8_lossy(&line[..line.len() - 1]).into_owned());
-            }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > MAX_LINE_BYTES {
-                return None;
-            }
-            self.buffer.reserve(16 * 1024);
-            match self.output.read_buf(&mut self.buffer).await {
-                Ok(size) if size > 0 => {}
-                _ => return None,
-            }
-        }
+        let room = MAX_LINE_BYTES - self.partial.len() as u64;
+        // What was read stays in `partial` if nobody waits for the rest.
+        (&mut self.output).take(room).read_until(b'\n', &mut self.partial).await.ok()?;
+        let line = std::mem::take(&mut self.partial);
+        line.strip_suffix(b"\n").map(|line| String::from_utf8_lossy(line).into_owned())
     }
 
     async fn gone(&mut self) -> Stop {
@@ -412,41 +399,33 @@ impl Peer {
         let Some(method) = message["method"].as_str() else { return Ok(()) };
         let params = &message["params"];
         if method == "session/update" {
-            let update = &params["update"];
-            if update["sessionUpdate"] == "state_update" {
-                self.state = update["state"].as_str().unwrap_or_default().to_owned();
-            }
-            self.turn.updates.push(update.clone());
+            self.turn.updates.push(params["update"].clone());
             return Ok(());
         }
         let Some(id) = message.get("id") else { return Ok(()) };
         self.turn.asked.push(message.clone());
-        let answer = match method {
+        let (kind, answer) = match method {
             "session/request_permission" => match self.permission(params) {
-                Some(outcome) => json!({"result": {"outcome": outcome}}),
+                Some(outcome) => ("result", json!({"outcome": outcome})),
                 None => return Ok(()),
             },
             "fs/read_text_file" => match std::fs::read_to_string(params["path"].as_str().unwrap_or_default()) {
-                Ok(content) => json!({"result": {"content": content}}),
-                Err(_) => json!({"error": {"code": -32002, "message": "Resource not found"}}),
+                Ok(content) => ("result", json!({"content": content})),
+                Err(_) => ("error", json!({"code": -32002, "message": "Resource not found"})),
             },
             "fs/write_text_file" => {
                 let path = Path::new(params["path"].as_str().unwrap_or_default());
                 let inside = path.starts_with(&self.folder) && !path.components().any(|part| part.as_os_str() == "..");
                 let text = params["content"].as_str().unwrap_or_default();
                 if inside && std::fs::write(path, text).is_ok() {
-                    json!({"result": {}})
+                    ("result", json!({}))
                 } else {
-                    json!({"error": {"code": -32001, "message": "not here"}})
+                    ("error", json!({"code": -32001, "message": "not here"}))
                 }
             }
-            _ => json!({"error": {"code": -32601, "message": "Method not found"}}),
+            _ => ("error", json!({"code": -32601, "message": "Method not found"})),
         };
-        let mut reply = json!({"jsonrpc": "2.0", "id": id});
-        if let (Some(reply), Value::Object(answer)) = (reply.as_object_mut(), answer) {
-            reply.extend(answer);
-        }
-        self.send(&reply.to_string()).await
+        self.send(&json!({"jsonrpc": "2.0", "id": id, kind: answer}).to_string()).await
     }
 
     fn permission(&self, params: &Value) -> Option<Value> {
@@ -466,8 +445,7 @@ impl Peer {
 
     /// Sends a prompt, and gives its id. What is reported from here on belongs to it.
     pub async fn begin(&mut self, text: &str) -> Result<i64, Stop> {
-        self.turn = Turn::default();
-        self.state.clear();
+        self.forget();
         let session = self.session.clone();
         self.ask("session/prompt", json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})).await
     }
@@ -483,15 +461,13 @@ impl Peer {
         };
         let mut stop = message["result"]["stopReason"].as_str().unwrap_or("error").to_owned();
         if self.dialect == Dialect::V2 && message.get("result").is_some() {
-            if self.state != "idle" {
-                self.until("the session is not told to be idle", |message| {
-                    let update = &message["params"]["update"];
-                    update["sessionUpdate"] == "state_update" && update["state"] == "idle"
-                })
-                .await
-                .map_err(late)?;
+            let is_idle = |update: &Value| is_kind(update, "state_update") && update["state"] == "idle";
+            let told = self.turn.updates.iter().rfind(|update| is_kind(update, "state_update"));
+            if !told.is_some_and(is_idle) {
+                let idle = |message: &Value| is_idle(&message["params"]["update"]);
+                self.until("the session is not told to be idle", idle).await.map_err(late)?;
             }
-            let idle = self.turn.updates.iter().rev().find(|update| update["state"] == "idle");
+            let idle = self.turn.updates.iter().rfind(|update| is_idle(update));
             stop = idle.and_then(|idle| idle["stopReason"].as_str()).unwrap_or_default().to_owned();
         }
         self.turn.stop = stop;
@@ -504,11 +480,6 @@ impl Peer {
         self.end(id).await
     }
 
-    /// What has been reported since the last prompt.
-    pub fn turn(&self) -> &Turn {
-        &self.turn
-    }
-
     /// Forgets what has been reported.
     pub fn forget(&mut self) {
         self.turn = Turn::default();
@@ -516,7 +487,8 @@ impl Peer {
 
     /// Cancels the turn.
     pub async fn cancel(&mut self) -> Result<(), Stop> {
-        self.notify("session/cancel", json!({"sessionId": self.session})).await
+        let params = json!({"sessionId": self.session});
+        self.send(&json!({"jsonrpc": "2.0", "method": "session/cancel", "params": params}).to_string()).await
     }
 
     /// Asks something that nobody knows: when it is answered, what was sent before has been read.
@@ -527,14 +499,7 @@ impl Peer {
     /// Closes the agent's input and waits for its end; what it still says is looked at, too. `None`: it had to be killed.
     pub async fn finish(&mut self) -> Option<Status> {
         self.input = None;
-        let drained = timeout(END, async {
-            while let Ok(message) = self.next_message().await {
-                if message["method"] == "session/update" {
-                    self.turn.updates.push(message["params"]["update"].clone());
-                }
-            }
-        });
-        let in_time = drained.await.is_ok();
+        let in_time = timeout(END, async { while self.next_message().await.is_ok() {} }).await.is_ok();
         let status = timeout(Duration::from_secs(1), self.child.exit()).await;
         self.child.shutdown().await;
         status.ok().filter(|_| in_time).map(|reason| reason.status)

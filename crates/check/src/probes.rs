@@ -3,7 +3,7 @@
 use crate::agent::Stage;
 use crate::peer::{Reply, Stop, is_answer};
 use crate::sheet::Verdict;
-use crate::table::{Check, Kind, Level};
+use crate::table::{AGENT, Check, Kind, Level};
 use serde_json::Value;
 use std::time::Duration;
 use tieline_schema::Dialects;
@@ -40,22 +40,6 @@ pub struct Probe {
     pub expect: Expect,
 }
 
-#[allow(clippy::too_many_arguments)]
-const fn probe(
-    id: &'static str,
-    level: Level,
-    dialects: Dialects,
-    rules: &'static str,
-    says: &'static str,
-    source: &'static str,
-    fix: &'static str,
-    send: &'static str,
-    expect: Expect,
-) -> Probe {
-    let check = Check { id, side: Some(Side::Agent), kind: Kind::Probe, level, dialects, rules, says, source, fix };
-    Probe { check, send, expect }
-}
-
 use Expect::{Anything, Batch, Error, Result as Answer, Silence, Unnamed};
 use Level::{Must, Note, Should};
 const ALL: Dialects = Dialects::ALL;
@@ -66,34 +50,34 @@ const SCHEMA: &str = "ACP: schema";
 /// Every probe. They are sent to one process, one after the other; each is followed by a question that tells when it was read.
 #[rustfmt::skip]
 pub const PROBES: &[Probe] = &[
-    probe("probe-method-unknown", Must, ALL, "V1-ERR-02 V2-EXT-04", "An unknown request is refused with -32601.", RPC, "Answer -32601 for methods that you don't have.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/tieline_check_nothing","params":{}}"#, Error(&[-32601])),
-    probe("probe-extension-unknown", Must, ALL, "V1-EXT-03 V2-EXT-04", "An unknown request of an implementation is refused with -32601.", EXT, "Answer -32601 for methods with `_` that you don't have.", r#"{"jsonrpc":"2.0","id":$ID,"method":"_tieline.check/nothing","params":{"a":[1,null,{"b":"c"}]}}"#, Error(&[-32601])),
-    probe("probe-notification-extension", Must, ALL, "V1-EXT-04 V1-RPC-03", "An unknown notification of an implementation is passed over in silence.", EXT, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"_tieline.check/told","params":{}}"#, Silence),
-    probe("probe-notification-unknown", Must, ALL, "V1-RPC-03 TR-ENV-02", "An unknown notification is passed over in silence.", RPC, "Don't answer what has no `id`.", r#"{"jsonrpc":"2.0","method":"session/tieline_check_told","params":{}}"#, Silence),
-    probe("probe-notification-broken", Must, ALL, "V1-RPC-03 TR-ENV-02", "A broken notification is passed over in silence.", RPC, "Don't answer what has no `id`, also if it is wrong.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#, Silence),
-    probe("probe-notification-dollar", Must, ALL, "V1-RPC-03 V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have.", r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, Silence),
-    probe("probe-cancel-nothing", Must, Dialects::NOT_SEED, "V1-CANCEL-13 V2-CANCEL-10", "`$/cancel_request` of an id that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore ids that you don't know.", r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":987654}}"#, Silence),
-    probe("probe-cancel-unknown", Must, ALL, "V1-RPC-03 V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer.", r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, Silence),
-    probe("probe-answer-unasked", Should, ALL, "V1-RPC-12 TR-ENV-03", "An answer to nothing is passed over in silence.", RPC, "Never answer what looks like an answer: two peers could go on for ever.", r#"{"jsonrpc":"2.0","id":987654,"result":{}}"#, Silence),
-    probe("probe-id-text", Must, ALL, "V1-RPC-05", "An id that is a text comes back as it was.", RPC, "Keep ids as they are.", r#"{"jsonrpc":"2.0","id":"a text $ID","method":"_tieline.check/nothing"}"#, Anything),
-    probe("probe-id-number", Should, ALL, "V1-RPC-05 TR-ENV-05", "An id beyond 2^53 comes back as it was.", RPC, "Keep ids as they are; read as a double, they change.", r#"{"jsonrpc":"2.0","id":9007199254740993,"method":"_tieline.check/nothing"}"#, Anything),
-    probe("probe-json-broken", Should, ALL, "TR-STDIO-11", "A line that is no JSON is refused with -32700 and no id, and the connection goes on.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32700,…}}`, and read the next line.", r#"{"jsonrpc":"2.0","method":"#, Unnamed(&[-32700])),
-    probe("probe-no-object", Note, ALL, "TR-ENV-01", "A value that is no object is refused with -32600 and no id.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32600,…}}`.", "5", Unnamed(&[-32600])),
-    probe("probe-line-blank", Note, ALL, "TR-STDIO-10", "A blank line is passed over.", "ACP: transports", "Skip lines that hold nothing.", " ", Silence),
-    probe("probe-batch", Note, ALL, "TR-BAT-06 V2-BATCH-01", "A batch is answered with an array, or refused as a whole.", RPC, "Answer each request of it in one array; or answer -32600 with a null id.", r#"[{"jsonrpc":"2.0","id":"b1 $ID","method":"_tieline.check/nothing"},{"jsonrpc":"2.0","method":"_tieline.check/told"},{"jsonrpc":"2.0","id":"b2 $ID","method":"_tieline.check/nothing"}]"#, Batch(2)),
-    probe("probe-batch-empty", Note, ALL, "TR-BAT-04", "An empty array is refused with -32600 and no id.", RPC, "Answer one object with -32600.", "[]", Unnamed(&[-32600])),
-    probe("probe-params-missing", Must, ALL, "V1-ERR-03", "Params that lack something required are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{}}"#, Error(&[-32602])),
-    probe("probe-params-type", Must, ALL, "V1-ERR-03 V1-RPC-09", "Params of the wrong type are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":5,"mcpServers":[]}}"#, Error(&[-32602])),
-    probe("probe-cwd-relative", Note, ALL, "V1-SESS-01 V2-SESS-01", "A session in a folder that is not absolute is refused with -32602.", "ACP: session setup", "Refuse a `cwd` that is not absolute.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"not/absolute","mcpServers":[]}}"#, Error(&[-32602])),
-    probe("probe-meta", Must, ALL, "V1-EXT-06", "`_meta` is taken everywhere, whatever is in it.", EXT, "Ignore keys of `_meta` that you don't know.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"_meta":{"tieline.check":{"deep":[1,2]}}}}"#, Answer),
-    probe("probe-key-unknown", Should, ALL, "V1-RPC-10", "Keys that are not known are passed over.", EXT, "Ignore keys that you don't know: a later version may have them.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"tielineCheckFuture":true}}"#, Answer),
-    probe("probe-prompt-missing", Must, ALL, "V1-RPC-09", "A prompt without its content is refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION"}}"#, Error(&[-32602])),
-    probe("probe-prompt-broken", Must, ALL, "V1-RPC-09", "A prompt with a broken block is refused with -32602.", SCHEMA, "A text block without `text` is wrong as a whole.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION","prompt":[{"type":"text"}]}}"#, Error(&[-32602])),
-    probe("probe-session-unknown", Should, ALL, "V1-SESS-24 V2-SESS-17", "A prompt for a session that nobody knows is refused.", "ACP: session setup", "Answer an error; -32002 says what is missing.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[])),
-    probe("probe-session-code", Should, Dialects::V2, "V2-SESS-17", "A session that nobody knows is refused with -32002.", "ACP v2: session setup", "Answer -32002 with `data.sessionId`.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
-    probe("probe-session-code-v1", Note, Dialects::OLD, "V1-SESS-24", "A session that nobody knows is refused with -32002.", "ACP: schema, error codes", "Answer -32002, so that clients can tell it from other errors.", r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, Error(&[-32002])),
-    probe("probe-id-null", Note, Dialects::V2, "V1-RPC-05", "A request with the id null is refused with -32600.", "ACP v2: transports, message ids", "Answer -32600 with a null id.", r#"{"jsonrpc":"2.0","id":null,"method":"_tieline.check/nothing"}"#, Unnamed(&[-32600])),
-    probe("probe-hello-again", Note, Dialects::V1, "V1-INIT-16", "A second hello is answered, one way or the other.", "ACP: initialization", "Answer -32600, or the same as before.", r#"{"jsonrpc":"2.0","id":$ID,"method":"initialize","params":{"protocolVersion":1}}"#, Anything),
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-method-unknown", Must, ALL, "V1-ERR-02 V2-EXT-04", "An unknown request is refused with -32601.", RPC, "Answer -32601 for methods that you don't have."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/tieline_check_nothing","params":{}}"#, expect: Error(&[-32601]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-extension-unknown", Must, ALL, "V1-EXT-03 V2-EXT-04", "An unknown request of an implementation is refused with -32601.", EXT, "Answer -32601 for methods with `_` that you don't have."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"_tieline.check/nothing","params":{"a":[1,null,{"b":"c"}]}}"#, expect: Error(&[-32601]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-extension", Must, ALL, "V1-EXT-04 V1-RPC-03", "An unknown notification of an implementation is passed over in silence.", EXT, "Don't answer what has no `id`."), send: r#"{"jsonrpc":"2.0","method":"_tieline.check/told","params":{}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-unknown", Must, ALL, "V1-RPC-03 TR-ENV-02", "An unknown notification is passed over in silence.", RPC, "Don't answer what has no `id`."), send: r#"{"jsonrpc":"2.0","method":"session/tieline_check_told","params":{}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-broken", Must, ALL, "V1-RPC-03 TR-ENV-02", "A broken notification is passed over in silence.", RPC, "Don't answer what has no `id`, also if it is wrong."), send: r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-dollar", Must, ALL, "V1-RPC-03 V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have."), send: r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-cancel-nothing", Must, Dialects::NOT_SEED, "V1-CANCEL-13 V2-CANCEL-10", "`$/cancel_request` of an id that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore ids that you don't know."), send: r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":987654}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-cancel-unknown", Must, ALL, "V1-RPC-03 V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer."), send: r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-answer-unasked", Should, ALL, "V1-RPC-12 TR-ENV-03", "An answer to nothing is passed over in silence.", RPC, "Never answer what looks like an answer: two peers could go on for ever."), send: r#"{"jsonrpc":"2.0","id":987654,"result":{}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-id-text", Must, ALL, "V1-RPC-05", "An id that is a text comes back as it was.", RPC, "Keep ids as they are."), send: r#"{"jsonrpc":"2.0","id":"a text $ID","method":"_tieline.check/nothing"}"#, expect: Anything },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-id-number", Should, ALL, "V1-RPC-05 TR-ENV-05", "An id beyond 2^53 comes back as it was.", RPC, "Keep ids as they are; read as a double, they change."), send: r#"{"jsonrpc":"2.0","id":9007199254740993,"method":"_tieline.check/nothing"}"#, expect: Anything },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-json-broken", Should, ALL, "TR-STDIO-11", "A line that is no JSON is refused with -32700 and no id, and the connection goes on.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32700,…}}`, and read the next line."), send: r#"{"jsonrpc":"2.0","method":"#, expect: Unnamed(&[-32700]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-no-object", Note, ALL, "TR-ENV-01", "A value that is no object is refused with -32600 and no id.", RPC, "Answer `{\"id\":null,\"error\":{\"code\":-32600,…}}`."), send: "5", expect: Unnamed(&[-32600]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-line-blank", Note, ALL, "TR-STDIO-10", "A blank line is passed over.", "ACP: transports", "Skip lines that hold nothing."), send: " ", expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-batch", Note, ALL, "TR-BAT-06 V2-BATCH-01", "A batch is answered with an array, or refused as a whole.", RPC, "Answer each request of it in one array; or answer -32600 with a null id."), send: r#"[{"jsonrpc":"2.0","id":"b1 $ID","method":"_tieline.check/nothing"},{"jsonrpc":"2.0","method":"_tieline.check/told"},{"jsonrpc":"2.0","id":"b2 $ID","method":"_tieline.check/nothing"}]"#, expect: Batch(2) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-batch-empty", Note, ALL, "TR-BAT-04", "An empty array is refused with -32600 and no id.", RPC, "Answer one object with -32600."), send: "[]", expect: Unnamed(&[-32600]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-params-missing", Must, ALL, "V1-ERR-03", "Params that lack something required are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{}}"#, expect: Error(&[-32602]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-params-type", Must, ALL, "V1-ERR-03 V1-RPC-09", "Params of the wrong type are refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":5,"mcpServers":[]}}"#, expect: Error(&[-32602]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-cwd-relative", Note, ALL, "V1-SESS-01 V2-SESS-01", "A session in a folder that is not absolute is refused with -32602.", "ACP: session setup", "Refuse a `cwd` that is not absolute."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"not/absolute","mcpServers":[]}}"#, expect: Error(&[-32602]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-meta", Must, ALL, "V1-EXT-06", "`_meta` is taken everywhere, whatever is in it.", EXT, "Ignore keys of `_meta` that you don't know."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"_meta":{"tieline.check":{"deep":[1,2]}}}}"#, expect: Answer },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-key-unknown", Should, ALL, "V1-RPC-10", "Keys that are not known are passed over.", EXT, "Ignore keys that you don't know: a later version may have them."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/new","params":{"cwd":"$CWD","mcpServers":[],"tielineCheckFuture":true}}"#, expect: Answer },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-prompt-missing", Must, ALL, "V1-RPC-09", "A prompt without its content is refused with -32602.", SCHEMA, "Read params by the schema, and answer -32602 if that fails."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION"}}"#, expect: Error(&[-32602]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-prompt-broken", Must, ALL, "V1-RPC-09", "A prompt with a broken block is refused with -32602.", SCHEMA, "A text block without `text` is wrong as a whole."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"$SESSION","prompt":[{"type":"text"}]}}"#, expect: Error(&[-32602]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-session-unknown", Should, ALL, "V1-SESS-24 V2-SESS-17", "A prompt for a session that nobody knows is refused.", "ACP: session setup", "Answer an error; -32002 says what is missing."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, expect: Error(&[]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-session-code", Should, Dialects::V2, "V2-SESS-17", "A session that nobody knows is refused with -32002.", "ACP v2: session setup", "Answer -32002 with `data.sessionId`."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, expect: Error(&[-32002]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-session-code-v1", Note, Dialects::OLD, "V1-SESS-24", "A session that nobody knows is refused with -32002.", "ACP: schema, error codes", "Answer -32002, so that clients can tell it from other errors."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"session/prompt","params":{"sessionId":"tieline-check-no-such-session","prompt":[{"type":"text","text":"hello"}]}}"#, expect: Error(&[-32002]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-id-null", Note, Dialects::V2, "V1-RPC-05", "A request with the id null is refused with -32600.", "ACP v2: transports, message ids", "Answer -32600 with a null id."), send: r#"{"jsonrpc":"2.0","id":null,"method":"_tieline.check/nothing"}"#, expect: Unnamed(&[-32600]) },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-hello-again", Note, Dialects::V1, "V1-INIT-16", "A second hello is answered, one way or the other.", "ACP: initialization", "Answer -32600, or the same as before."), send: r#"{"jsonrpc":"2.0","id":$ID,"method":"initialize","params":{"protocolVersion":1}}"#, expect: Anything },
 ];
 
 /// Sends all of them that apply to one agent.
@@ -125,37 +109,34 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
     peer.send(&text).await?;
     // What answers the probe; the canary's own answer tells that nothing more is to come.
     let canary = peer.ask("_tieline.check/canary", Value::Null).await?;
-    let mut heard: Option<Value> = None;
-    let mut extra = None;
+    let is_it = |message: &Value| is_answer(message) || message.is_array();
+    let (mut heard, mut extra) = (None, None);
     loop {
-        let is_canary = |message: &Value| is_answer(message) && message["id"] == canary;
-        let message = peer.until("no answer", |message| is_answer(message) || message.is_array()).await?;
-        if is_canary(&message) {
-            let waits = heard.is_none() && !matches!(probe.expect, Silence);
-            if waits {
+        let message = peer.until("no answer", is_it).await?;
+        if is_answer(&message) && message["id"] == canary {
+            if heard.is_none() && !matches!(probe.expect, Silence) {
                 // Answers may overtake each other; what needs no work to be refused does not take long.
                 let quick = matches!(probe.expect, Unnamed(_) | Batch(_));
-                let is_it = |message: &Value| is_answer(message) || message.is_array();
-                heard = Some(peer.within(quick.then_some(REFUSAL), "it is not answered", is_it).await?);
+                let time = if quick { REFUSAL } else { Duration::MAX };
+                heard = Some(peer.within(time, "it is not answered", is_it).await?);
             }
             break;
         }
-        if heard.is_some() {
-            extra = Some(message);
-        } else {
+        if heard.is_none() {
             heard = Some(message);
+        } else {
+            extra = Some(message);
         }
     }
     // What it is about is what came back, or what was sent; the canary is nobody's business.
     let others = peer.witness.log.iter().enumerate().skip(sent + 2);
     let about = others.rev().find(|(_, line)| line.from == Side::Agent && line.value()["id"] != canary);
     let about = about.map_or(sent, |(at, _)| at);
-    let (fine, said) = fits(probe.expect, id.as_ref(), heard.as_ref());
-    if let Some(extra) = extra {
-        stage.expect(probe.check.id, false, || format!("it is answered twice: {extra}"));
-    } else {
-        stage.expect(probe.check.id, fine, || said);
-    }
+    let (fine, said) = match extra {
+        Some(extra) => (false, format!("it is answered twice: {extra}")),
+        None => fits(probe.expect, id.as_ref(), heard.as_ref()),
+    };
+    stage.expect(probe.check.id, fine, || said);
     stage.point(probe.check.id, about);
     Ok(())
 }

@@ -1,15 +1,12 @@
 //! Reports: findings for people, for programs, for CI, and as one page.
 
-use crate::sheet::{Finding, Sheet, Verdict};
+use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict};
 use crate::table::{Level, REVISIONS, all};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tieline_json::push_line;
 use tieline_trace::time;
-
-/// So many frames before a breach are shown.
-const FRAMES: usize = 12;
 
 /// What was found out about one peer.
 #[derive(Debug, Clone)]
@@ -41,16 +38,21 @@ pub struct Count {
 
 impl Count {
     fn of<'f>(findings: impl Iterator<Item = &'f Finding>) -> Self {
+        Self::of_names(findings.map(|finding| (finding.verdict.name(), finding.check.level.name())))
+    }
+
+    /// The same by the names of verdicts and levels, as they are in a report for programs.
+    fn of_names<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
         let mut count = Self::default();
         for finding in findings {
-            *match (&finding.verdict, finding.check.level) {
-                (Verdict::Holds, _) => &mut count.holds,
-                (Verdict::Broken, Level::Must) => &mut count.broken,
-                (Verdict::Broken, Level::Should) => &mut count.warned,
-                (Verdict::Broken, Level::Note) => &mut count.noted,
-                (Verdict::NotExercised, _) => &mut count.open,
-                (Verdict::NotApplicable, _) => &mut count.idle,
-                (Verdict::KitAtFault, _) => &mut count.ours,
+            *match finding {
+                ("holds", _) => &mut count.holds,
+                ("broken", "must") => &mut count.broken,
+                ("broken", "should") => &mut count.warned,
+                ("broken", _) => &mut count.noted,
+                ("not exercised", _) => &mut count.open,
+                ("not applicable", _) => &mut count.idle,
+                _ => &mut count.ours,
             } += 1;
         }
         count
@@ -78,7 +80,7 @@ impl Report {
 
     /// True if at least one dialect was judged.
     pub fn is_judged(&self) -> bool {
-        self.sheets.iter().any(|sheet| sheet.dead.is_none() && sheet.unspoken.is_none())
+        self.sheets.iter().any(Sheet::is_judged)
     }
 
     /// For people. `whole` also shows what holds and what was not looked at.
@@ -86,13 +88,10 @@ impl Report {
         let mut text = String::new();
         for sheet in &self.sheets {
             push_line(&mut text, format_args!("{} {}, protocol {}", sheet.side, self.name, sheet.dialect));
-            if let Some(why) = &sheet.dead {
-                push_line(&mut text, format_args!("  nothing can be said: {why}"));
-                text.push('\n');
-                continue;
-            }
-            if let Some(why) = &sheet.unspoken {
-                push_line(&mut text, format_args!("  not judged: {why}"));
+            let dead = sheet.dead.as_ref().map(|why| format!("nothing can be said: {why}"));
+            let unspoken = sheet.unspoken.as_ref().map(|why| format!("not judged: {why}"));
+            if let Some(why) = dead.or(unspoken) {
+                push_line(&mut text, format_args!("  {why}"));
                 text.push('\n');
                 continue;
             }
@@ -119,14 +118,11 @@ impl Report {
 
     /// For programs.
     pub fn json(&self) -> Value {
-        let dialects: Vec<Value> = self
-            .sheets
-            .iter()
-            .map(|sheet| {
-                let checks: Vec<Value> = sheet.findings.values().map(finding_json).collect();
-                json!({"side": sheet.side.name(), "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
-            })
-            .collect();
+        let dialect = |sheet: &Sheet| {
+            let checks: Vec<Value> = sheet.findings.values().map(finding_json).collect();
+            json!({"side": sheet.side.name(), "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
+        };
+        let dialects: Vec<Value> = self.sheets.iter().map(dialect).collect();
         json!({"tieline-check": 1, "rules": REVISIONS[REVISIONS.len() - 1], "name": self.name, "dialects": dialects})
     }
 
@@ -135,38 +131,24 @@ impl Report {
         let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
         for sheet in &self.sheets {
             let failed = sheet.findings.values().filter(|finding| finding.fails()).count();
-            let name = format!("{} {} {}", sheet.side, self.name, sheet.dialect);
-            let _ = writeln!(
-                text,
-                "<testsuite name=\"{}\" tests=\"{}\" failures=\"{failed}\">",
-                xml(&name),
-                sheet.findings.len()
-            );
+            let name = xml(&format!("{} {} {}", sheet.side, self.name, sheet.dialect));
+            let tests = sheet.findings.len();
+            let _ = writeln!(text, r#"<testsuite name="{name}" tests="{tests}" failures="{failed}">"#);
             for finding in sheet.findings.values() {
-                let _ = write!(text, "<testcase classname=\"{}\" name=\"{}\">", xml(&name), finding.check.id);
-                match &finding.verdict {
+                let id = finding.check.id;
+                let (verdict, level) = (finding.verdict.name(), finding.check.level.name());
+                let said = xml(&finding.said);
+                let outcome = match finding.verdict {
                     _ if finding.fails() => {
                         let mut more = String::new();
                         told(&mut more, finding);
-                        let _ = write!(text, "<failure message=\"{}\">{}</failure>", xml(&finding.said), xml(&more));
+                        format!(r#"<failure message="{said}">{}</failure>"#, xml(&more))
                     }
-                    Verdict::Broken => {
-                        let _ = write!(
-                            text,
-                            "<system-out>{}</system-out>",
-                            xml(&format!("{}: {}", finding.check.level.name(), finding.said))
-                        );
-                    }
-                    Verdict::Holds => {}
-                    verdict => {
-                        let _ = write!(
-                            text,
-                            "<skipped message=\"{}\"/>",
-                            xml(&format!("{}: {}", verdict.name(), finding.said))
-                        );
-                    }
-                }
-                text += "</testcase>\n";
+                    Verdict::Broken => format!("<system-out>{level}: {said}</system-out>"),
+                    Verdict::Holds => String::new(),
+                    _ => format!(r#"<skipped message="{verdict}: {said}"/>"#),
+                };
+                let _ = writeln!(text, r#"<testcase classname="{name}" name="{id}">{outcome}</testcase>"#);
             }
             text += "</testsuite>\n";
         }
@@ -181,12 +163,8 @@ impl Report {
     /// For a badge service that reads an endpoint.
     pub fn badge(&self) -> Value {
         let count = self.count();
-        let dialects: Vec<&str> = self
-            .sheets
-            .iter()
-            .filter(|sheet| sheet.dead.is_none() && sheet.unspoken.is_none())
-            .map(|sheet| sheet.dialect.name())
-            .collect();
+        let judged = self.sheets.iter().filter(|sheet| sheet.is_judged());
+        let dialects: Vec<&str> = judged.map(|sheet| sheet.dialect.name()).collect();
         let (message, color) = match (self.is_judged(), count.broken + count.ours) {
             (false, _) => ("not judged".to_owned(), "lightgrey"),
             (true, 0) => (format!("{} checks hold ({})", count.holds, dialects.join(", ")), "brightgreen"),
@@ -199,7 +177,7 @@ impl Report {
 /// What is wrong, in full.
 fn told(text: &mut String, finding: &Finding) {
     let check = finding.check;
-    let word = match (&finding.verdict, check.level) {
+    let word = match (finding.verdict, check.level) {
         (Verdict::KitAtFault, _) => "KIT AT FAULT",
         (_, Level::Must) => "BROKEN",
         (_, Level::Should) => "warning",
@@ -214,25 +192,18 @@ fn told(text: &mut String, finding: &Finding) {
     push_line(text, format_args!("    {}", finding.said));
     push_line(text, format_args!("    rule: {} ({}); found in: {}", check.rules, check.source, finding.part));
     push_line(text, format_args!("    to change: {}", check.fix));
-    for (number, line) in shown(finding) {
+    for (number, line) in finding.frames(if finding.part == "probes" { 4 } else { FRAMES / 2 }) {
         let mark = if number == finding.frame { '>' } else { ' ' };
         let cut: String = line.text.chars().take(160).collect();
         push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name()));
     }
 }
 
-fn shown(finding: &Finding) -> impl Iterator<Item = (usize, &crate::sheet::Line)> {
-    let end = (finding.frame + 1).min(finding.log.len());
-    let lines = if finding.part == "probes" { 4 } else { FRAMES / 2 };
-    finding.log.iter().enumerate().take(end).skip(end.saturating_sub(lines))
-}
-
 /// What was not looked at, by the reason.
 fn unexercised(text: &mut String, findings: &[&Finding]) {
     let mut why: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for finding in
-        findings.iter().filter(|finding| matches!(finding.verdict, Verdict::NotExercised | Verdict::NotApplicable))
-    {
+    let open = |finding: &&&Finding| matches!(finding.verdict, Verdict::NotExercised | Verdict::NotApplicable);
+    for finding in findings.iter().filter(open) {
         why.entry((finding.verdict.name(), &finding.said)).or_default().push(finding.check.id);
     }
     for ((verdict, said), ids) in why {
@@ -248,12 +219,8 @@ fn finding_json(finding: &Finding) -> Value {
         value["said"] = finding.said.clone().into();
     }
     if finding.verdict == Verdict::Broken {
-        let end = (finding.frame + 1).min(finding.log.len());
-        let from = end.saturating_sub(FRAMES);
-        let frames: Vec<Value> = finding.log[from..end]
-            .iter()
-            .map(|line| json!({"at": line.at, "from": line.from.name(), "text": line.text}))
-            .collect();
+        let frame = |(_, line): (_, &Line)| json!({"at": line.at, "from": line.from.name(), "text": line.text});
+        let frames: Vec<Value> = finding.frames(FRAMES).map(frame).collect();
         value["part"] = finding.part.clone().into();
         value["says"] = finding.check.says.into();
         value["fix"] = finding.check.fix.into();
@@ -287,6 +254,11 @@ fn cell(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "'")
 }
 
+/// A text of a report for programs.
+fn plain(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
 /// Several reports as one page: checks down, peers across, each cell with its frames. It needs nothing else and asks nobody.
 pub fn page(reports: &[Value]) -> String {
     // Nothing in the data can end the script it stands in.
@@ -299,45 +271,29 @@ pub fn matrix(reports: &[Value]) -> String {
     let mut text = String::from(
         "| peer | protocol | holds | broken | warnings | notes | not exercised | not applicable |\n|---|---|---|---|---|---|---|---|\n",
     );
-    let word = |value: &Value| cell(value.as_str().unwrap_or_default());
+    let mut wrong = String::new();
+    let word = |value: &Value| cell(plain(value));
     for report in reports {
         for sheet in report["dialects"].as_array().into_iter().flatten() {
-            let _ =
-                write!(text, "| {} {} | {} |", word(&sheet["side"]), word(&report["name"]), word(&sheet["dialect"]));
+            let [side, name, dialect] = [&sheet["side"], &report["name"], &sheet["dialect"]].map(word);
+            let peer = format!("| {side} {name} | {dialect} |");
+            text += &peer;
             if let Some(why) = sheet["dead"].as_str().or(sheet["unspoken"].as_str()) {
                 let _ = writeln!(text, " {} | | | | | |", cell(why));
                 continue;
             }
             let checks = || sheet["checks"].as_array().into_iter().flatten();
-            let count = |verdict: &str, level: &str| {
-                checks()
-                    .filter(|check| check["verdict"] == verdict && (level.is_empty() || check["level"] == level))
-                    .count()
-            };
-            let counts = [
-                count("holds", ""),
-                count("broken", "must"),
-                count("broken", "should"),
-                count("broken", "note"),
-                count("not exercised", ""),
-                count("not applicable", ""),
-            ];
-            let counts: Vec<String> = counts.iter().map(ToString::to_string).collect();
-            let _ = writeln!(text, " {} |", counts.join(" | "));
-        }
-    }
-    let mut broken = String::new();
-    for report in reports {
-        for sheet in report["dialects"].as_array().into_iter().flatten() {
-            for check in sheet["checks"].as_array().into_iter().flatten().filter(|check| check["verdict"] == "broken") {
-                let cells = [&sheet["dialect"], &check["id"], &check["level"], &check["said"]].map(word);
-                let _ =
-                    writeln!(broken, "| {} {} | {} |", word(&sheet["side"]), word(&report["name"]), cells.join(" | "));
+            let names = checks().map(|check| (plain(&check["verdict"]), plain(&check["level"])));
+            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of_names(names);
+            let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
+            for check in checks().filter(|check| check["verdict"] == "broken") {
+                let cells = [&check["id"], &check["level"], &check["said"]].map(word);
+                let _ = writeln!(wrong, "{peer} {} |", cells.join(" | "));
             }
         }
     }
-    if !broken.is_empty() {
+    if !wrong.is_empty() {
         text += "\n| peer | protocol | check | level | what is wrong |\n|---|---|---|---|---|\n";
     }
-    text + &broken
+    text + &wrong
 }

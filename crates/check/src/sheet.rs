@@ -6,6 +6,9 @@ use std::sync::Arc;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
 
+/// So many frames are shown with a breach, the one that it is about and those before.
+pub(crate) const FRAMES: usize = 12;
+
 /// One frame, as evidence.
 #[derive(Debug, Clone)]
 pub struct Line {
@@ -20,41 +23,35 @@ pub struct Line {
 /// Everything that one process and the kit said to each other.
 pub type Log = Arc<Vec<Line>>;
 
-/// What was found out about a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What was found out about a check. Of two verdicts about one check the heavier one stays: the later one here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It was looked at, and is true.
-    Holds,
-    /// It is not true.
-    Broken,
-    /// It could not be looked at.
-    NotExercised,
     /// It is not for this peer: what it is about was not offered.
     NotApplicable,
+    /// It could not be looked at.
+    NotExercised,
+    /// It was looked at, and is true.
+    Holds,
     /// We did something wrong, so nothing can be said.
     KitAtFault,
+    /// It is not true.
+    Broken,
 }
 
 impl Verdict {
+    /// What was looked at holds, or does not; then it is said why.
+    pub(crate) fn of(holds: bool, said: impl FnOnce() -> String) -> (Self, String) {
+        if holds { (Self::Holds, String::new()) } else { (Self::Broken, said()) }
+    }
+
     /// The name in reports.
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Broken => "broken",
             Self::NotExercised => "not exercised",
             Self::NotApplicable => "not applicable",
             Self::KitAtFault => "kit at fault",
-        }
-    }
-
-    /// Of two verdicts about one check the heavier one stays.
-    fn weight(&self) -> u8 {
-        match self {
-            Self::NotApplicable => 0,
-            Self::NotExercised => 1,
-            Self::Holds => 2,
-            Self::KitAtFault => 3,
-            Self::Broken => 4,
         }
     }
 }
@@ -77,6 +74,12 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The frames that show it: so many, the last one is what it is about. With their places in the log.
+    pub fn frames(&self, most: usize) -> impl Iterator<Item = (usize, &Line)> {
+        let end = (self.frame + 1).min(self.log.len());
+        self.log.iter().enumerate().take(end).skip(end.saturating_sub(most))
+    }
+
     /// True if this fails a run: broken, and the protocol says MUST; or we could not judge.
     pub fn fails(&self) -> bool {
         self.verdict == Verdict::KitAtFault || self.verdict == Verdict::Broken && self.check.level == Level::Must
@@ -104,23 +107,19 @@ impl Sheet {
         Self { dialect, side, dead: None, unspoken: None, findings: BTreeMap::new() }
     }
 
+    /// True if something can be said about the peer in this dialect.
+    pub fn is_judged(&self) -> bool {
+        self.dead.is_none() && self.unspoken.is_none()
+    }
+
     /// Takes a finding; the heavier one of two stays.
     pub fn add(&mut self, finding: Finding) {
         if !finding.check.applies(self.side, self.dialect) {
             return;
         }
-        match self.findings.get(finding.check.id) {
-            Some(old) if old.verdict.weight() >= finding.verdict.weight() => {}
-            _ => {
-                self.findings.insert(finding.check.id, finding);
-            }
-        }
-    }
-
-    /// The same, if there is one.
-    pub(crate) fn add_some(&mut self, finding: Option<Finding>) {
-        if let Some(finding) = finding {
-            self.add(finding);
+        let old = self.findings.get(finding.check.id);
+        if old.is_none_or(|old| old.verdict < finding.verdict) {
+            self.findings.insert(finding.check.id, finding);
         }
     }
 

@@ -7,26 +7,23 @@ mod client;
 use crate::laws::Judge;
 use std::collections::{HashMap, HashSet};
 use tieline_schema::{
-    AgentCapabilities, ClientCapabilities, ConfigKind, ConfigOption, ContentBlock, ResourceContents, SessionModes,
-    from_base64, is_absolute,
+    AgentCapabilities, ClientCapabilities, ConfigKind, ConfigOption, ContentBlock, Dialects, ResourceContents,
+    SessionModes, from_base64, is_absolute,
 };
-use tieline_trace::Side;
 
 /// So many sessions, and so many tool calls of one, are remembered.
 const MAX_KNOWN: usize = 10_000;
 
 /// Kinds of updates by dialect; what is in none of them is nobody's.
-const UPDATES: [(&str, &str); 3] = [
+const UPDATES: [(Dialects, &str); 5] = [
     (
+        Dialects::ALL,
         "agent_message_chunk agent_thought_chunk available_commands_update config_option_update session_info_update tool_call_update usage_update user_message_chunk",
-        "1 2-seed 2",
     ),
-    ("compaction_summary_chunk compaction_update notice", "1 2"),
-    ("current_mode_update plan tool_call", "1"),
-];
-const UPDATES_V2: [(&str, &str); 2] = [
-    ("agent_message agent_thought plan_update tool_call_content_chunk user_message", "2-seed 2"),
-    ("state_update terminal_output_chunk terminal_update", "2"),
+    (Dialects::NOT_SEED, "compaction_summary_chunk compaction_update notice"),
+    (Dialects::V1, "current_mode_update plan tool_call"),
+    (Dialects::BOTH_V2, "agent_message agent_thought plan_update tool_call_content_chunk user_message"),
+    (Dialects::V2, "state_update terminal_output_chunk terminal_update"),
 ];
 
 #[derive(Debug, Default)]
@@ -86,13 +83,13 @@ impl Judge {
         self.state.sessions.entry(id.to_owned()).or_default()
     }
 
-    fn path(&mut self, side: Side, what: &str, path: &str) {
+    fn path(&mut self, what: &str, path: &str) {
         if !self.shape {
-            self.expect("path-absolute", side, is_absolute(path), || format!("{what}: {path:?} is not absolute"));
+            self.expect("path-absolute", is_absolute(path), || format!("{what}: {path:?} is not absolute"));
         }
     }
 
-    fn content(&mut self, side: Side, block: &ContentBlock) {
+    fn content(&mut self, block: &ContentBlock) {
         let data = match block {
             ContentBlock::Image(image) => &image.data,
             ContentBlock::Audio(audio) => &audio.data,
@@ -103,7 +100,7 @@ impl Judge {
             _ => return,
         };
         if !self.shape {
-            self.expect("content-base64", side, from_base64(data).is_some(), || "content is not in base64".into());
+            self.expect("content-base64", from_base64(data).is_some(), || "content is not in base64".into());
         }
     }
 
@@ -114,15 +111,16 @@ impl Judge {
             match &option.kind {
                 ConfigKind::Select(select) if !self.shape => {
                     let fine = select.options.iter().any(|one| one.value == select.current_value);
-                    self.expect("option-value", Side::Agent, fine, || {
+                    self.expect("option-value", fine, || {
                         format!(
                             "{:?} has the value {:?}, which is none of its values",
                             option.config_id, select.current_value
                         )
                     });
                 }
-                ConfigKind::Boolean(_) => self
-                    .expect("can-update", Side::Agent, booleans, || "a boolean option, which was not offered".into()),
+                ConfigKind::Boolean(_) => {
+                    self.expect("can-update", booleans, || "a boolean option, which was not offered".into());
+                }
                 _ => {}
             }
         }
@@ -131,11 +129,19 @@ impl Judge {
         }
     }
 
+    /// The mode that is on was told.
+    fn mode(&mut self, modes: &SessionModes, id: &str) {
+        if !self.shape {
+            let known = modes.available_modes.iter().any(|mode| mode.id == id);
+            self.expect("mode-known", known, || format!("the mode {id:?} is none of the modes"));
+        }
+    }
+
     fn commands<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
         let mut seen = HashSet::new();
         for name in names.filter(|_| !self.shape).collect::<Vec<_>>() {
             let fine = !name.is_empty() && !name.contains(['/', ' ', '\t', '\n']) && seen.insert(name);
-            self.expect("command-name", Side::Agent, fine, || format!("the name {name:?}"));
+            self.expect("command-name", fine, || format!("the name {name:?}"));
         }
     }
 }

@@ -74,11 +74,16 @@ pub struct Check {
     pub fix: &'static str,
 }
 
+/// Who is judged: one side.
+pub(crate) const AGENT: Option<Side> = Some(Side::Agent);
+pub(crate) const CLIENT: Option<Side> = Some(Side::Client);
+
 impl Check {
-    /// One that a scenario asserts.
+    /// A row of a table.
     #[allow(clippy::too_many_arguments)]
-    pub(crate) const fn scenario(
-        side: Side,
+    pub(crate) const fn row(
+        kind: Kind,
+        side: Option<Side>,
         id: &'static str,
         level: Level,
         dialects: Dialects,
@@ -87,7 +92,7 @@ impl Check {
         source: &'static str,
         fix: &'static str,
     ) -> Self {
-        Self { id, side: Some(side), kind: Kind::Scenario, level, dialects, rules, says, source, fix }
+        Self { id, side, kind, level, dialects, rules, says, source, fix }
     }
 
     /// True if this side is judged by it in this dialect.
@@ -104,19 +109,18 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
     LAWS.iter().chain(PROBES.iter().map(|probe| &probe.check)).chain(agent::CHECKS).chain(client::CHECKS)
 }
 
+/// A scenario, and what it asserts.
+pub type Part = (&'static str, &'static [&'static str]);
+
 /// The scenarios that have to be played to judge the wanted checks of a side. What no scenario has for its own is found in any of them.
-pub(crate) fn scenarios(
-    side: Side,
-    parts: &[&'static str],
-    part_checks: impl Fn(&str) -> Vec<&'static str>,
-    wanted: &dyn Fn(&Check) -> bool,
-) -> Vec<&'static str> {
-    let owned: Vec<_> = parts.iter().flat_map(|part| part_checks(part)).collect();
+pub(crate) fn scenarios(side: Side, parts: &[Part], wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
     let of_side = |check: &&Check| check.side.is_none_or(|judged| judged == side) && wanted(check);
-    let wanted: Vec<_> = all().filter(of_side).map(|check| check.id).collect();
-    let all = wanted.iter().any(|id| !owned.contains(id));
-    let has = |part: &&&str| all || part_checks(part).iter().any(|id| wanted.contains(id));
-    parts.iter().filter(has).copied().collect()
+    let wanted: Vec<&Check> = all().filter(of_side).collect();
+    let asserts =
+        |(part, ids): &Part, check: &Check| ids.contains(&check.id) || *part == "probes" && check.kind == Kind::Probe;
+    let all = wanted.iter().any(|check| !parts.iter().any(|part| asserts(part, check)));
+    let has = |part: &&Part| all || wanted.iter().any(|check| asserts(part, check));
+    parts.iter().filter(has).map(|(part, _)| *part).collect()
 }
 
 /// The check of this name.

@@ -10,22 +10,20 @@ use tieline_trace::{Frames, Kept, ReadError, Side};
 /// Judges both sides of a recording.
 pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> Result<Vec<Sheet>, ReadError> {
     let mut witness = Witness::default();
-    let mut said = [false; 2];
     while let Some(frame) = frames.next_frame()? {
-        if frames.reader().kept() == Kept::Shape {
+        if frames.kept() == Kept::Shape {
             witness.judge.shape_only();
         }
-        if frame.end || frame.dropped || !matches!(frame.from, Side::Client | Side::Agent) {
+        if frame.end || frame.dropped || !frame.from.talks() {
             continue;
         }
-        said[usize::from(frame.from == Side::Agent)] = true;
         witness.frame(frame.at, frame.from, &String::from_utf8_lossy(&frame.body), frame.message.is_some());
     }
     let dialect = witness.judge.dialect().unwrap_or(Dialect::V1);
-    let sheets = [(Side::Client, said[0]), (Side::Agent, said[1])].map(|(side, said)| {
+    let sheets = [Side::Client, Side::Agent].map(|side| {
         let mut sheet = Sheet::new(side, dialect);
-        if said {
-            witness.judged(side, dialect, "recording", &mut sheet);
+        if witness.log.iter().any(|line| line.from == side) {
+            witness.judged("recording", &mut sheet);
         } else {
             sheet.dead = Some("it says nothing in this recording".into());
         }

@@ -5,7 +5,6 @@ use crate::sheet::{Finding, Line, Log, Sheet, Verdict};
 use crate::table;
 use std::sync::Arc;
 use std::time::Instant;
-use tieline_schema::Dialect;
 use tieline_trace::Side;
 
 /// So many frames are kept, and so much of each.
@@ -47,16 +46,17 @@ impl Witness {
         self.breaches.extend(found.into_iter().map(|breach| Breach { frame, ..breach }));
     }
 
-    /// A finding about what was said so far.
-    pub fn finding(&self, id: &str, verdict: Verdict, said: &str, part: &str) -> Option<Finding> {
-        let check = table::find(id)?;
+    /// Something was found out from what was said so far.
+    pub fn found(&self, id: &str, verdict: Verdict, said: &str, part: &str, sheet: &mut Sheet) {
+        let Some(check) = table::find(id) else { return };
         let frame = self.log.len().saturating_sub(1);
         let log: Log = Arc::new(self.log.clone());
-        Some(Finding { check, verdict, said: said.to_owned(), part: part.to_owned(), log, frame })
+        sheet.add(Finding { check, verdict, said: said.to_owned(), part: part.to_owned(), log, frame });
     }
 
-    /// What the laws say about a side, as findings.
-    pub fn judged(&self, side: Side, dialect: Dialect, part: &str, sheet: &mut Sheet) {
+    /// What the laws say about the side that is judged, as findings.
+    pub fn judged(&self, part: &str, sheet: &mut Sheet) {
+        let (side, dialect) = (sheet.side, sheet.dialect);
         let log: Log = Arc::new(self.log.clone());
         for law in LAWS.iter().filter(|law| law.applies(side, dialect)) {
             let (seen, broken) = self.judge.tally(law.id, side);

@@ -90,7 +90,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
             }
             break;
         };
-        if Kept::Shape == arguments.keep.kept() || Kept::Shape == frames.reader().kept() {
+        if Kept::Shape == arguments.keep.kept() || Kept::Shape == frames.kept() {
             judge.shape_only();
         }
         let breaches = breaches(&mut judge, &frame);
@@ -114,8 +114,8 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
             break;
         }
     }
-    if frames.reader().left_out() > 0 {
-        note(format_args!("{} messages between proxies or of MCP are left out", frames.reader().left_out()));
+    if frames.left_out() > 0 {
+        note(format_args!("{} messages between proxies or of MCP are left out", frames.left_out()));
     }
     if arguments.html {
         let title = arguments.file.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Arguments {
 
 /// How a side breaks the protocol with this frame.
 fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
-    if frame.dropped || frame.end || !matches!(frame.from, Side::Client | Side::Agent) {
+    if frame.dropped || frame.end || !frame.from.talks() {
         return Vec::new();
     }
     let text = frame.message.as_ref().and_then(|_| std::str::from_utf8(&frame.body).ok());

@@ -190,9 +190,8 @@ fn others() -> Vec<(&'static str, &'static str, Plan)> {
         vec![m]
     };
     let mut writes = plan(state(), "AGENT --mode edit", None, &["permission"]);
-    if let Some(prompts) = &mut writes.settings.prompts {
-        prompts.write = Some("model: write made.txt made\nmodel: run touch other.txt".into());
-    }
+    let write = r#"{"write": "model: write made.txt made\nmodel: run touch other.txt"}"#;
+    writes.settings.prompts = Some(Prompts::parse(write).unwrap());
     vec![
         ("agent-answers", "turn", late(plan(state(), "AGENT", edit(drop_sessions), &["turn"]))),
         ("turn-busy", "cancel", late(plan(state(), "AGENT", edit(drop_canary), &["cancel"]))),
@@ -303,9 +302,9 @@ fn only_what_is_needed_is_played() {
     assert_eq!(client("client-unoffered"), ["files", "terminals"]);
     // These may be broken anywhere.
     for id in ["agent-answers", "turn-last"] {
-        assert_eq!(agent(id), agent::SCENARIOS, "{id}");
+        assert_eq!(agent(id), agent::SCENARIOS.map(|(part, _)| part), "{id}");
     }
-    assert_eq!(client("client-answers"), client::SCENARIOS);
+    assert_eq!(client("client-answers"), client::SCENARIOS.map(|(part, _)| part));
     // Nothing is asserted by a scenario that its name does not lead to.
     let probe = all().find(|check| check.kind == Kind::Probe).unwrap();
     assert_eq!(agent(probe.id), ["probes"]);

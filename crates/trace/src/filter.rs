@@ -1,5 +1,6 @@
 //! What is kept of a frame: all of it, all but secrets, or only its shape.
 
+use crate::Side;
 use crate::pieces::body;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -35,8 +36,6 @@ pub enum Kept {
 }
 
 impl Kept {
-    const ALL: [Self; 3] = [Self::Exact, Self::Redacted, Self::Shape];
-
     /// The name in a header.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,7 +46,7 @@ impl Kept {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kept| kept.name() == name)
+        [Self::Exact, Self::Redacted, Self::Shape].into_iter().find(|kept| kept.name() == name)
     }
 }
 
@@ -62,7 +61,8 @@ pub fn redact(json: &str) -> Cow<'_, str> {
     if filter.hide(&mut value, false) { value.to_string().into() } else { json.into() }
 }
 
-fn parse(json: &str) -> Option<Value> {
+/// The message, if it is one.
+pub(crate) fn parse(json: &str) -> Option<Value> {
     Raw::new(json).ok()?.parse().ok()
 }
 
@@ -85,23 +85,25 @@ impl Filter {
         self.kept
     }
 
-    /// What is kept of a whole frame; `None` if it may not be kept at all.
-    pub(crate) fn frame(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+    /// What is kept of something whole that comes from here; `None` if it may not be kept at all.
+    pub(crate) fn keep(&mut self, from: Side, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        match (self.kept, from) {
+            (Kept::Exact, _) | (_, Side::Exit) => Some(bytes),
+            (_, Side::Stderr) => self.text(&bytes),
+            _ => self.frame(&bytes),
+        }
+    }
+
+    fn frame(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
         let (body, headers) = body(frame);
         let Some(mut value) = std::str::from_utf8(body).ok().and_then(parse) else {
             // Something that was meant as a message may hold anything.
             let message = matches!(body.first(), Some(b'{' | b'['));
             return if message { None } else { self.text(frame) };
         };
-        let changed = match self.kept {
-            Kept::Exact => false,
-            Kept::Redacted => self.hide(&mut value, false),
-            Kept::Shape => {
-                self.shape("", &mut value, false, false);
-                true
-            }
-        };
-        if !changed {
+        if self.kept == Kept::Shape {
+            self.shape("", &mut value, false, false);
+        } else if !self.hide(&mut value, false) {
             return Some(frame.to_vec());
         }
         let mut out = Vec::new();
@@ -111,22 +113,18 @@ impl Filter {
     }
 
     /// What is kept of text that is no message.
-    pub(crate) fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
-        match self.kept {
-            Kept::Exact => Some(text.to_vec()),
-            Kept::Redacted => Some(self.without_secrets(&String::from_utf8_lossy(text)).into_owned().into_bytes()),
-            Kept::Shape => text.trim_ascii().is_empty().then(|| text.to_vec()),
+    fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
+        if self.kept == Kept::Shape {
+            return text.trim_ascii().is_empty().then(|| text.to_vec());
         }
+        let text = String::from_utf8_lossy(text);
+        Some(self.without_secrets(&text).unwrap_or(text.into_owned()).into_bytes())
     }
 
-    fn without_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut text = Cow::Borrowed(text);
-        for secret in &self.secrets {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), HIDDEN).into();
-            }
-        }
-        text
+    /// The text with everything hidden that was a secret before; `None` if there is nothing to hide.
+    fn without_secrets(&self, text: &str) -> Option<String> {
+        let found = self.secrets.iter().any(|secret| text.contains(secret));
+        found.then(|| self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, HIDDEN)))
     }
 
     /// Hides secrets; true if there were any.
@@ -143,13 +141,10 @@ impl Filter {
             }
             Value::Array(items) => items.iter_mut().fold(false, |changed, item| self.hide(item, secret) | changed),
             Value::Null => false,
-            Value::String(text) if !secret => match self.without_secrets(text) {
-                Cow::Owned(clean) => {
-                    *text = clean;
-                    true
-                }
-                Cow::Borrowed(_) => false,
-            },
+            Value::String(text) if !secret => {
+                let clean = self.without_secrets(text);
+                clean.map(|clean| *text = clean).is_some()
+            }
             value if secret && *value != HIDDEN => {
                 if let Value::String(text) = value
                     && text.len() >= MIN_SECRET_BYTES
@@ -179,23 +174,15 @@ impl Filter {
             Value::Array(items) => items.iter_mut().for_each(|item| self.shape(key, item, free, able)),
             Value::Null => {}
             Value::Bool(yes) => *yes &= able && !free,
-            Value::Number(number) => {
-                let kept = !free && matches!(key, "id" | "code" | "protocolVersion");
-                if !kept {
-                    *number =
-                        if number.is_f64() { serde_json::Number::from_f64(0.0).unwrap_or(0.into()) } else { 0.into() };
-                }
-            }
+            Value::Number(_) if !free && matches!(key, "id" | "code" | "protocolVersion") => {}
+            Value::Number(number) => *value = if number.is_f64() { 0.0.into() } else { 0.into() },
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
             Value::String(text) if key == "id" || key.ends_with("Id") => {
                 let next = self.names.len() + 1;
-                let full = next > MAX_NAMES;
-                let number = match self.names.get(text) {
-                    Some(number) => *number,
-                    None if full => 0,
-                    None => *self.names.entry(std::mem::take(text)).or_insert(next),
-                };
-                *text = format!("id#{number}");
+                if next <= MAX_NAMES && !self.names.contains_key(text) {
+                    self.names.insert(text.clone(), next);
+                }
+                *text = format!("id#{}", self.names.get(text).unwrap_or(&0));
             }
             // A path that must be absolute still is.
             Value::String(text) => *text = format!("{}<{}>", if text.starts_with('/') { "/" } else { "" }, text.len()),

@@ -27,34 +27,20 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// The events of an entry; `None` if it is of no known kind.
+    /// The event of an entry, none if it did not go between client and agent; `None` if the entry is of no known kind.
     pub(crate) fn read(&mut self, entry: &Value) -> Option<Vec<Event>> {
-        let at = entry.get("time").or_else(|| entry.get("at")).and_then(Value::as_str).and_then(micros);
-        let at = at.map_or(0, |at| at.saturating_sub(*self.start.get_or_insert(at)));
         let word = |key: &str| entry[key].as_str().unwrap_or_default();
-        match word("direction") {
-            direction @ ("to_agent" | "from_agent") => {
-                let from = if direction == "to_agent" { Side::Client } else { Side::Agent };
-                return match (entry.get("frame"), entry["text"].as_str()) {
-                    (Some(frame), _) => Some(vec![event(at, from, frame.to_string())]),
-                    (None, Some(text)) => Some(vec![event(at, from, text.to_owned())]),
-                    _ => None,
-                };
-            }
-            direction @ ("outbound" | "inbound") => {
-                let from = if direction == "outbound" { Side::Client } else { Side::Agent };
-                return Some(vec![event(at, from, entry.get("message")?.to_string())]);
-            }
-            _ => {}
-        }
-        if !entry["_direction"].is_null() {
-            let from = if word("_direction") == "outgoing" { Side::Client } else { Side::Agent };
-            let (id, params) = (&entry["id"], &entry["params"]);
+        let (at, by_client, text) = if matches!(word("direction"), "to_agent" | "from_agent" | "outbound" | "inbound") {
+            let at = entry.get("time").or(entry.get("at")).and_then(Value::as_str).and_then(micros);
+            let at = at.map_or(0, |at| at.saturating_sub(*self.start.get_or_insert(at)));
+            let message = entry.get("frame").or(entry.get("message")).map(Value::to_string);
+            let text = message.or_else(|| entry["text"].as_str().map(str::to_owned))?;
+            (at, matches!(word("direction"), "to_agent" | "outbound"), text)
+        } else if !entry["_direction"].is_null() {
+            let params = &entry["params"];
             let is_error = params["code"].is_i64() && params["message"].is_string();
-            let message = message(word("_type"), id, &entry["method"], params, is_error)?;
-            return Some(vec![event(0, from, message.to_string())]);
-        }
-        if entry["ts"].is_number() && entry["from"].is_string() {
+            (0, word("_direction") == "outgoing", message(word("_type"), entry, params, is_error)?)
+        } else if entry["ts"].is_number() && entry["from"].is_string() {
             let client = |key: &str| word(key).eq_ignore_ascii_case("client");
             if !(client("from") || client("to")) || entry["protocol"] == "mcp" {
                 self.left_out += 1;
@@ -62,11 +48,15 @@ impl Foreign {
             }
             #[allow(clippy::cast_sign_loss)]
             let at = (entry["ts"].as_f64()?.max(0.0) * 1e6) as u64;
-            let content = entry.get("params").or_else(|| entry.get("payload")).unwrap_or(&Value::Null);
-            let message = message(word("type"), &entry["id"], &entry["method"], content, entry["is_error"] == true)?;
-            return Some(vec![event(at, if client("from") { Side::Client } else { Side::Agent }, message.to_string())]);
-        }
-        (entry["jsonrpc"] == "2.0").then(|| vec![event(0, self.guess(entry), entry.to_string())])
+            let content = entry.get("params").or(entry.get("payload")).unwrap_or(&Value::Null);
+            (at, client("from"), message(word("type"), entry, content, entry["is_error"] == true)?)
+        } else if entry["jsonrpc"] == "2.0" {
+            (0, self.guess(entry) == Side::Client, entry.to_string())
+        } else {
+            return None;
+        };
+        let from = if by_client { Side::Client } else { Side::Agent };
+        Some(vec![Event { at, from, bytes: (text + "\n").into_bytes(), more: false, end: false, dropped: 0 }])
     }
 
     /// Who sent a message, by its method, or by whose question it answers.
@@ -90,40 +80,31 @@ impl Foreign {
     }
 }
 
-fn event(at: u64, from: Side, text: String) -> Event {
-    Event { at, from, bytes: (text + "\n").into_bytes(), more: false, end: false, dropped: 0 }
-}
-
-/// A message put together again.
-fn message(kind: &str, id: &Value, method: &Value, content: &Value, is_error: bool) -> Option<Value> {
-    Some(match kind {
+/// A message put together again from an entry that has its parts.
+fn message(kind: &str, entry: &Value, content: &Value, is_error: bool) -> Option<String> {
+    let (id, method) = (&entry["id"], &entry["method"]);
+    let message = match kind {
         "request" => json!({"jsonrpc": "2.0", "id": id, "method": method, "params": content}),
         "notification" => json!({"jsonrpc": "2.0", "method": method, "params": content}),
         "response" if is_error => json!({"jsonrpc": "2.0", "id": id, "error": content}),
         "response" => json!({"jsonrpc": "2.0", "id": id, "result": content}),
         _ => return None,
-    })
+    };
+    Some(message.to_string())
 }
 
 /// Microseconds since 1970 of a time such as `2026-11-17T01:02:03.456Z`.
 pub(crate) fn micros(time: &str) -> Option<u64> {
     let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
-    let numbers =
-        |text: &str, separator| text.split(separator).map(|part| part.parse().ok()).collect::<Option<Vec<u64>>>();
     let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
     let fraction: u64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-    let (&[year, month, day], &[hour, minute, second]) = (&*numbers(date, '-')?, &*numbers(clock, ':')?) else {
-        return None;
-    };
-    if !(1970..=9999).contains(&year)
-        || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-        || hour > 23
-        || minute > 59
-        || second > 60
-    {
+    let limits = [1970..=9999, 1..=12, 1..=31, 0..=23, 0..=59, 0..=60];
+    let numbers: Option<Vec<u64>> = date.split('-').chain(clock.split(':')).map(|part| part.parse().ok()).collect();
+    let numbers: [u64; 6] = numbers?.try_into().ok()?;
+    if numbers.iter().zip(limits).any(|(number, limit)| !limit.contains(number)) {
         return None;
     }
+    let [year, month, day, hour, minute, second] = numbers;
     // Days of the civil calendar, with years that begin in March.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;

@@ -1,6 +1,6 @@
 //! Recordings of what a client and an agent say to each other: written, read, looked at, played.
 //!
-//! A recording is a text file. Its first line is a header, every other line one [`Event`]:
+//! A recording is a text file. Its first line is a header, every other line one event:
 //!
 //! ```json
 //! {"tieline-trace":1,"started":1763344800000000,"kept":"exact","command":["my-agent","--acp"]}
@@ -39,7 +39,7 @@ mod write;
 
 pub use filter::{Kept, redact};
 pub use page::Page;
-pub use read::{Frame, Frames, ReadError, Reader};
+pub use read::{Frame, Frames, ReadError};
 #[cfg(unix)]
 pub use record::record;
 pub use replay::{Extra, Options, Player};
@@ -63,8 +63,6 @@ pub enum Side {
 }
 
 impl Side {
-    const ALL: [Self; 4] = [Self::Client, Self::Agent, Self::Stderr, Self::Exit];
-
     /// The name in a recording.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +75,12 @@ impl Side {
 
     /// The side with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|side| side.name() == name)
+        [Self::Client, Self::Agent, Self::Stderr, Self::Exit].into_iter().find(|side| side.name() == name)
+    }
+
+    /// What comes from here are messages.
+    pub fn talks(self) -> bool {
+        matches!(self, Self::Client | Self::Agent)
     }
 
     /// Who talks to this side.
@@ -94,18 +97,18 @@ impl fmt::Display for Side {
 }
 
 /// One line of a recording.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+#[derive(Debug)]
+struct Event {
     /// Microseconds since the start.
-    pub at: u64,
+    at: u64,
     /// Who.
-    pub from: Side,
+    from: Side,
     /// The bytes as they were passed on.
-    pub bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// The frame goes on in the next event of the same side.
-    pub more: bool,
+    more: bool,
     /// The side has closed its end.
-    pub end: bool,
+    end: bool,
     /// So many bytes are left out, because they could not be redacted.
-    pub dropped: u64,
+    dropped: u64,
 }

@@ -1,13 +1,16 @@
 //! Whether a live message is the recorded one: ids, session ids and paths are mapped by first sight. No I/O.
 
 use crate::foreign::micros;
-use serde_json::{Map, Value};
+use crate::story::cut;
+use serde_json::Value;
 use std::collections::HashMap;
 
 /// So many ids are remembered.
 const MAX_IDS: usize = 100_000;
 /// So much of a value is told.
 const MAX_TOLD_CHARS: usize = 100;
+
+type Object = serde_json::Map<String, Value>;
 
 /// What stands for what: recorded on the left, live on the right.
 #[derive(Debug, Default, Clone)]
@@ -36,7 +39,7 @@ impl Likeness {
     }
 
     /// The recorded text as it is said now.
-    fn text(&self, recorded: &str) -> String {
+    pub(crate) fn text(&self, recorded: &str) -> String {
         if let Some(live) = self.ids.get(recorded) {
             return live.clone();
         }
@@ -72,25 +75,15 @@ impl Likeness {
         }
     }
 
-    fn compare_objects(
-        &mut self,
-        recorded: &Map<String, Value>,
-        live: &Map<String, Value>,
-        place: &str,
-        found: &mut Vec<String>,
-    ) {
-        let place = |key: &str| if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
-        // Extensions are nobody's business but theirs. What is null is as good as not there.
-        let counts = |(key, value): &(&String, &Value)| *key != "_meta" && !value.is_null();
-        for (key, value) in recorded.iter().filter(counts) {
-            match live.get(key).filter(|live| !live.is_null()) {
-                Some(live) => self.compare(value, live, &place(key), found),
-                None => found.push(format!("{}: recorded {}, not there live", place(key), told(value))),
-            }
-        }
-        for (key, value) in live.iter().filter(counts) {
-            if recorded.get(key).is_none_or(Value::is_null) {
-                found.push(format!("{}: not in the recording, live {}", place(key), told(value)));
+    fn compare_objects(&mut self, recorded: &Object, live: &Object, place: &str, found: &mut Vec<String>) {
+        let new = live.keys().filter(|key| !recorded.contains_key(*key));
+        for key in recorded.keys().chain(new) {
+            let place = if place.is_empty() { key.to_owned() } else { format!("{place}.{key}") };
+            match (there(recorded, key), there(live, key)) {
+                (Some(recorded), Some(live)) => self.compare(recorded, live, &place, found),
+                (Some(recorded), None) => found.push(format!("{place}: recorded {}, not there live", told(recorded))),
+                (None, Some(live)) => found.push(format!("{place}: not in the recording, live {}", told(live))),
+                (None, None) => {}
             }
         }
     }
@@ -113,6 +106,11 @@ impl Likeness {
     }
 }
 
+/// A value that counts. Extensions are nobody's business but theirs. What is null is as good as not there.
+fn there<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
+    object.get(key).filter(|value| key != "_meta" && !value.is_null())
+}
+
 /// Whether a number at this place says how long something took.
 fn is_duration(place: &str) -> bool {
     let key = place.rsplit('.').next().unwrap_or(place).to_ascii_lowercase();
@@ -120,11 +118,7 @@ fn is_duration(place: &str) -> bool {
 }
 
 fn told(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(MAX_TOLD_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    cut(&value.to_string(), MAX_TOLD_CHARS)
 }
 
 #[cfg(test)]

@@ -55,6 +55,24 @@ impl Pieces {
     }
 }
 
+/// A frame that is not whole yet.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    /// Its start.
+    pub(crate) bytes: Vec<u8>,
+    /// How long it is by now.
+    pub(crate) size: u64,
+}
+
+impl Gathered {
+    /// The next part; no more than `most` bytes are kept.
+    pub(crate) fn add(&mut self, part: &[u8], most: usize) {
+        let room = most.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&part[..part.len().min(room)]);
+        self.size += part.len() as u64;
+    }
+}
+
 /// What stands in a frame, without its line end or headers; and whether it has headers.
 pub(crate) fn body(frame: &[u8]) -> (&[u8], bool) {
     let starts = |name: &[u8]| frame.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));

@@ -1,8 +1,8 @@
-//! Reads recordings, ours and those of others, event by event or frame by frame.
+//! Reads recordings, ours and those of others, frame by frame.
 
-use crate::filter::{Filter, Kept};
+use crate::filter::{Filter, Kept, parse};
 use crate::foreign::Foreign;
-use crate::pieces::body;
+use crate::pieces::{Gathered, body};
 use crate::{Event, Side};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,23 +31,48 @@ pub enum ReadError {
     },
 }
 
-/// Reads a recording.
-pub struct Reader<R> {
+/// Something whole: a message, a line of standard error, an end.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// When its last byte was passed on, in microseconds since the start.
+    pub at: u64,
+    /// Who sent it.
+    pub from: Side,
+    /// What stands in it, without line end and headers.
+    pub body: Vec<u8>,
+    /// How many bytes it had on the wire.
+    pub size: u64,
+    /// It had `Content-Length` headers.
+    pub headers: bool,
+    /// The side has closed its end.
+    pub end: bool,
+    /// It could not be redacted, so only its length is known.
+    pub dropped: bool,
+    /// The message, if it is one.
+    pub message: Option<Value>,
+}
+
+/// Reads a recording frame by frame.
+pub struct Frames<R> {
     input: R,
     line: usize,
+    /// What the header says.
     kept: Kept,
-    command: Vec<String>,
     foreign: Foreign,
+    /// Events that are read and not looked at yet.
     ready: VecDeque<Event>,
     /// The start of a line whose end is not written yet.
     partial: Vec<u8>,
+    filter: Filter,
+    /// By [`Side`].
+    open: [Gathered; 4],
 }
 
-impl<R: BufRead> Reader<R> {
-    /// Reads from here.
-    pub fn new(input: R) -> Self {
-        let (foreign, ready, partial) = Default::default();
-        Self { input, line: 0, kept: Kept::Exact, command: Vec::new(), foreign, ready, partial }
+impl<R: BufRead> Frames<R> {
+    /// Reads from here, and keeps so much of each frame.
+    pub fn new(input: R, kept: Kept) -> Self {
+        let (foreign, ready, partial, open) = Default::default();
+        Self { input, line: 0, kept: Kept::Exact, foreign, ready, partial, filter: Filter::new(kept), open }
     }
 
     /// What was kept, as the header says.
@@ -55,19 +80,49 @@ impl<R: BufRead> Reader<R> {
         self.kept
     }
 
-    /// The recorded command, as far as it is known.
-    pub fn command(&self) -> &[String] {
-        &self.command
-    }
-
     /// How many messages of another format were left out because they did not go between client and agent.
     pub fn left_out(&self) -> usize {
         self.foreign.left_out
     }
 
+    /// The next frame; `None` at the end, which may move while somebody writes.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, ReadError> {
+        while let Some(event) = self.next_event()? {
+            let open = &mut self.open[event.from as usize];
+            open.add(&event.bytes, MAX_FRAME_BYTES);
+            if event.more {
+                continue;
+            }
+            let whole = std::mem::take(open);
+            // Blank lines between frames are nothing.
+            let blank = event.from.talks() && whole.bytes.trim_ascii().is_empty();
+            if event.end || event.dropped > 0 || !blank {
+                return Ok(Some(self.whole(&event, whole)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn whole(&mut self, event: &Event, whole: Gathered) -> Frame {
+        let kept = self.filter.keep(event.from, whole.bytes);
+        let (body, headers) = kept.as_deref().map_or((&b""[..], false), body);
+        let text = std::str::from_utf8(body).ok().filter(|_| event.from.talks());
+        let message = text.and_then(parse);
+        Frame {
+            at: event.at,
+            from: event.from,
+            body: body.to_vec(),
+            size: whole.size + event.dropped,
+            headers,
+            end: event.end,
+            dropped: event.dropped > 0 || kept.is_none(),
+            message,
+        }
+    }
+
     /// The next event; `None` at the end, which may move while somebody writes. A last line without its line end is the
     /// trace of a recorder that was killed, and is not read.
-    pub fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -100,26 +155,19 @@ impl<R: BufRead> Reader<R> {
         let value: Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
         if !value["tieline-trace"].is_null() {
             self.kept = value["kept"].as_str().and_then(Kept::named).unwrap_or_default();
-            let words = value["command"].as_array().into_iter().flatten();
-            self.command = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
             return Ok(());
         }
         if let Some(event) = own(&value) {
             self.ready.push_back(event);
             return Ok(());
         }
-        match value {
-            Value::Array(items) if self.line == 1 => {
-                for item in &items {
-                    let events =
-                        self.foreign.read(item).ok_or_else(|| self.wrong("it has entries of no known kind"))?;
-                    self.ready.extend(events);
-                }
-            }
-            value => {
-                let events = self.foreign.read(&value).ok_or_else(|| self.wrong("it is of no known kind"))?;
-                self.ready.extend(events);
-            }
+        let (entries, unknown) = match value {
+            Value::Array(entries) if self.line == 1 => (entries, "it has entries of no known kind"),
+            value => (vec![value], "it is of no known kind"),
+        };
+        for entry in &entries {
+            let events = self.foreign.read(entry).ok_or_else(|| self.wrong(unknown))?;
+            self.ready.extend(events);
         }
         Ok(())
     }
@@ -140,92 +188,4 @@ fn own(value: &Value) -> Option<Event> {
         end: value["end"] == true,
         dropped: value["dropped"].as_u64().unwrap_or(0),
     })
-}
-
-/// Something whole: a message, a line of standard error, an end.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// When its last byte was passed on, in microseconds since the start.
-    pub at: u64,
-    /// Who sent it.
-    pub from: Side,
-    /// What stands in it, without line end and headers.
-    pub body: Vec<u8>,
-    /// How many bytes it had on the wire.
-    pub size: u64,
-    /// It had `Content-Length` headers.
-    pub headers: bool,
-    /// The side has closed its end.
-    pub end: bool,
-    /// It could not be redacted, so only its length is known.
-    pub dropped: bool,
-    /// The message, if it is one.
-    pub message: Option<Value>,
-}
-
-/// Reads a recording frame by frame.
-pub struct Frames<R> {
-    reader: Reader<R>,
-    filter: Filter,
-    open: [(Vec<u8>, u64); 2],
-}
-
-impl<R: BufRead> Frames<R> {
-    /// Reads from here, and keeps so much of each frame.
-    pub fn new(input: R, kept: Kept) -> Self {
-        Self { reader: Reader::new(input), filter: Filter::new(kept), open: Default::default() }
-    }
-
-    /// The reader behind it.
-    pub fn reader(&self) -> &Reader<R> {
-        &self.reader
-    }
-
-    /// The next frame; `None` at the end, which may move while somebody writes.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, ReadError> {
-        while let Some(event) = self.reader.next_event()? {
-            let lane = match event.from {
-                Side::Client => &mut self.open[0],
-                Side::Agent => &mut self.open[1],
-                Side::Stderr | Side::Exit => {
-                    return Ok(Some(self.whole(&event, event.bytes.clone(), event.bytes.len() as u64)));
-                }
-            };
-            let room = MAX_FRAME_BYTES.saturating_sub(lane.0.len());
-            lane.0.extend_from_slice(&event.bytes[..event.bytes.len().min(room)]);
-            lane.1 += event.bytes.len() as u64;
-            if event.more {
-                continue;
-            }
-            let (bytes, size) = std::mem::take(lane);
-            // Blank lines between frames are nothing.
-            if event.end || event.dropped > 0 || !bytes.trim_ascii().is_empty() {
-                return Ok(Some(self.whole(&event, bytes, size)));
-            }
-        }
-        Ok(None)
-    }
-
-    fn whole(&mut self, event: &Event, bytes: Vec<u8>, size: u64) -> Frame {
-        let is_text = matches!(event.from, Side::Stderr | Side::Exit);
-        let kept = match self.filter.kept() {
-            Kept::Exact => Some(bytes),
-            _ if event.from == Side::Exit => Some(bytes),
-            _ if is_text => self.filter.text(&bytes),
-            _ => self.filter.frame(&bytes),
-        };
-        let (body, headers) = kept.as_deref().map_or((&b""[..], false), body);
-        let message = (!is_text).then(|| std::str::from_utf8(body).ok()).flatten();
-        let message = message.and_then(|text| tieline_json::Raw::new(text).ok()?.parse().ok());
-        Frame {
-            at: event.at,
-            from: event.from,
-            body: body.to_vec(),
-            size: size + event.dropped,
-            headers,
-            end: event.end,
-            dropped: event.dropped > 0 || kept.is_none(),
-            message,
-        }
-    }
 }

@@ -77,23 +77,17 @@ pub async fn record(
     let to_agent = async {
         pass(Side::Client, input, pipes.input, &tape).await;
         let _ = rustix::stdio::dup2_stdin(&null);
+        std::future::pending().await
     };
     let to_client = async {
         pass(Side::Agent, pipes.output, output, &tape).await;
         let _ = rustix::stdio::dup2_stdout(&null);
     };
-    tokio::pin!(to_agent, to_client);
-    let (mut heard, mut said) = (false, false);
-    let reason = loop {
-        tokio::select! {
-            () = &mut to_agent, if !heard => heard = true,
-            () = &mut to_client, if !said => said = true,
-            reason = child.exit() => break reason,
-        }
+    // What the agent has said is passed on, also if it has ended meanwhile.
+    let (reason, ()) = tokio::select! {
+        ended = async { tokio::join!(child.exit(), to_client) } => ended,
+        never = to_agent => never,
     };
-    if !said {
-        to_client.await;
-    }
     let _ = tokio::time::timeout(STDERR_LINGER, errors_end).await;
     tape.write(|writer| writer.exit(reason.status));
     Ok(reason.status)
@@ -102,16 +96,10 @@ pub async fn record(
 /// Until one side has closed its end or the other no longer listens; both then learn it, because the streams are dropped.
 async fn pass(from: Side, mut input: impl AsyncRead + Unpin, mut output: impl AsyncWrite + Unpin, tape: &Tape) {
     let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        match input.read(&mut chunk).await {
-            Ok(size) if size > 0 => {
-                tape.write(|writer| writer.bytes(from, &chunk[..size]));
-                if output.write_all(&chunk[..size]).await.is_err() || output.flush().await.is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => break,
+    while let Ok(size @ 1..) = input.read(&mut chunk).await {
+        tape.write(|writer| writer.bytes(from, &chunk[..size]));
+        if output.write_all(&chunk[..size]).await.is_err() || output.flush().await.is_err() {
+            return;
         }
     }
     tape.write(|writer| writer.end(from));
@@ -119,16 +107,11 @@ async fn pass(from: Side, mut input: impl AsyncRead + Unpin, mut output: impl As
 
 fn pass_errors(mut errors: io::PipeReader, tape: &Tape) {
     let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        match errors.read(&mut chunk) {
-            Ok(size) if size > 0 => {
-                tape.write(|writer| writer.bytes(Side::Stderr, &chunk[..size]));
-                if io::stderr().write_all(&chunk[..size]).is_err() {
-                    return;
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return,
+    // A signal does not end a read: their handlers are set to go on with it.
+    while let Ok(size @ 1..) = errors.read(&mut chunk) {
+        tape.write(|writer| writer.bytes(Side::Stderr, &chunk[..size]));
+        if io::stderr().write_all(&chunk[..size]).is_err() {
+            return;
         }
     }
 }

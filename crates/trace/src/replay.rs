@@ -11,6 +11,8 @@ use tieline_rpc::{Event, Transport};
 const QUIET: Duration = Duration::from_secs(1);
 /// So many divergences are kept; all are counted.
 const MAX_DIVERGENCES: usize = 1000;
+/// So far ahead of what is waited for a message is looked for.
+const MAX_AHEAD: usize = 100;
 
 /// What to do about a message of the live side that is not in the recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,7 +89,7 @@ impl Player {
     /// Plays these frames.
     pub fn new(frames: impl IntoIterator<Item = Frame>, options: Options) -> Self {
         let mut steps = Vec::new();
-        for (at, frame) in frames.into_iter().enumerate() {
+        for (at, frame) in frames.into_iter().enumerate().filter(|(_, frame)| frame.from.talks()) {
             let messages = match frame.message {
                 // Each message of a batch is a step of its own.
                 Some(Value::Array(batch)) if frame.from != options.side => batch.into_iter().map(Some).collect(),
@@ -98,7 +100,6 @@ impl Player {
                 steps.push(Step { frame: at + 1, from: frame.from, message, body, end, done: false });
             }
         }
-        steps.retain(|step| matches!(step.from, Side::Client | Side::Agent));
         Self { options, steps, ..Self::default() }
     }
 
@@ -141,42 +142,41 @@ impl Player {
         }
     }
 
+    /// Something of the live side is waited for.
+    fn waits(&self) -> bool {
+        !self.awaited.is_empty() || !self.text.is_empty()
+    }
+
     fn next(&mut self) -> Next {
         while let Some(step) = self.steps.get(self.at) {
-            if step.done {
-                self.at += 1;
-                continue;
-            }
+            let at = self.at;
             if step.from == self.options.side {
-                if !self.awaited.is_empty() || !self.text.is_empty() {
+                if self.waits() {
                     break;
                 }
                 self.at += 1;
                 if step.end {
                     return Next::Close;
                 }
-                let step = self.at - 1;
-                if let Some(bytes) = self.say(step) {
+                if let Some(bytes) = self.say(at) {
                     self.sent += 1;
                     return Next::Send(bytes);
                 }
                 continue;
             }
             match step.message.as_ref().and_then(chunk) {
-                Some((kind, text)) => {
-                    let open = self.text.entry(kind).or_insert((step.frame, String::new()));
-                    open.1 += text;
-                }
-                None => self.awaited.push(self.at),
+                _ if step.done => {}
+                Some((kind, text)) => self.text.entry(kind).or_insert((step.frame, String::new())).1 += text,
+                None => self.awaited.push(at),
             }
             self.at += 1;
         }
-        let over = self.at == self.steps.len() && self.awaited.is_empty() && self.text.is_empty();
+        let over = self.at == self.steps.len() && !self.waits();
         if over && self.options.side == Side::Client {
             return Next::Close;
         }
         // An agent stays until its client goes.
-        let needed = over || (!self.ahead && self.awaited.iter().any(|at| is_needed(&self.steps[*at])));
+        let needed = over || (!self.ahead && self.awaited.iter().any(|at| self.steps[*at].is_needed()));
         Next::Wait(if needed { self.options.timeout } else { QUIET })
     }
 
@@ -210,16 +210,12 @@ impl Player {
             Ok(Value::Array(batch)) => batch.iter().filter_map(|message| self.message(message)).collect(),
             Ok(message) => self.message(&message).into_iter().collect(),
             Err(_) => {
-                let same = self
-                    .awaited
-                    .iter()
-                    .position(|at| self.steps[*at].message.is_none() && self.steps[*at].body == body);
-                match same {
-                    Some(at) => {
-                        self.awaited.remove(at);
-                        self.matched += 1;
-                    }
-                    None => self.diverges(None, &format!("a line that is no message: {}", cut(&text))),
+                let same = |at: &usize| self.steps[*at].message.is_none() && self.steps[*at].body == body;
+                if let Some(at) = self.awaited.iter().position(same) {
+                    self.awaited.remove(at);
+                    self.matched += 1;
+                } else {
+                    self.diverges(None, &format!("a line that is no message: {}", cut(&text)));
                 }
                 Vec::new()
             }
@@ -230,15 +226,14 @@ impl Player {
         if let Some((kind, text)) = chunk(live)
             && let Some((frame, expected)) = self.text.get_mut(&kind)
         {
-            let (frame, translated) = (*frame, self.likeness.translate(&Value::from(expected.as_str())));
-            let translated = translated.as_str().unwrap_or_default();
+            let (frame, translated) = (*frame, self.likeness.text(expected));
             match translated.strip_prefix(text) {
                 Some("") => drop(self.text.remove(&kind)),
                 Some(rest) => rest.clone_into(expected),
                 // The rest of what differs would only say the same again.
                 None if expected.is_empty() => {}
                 None => {
-                    let what = format!("{kind}: recorded {}, live {}", cut(translated), cut(text));
+                    let what = format!("{kind}: recorded {}, live {}", cut(&translated), cut(text));
                     expected.clear();
                     self.diverges(Some(frame), &what);
                 }
@@ -247,33 +242,26 @@ impl Player {
             return None;
         }
         let key = key(live);
-        let alike = |at: &&usize| self.steps[**at].message.as_ref().is_some_and(|message| self::key(message) == key);
-        let later = || {
-            (self.at..self.steps.len())
-                .filter(|at| self.steps[*at].from != self.options.side && !self.steps[*at].done)
-                .take(100)
-        };
-        let candidates: Vec<usize> = self.awaited.iter().filter(alike).copied().collect();
-        let candidates =
-            if candidates.is_empty() { later().filter(|at| alike(&at)).take(1).collect() } else { candidates };
-        // Of several the one that is the same, or the first.
-        let differences = |likeness: &mut Likeness, at: usize, found: &mut Vec<String>| {
-            let mut recorded = self.steps[at].message.clone().unwrap_or_default();
-            if let (Some(id), Some(object)) = (live.get("id"), recorded.as_object_mut()) {
-                object.insert("id".into(), id.clone());
-            }
-            likeness.compare(&recorded, live, "", found);
-        };
-        let mut best: Option<(usize, Vec<String>)> = None;
-        for at in candidates {
-            let mut found = Vec::new();
-            differences(&mut self.likeness.clone(), at, &mut found);
-            if best.as_ref().is_none_or(|(_, least)| found.len() < least.len()) {
-                best = Some((at, found));
-            }
+        let alike = |at: &usize| self.steps[*at].message.as_ref().is_some_and(|message| self::key(message) == key);
+        let mut candidates: Vec<usize> = self.awaited.iter().copied().filter(alike).collect();
+        if candidates.is_empty() {
+            let later = |at: &usize| self.steps[*at].from != self.options.side && !self.steps[*at].done;
+            let mut later = (self.at..self.steps.len()).filter(later).take(MAX_AHEAD);
+            candidates.extend(later.find(alike));
         }
-        let Some((at, found)) = best else { return self.extra(live) };
-        differences(&mut self.likeness, at, &mut Vec::new());
+        let compared = candidates.into_iter().map(|at| {
+            let mut recorded = self.steps[at].message.clone().unwrap_or_default();
+            if let Some(id) = live.get("id") {
+                recorded["id"] = id.clone();
+            }
+            let (mut likeness, mut found) = (self.likeness.clone(), Vec::new());
+            likeness.compare(&recorded, live, "", &mut found);
+            (at, likeness, found)
+        });
+        // Of several the one that is the same, or the first.
+        let best = compared.min_by_key(|(_, _, found)| found.len());
+        let Some((at, likeness, found)) = best else { return self.extra(live) };
+        self.likeness = likeness;
         self.ahead |= !self.awaited.contains(&at);
         self.awaited.retain(|awaited| *awaited != at);
         let step = &mut self.steps[at];
@@ -292,28 +280,30 @@ impl Player {
     fn extra(&mut self, live: &Value) -> Option<Value> {
         self.diverges(None, &format!("{} {}", key(live), cut(&live.to_string())));
         self.stopped |= self.options.extra == Extra::Stop;
-        let id = live.get("id").filter(|_| live.get("method").is_some() && self.options.extra == Extra::Refuse)?;
-        Some(
-            json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "this is not in the recording that is replayed"}}),
-        )
+        let refuses = live.get("method").is_some() && self.options.extra == Extra::Refuse;
+        let id = live.get("id").filter(|_| refuses)?;
+        let error = json!({"code": -32601, "message": "this is not in the recording that is replayed"});
+        Some(json!({"jsonrpc": "2.0", "id": id, "error": error}))
     }
 
     /// Nothing came for too long.
     fn silence(&mut self) {
-        if self.awaited.is_empty() && self.text.is_empty() {
+        if !self.waits() {
             self.diverges(None, "the live side neither says anything nor ends");
             self.stopped = true;
         }
         self.ahead = false;
         for at in std::mem::take(&mut self.awaited) {
             let step = &self.steps[at];
-            self.stopped |= step.message.as_ref().is_some_and(|message| message.get("method").is_none());
-            let what = step.message.as_ref().map_or_else(|| "a line".to_owned(), key);
-            let (frame, end) = (step.frame, step.end);
-            self.diverges(
-                Some(frame),
-                &if end { "it was recorded that this side ends".to_owned() } else { format!("{what} did not come") },
-            );
+            let what = match &step.message {
+                _ if step.end => "it was recorded that this side ends".to_owned(),
+                Some(message) => {
+                    self.stopped |= message.get("method").is_none();
+                    format!("{} did not come", key(message))
+                }
+                None => "a line did not come".to_owned(),
+            };
+            self.diverges(Some(step.frame), &what);
         }
         for (kind, (frame, text)) in std::mem::take(&mut self.text) {
             if !text.is_empty() {
@@ -325,23 +315,21 @@ impl Player {
     /// The live side has ended.
     fn gone(&mut self) {
         self.stopped = true;
-        while let Some(step) = self.steps.get(self.at) {
-            if step.from != self.options.side && !step.done {
-                self.awaited.push(self.at);
-            }
-            self.at += 1;
-        }
-        let ends: Vec<usize> = std::mem::take(&mut self.awaited);
-        self.awaited = ends.into_iter().filter(|at| !self.steps[*at].end).collect();
-        if !self.awaited.is_empty() || !self.text.is_empty() {
+        self.awaited.extend(self.at..self.steps.len());
+        self.at = self.steps.len();
+        let comes = |step: &Step| step.from != self.options.side && !step.done && !step.end;
+        self.awaited.retain(|at| comes(&self.steps[*at]));
+        if self.waits() {
             self.silence();
         }
     }
 }
 
-/// Whether the recording can't go on without it.
-fn is_needed(step: &Step) -> bool {
-    step.end || step.message.as_ref().is_some_and(|message| message.get("id").is_some())
+impl Step {
+    /// Whether the recording can't go on without it.
+    fn is_needed(&self) -> bool {
+        self.end || self.message.as_ref().is_some_and(|message| message.get("id").is_some())
+    }
 }
 
 /// What a message is, for people and to find it again.

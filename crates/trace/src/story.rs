@@ -16,7 +16,7 @@ const ABOUT: &str = "/params/update/sessionUpdate /params/update/content/text /p
     /result/outcome/optionId /error/message /error/data";
 
 /// What a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
     /// Wants an answer.
     Request,
@@ -31,6 +31,7 @@ pub enum Kind {
     /// A message of which only the length is known.
     Dropped,
     /// Standard error.
+    #[default]
     Text,
     /// An end was closed, or the agent is gone.
     End,
@@ -53,7 +54,7 @@ impl Kind {
 }
 
 /// One message, or something else that happened. Its texts are as they came: make them safe before they are shown.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Row {
     /// The number of its frame, from 1.
     pub frame: usize,
@@ -154,30 +155,25 @@ impl Story {
             frame: self.frames,
             at: frame.at,
             from: frame.from,
-            kind: Kind::Text,
             size: frame.size,
-            method: String::new(),
-            id: None,
-            session: None,
-            took: None,
             about: about_text(&String::from_utf8_lossy(&frame.body)),
             breaches,
+            ..Row::default()
         };
         let mut rows = match &frame.message {
             Some(Value::Array(batch)) if !batch.is_empty() => {
                 batch.iter().map(|message| self.message(&base, message)).collect()
             }
             Some(message) => vec![self.message(&base, message)],
-            None => {
-                let (kind, about) = match frame.from {
-                    Side::Stderr => (Kind::Text, base.about.clone()),
-                    Side::Exit => (Kind::End, base.about.clone()),
-                    _ if frame.end => (Kind::End, "closed its end".to_owned()),
-                    _ if frame.dropped => (Kind::Dropped, "left out of the recording".to_owned()),
-                    _ => (Kind::Rubbish, base.about.clone()),
-                };
-                vec![Row { kind, about, ..base.clone() }]
-            }
+            None => vec![match frame.from {
+                Side::Stderr => base,
+                Side::Exit => Row { kind: Kind::End, ..base },
+                _ if frame.end => Row { kind: Kind::End, about: "closed its end".to_owned(), ..base },
+                _ if frame.dropped => {
+                    Row { kind: Kind::Dropped, about: "left out of the recording".to_owned(), ..base }
+                }
+                _ => Row { kind: Kind::Rubbish, ..base },
+            }],
         };
         // What is wrong with a batch is told once.
         rows.iter_mut().skip(1).for_each(|row| row.breaches.clear());
@@ -214,8 +210,8 @@ impl Story {
         let mut turn = None;
         if row.method == "session/prompt" {
             turn = Some(self.turns.len());
-            let prompt =
-                message["params"]["prompt"].as_array().into_iter().flatten().find_map(|block| block["text"].as_str());
+            let mut blocks = message["params"]["prompt"].as_array().into_iter().flatten();
+            let prompt = blocks.find_map(|block| block["text"].as_str());
             self.turns.push(Turn {
                 session: row.session.clone().unwrap_or_default(),
                 prompt: about_text(prompt.unwrap_or_default()),
@@ -281,60 +277,45 @@ impl Story {
 
     /// The whole in a few lines, as they came: make them safe before they are shown.
     pub fn summary(&self) -> String {
-        let mut text = String::new();
         let counted = |count: usize, what: &str| match count {
             1 => format!("1 {what}"),
             _ => format!("{count} {what}{}", if what.ends_with("ch") { "es" } else { "s" }),
         };
+        let counts = [
+            counted(self.sessions.len(), "session"),
+            counted(self.turns.len(), "turn"),
+            counted(self.calls.len(), "tool call"),
+            counted(self.errors, "error"),
+            counted(self.breaches, "breach"),
+        ];
         let sizes: Vec<String> =
             self.rows.iter().map(|(from, (count, size))| format!("{from} {count} ({})", bytes(*size))).collect();
-        push_line(
-            &mut text,
-            format_args!(
-                "{}, {}, {}, {}, {}; {}",
-                counted(self.sessions.len(), "session"),
-                counted(self.turns.len(), "turn"),
-                counted(self.calls.len(), "tool call"),
-                counted(self.errors, "error"),
-                counted(self.breaches, "breach"),
-                sizes.join(", ")
-            ),
-        );
-        for (number, turn) in self.turns.iter().enumerate() {
-            let end = match turn.ended {
-                Some(ended) => format!("{} after {}", turn.stop, time(ended - turn.began)),
-                None => "without an end".to_owned(),
-            };
-            let first =
-                turn.first.map(|first| format!(", first words after {}", time(first - turn.began))).unwrap_or_default();
-            push_line(
-                &mut text,
-                format_args!(
-                    "turn {}: “{}”: {end}{first}, {}",
-                    number + 1,
-                    turn.prompt,
-                    counted(turn.updates, "update")
-                ),
-            );
+        let mut lines = vec![format!("{}; {}", counts.join(", "), sizes.join(", "))];
+        for (number, turn) in (1..).zip(&self.turns) {
+            let after = |at: u64| format!("after {}", time(at.saturating_sub(turn.began)));
+            let end = turn.ended.map_or("without an end".to_owned(), |at| format!("{} {}", turn.stop, after(at)));
+            let first = turn.first.map(|at| format!(", first words {}", after(at))).unwrap_or_default();
+            let updates = counted(turn.updates, "update");
+            lines.push(format!("turn {number}: “{}”: {end}{first}, {updates}", turn.prompt));
         }
         for call in &self.calls {
-            let took = call.ended.map_or("no end".to_owned(), |ended| time(ended - call.began));
-            push_line(&mut text, format_args!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
+            let took = call.ended.map_or("no end".to_owned(), |at| time(at.saturating_sub(call.began)));
+            lines.push(format!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
         }
         for (method, took) in &self.took {
             let mut took = took.clone();
             took.sort_unstable();
-            let (median, worst) = (took[took.len() / 2], took[took.len() - 1]);
-            push_line(
-                &mut text,
-                format_args!("answers to {method}: {}, median {}, longest {}", took.len(), time(median), time(worst)),
-            );
+            let (count, median, worst) = (took.len(), time(took[took.len() / 2]), time(took[took.len() - 1]));
+            lines.push(format!("answers to {method}: {count}, median {median}, longest {worst}"));
         }
-        let mut open: Vec<_> =
-            self.asked.iter().map(|((from, id), asked)| (asked.at, from, id, &asked.method)).collect();
-        open.sort_unstable_by_key(|asked| asked.0);
-        for (at, from, id, method) in open {
-            push_line(&mut text, format_args!("no answer: {method} #{id} of the {from} at {}", time(at)));
+        let mut open: Vec<_> = self.asked.iter().collect();
+        open.sort_unstable_by_key(|&((from, id), asked)| (asked.at, from.name(), id));
+        for ((from, id), asked) in open {
+            lines.push(format!("no answer: {} #{id} of the {from} at {}", asked.method, time(asked.at)));
+        }
+        let mut text = String::new();
+        for line in lines {
+            push_line(&mut text, format_args!("{line}"));
         }
         text
     }
@@ -368,10 +349,48 @@ fn about(message: &Value) -> String {
 
 /// In one line, and not too long.
 fn about_text(text: &str) -> String {
-    let text: Vec<&str> = text.split_whitespace().take(MAX_ABOUT_CHARS).collect();
-    let text = text.join(" ");
-    match text.char_indices().nth(MAX_ABOUT_CHARS) {
+    let words: Vec<&str> = text.split_whitespace().take(MAX_ABOUT_CHARS).collect();
+    cut(&words.join(" "), MAX_ABOUT_CHARS)
+}
+
+/// The text, or its first `most` characters and `…`.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn times_that_go_back_take_no_time() {
+        let mut story = Story::default();
+        let mut hear = |at, from, message: Value| {
+            let (body, message) = (Vec::new(), Some(message));
+            let frame = Frame { at, from, body, size: 1, headers: false, end: false, dropped: false, message };
+            story.take(&frame, Vec::new());
+        };
+        let update =
+            |update: Value| json!({"method": "session/update", "params": {"sessionId": "s", "update": update}});
+        let prompt = json!({"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]});
+        hear(9, Side::Client, json!({"id": 1, "method": "session/prompt", "params": prompt}));
+        hear(8, Side::Agent, update(json!({"sessionUpdate": "agent_message_chunk"})));
+        hear(7, Side::Agent, update(json!({"sessionUpdate": "tool_call", "toolCallId": "c"})));
+        hear(
+            6,
+            Side::Agent,
+            update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "failed"})),
+        );
+        hear(5, Side::Agent, json!({"id": 1, "result": {"stopReason": "end_turn"}}));
+        let summary = story.summary();
+        assert!(
+            summary.contains("turn 1: “hi”: end_turn after 0 µs, first words after 0 µs, 3 updates\n"),
+            "{summary}"
+        );
+        assert!(summary.contains("tool call: “c”  failed, 0 µs\n"), "{summary}");
     }
 }

@@ -2,14 +2,14 @@
 
 use crate::Side;
 use crate::filter::{Filter, Kept};
-use crate::pieces::Pieces;
+use crate::pieces::{Gathered, Pieces};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
-use tieline_json::{write_i64, write_str, write_u64};
+use tieline_json::write_str;
 use tieline_process::Status;
 
 /// A frame that has to be filtered is held until it is whole, but never more of it than this.
@@ -34,8 +34,8 @@ pub struct Writer {
     out: Box<dyn Write + Send>,
     start: Instant,
     filter: Filter,
-    client: Lane,
-    agent: Lane,
+    /// By [`Side`].
+    lanes: [Lane; 4],
     line: Vec<u8>,
 }
 
@@ -43,9 +43,8 @@ pub struct Writer {
 #[derive(Default)]
 struct Lane {
     pieces: Pieces,
-    /// A frame that is not whole yet, if it has to be filtered, and how much of it did not fit.
-    held: Vec<u8>,
-    over: u64,
+    /// A frame that is not whole yet, if it has to be filtered.
+    held: Gathered,
 }
 
 impl Writer {
@@ -54,15 +53,9 @@ impl Writer {
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
         // Arguments may be secrets, and are values.
         let command = if kept == Kept::Exact { command } else { command.get(..1).unwrap_or_default() };
-        let (client, agent) = Default::default();
-        let mut writer = Self {
-            out: Box::new(out),
-            start: Instant::now(),
-            filter: Filter::new(kept),
-            client,
-            agent,
-            line: Vec::new(),
-        };
+        let (lanes, line) = Default::default();
+        let (start, filter) = (Instant::now(), Filter::new(kept));
+        let mut writer = Self { out: Box::new(out), start, filter, lanes, line };
         let header = serde_json::json!({"tieline-trace": 1, "started": started, "by": by, "kept": kept.name(), "command": command});
         writer.out.write_all(format!("{header}\n").as_bytes())?;
         Ok(writer)
@@ -71,10 +64,8 @@ impl Writer {
     /// Bytes of a stream, as they are about to be passed on: they are cut where frames end.
     pub fn bytes(&mut self, from: Side, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let (here, end) = match self.lane(from) {
-                Some(lane) => lane.pieces.next(bytes),
-                None => (bytes.len(), true),
-            };
+            let pieces = &mut self.lanes[from as usize].pieces;
+            let (here, end) = if from.talks() { pieces.next(bytes) } else { (bytes.len(), true) };
             self.piece(from, &bytes[..here], end)?;
             bytes = &bytes[here..];
         }
@@ -90,82 +81,50 @@ impl Writer {
 
     /// A side has closed its end.
     pub fn end(&mut self, from: Side) -> io::Result<()> {
-        if self.lane(from).is_some_and(|lane| lane.over > 0 || !lane.held.is_empty()) {
+        if self.lanes[from as usize].held.size > 0 {
             self.piece(from, b"", true)?;
         }
-        self.event(from, b"", |line| line.extend_from_slice(b",\"end\":true"))
+        self.event(from, b"", r#","end":true"#)
     }
 
     /// The agent's process has ended.
     pub fn exit(&mut self, status: Status) -> io::Result<()> {
-        self.event(Side::Exit, status.to_string().as_bytes(), |line| {
-            let (key, number) = match status {
-                Status::Code(code) => (&b",\"code\":"[..], code),
-                Status::Signal(signal) => (&b",\"signal\":"[..], signal),
-                _ => return,
-            };
-            line.extend_from_slice(key);
-            write_i64(line, number.into());
-        })
-    }
-
-    fn lane(&mut self, from: Side) -> Option<&mut Lane> {
-        match from {
-            Side::Client => Some(&mut self.client),
-            Side::Agent => Some(&mut self.agent),
-            Side::Stderr | Side::Exit => None,
-        }
+        let how = match status {
+            Status::Code(code) => format!(r#","code":{code}"#),
+            Status::Signal(signal) => format!(r#","signal":{signal}"#),
+            _ => String::new(),
+        };
+        self.event(Side::Exit, status.to_string().as_bytes(), &how)
     }
 
     fn piece(&mut self, from: Side, bytes: &[u8], end: bool) -> io::Result<()> {
         if self.filter.kept() == Kept::Exact {
-            return self.event(from, bytes, |line| {
-                if !end {
-                    line.extend_from_slice(b",\"more\":true");
-                }
-            });
+            return self.event(from, bytes, if end { "" } else { r#","more":true"# });
         }
-        let Some(lane) = self.lane(from) else {
-            let kept = self.filter.text(bytes);
-            return self.kept(from, kept, bytes.len() as u64);
-        };
-        let room = MAX_HELD_BYTES - lane.held.len();
-        lane.held.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        lane.over += bytes.len().saturating_sub(room) as u64;
+        let held = &mut self.lanes[from as usize].held;
+        held.add(bytes, MAX_HELD_BYTES);
         if !end {
             return Ok(());
         }
-        let (held, over) = (std::mem::take(&mut lane.held), std::mem::take(&mut lane.over));
-        let kept = if over > 0 { None } else { self.filter.frame(&held) };
-        self.kept(from, kept, held.len() as u64 + over)
-    }
-
-    fn kept(&mut self, from: Side, kept: Option<Vec<u8>>, size: u64) -> io::Result<()> {
-        match kept {
-            Some(kept) => self.event(from, &kept, |_| {}),
-            None => self.event(from, b"", |line| {
-                line.extend_from_slice(b",\"dropped\":");
-                write_u64(line, size);
-            }),
+        let whole = std::mem::take(held);
+        let cut = whole.size > whole.bytes.len() as u64;
+        match if cut { None } else { self.filter.keep(from, whole.bytes) } {
+            Some(kept) => self.event(from, &kept, ""),
+            None => self.event(from, b"", &format!(r#","dropped":{}"#, whole.size)),
         }
     }
 
-    fn event(&mut self, from: Side, bytes: &[u8], more: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
+    /// One line of the recording; `more` are its further keys.
+    fn event(&mut self, from: Side, bytes: &[u8], more: &str) -> io::Result<()> {
         let line = &mut self.line;
         line.clear();
-        line.extend_from_slice(b"{\"at\":");
-        write_u64(line, self.start.elapsed().as_micros() as u64);
-        line.extend_from_slice(b",\"from\":\"");
-        line.extend_from_slice(from.name().as_bytes());
-        line.extend_from_slice(b"\",\"raw\":");
+        write!(line, r#"{{"at":{},"from":"{from}","raw":"#, self.start.elapsed().as_micros())?;
         let text = String::from_utf8_lossy(bytes);
         write_str(line, &text);
         if let std::borrow::Cow::Owned(_) = text {
-            line.extend_from_slice(b",\"base64\":\"");
-            line.extend_from_slice(STANDARD.encode(bytes).as_bytes());
-            line.push(b'"');
+            write!(line, r#","base64":"{}""#, STANDARD.encode(bytes))?;
         }
-        more(line);
+        line.extend_from_slice(more.as_bytes());
         line.extend_from_slice(b"}\n");
         self.out.write_all(line)
     }

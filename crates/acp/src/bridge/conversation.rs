@@ -1,11 +1,10 @@
 //! One session of a bridge: the client's prompts, put to the agent.
 
-use super::line::{Reading, is_other};
-use super::{loss, noted, told};
+use super::line::{Reading, has_other};
+use super::{either, loss, noted, told};
 use crate::agent::{Opened, Session, Turn};
-use crate::client;
 use crate::error::Result;
-use crate::meta;
+use crate::{client, meta};
 use std::sync::Arc;
 use std::time::Duration;
 use tieline_schema::{ConfigOption, ConfigValue, ContentBlock, Dialect, StopReason};
@@ -27,7 +26,7 @@ impl Conversation {
         let line = &reading.line;
         line.swallow(false);
         let (options, commands, meta) = (theirs.options(), theirs.commands(), theirs.meta().cloned());
-        if line.session.dialect() == Dialect::V1 && options.iter().any(|option| is_other(&option.kind)) {
+        if line.session.dialect() == Dialect::V1 && has_other(&options) {
             line.shared.lose(loss::OPTION)?;
         }
         Ok(Opened { session: Arc::new(Self { reading, theirs }), options, commands, meta })
@@ -44,7 +43,7 @@ impl Conversation {
         tokio::select! {
             biased;
             () = asked.ended() => {}
-            () = async { tokio::select! { () = turn.cancelled() => {}, () = stop.cancelled() => {} } } => {
+            () = either(turn.cancelled(), stop.cancelled()) => {
                 let theirs = turn.cancel_meta().map_or_else(|| self.theirs.share(), |meta| self.theirs.with_meta(meta));
                 tokio::select! {
                     done = cancel(&theirs, &asked) => done?,
@@ -52,20 +51,18 @@ impl Conversation {
                 }
             }
         }
-        if let Some(meta) = asked.meta() {
-            meta::answer(meta);
-        }
+        asked.meta().into_iter().for_each(meta::answer);
         asked.stop()
     }
 }
 
 /// As long as the end of a cancelled turn is waited for: much shorter if nobody will hear of it.
 async fn patience(turn: &Turn, grace: Duration) {
-    let client = turn.client();
-    tokio::select! {
-        () = sleep(grace) => {}
-        () = async { client.closed().await; sleep(GRACE_FOR_NOBODY).await } => {}
-    }
+    let nobody = async {
+        turn.client().closed().await;
+        sleep(GRACE_FOR_NOBODY).await;
+    };
+    either(sleep(grace), nobody).await;
 }
 
 /// Cancels a turn. Again and again, until it ends: an agent on the official TypeScript SDK does not hear a cancel that comes right

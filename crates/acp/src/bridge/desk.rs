@@ -5,8 +5,7 @@ use crate::agent::ClientHandle;
 use crate::agent::permission::put;
 use crate::client::{AgentHandle, Handler, refuse};
 use crate::error::Result;
-use crate::meta;
-use crate::wire;
+use crate::{meta, wire};
 use std::sync::Arc;
 use tieline_schema::{
     ClientCall, ElicitRequest, ElicitResponse, ElicitScope, PermissionOutcome, PermissionRequest, PermissionResponse,
@@ -45,9 +44,7 @@ impl Handler for Desk {
         let options = request.options.clone();
         match self.permission_of(request).await {
             Ok(answer) => {
-                if let Some(meta) = answer.meta {
-                    meta::answer(meta);
-                }
+                answer.meta.into_iter().for_each(meta::answer);
                 answer.outcome
             }
             // Nobody has allowed it.

@@ -1,6 +1,6 @@
 //! What an agent reports in one session, on its way to the client: in order, one at a time.
 
-use super::{Reached, Shared, loss};
+use super::{Shared, loss};
 use crate::agent::{SessionHandle, Turn};
 use crate::client::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::Lock as _;
 use tieline_schema::{
-    Chunk, ClientCapabilities, ConfigKind, Content, ContentBlock, Dialect, Message, MessageKind, Plan, PlanUpdate,
-    Severity, State, StateUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update,
+    Chunk, ClientCapabilities, ConfigKind, ConfigOption, Content, ContentBlock, Dialect, Message, MessageKind, Plan,
+    PlanUpdate, Severity, State, StateUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update,
 };
 
 /// So many unfinished calls of a turn are known by their id.
@@ -58,12 +58,11 @@ impl Drop for Reading {
 }
 
 impl Line {
-    pub(super) fn new(shared: Arc<Shared>, session: SessionHandle, queue: Arc<UpdateQueue>) -> Result<Arc<Self>> {
-        let (turn, swallows) = (Mutex::default(), AtomicBool::new(false));
+    pub(super) fn new(shared: Arc<Shared>, session: SessionHandle, queue: Arc<UpdateQueue>) -> Arc<Self> {
+        let (turn, swallows) = Default::default();
         let line = Arc::new(Self { shared, session, queue, turn, swallows });
-        line.shared.reached()?;
         line.shared.lines.locked().insert(line.session.id().clone(), Arc::clone(&line));
-        Ok(line)
+        line
     }
 
     /// Begins to pass on.
@@ -95,12 +94,11 @@ impl Line {
 
     async fn pass(&self, update: Update) -> Result<()> {
         let meta = self.queue.update_meta();
-        let Reached { agent, dialect, takes } = self.shared.reached()?;
-        let update = update.heard_from(agent.dialect());
+        let update = update.heard_from(self.shared.reached()?.agent.dialect());
         if self.swallows.load(Ordering::Relaxed) || !self.note(&update) {
             return Ok(());
         }
-        if let Some(what) = lost(&update, *dialect, takes) {
+        if let Some(what) = lost(&update, self.session.dialect(), self.session.client().capabilities()) {
             self.lose(what).await?;
         }
         let session = meta.map_or_else(|| self.session.clone(), |meta| self.session.with_meta(meta));
@@ -175,9 +173,7 @@ fn lost(update: &Update, dialect: Dialect, takes: &ClientCapabilities) -> Option
         Update::Notice(_) if !(v1 && takes.notices) => Some(loss::NOTICE),
         Update::Compaction(_) | Update::CompactionSummary(_) if !(v1 && takes.compaction) => Some(loss::COMPACTION),
         Update::Plan(PlanUpdate { plan: Plan::Other { .. }, .. }) if v1 => Some(loss::PLAN),
-        Update::ConfigOptions(list) if v1 && list.options.iter().any(|option| is_other(&option.kind)) => {
-            Some(loss::OPTION)
-        }
+        Update::ConfigOptions(list) if v1 && has_other(&list.options) => Some(loss::OPTION),
         Update::Other(_) | Update::Chunk(Chunk { content: ContentBlock::Other(_), .. }) if v1 => Some(loss::UNKNOWN),
         Update::ToolCall(call) => call.content.set()?.iter().find_map(|item| lost_content(item, v1)),
         Update::ToolCallContent(chunk) => lost_content(&chunk.content, v1),
@@ -195,6 +191,6 @@ fn lost_content(item: &ToolCallContent, v1: bool) -> Option<&'static str> {
     }
 }
 
-pub(super) fn is_other(kind: &ConfigKind) -> bool {
-    matches!(kind, ConfigKind::Other(_))
+pub(super) fn has_other(options: &[ConfigOption]) -> bool {
+    options.iter().any(|option| matches!(option.kind, ConfigKind::Other(_)))
 }

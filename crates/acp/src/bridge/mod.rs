@@ -21,21 +21,16 @@ mod conversation;
 mod desk;
 mod line;
 
-#[cfg(all(feature = "process", feature = "stdio"))]
-use crate::agent::server::signal;
 use crate::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, Server};
 use crate::client::{AgentHandle, Client};
 use crate::error::{Error, Result};
-use crate::wire;
-use crate::{meta, schema};
+use crate::{meta, schema, wire};
 use conversation::Conversation;
 use desk::Desk;
 use line::Line;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
-#[cfg(all(feature = "process", feature = "stdio"))]
-use tieline_process::Spec;
 use tieline_rpc::sync::Lock as _;
 use tieline_rpc::{Cancel, Peer, Transport};
 use tieline_schema::{
@@ -69,7 +64,7 @@ mod loss {
 enum Target {
     /// Started, perhaps more than once.
     #[cfg(all(feature = "process", feature = "stdio"))]
-    Command(Spec),
+    Command(tieline_process::Spec),
     /// There already.
     Wire(Mutex<Option<Transport>>),
 }
@@ -118,8 +113,9 @@ impl Bridge {
     /// Starts an agent when the client says hello over our standard input and output. The end of either, SIGTERM and SIGINT all
     /// lead to an orderly end; an agent that ends first is an error.
     #[cfg(all(feature = "process", feature = "stdio"))]
-    pub async fn serve_stdio(self, agent: &Spec) -> Result<()> {
-        self.run(Transport::stdio().detect_framing(), Target::Command(agent.clone()), signal()).await
+    pub async fn serve_stdio(self, agent: &tieline_process::Spec) -> Result<()> {
+        let stop = crate::agent::server::signal();
+        self.run(Transport::stdio().detect_framing(), Target::Command(agent.clone()), stop).await
     }
 
     /// Stands between a client and an agent until either ends. With [`Protocol::Auto`] the agent is asked for the newest version.
@@ -134,23 +130,11 @@ impl Bridge {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<()> {
         let grace = self.cancel_grace;
-        let shared = Arc::new(Shared {
-            settings: self,
-            target,
-            reached: OnceLock::new(),
-            client: watch::Sender::new(None),
-            lines: Mutex::default(),
-            told: Mutex::default(),
-            over: Cancel::default(),
-            failed: OnceLock::new(),
-        });
+        let (reached, client_handle, lines, told, over, failed) = Default::default();
+        let shared = Shared { settings: self, target, reached, client: client_handle, lines, told, over, failed };
+        let shared = Arc::new(shared);
         let over = shared.over.clone();
-        let stop = async move {
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = stop => {}
-            }
-        };
+        let stop = async move { either(over.cancelled(), stop).await };
         let front = Server::new(Front(Arc::clone(&shared))).relaying();
         // Ours comes first: the engine would drop the turn without having heard its end.
         let served = front.cancel_grace(grace * 2).serve_until(client, stop).await;
@@ -179,10 +163,8 @@ struct Shared {
 /// An agent that was reached, for this client.
 struct Reached {
     agent: AgentHandle,
-    /// What the client speaks.
-    dialect: Dialect,
-    /// What the client takes.
-    takes: schema::ClientCapabilities,
+    /// The ways to log in that the client can be told.
+    logins: Vec<AuthMethod>,
 }
 
 impl Shared {
@@ -244,7 +226,7 @@ impl Shared {
             Dialect::V1 => {}
             Dialect::V2Seed => (takes.elicit_form, takes.elicit_url, takes.terminal_auth) = (false, false, false),
             Dialect::V2 => {
-                (takes.fs_read, takes.fs_write, takes.terminal) = (false, false, false);
+                let _ = takes.take_tools();
                 (takes.boolean_options, takes.notices, takes.compaction) = (true, true, true);
             }
         }
@@ -252,8 +234,7 @@ impl Shared {
             // In the client's own words first: what need not be translated can't get lost.
             #[cfg(all(feature = "process", feature = "stdio"))]
             (Protocol::Auto, Target::Command(_)) => match self.say(&hello, Protocol::Only(dialect)).await {
-                Err(Error::Start(why)) => return Err(Error::Start(why)),
-                Err(error) => {
+                Err(error) if !matches!(error, Error::Start(_)) => {
                     tracing::info!(%error, "the agent does not speak the client's dialect");
                     self.say(&hello, Protocol::Auto).await?
                 }
@@ -261,33 +242,19 @@ impl Shared {
             },
             (protocol, _) => self.say(&hello, protocol).await?,
         };
-        let takes = hello.capabilities;
-        let reached = Reached { agent, dialect, takes };
-        let offers_tools = reached.takes.fs_read || reached.takes.fs_write || reached.takes.terminal;
-        let hears_of_tools = reached.agent.hears_of_tools();
-        let lost = [
-            (loss::TOOLS, offers_tools && !hears_of_tools),
-            (loss::LOGIN, reached.logins().len() < reached.agent.auth_methods().len()),
-        ];
-        for (what, _) in lost.into_iter().filter(|(_, lost)| *lost) {
-            if let Err(error) = self.lose(what) {
-                reached.agent.close().await;
-                return Err(error);
-            }
+        let mut logins = agent.auth_methods().to_vec();
+        // Version 1 takes any for one that the agent does itself.
+        if dialect == Dialect::V1 && agent.dialect() != Dialect::V1 {
+            logins.retain(|method| !matches!(method, AuthMethod::Other(_)));
         }
-        Ok(reached)
-    }
-}
-
-impl Reached {
-    /// The ways to log in that the client can be told. Version 1 takes any for one that the agent does itself.
-    fn logins(&self) -> Vec<AuthMethod> {
-        let known = |method: &&AuthMethod| {
-            self.dialect != Dialect::V1
-                || self.agent.dialect() == Dialect::V1
-                || !matches!(method, AuthMethod::Other(_))
-        };
-        self.agent.auth_methods().iter().filter(known).cloned().collect()
+        let tools = hello.capabilities.has_tools() && !agent.hears_of_tools();
+        let login = logins.len() < agent.auth_methods().len();
+        let mut lost = tools.then_some(loss::TOOLS).into_iter().chain(login.then_some(loss::LOGIN));
+        if let Err(error) = lost.try_for_each(|what| self.lose(what).map(drop)) {
+            agent.close().await;
+            return Err(error);
+        }
+        Ok(Reached { agent, logins })
     }
 }
 
@@ -303,28 +270,21 @@ impl Agent for Front {
         About {
             info: hello.info.clone().unwrap_or_else(|| Implementation::new("unknown", "unknown")),
             capabilities: hello.capabilities.clone(),
-            auth_methods: reached.logins(),
+            auth_methods: reached.logins.clone(),
             meta: hello.meta.clone(),
-            memory: None,
-            prefer_client_tools: false,
+            ..About::default()
         }
     }
 
     async fn hello(&self, hello: InitializeRequest) -> Result<()> {
         // A hello that the engine refuses reaches nobody, and a second one not again.
         let (Ok(chosen), None) = (schema::choose(&hello, Protocol::Auto), self.0.reached.get()) else { return Ok(()) };
-        match self.0.reach(hello, chosen.dialect).await {
-            Ok(reached) => {
-                let (agent, shared) = (reached.agent.clone(), Arc::clone(&self.0));
-                tokio::spawn(async move { shared.fail(agent.closed().await) });
-                let _ = self.0.reached.set(reached);
-                Ok(())
-            }
-            Err(error) => {
-                self.0.fail(error.clone());
-                Err(told(error))
-            }
-        }
+        let reached = self.0.reach(hello, chosen.dialect).await;
+        let reached = reached.inspect_err(|error| self.0.fail(error.clone())).map_err(told)?;
+        let (agent, shared) = (reached.agent.clone(), Arc::clone(&self.0));
+        tokio::spawn(async move { shared.fail(agent.closed().await) });
+        let _ = self.0.reached.set(reached);
+        Ok(())
     }
 
     async fn initialized(&self, client: ClientHandle) {
@@ -333,16 +293,11 @@ impl Agent for Front {
 
     async fn open(&self, opening: Opening) -> Result<Opened<Conversation>> {
         let Opening { session, cwd, additional_directories, mcp_servers, meta } = opening;
-        let request = NewSessionRequest {
-            cwd,
-            additional_directories,
-            mcp_servers: Some(mcp_servers),
-            meta,
-            ..Default::default()
-        };
+        let mcp_servers = Some(mcp_servers);
+        let request = NewSessionRequest { cwd, additional_directories, mcp_servers, meta, ..Default::default() };
         let theirs = self.0.reached()?.agent.open_with(request).await.map_err(told)?;
         session.set_id(theirs.id().clone());
-        let line = Line::new(Arc::clone(&self.0), session, Arc::clone(&theirs.core.queue))?;
+        let line = Line::new(Arc::clone(&self.0), session, Arc::clone(&theirs.core.queue));
         Conversation::begin(line.read(), theirs)
     }
 
@@ -350,7 +305,7 @@ impl Agent for Front {
         let Resuming { session, cwd, additional_directories, mcp_servers, replay, meta } = resuming;
         let agent = &self.0.reached()?.agent;
         let session_id = session.id().clone();
-        let line = Line::new(Arc::clone(&self.0), session, agent.shared.dispatcher.queue(&session_id))?;
+        let line = Line::new(Arc::clone(&self.0), session, agent.shared.dispatcher.queue(&session_id));
         // An agent that can't take up a session in silence tells it again to nobody.
         let can = agent.capabilities();
         let in_silence = !replay && (can.resume || !can.load);
@@ -409,6 +364,14 @@ impl Agent for Front {
     }
 }
 
+/// Until one of both is done.
+async fn either(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+    tokio::select! {
+        () = one => {}
+        () = other => {}
+    }
+}
+
 /// Passes a request on as it came.
 async fn pass(to: &Peer, method: &str, params: Raw) -> Result<Raw> {
     let pending = to.call(method, wire::write(&params, Dialect::V2), wire::keep).await;
@@ -417,9 +380,7 @@ async fn pass(to: &Peer, method: &str, params: Raw) -> Result<Raw> {
 
 /// The `_meta` of the agent's answer goes with ours.
 fn noted<T>(result: Result<T>, answer: Option<schema::Meta>) -> Result<T> {
-    if let Some(answer) = answer {
-        meta::answer(answer);
-    }
+    answer.into_iter().for_each(meta::answer);
     result.map_err(told)
 }
 

@@ -1,7 +1,7 @@
 //! Scenarios of modes, options and logins, of what was not offered, and of the end.
 
 use super::Stage;
-use crate::peer::Stop;
+use crate::peer::{Reply, Stop};
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -10,7 +10,6 @@ use tieline_schema::Dialect;
 impl Stage {
     pub(super) async fn options(&mut self) -> Result<(), Stop> {
         let setup = self.ready().await?;
-        let unknown = json!({"modeId": "tieline-check-no-such-mode"});
         match setup["modes"]["availableModes"].as_array() {
             Some(modes) if self.dialect == Dialect::V1 => {
                 // Some may be refused, in a folder that is not trusted for example. Back to the first in the end.
@@ -21,56 +20,51 @@ impl Stage {
                     failed = format!("{}: {}", mode["id"], reply.message["error"]);
                 }
                 self.expect("mode-set", set, || failed);
+                let unknown = json!({"modeId": "tieline-check-no-such-mode"});
                 let reply = self.peer()?.call_in("session/set_mode", unknown).await?;
-                self.expect("mode-unknown", reply.code().is_some(), || reply.message.to_string());
+                self.expect_refusal("mode-unknown", &reply);
             }
-            _ => self.leave(&["mode-set", "mode-unknown"], &Verdict::NotApplicable, "the session has no modes"),
+            _ => self.leave(&["mode-set", "mode-unknown"], Verdict::NotApplicable, "the session has no modes"),
         }
         let key = if self.dialect == Dialect::V2 { "configId" } else { "id" };
-        let select =
-            setup["configOptions"].as_array().and_then(|all| all.iter().find(|one| one["type"] == "select")).cloned();
-        let typed = |mut params: Value, current: bool| {
-            if current {
-                params["type"] = "id".into();
-            }
-            params
-        };
-        let current = self.dialect == Dialect::V2;
-        if let Some(option) = select {
-            let values = option["options"].as_array().cloned().unwrap_or_default();
-            let flat: Vec<&Value> = values
+        let all = items(&setup["configOptions"]);
+        if let Some(option) = all.iter().find(|one| one["type"] == "select") {
+            let flat = items(&option["options"])
                 .iter()
-                .flat_map(|one| one["options"].as_array().map_or_else(|| vec![one], |all| all.iter().collect()))
-                .collect();
-            let value = flat.iter().map(|one| &one["value"]).find(|value| **value != option["currentValue"]).cloned();
-            let value = value.unwrap_or_else(|| option["currentValue"].clone());
-            let params = typed(json!({"configId": option[key], "value": value}), current);
-            let reply = self.peer()?.call_in("session/set_config_option", params).await?;
-            let list = reply.result()["configOptions"].as_array().cloned().unwrap_or_default();
-            let now = list.iter().find(|one| one[key] == option[key]).map(|one| one["currentValue"].clone());
-            let whole = list.len() >= setup["configOptions"].as_array().map_or(0, Vec::len);
-            self.expect("option-set", now.as_ref() == Some(&value) && whole, || {
+                .flat_map(|one| one["options"].as_array().map_or(std::slice::from_ref(one), Vec::as_slice));
+            let present = &option["currentValue"];
+            let value = flat.map(|one| &one["value"]).find(|value| *value != present).unwrap_or(present);
+            let reply = self.set_option(&option[key], value).await?;
+            let list = items(&reply.result()["configOptions"]);
+            let now = list.iter().find(|one| one[key] == option[key]).map(|one| &one["currentValue"]);
+            self.expect("option-set", now == Some(value) && list.len() >= all.len(), || {
                 format!("{} was set to {value}: {}", option[key], reply.message)
             });
-            let params = typed(json!({"configId": "tieline-check-no-such-option", "value": "x"}), current);
-            let reply = self.peer()?.call_in("session/set_config_option", params).await?;
-            self.expect("option-unknown", reply.code().is_some(), || reply.message.to_string());
+            let reply = self.set_option(&"tieline-check-no-such-option".into(), &"x".into()).await?;
+            self.expect_refusal("option-unknown", &reply);
         } else {
-            self.leave(&["option-set", "option-unknown"], &Verdict::NotApplicable, "the session has no options");
+            self.leave(&["option-set", "option-unknown"], Verdict::NotApplicable, "the session has no options");
         }
         self.login().await?;
         self.offered_only().await
     }
 
+    async fn set_option(&mut self, id: &Value, value: &Value) -> Result<Reply, Stop> {
+        let mut params = json!({"configId": id, "value": value});
+        if self.dialect == Dialect::V2 {
+            params["type"] = "id".into();
+        }
+        self.peer()?.call_in("session/set_config_option", params).await
+    }
+
     async fn login(&mut self) -> Result<(), Stop> {
-        let methods = self.peer()?.hello["authMethods"].as_array().map_or(0, Vec::len);
-        if methods == 0 {
+        if items(&self.peer()?.hello["authMethods"]).is_empty() {
             self.add("login-unknown", Verdict::NotApplicable, "the agent has no login");
             return Ok(());
         }
         let method = if self.dialect == Dialect::V2 { "auth/login" } else { "authenticate" };
         let reply = self.peer()?.call(method, json!({"methodId": "tieline-check-no-such-login"})).await?;
-        self.expect("login-unknown", reply.code().is_some(), || reply.message.to_string());
+        self.expect_refusal("login-unknown", &reply);
         Ok(())
     }
 
@@ -90,10 +84,8 @@ impl Stage {
                 continue;
             }
             any = true;
-            let folder = self.peer()?.folder.clone();
-            let session = self.peer()?.session.clone();
-            let reply =
-                self.peer()?.call(method, json!({"sessionId": session, "cwd": folder, "mcpServers": []})).await?;
+            let params = json!({"cwd": self.peer()?.folder, "mcpServers": []});
+            let reply = self.peer()?.call_in(method, params).await?;
             self.expect("offered-only", reply.code() == Some(-32601), || {
                 format!("`{method}` is not offered, and this came back: {}", reply.message)
             });
@@ -110,13 +102,16 @@ impl Stage {
         let begun = Instant::now();
         let status = self.peer()?.finish().await;
         let took = begun.elapsed();
-        let in_time = took < Duration::from_secs(5);
-        self.expect("end-exits", status.is_some() && in_time, || {
-            format!("it had not ended after {} s", took.as_secs())
-        });
+        let in_time = status.is_some() && took < Duration::from_secs(5);
+        self.expect("end-exits", in_time, || format!("it had not ended after {} s", took.as_secs()));
         if let Some(status) = status {
             self.expect("end-code", status == tieline_process::Status::Code(0), || format!("it {status}"));
         }
         Ok(())
     }
+}
+
+/// What is in a list; nothing if it is none.
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,7 +1,7 @@
 //! Scenarios of work: permission, tools, content.
 
 use super::Stage;
-use crate::peer::{Choice, Stop, Turn, late};
+use crate::peer::{Choice, Stop, late};
 use crate::sheet::Verdict;
 use crate::table;
 use serde_json::{Value, json};
@@ -16,13 +16,12 @@ impl Stage {
         ] {
             let _ = std::fs::remove_file(self.folder.path().join("made.txt"));
             self.ready().await?;
-            let write = self.words("write")?;
             self.peer()?.choice = choice;
-            let turn = self.peer()?.prompt(&write).await?;
+            let turn = self.prompt("write").await?;
             if !turn.asked.iter().any(|message| message["method"] == "session/request_permission") {
                 return Err(Stop::Skip("the agent did not ask for permission".into()));
             }
-            let made = self.folder.path().join("made.txt").exists();
+            let made = self.made();
             let allowed = choice == Choice::Allow;
             self.expect(id, made == allowed, || {
                 if made { "the file was written" } else { "the file was not written" }.into()
@@ -39,22 +38,17 @@ impl Stage {
         // Files are offered here, and nowhere else.
         self.offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
         self.ready().await?;
-        let is_call = |turn: &Turn| {
-            turn.updates
-                .iter()
-                .any(|update| update["sessionUpdate"].as_str().is_some_and(|kind| kind.starts_with("tool_call")))
-        };
         if let Ok(read) = self.words("read") {
             self.peer()?.prompt(&read).await?;
         }
-        let fail = self.words("fail")?;
-        let turn = self.peer()?.prompt(&fail).await?;
+        let turn = self.prompt("fail").await?;
         self.expect("tool-fails", turn.stop != "error", || "the prompt failed".into());
-        let write = self.words("write")?;
-        let turn = self.peer()?.prompt(&write).await?;
+        let turn = self.prompt("write").await?;
         // Only what was done is known to have been a tool.
-        if self.folder.path().join("made.txt").exists() {
-            self.expect("tool-told", is_call(&turn), || "a file was written, and no tool call was reported".into());
+        if self.made() {
+            self.expect("tool-told", turn.has("tool_call"), || {
+                "a file was written, and no tool call was reported".into()
+            });
         } else {
             self.add("tool-told", Verdict::NotExercised, "the file was not written");
         }
@@ -68,7 +62,7 @@ impl Stage {
         let text = json!({"type": "text", "text": say});
         let prompt = json!({"prompt": [text, {"type": "resource_link", "uri": link, "name": "a.txt"}]});
         let reply = self.peer()?.call_in("session/prompt", prompt).await.map_err(late)?;
-        self.expect("content-link", reply.is_ok(), || reply.message["error"].to_string());
+        self.expect_result("content-link", &reply);
         self.settle(&reply.message).await?;
         let kinds = [
             ("image", "session/prompt/image", "promptCapabilities/image"),

@@ -67,7 +67,11 @@ pub fn play(
     };
     let ended = actor.play();
     actor.tell("over");
-    actor.finish(ended)
+    if ended == Err(End::Closed) {
+        actor.expect("client-closes", true, String::new);
+    }
+    actor.witness.judged(part, &mut actor.sheet);
+    actor.sheet
 }
 
 impl Actor<'_> {
@@ -120,8 +124,7 @@ impl Actor<'_> {
         let version = if part == "version" { 99 } else { self.dialect.version() };
         let key = if self.dialect == Dialect::V1 { "clientCapabilities" } else { "capabilities" };
         self.offers = hello["params"][key].clone();
-        let answer = self.hello(version, part == "login");
-        self.answer(&hello["id"], answer)?;
+        self.answer(&hello["id"], self.hello(version, part == "login"))?;
         if part == "version" {
             let next = self.hear();
             let said = |message: &Value| format!("it goes on with {}", message["method"]);
@@ -143,9 +146,8 @@ impl Actor<'_> {
         self.tell("open");
         self.prompt = self.hear_call("session/prompt")?;
         if self.dialect == Dialect::V2 {
-            let id = self.prompt["id"].clone();
-            self.answer(&id, json!({"messageId": "u1"}))?;
-            let content = self.prompt["params"]["prompt"].clone();
+            self.answer(&self.prompt["id"].clone(), json!({"messageId": "u1"}))?;
+            let content = &self.prompt["params"]["prompt"];
             self.update(json!({"sessionUpdate": "user_message", "messageId": "u1", "content": content}))?;
             self.update(json!({"sessionUpdate": "state_update", "state": "running"}))?;
         }
@@ -164,17 +166,12 @@ impl Actor<'_> {
             (true, Dialect::V2Seed) => json!([{"type": "agent", "id": "check", "name": "Check"}]),
             (true, Dialect::V2) => json!([{"type": "agent", "methodId": "check", "name": "Check"}]),
         };
-        match self.dialect {
-            Dialect::V1 => {
-                json!({"protocolVersion": version, "agentCapabilities": {}, "agentInfo": info, "authMethods": methods})
-            }
-            Dialect::V2Seed => {
-                json!({"protocolVersion": version, "capabilities": {"session": {}}, "agentInfo": info, "authMethods": methods})
-            }
-            Dialect::V2 => {
-                json!({"protocolVersion": version, "capabilities": {"session": {}}, "info": info, "authMethods": methods})
-            }
-        }
+        let (offers, offered, who) = match self.dialect {
+            Dialect::V1 => ("agentCapabilities", json!({}), "agentInfo"),
+            Dialect::V2Seed => ("capabilities", json!({"session": {}}), "agentInfo"),
+            Dialect::V2 => ("capabilities", json!({"session": {}}), "info"),
+        };
+        json!({"protocolVersion": version, offers: offered, who: info, "authMethods": methods})
     }
 
     /// Something answers after what came before.
@@ -188,8 +185,7 @@ impl Actor<'_> {
         if self.dialect == Dialect::V2 {
             return self.update(json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": self.stop}));
         }
-        let id = self.prompt["id"].clone();
-        self.answer(&id, json!({"stopReason": self.stop}))
+        self.answer(&self.prompt["id"].clone(), json!({"stopReason": self.stop}))
     }
 
     /// Answers until the client has had enough.
@@ -197,21 +193,15 @@ impl Actor<'_> {
         self.tell("over");
         loop {
             let message = self.hear()?;
-            if message["method"].is_string() && message.get("id").is_some() {
-                let result = match message["method"].as_str() {
-                    Some("session/new") => json!({"sessionId": "s"}),
-                    Some("session/prompt") => {
-                        self.prompt = message;
-                        self.turn_ends()?;
-                        continue;
-                    }
-                    Some("session/close" | "session/delete") => json!({}),
-                    _ => {
-                        self.refuse(&message)?;
-                        continue;
-                    }
-                };
-                self.answer(&message["id"], result)?;
+            match message["method"].as_str().filter(|_| message.get("id").is_some()) {
+                None => {}
+                Some("session/new") => self.answer(&message["id"], json!({"sessionId": "s"}))?,
+                Some("session/close" | "session/delete") => self.answer(&message["id"], json!({}))?,
+                Some("session/prompt") => {
+                    self.prompt = message;
+                    self.turn_ends()?;
+                }
+                Some(_) => self.refuse(&message)?,
             }
         }
     }
@@ -302,19 +292,11 @@ impl Actor<'_> {
     }
 
     pub(super) fn expect(&mut self, id: &str, holds: bool, said: impl FnOnce() -> String) {
-        let said = if holds { String::new() } else { said() };
-        self.add(id, if holds { Verdict::Holds } else { Verdict::Broken }, &said);
+        let (verdict, said) = Verdict::of(holds, said);
+        self.add(id, verdict, &said);
     }
 
     pub(super) fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
-        self.sheet.add_some(self.witness.finding(id, verdict, said, &self.part));
-    }
-
-    fn finish(mut self, ended: Result<(), End>) -> Sheet {
-        if matches!(ended, Err(End::Closed)) {
-            self.expect("client-closes", true, String::new);
-        }
-        self.witness.judged(Side::Client, self.dialect, &self.part, &mut self.sheet);
-        self.sheet
+        self.witness.found(id, verdict, said, &self.part, &mut self.sheet);
     }
 }

@@ -26,10 +26,8 @@ pub(super) struct Ran {
     pub found: String,
     /// What it told.
     pub told: String,
-    /// The client ended by itself.
+    /// The client ended by itself; otherwise we have ended it.
     pub ended: bool,
-    /// We have ended it.
-    pub stopped: bool,
     /// What must not be printed was.
     pub hostile: bool,
 }
@@ -67,14 +65,16 @@ struct User<'a> {
 }
 
 impl User<'_> {
-    /// Does something about each thing that is told, until the time is over.
-    async fn attend(&self, act: impl Fn(&str)) {
-        let (start, mut seen) = (Instant::now(), 0);
-        while start.elapsed() < self.patience {
+    /// Does something about each thing that is told, until the time is over. Where that was to leave, not much is left of it.
+    async fn attend(&self, act: impl Fn(&str) -> bool) {
+        let (mut end, mut seen) = (Instant::now() + self.patience, 0);
+        while Instant::now() < end {
             let told = std::fs::read_to_string(self.told).unwrap_or_default();
             for what in told.lines().skip(seen) {
                 sleep(SETTLE).await;
-                act(what);
+                if act(what) {
+                    end = end.min(Instant::now() + GRACE);
+                }
                 seen += 1;
             }
             sleep(LOOK).await;
@@ -103,6 +103,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io:
         if let Some(client) = rustix::process::Pid::from_raw(child.id().cast_signed()).filter(|_| what == "interrupt") {
             let _ = rustix::process::kill_process(client, rustix::process::Signal::INT);
         }
+        false
     };
     let ended = tokio::select! {
         _ = child.exit() => true,
@@ -114,7 +115,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io:
     child.shutdown().await;
     let printed = timeout(GRACE, printed).await.ok().and_then(Result::ok).unwrap_or_default();
     let hostile = String::from_utf8_lossy(&printed).contains(HOSTILE) || child.stderr_tail().contains(HOSTILE);
-    Ok(Ran { ended, stopped: !ended, hostile, ..Ran::default() })
+    Ok(Ran { ended, hostile, ..Ran::default() })
 }
 
 async fn in_terminal(words: Vec<OsString>, folder: &Path, user: &User<'_>, keys: &Keys) -> io::Result<Ran> {
@@ -124,33 +125,23 @@ async fn in_terminal(words: Vec<OsString>, folder: &Path, user: &User<'_>, keys:
     env.push(("TERM".into(), "xterm-256color".into()));
     let setup = Setup { words, env, folder: folder.to_owned(), session: true, tty: true, ..Setup::default() };
     let client = Running::start(job, move || Ok(setup.clone())).await?;
-    let quits = std::sync::atomic::AtomicBool::new(false);
+    // After the end of the turn nothing more is waited for than that it leaves.
     let act = |what: &str| {
-        let keys = match what {
-            "open" => &keys.prompt[..],
-            "asked" => &keys.answer,
-            "interrupt" => b"\x03",
-            _ => {
-                quits.store(true, std::sync::atomic::Ordering::Relaxed);
-                &keys.quit
-            }
+        let (keys, quits) = match what {
+            "open" => (&keys.prompt[..], false),
+            "asked" => (&keys.answer[..], false),
+            "interrupt" => (&b"\x03"[..], false),
+            _ => (&keys.quit[..], true),
         };
         let _ = client.type_in(keys);
-    };
-    // After the end of the turn nothing more is waited for than that it leaves.
-    let left = async {
-        while !quits.load(std::sync::atomic::Ordering::Relaxed) {
-            sleep(LOOK).await;
-        }
-        sleep(GRACE).await;
+        quits
     };
     let ended = tokio::select! {
         _ = client.outcome() => true,
         () = user.attend(act) => false,
-        () = left => false,
     };
     client.stop();
     client.outcome().await;
     let hostile = client.output(0).text.contains(HOSTILE);
-    Ok(Ran { ended, stopped: !ended, hostile, ..Ran::default() })
+    Ok(Ran { ended, hostile, ..Ran::default() })
 }

@@ -108,11 +108,10 @@ impl Actor<'_> {
         let mut create = run("printf 'aaaa\u{e9}\u{e9}\u{e9}\u{e9}'; exit 3");
         create["outputByteLimit"] = 5.into();
         let answer = self.ask("terminal/create", create)?;
-        let Some(id) = answer["result"]["terminalId"].as_str().map(str::to_owned) else {
+        let Some(named) = terminal(&answer) else {
             self.add("client-terminal", Verdict::NotExercised, &refused(&answer));
             return Ok(());
         };
-        let named = json!({"sessionId": "s", "terminalId": id});
         let exit = self.ask("terminal/wait_for_exit", named.clone())?;
         let output = self.ask("terminal/output", named.clone())?;
         let told = exit["result"]["exitCode"] == 3 && output["result"]["exitStatus"]["exitCode"] == 3;
@@ -127,8 +126,7 @@ impl Actor<'_> {
         let gone = self.ask("terminal/output", named)?;
         self.expect("client-terminal-release", gone["error"].is_object(), || gone.to_string());
         let answer = self.ask("terminal/create", run("sleep 300"))?;
-        let Some(id) = answer["result"]["terminalId"].as_str().map(str::to_owned) else { return Ok(()) };
-        let named = json!({"sessionId": "s", "terminalId": id});
+        let Some(named) = terminal(&answer) else { return Ok(()) };
         let _ = self.ask("terminal/kill", named.clone())?;
         let exit = self.ask("terminal/wait_for_exit", named.clone())?;
         let output = self.ask("terminal/output", named.clone())?;
@@ -142,15 +140,13 @@ impl Actor<'_> {
     pub(super) fn cancel(&mut self) -> Result<(), End> {
         self.text("working")?;
         self.tell("interrupt");
-        let heard = self.hear_call("session/cancel");
-        let why = match heard {
-            Ok(_) => "",
-            Err(End::Closed) => "the client leaves when it is interrupted",
-            Err(End::Late) => "the client does not cancel when it is interrupted",
-        };
-        if heard.is_err() {
+        if let Err(end) = self.hear_call("session/cancel") {
+            let why = match end {
+                End::Closed => "the client leaves when it is interrupted",
+                End::Late => "the client does not cancel when it is interrupted",
+            };
             self.add("client-cancel", Verdict::NotExercised, why);
-            return heard.map(|_| ());
+            return Err(end);
         }
         self.text("late")?;
         match self.ask("_tieline.check/canary", json!({})) {
@@ -169,11 +165,8 @@ impl Actor<'_> {
     pub(super) fn hang(&mut self) -> Result<(), End> {
         self.text("working")?;
         self.tell("interrupt");
-        loop {
-            if let Err(End::Closed) = self.hear() {
-                return Err(End::Closed);
-            }
-        }
+        while self.hear() != Err(End::Closed) {}
+        Err(End::Closed)
     }
 
     /// Text that would drive a terminal.
@@ -187,6 +180,12 @@ impl Actor<'_> {
         self.update(json!({"sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed"}))?;
         self.text("done")
     }
+}
+
+/// How a terminal that was made is named.
+fn terminal(answer: &Value) -> Option<Value> {
+    let id = answer["result"]["terminalId"].as_str()?;
+    Some(json!({"sessionId": "s", "terminalId": id}))
 }
 
 fn refused(answer: &Value) -> String {

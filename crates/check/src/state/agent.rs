@@ -1,6 +1,6 @@
 //! What the agent asks and tells: updates, questions, files and terminals of the client.
 
-use super::{MAX_KNOWN, Status, UPDATES, UPDATES_V2};
+use super::{MAX_KNOWN, Status, UPDATES};
 use crate::laws::{Asked, Fields, Judge};
 use std::collections::HashSet;
 use tieline_schema::{
@@ -16,9 +16,10 @@ impl Judge {
         match call {
             ClientCall::Update(notification) => {
                 let id = notification.session_id.to_string();
-                self.update_kind(message);
+                let tag = update_tag(message);
+                self.update_kind(tag.as_deref());
                 self.agent_names(method, &id);
-                self.update(&id, &notification.update, is_tool_call(message));
+                self.update(&id, &notification.update, tag.as_deref() == Some("tool_call"));
             }
             ClientCall::Permission(request) => {
                 let id = request.session_id.to_string();
@@ -28,23 +29,19 @@ impl Judge {
             }
             ClientCall::ReadTextFile(request) => {
                 self.agent_names(method, request.session_id.as_ref());
-                self.expect("can-files", Side::Agent, offered.fs_read, || format!("`{method}`, which was not offered"));
-                self.path(Side::Agent, "path", &request.path);
+                self.offered("can-files", method, offered.fs_read);
+                self.path("path", &request.path);
             }
             ClientCall::WriteTextFile(request) => {
                 self.agent_names(method, request.session_id.as_ref());
-                self.expect("can-files", Side::Agent, offered.fs_write, || {
-                    format!("`{method}`, which was not offered")
-                });
-                self.path(Side::Agent, "path", &request.path);
+                self.offered("can-files", method, offered.fs_write);
+                self.path("path", &request.path);
             }
             ClientCall::CreateTerminal(request) => {
                 self.agent_names(method, request.session_id.as_ref());
-                self.expect("can-terminal", Side::Agent, offered.terminal, || {
-                    format!("`{method}`, which was not offered")
-                });
+                self.offered("can-terminal", method, offered.terminal);
                 if let Some(cwd) = &request.cwd {
-                    self.path(Side::Agent, "cwd", cwd);
+                    self.path("cwd", cwd);
                 }
             }
             ClientCall::TerminalOutput(request)
@@ -52,13 +49,9 @@ impl Judge {
             | ClientCall::KillTerminal(request)
             | ClientCall::ReleaseTerminal(request) => {
                 self.agent_names(method, request.session_id.as_ref());
-                self.expect("can-terminal", Side::Agent, offered.terminal, || {
-                    format!("`{method}`, which was not offered")
-                });
+                self.offered("can-terminal", method, offered.terminal);
                 let gone = self.state.released.contains(&request.terminal_id);
-                self.expect("terminal-released", Side::Agent, !gone, || {
-                    format!("`{method}` of a terminal that was released")
-                });
+                self.expect("terminal-released", !gone, || format!("`{method}` of a terminal that was released"));
                 if method == "terminal/release" && self.state.released.len() < MAX_KNOWN {
                     self.state.released.insert(request.terminal_id);
                 }
@@ -69,9 +62,7 @@ impl Judge {
                     ElicitMode::Url { .. } => offered.elicit_url,
                     ElicitMode::Other(_) => true,
                 };
-                self.expect("can-elicit", Side::Agent, can, || {
-                    format!("the mode `{}` was not offered", request.mode.name())
-                });
+                self.expect("can-elicit", can, || format!("the mode `{}` was not offered", request.mode.name()));
                 if let ElicitScope::Session { session_id, .. } = &request.scope {
                     self.agent_names(method, session_id.as_ref());
                 }
@@ -80,14 +71,19 @@ impl Judge {
         }
     }
 
+    /// Whether the client offers what the agent uses.
+    fn offered(&mut self, law: &'static str, what: &str, offered: bool) {
+        self.expect(law, offered, || format!("`{what}`, which was not offered"));
+    }
+
     /// A session named by the agent.
     fn agent_names(&mut self, method: &str, id: &str) {
         if !self.whole {
             return;
         }
         if self.state.sessions.contains_key(id) {
-            self.expect("session-named", Side::Agent, true, String::new);
-            self.expect("session-early", Side::Agent, true, String::new);
+            self.holds("session-named");
+            self.holds("session-early");
         } else if self.open(Side::Client).any(|open| open.method == "session/new") {
             // It may be the one that is being opened; its answer tells.
             if self.state.early.len() < MAX_KNOWN {
@@ -95,17 +91,15 @@ impl Judge {
             }
         } else if !self.open(Side::Client).any(|open| open.session.as_deref() == Some(id)) {
             // The client has not named it, either.
-            self.breach("session-named", Side::Agent, &format!("`{method}` names a session that nobody knows: {id:?}"));
+            self.breach("session-named", &format!("`{method}` names a session that nobody knows: {id:?}"));
         }
     }
 
-    fn update_kind(&mut self, message: &Fields) {
-        let Some(tag) = update_tag(message) else { return };
-        let mut rows = UPDATES.iter().chain(&UPDATES_V2);
-        let row = rows.find(|(names, _)| names.split(' ').any(|name| name == tag));
-        let Some(dialect) = self.dialect else { return };
-        let fine = tag.starts_with('_') || row.is_some_and(|(_, of)| of.split(' ').any(|name| name == dialect.name()));
-        self.expect("update-known", Side::Agent, fine, || match row {
+    fn update_kind(&mut self, tag: Option<&str>) {
+        let (Some(tag), Some(dialect)) = (tag, self.dialect) else { return };
+        let row = UPDATES.iter().find(|(_, names)| names.split(' ').any(|name| name == tag));
+        let fine = tag.starts_with('_') || row.is_some_and(|(dialects, _)| dialects.has(dialect));
+        self.expect("update-known", fine, || match row {
             None => format!("`session/update`: the kind `{tag}` does not exist"),
             Some(_) => format!("`session/update`: `{tag}` is an update that is not of version {dialect}"),
         });
@@ -116,16 +110,16 @@ impl Judge {
         self.in_turn(id, update);
         match update {
             Update::Chunk(chunk) => {
-                self.expect("message-id", Side::Agent, chunk.message_id.is_some(), || {
+                self.expect("message-id", chunk.message_id.is_some(), || {
                     "a piece of a message without `messageId`".into()
                 });
-                self.content(Side::Agent, &chunk.content);
+                self.content(&chunk.content);
                 if chunk.kind == MessageKind::User {
                     self.user_message(id, chunk.message_id.as_deref());
                 }
             }
             Update::Message(message) => {
-                self.expect("message-id", Side::Agent, true, String::new);
+                self.holds("message-id");
                 if message.kind == MessageKind::User {
                     self.user_message(id, Some(&message.message_id));
                 }
@@ -135,26 +129,20 @@ impl Judge {
             Update::ConfigOptions(list) => self.options(Some(id), &list.options),
             Update::Commands(list) => self.commands(list.commands.iter().map(|command| command.name.as_str())),
             Update::Mode(mode) => {
-                let modes = self.session(id).and_then(|session| session.modes.clone());
-                if let (Some(modes), false) = (modes, self.shape) {
-                    let known = modes.available_modes.iter().any(|one| one.id == mode.mode_id);
-                    self.expect("mode-known", Side::Agent, known, || {
-                        format!("the mode {:?} is none of the modes", mode.mode_id)
-                    });
+                if let Some(modes) = self.session(id).and_then(|session| session.modes.clone()) {
+                    self.mode(&modes, &mode.mode_id);
                 }
             }
             Update::Notice(_) => {
-                self.expect("can-update", Side::Agent, offered.notices, || "a notice, which was not offered".into());
+                self.expect("can-update", offered.notices, || "a notice, which was not offered".into());
             }
             Update::Compaction(_) | Update::CompactionSummary(_) => {
-                self.expect("can-update", Side::Agent, offered.compaction, || {
-                    "a compaction, which was not offered".into()
-                });
+                self.expect("can-update", offered.compaction, || "a compaction, which was not offered".into());
             }
             Update::State(state) => self.state_told(id, &state.state),
             Update::Terminal(terminal) => {
                 if let Some(cwd) = terminal.cwd.set() {
-                    self.path(Side::Agent, "cwd", cwd);
+                    self.path("cwd", cwd);
                 }
             }
             _ => {}
@@ -163,14 +151,13 @@ impl Judge {
 
     /// Whether something of a turn or a replay comes while there is one.
     fn in_turn(&mut self, id: &str, update: &Update) {
-        let what = match update {
-            Update::Chunk(_) | Update::Message(_) => "a piece of a message",
-            Update::ToolCall(_) | Update::ToolCallContent(_) => "a tool call",
-            Update::Plan(_) => "a plan",
+        let (what, by_user) = match update {
+            Update::Chunk(chunk) => ("a piece of a message", chunk.kind == MessageKind::User),
+            Update::Message(message) => ("a piece of a message", message.kind == MessageKind::User),
+            Update::ToolCall(_) | Update::ToolCallContent(_) => ("a tool call", false),
+            Update::Plan(_) => ("a plan", false),
             _ => return,
         };
-        let by_user = matches!(update, Update::Chunk(chunk) if chunk.kind == MessageKind::User)
-            || matches!(update, Update::Message(message) if message.kind == MessageKind::User);
         if !self.whole {
             return;
         }
@@ -178,13 +165,9 @@ impl Judge {
         let (open, resumes, quiet) = (session.prompts + session.replays, session.resumes, session.quiet);
         // A session that is being taken up may be at work, and an agent may have something to say about another request.
         if resumes == 0 && (open > 0 || quiet) {
-            self.expect("turn-last", Side::Agent, open > 0, || format!("{what} after the end of the turn or the load"));
+            self.expect("turn-last", open > 0, || format!("{what} after the end of the turn or the load"));
         } else if resumes > 0 && by_user && open == 0 {
-            self.breach(
-                "resume-silent",
-                Side::Agent,
-                "a message of the user while the session is taken up without a replay",
-            );
+            self.breach("resume-silent", "a message of the user while the session is taken up without a replay");
         }
     }
 
@@ -196,7 +179,7 @@ impl Judge {
             }
             if session.owed.as_deref() == Some(message) {
                 session.owed = None;
-                self.expect("prompt-message", Side::Agent, true, String::new);
+                self.holds("prompt-message");
             }
         }
     }
@@ -210,14 +193,10 @@ impl Judge {
                 let (owed, worked, prompted) = (session.owed.take(), session.worked, session.prompts > 0);
                 session.prompts = 0;
                 if let Some(owed) = owed {
-                    self.breach(
-                        "prompt-message",
-                        Side::Agent,
-                        &format!("idle, and the message {owed:?} was not reported"),
-                    );
+                    self.breach("prompt-message", &format!("idle, and the message {owed:?} was not reported"));
                 }
                 if prompted && replays == 0 {
-                    self.expect("state-told", Side::Agent, worked, || {
+                    self.expect("state-told", worked, || {
                         "idle after a prompt without having been told as running".into()
                     });
                 }
@@ -235,39 +214,37 @@ impl Judge {
             StopReason::Error if self.dialect != Some(Dialect::V2) => "error".to_owned(),
             _ => String::new(),
         };
-        self.expect("stop-reason", Side::Agent, other.is_empty(), || format!("the reason {other:?} does not exist"));
+        self.expect("stop-reason", other.is_empty(), || format!("the reason {other:?} does not exist"));
         let own = other.is_empty() || other.starts_with('_');
-        self.expect("stop-reason-v2", Side::Agent, own, || format!("the reason {other:?} does not start with `_`"));
+        self.expect("stop-reason-v2", own, || format!("the reason {other:?} does not start with `_`"));
     }
 
     fn tool_call(&mut self, id: &str, call: &ToolCallUpdate, announced: bool) {
         for location in call.locations.set().into_iter().flat_map(|items| &items.0) {
-            self.path(Side::Agent, "locations", &location.path);
+            self.path("locations", &location.path);
         }
         for content in call.content.set().into_iter().flat_map(|items| &items.0) {
             self.tool_content(content);
         }
         let Some(session) = self.session(id) else { return };
         let known = session.calls.get(&call.tool_call_id).copied();
-        let finished = call.status.set().is_some_and(|status| {
-            matches!(status, ToolCallStatus::Completed | ToolCallStatus::Failed | ToolCallStatus::Cancelled)
-        });
+        let finished = call.status.set().is_some_and(ToolCallStatus::is_final);
         if session.calls.len() < MAX_KNOWN {
             let now = if finished || known == Some(Status::Finished) { Status::Finished } else { Status::Open };
             session.calls.insert(call.tool_call_id.clone(), now);
             session.turn.insert(call.tool_call_id.clone());
         }
         if announced {
-            self.expect("tool-unique", Side::Agent, known != Some(Status::Finished), || {
+            self.expect("tool-unique", known != Some(Status::Finished), || {
                 format!("the id {:?} is that of a call that has ended", call.tool_call_id)
             });
         } else if self.whole {
-            self.expect("tool-announced", Side::Agent, known.is_some(), || {
+            self.expect("tool-announced", known.is_some(), || {
                 format!("{:?} is updated and was never announced", call.tool_call_id)
             });
         }
         if known.is_none() {
-            self.expect("tool-title", Side::Agent, call.title.set().is_some(), || {
+            self.expect("tool-title", call.title.set().is_some(), || {
                 format!("{:?} starts without a title", call.tool_call_id)
             });
         }
@@ -275,7 +252,7 @@ impl Judge {
 
     fn tool_content(&mut self, content: &ToolCallContent) {
         match content {
-            ToolCallContent::Content(content) => self.content(Side::Agent, &content.content),
+            ToolCallContent::Content(content) => self.content(&content.content),
             ToolCallContent::Diff(diff) => self.diff(diff),
             _ => {}
         }
@@ -283,11 +260,11 @@ impl Judge {
 
     fn diff(&mut self, diff: &Diff) {
         if let Some(texts) = &diff.texts {
-            self.path(Side::Agent, "diff", &texts.path);
+            self.path("diff", &texts.path);
         }
         for change in &diff.changes {
             if let Change::File(change) = change {
-                self.path(Side::Agent, "diff", &change.path);
+                self.path("diff", &change.path);
             }
         }
     }
@@ -296,7 +273,7 @@ impl Judge {
         asked.options = request.options.iter().map(|option| option.option_id.clone()).collect();
         let ids: HashSet<&String> = asked.options.iter().collect();
         let fine = !ids.is_empty() && (self.shape || ids.len() == asked.options.len());
-        self.expect("permission-options", Side::Agent, fine, || {
+        self.expect("permission-options", fine, || {
             if asked.options.is_empty() { "a question without options" } else { "two options with one id" }.to_owned()
         });
     }
@@ -307,8 +284,4 @@ fn update_tag(message: &Fields) -> Option<String> {
     let params: Fields = from_json(message.get("params")?.get()).ok()?;
     let update: Fields = from_json(params.get("update")?.get()).ok()?;
     from_json(update.get("sessionUpdate").map(Raw::get)?).ok()
-}
-
-fn is_tool_call(message: &Fields) -> bool {
-    update_tag(message).is_some_and(|tag| tag == "tool_call")
 }

@@ -6,7 +6,6 @@ use tieline_schema::{
     AuthMethod, Dialect, InitializeResponse, PermissionOutcome, PermissionResponse, PromptResponse, SessionSetup,
     StopReason,
 };
-use tieline_trace::Side;
 
 impl Judge {
     /// A question was answered.
@@ -15,15 +14,12 @@ impl Judge {
             PermissionOutcome::Selected(selected) => Some(selected.option_id.clone()),
             _ => None,
         };
-        if let Some(chosen) = &chosen {
-            self.expect("permission-answer", Side::Client, self.shape || asked.options.contains(chosen), || {
-                format!("the option {chosen:?} was not offered")
-            });
-        } else {
-            self.expect("permission-answer", Side::Client, true, String::new);
-        }
+        let fine = self.shape || chosen.as_ref().is_none_or(|chosen| asked.options.contains(chosen));
+        self.expect("permission-answer", fine, || {
+            format!("the option {:?} was not offered", chosen.as_deref().unwrap_or_default())
+        });
         if asked.cancelled {
-            self.expect("permission-cancel", Side::Client, chosen.is_none(), || {
+            self.expect("permission-cancel", chosen.is_none(), || {
                 "a question of a cancelled turn was answered with an option".into()
             });
         }
@@ -31,11 +27,11 @@ impl Judge {
 
     /// The hello was answered.
     pub(crate) fn settled(&mut self, answer: InitializeResponse) {
-        self.expect("hello-info", Side::Agent, answer.info.is_some(), || "the agent does not say who it is".into());
+        self.expect("hello-info", answer.info.is_some(), || "the agent does not say who it is".into());
         let terminal = self.state.client.terminal_auth;
         for method in &answer.auth_methods {
             let fine = terminal || !matches!(method, AuthMethod::Terminal(_));
-            self.expect("can-login", Side::Agent, fine, || "a login in a terminal, which was not offered".into());
+            self.expect("can-login", fine, || "a login in a terminal, which was not offered".into());
         }
         // Another agent answers, or the same one after another hello: what was before is over.
         if self.state.agent.is_some() {
@@ -65,14 +61,14 @@ impl Judge {
         let mut open = turn.iter().filter(|id| session.calls.get(*id) == Some(&Status::Open));
         let open = open.next().cloned();
         if answer.stop_reason == Some(StopReason::EndTurn) && !turn.is_empty() {
-            self.expect("tool-finished", Side::Agent, open.is_none(), || {
+            self.expect("tool-finished", open.is_none(), || {
                 format!("the turn ended, and the call {:?} did not", open.unwrap_or_default())
             });
         }
     }
 
     /// A request was answered with an error.
-    pub(crate) fn refused(&mut self, _from: Side, asked: &Asked) {
+    pub(crate) fn refused(&mut self, asked: &Asked) {
         let current = self.dialect == Some(Dialect::V2);
         let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
         match asked.method.as_str() {
@@ -88,11 +84,7 @@ impl Judge {
         let id = setup.session_id.as_ref().map(ToString::to_string).or_else(|| asked.session.clone());
         let Some(id) = id else { return };
         if self.state.early.remove(&id) {
-            self.breach(
-                "session-early",
-                Side::Agent,
-                "something was said about the session before its `session/new` was answered",
-            );
+            self.breach("session-early", "something was said about the session before its `session/new` was answered");
         }
         let taken_up = asked.method != "session/new";
         let session = self.opened(&id);
@@ -104,19 +96,14 @@ impl Judge {
         } else if taken_up {
             session.resumes = session.resumes.saturating_sub(1);
             if self.whole {
-                self.expect("resume-silent", Side::Agent, true, String::new);
+                self.holds("resume-silent");
             }
         }
         if taken_up && self.whole {
-            self.expect("resume-state", Side::Agent, told, || {
-                "the session was taken up and its state was not told".into()
-            });
+            self.expect("resume-state", told, || "the session was taken up and its state was not told".into());
         }
-        if let (Some(modes), false) = (&setup.modes, self.shape) {
-            let known = modes.available_modes.iter().any(|mode| mode.id == modes.current_mode_id);
-            self.expect("mode-known", Side::Agent, known, || {
-                format!("the mode {:?} is none of the modes", modes.current_mode_id)
-            });
+        if let Some(modes) = &setup.modes {
+            self.mode(modes, &modes.current_mode_id);
         }
         let mut options = setup.config_options;
         if setup.mode_from_modes {

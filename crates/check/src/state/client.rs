@@ -14,21 +14,17 @@ impl Judge {
         if self.whole || self.state.hurried || !hello {
             let fine = hello || self.state.agent.is_some() || !self.whole && self.dialect.is_some();
             if !self.state.hurried {
-                self.expect("hello-first", Side::Client, hello || fine, || {
-                    format!("`{method}` before `initialize` was answered")
-                });
+                self.expect("hello-first", fine, || format!("`{method}` before `initialize` was answered"));
             }
             self.state.hurried |= !fine;
         }
         match call {
             AgentCall::Initialize(hello) => {
-                self.expect("hello-info", Side::Client, hello.info.is_some(), || {
-                    "the client does not say who it is".into()
-                });
+                self.expect("hello-info", hello.info.is_some(), || "the client does not say who it is".into());
                 self.state.client = hello.capabilities;
             }
             AgentCall::NewSession(request) => {
-                self.path(Side::Client, "cwd", &request.cwd);
+                self.path("cwd", &request.cwd);
                 self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
             }
             AgentCall::Resume(request) => {
@@ -38,7 +34,7 @@ impl Judge {
                 let load = method == "session/load";
                 asked.unoffered =
                     !self.can("can-sessions", method, |agent| if load { agent.load } else { agent.resume });
-                self.path(Side::Client, "cwd", &request.cwd);
+                self.path("cwd", &request.cwd);
                 self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
                 let replays = asked.replay;
                 let session = self.opened(&id);
@@ -53,7 +49,7 @@ impl Judge {
             AgentCall::List(request) => {
                 asked.unoffered = !self.can("can-sessions", method, |agent| agent.list);
                 if let Some(cwd) = &request.cwd {
-                    self.path(Side::Client, "cwd", cwd);
+                    self.path("cwd", cwd);
                 }
             }
             AgentCall::Close(request) => {
@@ -86,9 +82,9 @@ impl Judge {
             }
             AgentCall::Cancel(request) => {
                 let id = request.session_id.to_string();
-                self.open(Side::Agent)
-                    .filter(|open| open.session.as_ref() == Some(&id))
-                    .for_each(|open| open.cancelled = true);
+                for open in self.open(Side::Agent).filter(|open| open.session.as_ref() == Some(&id)) {
+                    open.cancelled = true;
+                }
             }
             _ => {}
         }
@@ -102,9 +98,7 @@ impl Judge {
         self.client_names("session/set_mode", &id);
         if let (false, Some(modes)) = (self.shape, self.session(&id).and_then(|session| session.modes.clone())) {
             let known = modes.available_modes.iter().any(|mode| mode.id == request.mode_id);
-            self.expect("option-choice", Side::Client, known, || {
-                format!("the mode {:?} was not named", request.mode_id)
-            });
+            self.expect("option-choice", known, || format!("the mode {:?} was not named", request.mode_id));
         }
     }
 
@@ -120,9 +114,7 @@ impl Judge {
                 }
                 (found, _) => found.is_some(),
             };
-            self.expect("option-choice", Side::Client, value, || {
-                format!("{:?} or its value was not named", request.config_id)
-            });
+            self.expect("option-choice", value, || format!("{:?} or its value was not named", request.config_id));
         }
     }
 
@@ -130,9 +122,7 @@ impl Judge {
     fn client_names(&mut self, method: &str, id: &str) {
         if self.whole {
             let ready = self.session(id).is_some_and(|session| session.ready);
-            self.expect("session-open", Side::Client, ready, || {
-                format!("`{method}` names a session that is not open: {id:?}")
-            });
+            self.expect("session-open", ready, || format!("`{method}` names a session that is not open: {id:?}"));
         }
     }
 
@@ -140,14 +130,14 @@ impl Judge {
     fn can(&mut self, law: &'static str, what: &str, can: impl Fn(&AgentCapabilities) -> bool) -> bool {
         let can = self.state.agent.as_ref().map(can);
         if let Some(can) = can {
-            self.expect(law, Side::Client, can, || format!("the agent does not offer this: {what}"));
+            self.expect(law, can, || format!("the agent does not offer this: {what}"));
         }
         can != Some(false)
     }
 
     fn setup_request(&mut self, folders: &[String], servers: Option<&[McpServer]>) {
         for folder in folders {
-            self.path(Side::Client, "additionalDirectories", folder);
+            self.path("additionalDirectories", folder);
             self.can("can-mcp", "additionalDirectories", |agent| agent.additional_directories);
         }
         let v1 = self.dialect == Some(Dialect::V1);
@@ -162,21 +152,16 @@ impl Judge {
     }
 
     fn prompt_content(&mut self, blocks: &[ContentBlock]) {
-        self.expect("prompt-empty", Side::Client, !blocks.is_empty(), || "an empty prompt".into());
+        self.expect("prompt-empty", !blocks.is_empty(), || "an empty prompt".into());
         for block in blocks {
-            let what = match block {
-                ContentBlock::Image(_) => "image",
-                ContentBlock::Audio(_) => "audio",
-                ContentBlock::Resource(_) => "resource",
-                _ => "text or a link",
+            let (what, takes): (_, fn(&AgentCapabilities) -> bool) = match block {
+                ContentBlock::Image(_) => ("image", |agent| agent.image),
+                ContentBlock::Audio(_) => ("audio", |agent| agent.audio),
+                ContentBlock::Resource(_) => ("resource", |agent| agent.embedded_context),
+                _ => ("text or a link", |_| true),
             };
-            self.can("can-prompt", what, |agent| match block {
-                ContentBlock::Image(_) => agent.image,
-                ContentBlock::Audio(_) => agent.audio,
-                ContentBlock::Resource(_) => agent.embedded_context,
-                _ => true,
-            });
-            self.content(Side::Client, block);
+            self.can("can-prompt", what, takes);
+            self.content(block);
         }
     }
 }

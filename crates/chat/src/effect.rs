@@ -25,6 +25,8 @@ pub enum Effect {
     Cancel(TabId),
     /// Kill the agent's process.
     Kill(TabId),
+    /// Start an agent that is gone again; what waits in the queue waits on.
+    Restart(TabId),
     /// Go on: with the queue, or with an agent that is gone.
     Revive(TabId),
     /// Close the session.

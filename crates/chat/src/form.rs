@@ -41,6 +41,8 @@ impl Filling {
         let last = form.fields.len();
         let field = form.fields.get(self.at);
         let choices = field.map(|field| &field.choices[..]).unwrap_or_default();
+        // What was wrong may be right by now; it is looked at again when it is sent.
+        self.why = None;
         match (key.code, key.modifiers) {
             (KeyCode::Up, KeyModifiers::NONE) => self.at = self.at.saturating_sub(1),
             (KeyCode::Down, KeyModifiers::NONE) => self.at = (self.at + 1).min(last),

@@ -97,7 +97,7 @@ pub const KEYS: &[Binding] = &[
     key("F2", KeyCode::F(2), NONE, Deed::Sessions, "sessions: go on, rename, export, delete"),
     key("F3", KeyCode::F(3), NONE, Deed::Options, "mode, model and options of this session"),
     key("F4", KeyCode::F(4), NONE, Deed::Agents, "another agent, in a new tab"),
-    key("F5", KeyCode::F(5), NONE, Deed::Undo, "take changes back: a turn, a file, a hunk"),
+    key("F5", KeyCode::F(5), NONE, Deed::Undo, "take changes back (undo): a turn, a file, a hunk"),
     key("F6", KeyCode::F(6), NONE, Deed::Mouse, "give the mouse to the terminal, or take it"),
     key("F7", KeyCode::F(7), NONE, Deed::Traffic, "the frames between us and the agent"),
     key("F8", KeyCode::F(8), NONE, Deed::Print, "write the conversation into the terminal's scrollback"),
@@ -122,7 +122,7 @@ pub const KEYS: &[Binding] = &[
     key("", KeyCode::Null, NONE, Deed::CloseTab, "close this tab"),
     key("Ctrl+L", KeyCode::Char('l'), CTRL, Deed::Redraw, "draw the screen anew"),
     key("Ctrl+Z", KeyCode::Char('z'), CTRL, Deed::Suspend, "back to the shell; `fg` comes back"),
-    key("Ctrl+D", KeyCode::Char('d'), CTRL, Deed::Quit, "leave, where nothing is typed"),
+    key("Ctrl+D", KeyCode::Char('d'), CTRL, Deed::Quit, "leave (quit), where nothing is typed"),
 ];
 
 /// What a key does, if it is in the table.

@@ -200,6 +200,8 @@ impl Tab {
             Event::Begun(number) => {
                 let begun = self.queue.iter().position(|queued| queued.number == number);
                 self.sent = begun.map(|at| self.queue.remove(at).parts);
+                // One that comes right behind another is not told as a change of what the session does.
+                self.does(State::Running, now);
             }
             Event::Given(Ok(())) => self.notice(Mark::Info, "given to the agent: it is shown when it is taken in"),
             Event::Given(Err(why)) => {
@@ -229,7 +231,7 @@ impl Tab {
     }
 
     fn ended(&mut self, stop: Result<StopReason, Box<Failure>>, now: Instant) {
-        let cancelled = matches!(stop, Ok(StopReason::Cancelled));
+        let (cancelled, failed) = (matches!(stop, Ok(StopReason::Cancelled)), stop.is_err());
         match stop {
             Ok(StopReason::EndTurn) => {}
             Ok(StopReason::Cancelled) => self.notice(Mark::Info, "stopped by you"),
@@ -246,7 +248,7 @@ impl Tab {
         self.does(State::Idle, now);
         self.questions.clear();
         self.dock.blur();
-        if !self.queue.is_empty() && cancelled {
+        if !self.queue.is_empty() && (cancelled || failed) {
             self.notice(Mark::Info, "the queue waits: Enter sends its first, Ctrl+Q shows it");
         }
     }
@@ -265,7 +267,7 @@ impl Tab {
         }
         self.restarted = Some(now);
         self.notice(Mark::Info, "the agent is started again, with this session");
-        Some(Effect::Revive(self.id))
+        Some(Effect::Restart(self.id))
     }
 
     fn settled(&mut self, number: u64, now: Instant) {

@@ -13,7 +13,9 @@ use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Up
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
 use tieline_chat::state::Over;
-use tieline_client::live::{self, Conversation, Now, Part, Queued, Reply, State as Doing, When};
+use tieline_client::live::{
+    self, Conversation, Ending, Failure, Now, Part, Phase, Queued, Reply, State as Doing, When,
+};
 use tieline_client::permission::{Answer, Keep, Question};
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
@@ -387,6 +389,26 @@ fn complaint_15_three_levels_on_one_key_and_one_item_where_it_stands() {
         chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
         assert!(chat.screen(80, 24).contains(&format!("detail: {word}")));
     }
+}
+
+#[test]
+fn complaint_17_a_turn_of_the_queue_is_seen_to_run_and_waits_behind_one_that_failed() {
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    let ended = |stop| live::Event::Ended { stop, changed: Vec::new(), remarks: Vec::new() };
+    // The session tells only what changes: from one turn to the next it goes on running.
+    chat.live(ended(Ok(StopReason::EndTurn)));
+    chat.live(live::Event::Begun(2));
+    let screen = chat.screen(80, 24);
+    assert!(!screen.contains("ready"), "{screen}");
+    let waiting = Queued { number: 3, parts: vec![Part::Text("then".into())] };
+    chat.state.handle(Event::Queue(1, vec![waiting].into()), chat.now);
+    chat.live(ended(Err(Failure::new(Ending::Failed, Phase::Turn, "boom"))));
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("boom") && screen.contains("the queue waits"), "{screen}");
+    // An agent that died comes back, and nothing is sent by itself.
+    let died = Failure::new(Ending::Failed, Phase::Turn, "it died");
+    assert!(matches!(&chat.live(live::Event::Lost(died))[..], [Effect::Restart(1), ..]));
 }
 
 #[test]

@@ -151,7 +151,8 @@ impl State {
             }
             _ if !tab.list.follows() => tab.list.to_end(),
             _ if tab.shells > 0 => self.want(Effect::StopShell(id)),
-            _ => self.say("nothing runs; Ctrl+D leaves", now),
+            _ if tab.composer.is_empty() => self.say("nothing runs; Ctrl+D leaves", now),
+            _ => self.say("nothing runs", now),
         }
     }
 }

@@ -88,7 +88,10 @@ impl State {
                 compose::Deed::Pass => self.deed(Deed::Cancel, now),
                 deed => self.composed(deed, now),
             },
-            (.., Some(deed)) if empty || deed != Deed::Quit => self.deed(deed, now),
+            (.., Some(Deed::Quit)) if !empty => {
+                self.say("something is typed: Ctrl+C puts it into the history, then Ctrl+D leaves", now);
+            }
+            (.., Some(deed)) => self.deed(deed, now),
             _ => self.compose(key, now),
         }
     }

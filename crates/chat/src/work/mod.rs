@@ -87,6 +87,7 @@ impl Work {
                 tokio::spawn(async move { live.session.cancel().await });
             }),
             Effect::Kill(id) => self.with(id, |live| live.link.kill()),
+            Effect::Restart(id) => self.with(id, |live| live.session.restart()),
             Effect::Revive(id) => self.with(id, |live| live.session.revive()),
             Effect::Close(id) => {
                 let Some(live) = self.tabs.locked().remove(&id) else { return };

@@ -166,6 +166,8 @@ macro_rules! open_enum {
         return;
     }};
     (@closed $self:ident $out:ident $default:ident unknown $closed:ident) => { Self::$closed.as_str() };
+    (@is_open open) => { true };
+    (@is_open $($how:ident)?) => { false };
     ($(#[$doc:meta])* $name:ident, default $default:ident $(, $how:ident $($closed:ident)?)? {
         $( $(#[$vdoc:meta])* $variant:ident = $wire:literal $(@ $where:expr, else $instead:ident)?; )*
     }) => {
@@ -186,6 +188,15 @@ macro_rules! open_enum {
                 match self {
                     $( Self::$variant => $wire, )*
                     Self::Other(text) => text,
+                }
+            }
+
+            /// Whether version 1, whose lists are mostly closed, has this word.
+            fn is_of_v1(&self) -> bool {
+                match self {
+                    $($( Self::$variant => ($where).has($crate::Dialect::V1), )?)*
+                    Self::Other(_) => $crate::macros::open_enum!(@is_open $($how)?),
+                    _ => true,
                 }
             }
         }
@@ -213,7 +224,12 @@ macro_rules! open_enum {
 
         impl $crate::Decode for $name {
             fn decode(json: &mut tieline_json::Reader<'_>) -> Result<Self, tieline_json::Error> {
-                json.string().map(|text| Self::from(&*text))
+                let word = json.string().map(|text| Self::from(&*text))?;
+                if !word.is_of_v1() {
+                    let known = Self::KNOWN.iter().copied().filter(|word| Self::from(*word).is_of_v1());
+                    json.stray_word(word.as_str(), known);
+                }
+                Ok(word)
             }
         }
 

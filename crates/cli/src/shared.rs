@@ -81,15 +81,21 @@ fn on<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Resul
 /// The same for work that has things to put away, such as folders and children, also at Ctrl-C or when we are told to end.
 pub fn block_on_until_told<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     block_on(async {
-        let listen = |kind| signal(kind).map_err(|error| (WRONG, error.to_string()));
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
-        let code = tokio::select! {
-            done = work => return done,
-            _ = interrupt.recv() => 130,
-            _ = terminate.recv() => 143,
-        };
-        Err((code, "interrupted".into()))
+        tokio::select! {
+            done = work => done,
+            code = told_to_end() => Err((code?, "interrupted".into())),
+        }
+    })
+}
+
+/// Waits for Ctrl-C, or until we are told to end; gives the exit code.
+pub async fn told_to_end() -> Result<u8, Failed> {
+    let listen = |kind| signal(kind).map_err(|error| (WRONG, error.to_string()));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    Ok(tokio::select! {
+        _ = interrupt.recv() => 130,
+        _ = terminate.recv() => 143,
     })
 }
 

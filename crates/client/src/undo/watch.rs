@@ -617,7 +617,7 @@ impl Inner {
         let by_command = self.told().by_commands.get(&path).is_some_and(|left| *left == one.facts);
         let changed = self.changed(asked, &path, Kind::of(one.before, one.after), by_command);
         let asked = unclear.unwrap_or(changed.asked);
-        Changed { unkept: one.old.as_ref().err().copied().or(nowhere), diff, asked, ..changed }
+        Changed { unkept: one.unkept(base).or(nowhere), diff, asked, ..changed }
     }
 
     /// One changed file as it is reported.

@@ -5,7 +5,7 @@ use super::{
     base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
     index::{Entry, Index, Name},
-    is_undo, place_of,
+    is_only_name, is_undo, place_of,
 };
 use crate::{
     files::{Expect, Files, Found, State, Version, Write, look_at_other},
@@ -53,6 +53,8 @@ pub enum Why {
     Mixed,
     /// The old content is not there.
     NotKept(Unkept),
+    /// What the turn moved there from where nobody looks would be gone.
+    InTheWay,
     /// It would be gone for good: it is too large to be kept, and may be the only copy of something.
     OnlyCopy,
     /// That change isn't there any more.
@@ -72,6 +74,9 @@ impl Why {
             Self::ChangedBy(turn, _) => format!("{path} was changed again by turn {turn}"),
             Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
+            Self::InTheWay => {
+                format!("{path} can't be put back yet: what the turn moved there from where nobody looks is in the way")
+            }
             Self::OnlyCopy => {
                 format!("{path} was left where it is: it is too large to be kept, so nobody could have it again")
             }
@@ -242,6 +247,7 @@ impl Snapshots {
             if !force && !entry.ours(&now) {
                 return Err(Why::ChangedSince);
             }
+            check_moved(&entry, &place, &now, true)?;
             let (old, new) = self.texts(&entry, found)?;
             let text = take_back(&old, &new, hunk).ok_or(Why::NoSuchHunk)?;
             let recorded = files.clone().with_journal(self.begin(&*undo));
@@ -309,10 +315,13 @@ impl Snapshots {
         }
         // Nobody can say more of what is not known.
         let content = self.before(entry)?.unwrap_or_default();
-        if !force && (entry.mixed || is_unknown(&entry.after)) {
+        check_moved(entry, &place, &now, there.is_ok())?;
+        // What the turn had moved here is out of the way: nothing is lost if what was here before comes back.
+        let is_free = entry.moved.is_some_and(|moved| entry.after.same_content(&moved)) && now == State::Missing;
+        if !force && !is_free && (entry.mixed || is_unknown(&entry.after)) {
             return Err(Why::Mixed);
         }
-        if !force && (is_unknown(&now) || !entry.ours(&now)) {
+        if !force && !is_free && (is_unknown(&now) || !entry.ours(&now)) {
             let later = self.later(turn, entry, &now);
             return Err(later.map_or(Why::ChangedSince, |(turn, kind)| Why::ChangedBy(turn, kind)));
         }
@@ -409,6 +418,16 @@ fn file_size(state: &State) -> Option<u64> {
     if let State::File { size, .. } = state { Some(*size) } else { None }
 }
 
+/// Refuses what would lose a file that the turn moved here: the same, or one that can't be kept, under its only name.
+fn check_moved(entry: &Entry, place: &Place, now: &State, is_kept: bool) -> std::result::Result<(), Why> {
+    let is_there = |moved: State| file_size(now).is_some() && (!is_kept || moved.same_content(now));
+    match entry.before {
+        _ if !entry.moved.is_some_and(is_there) || !is_only_name(&place.real_path()) => Ok(()),
+        State::Missing => Err(Why::NotKept(Unkept::Moved)),
+        _ => Err(Why::InTheWay),
+    }
+}
+
 /// Makes the folders that are missing above a file and whose modes are known, for the user alone until they are full.
 fn make_folders(
     files: &Files,
@@ -436,6 +455,8 @@ fn make_folders(
 
 fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(), Why> {
     let Seen { place, now, version, content, .. } = seen;
+    // The other name may have gone with another file of this undo.
+    check_moved(entry, place, now, seen.there.is_ok())?;
     match now {
         State::Link { .. } | State::Other => files.remove_other(place, *now)?,
         State::File { .. } if !matches!(entry.before, State::File { .. }) => {

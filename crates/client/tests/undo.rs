@@ -239,11 +239,14 @@ async fn each_awkward_path_stands_alone() {
     world.put("to-folder/inside/new", "new");
     std::fs::create_dir(path("to-empty")).unwrap();
     fifo("to-fifo");
-    symlink("/etc", path("to-link")).unwrap();
+    let elsewhere = world.root.with_file_name("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("b")).unwrap();
+    std::fs::write(elsewhere.join("b/c"), "theirs").unwrap();
+    symlink(&elsewhere, path("to-link")).unwrap();
     std::fs::remove_dir(path("in-file")).unwrap();
     world.put("in-file", "file");
     std::fs::remove_dir_all(path("in-link")).unwrap();
-    symlink("/", path("in-link")).unwrap();
+    symlink(&elsewhere, path("in-link")).unwrap();
     std::fs::remove_file(path("link")).unwrap();
     world.put("link", "plain");
     std::fs::remove_file(path("loop-1")).unwrap();
@@ -268,7 +271,8 @@ async fn each_awkward_path_stands_alone() {
     let done = world.undo.undo(&done.turn.unwrap(), None, false);
     assert!(std::fs::symlink_metadata(path("to-fifo")).is_ok_and(|meta| !meta.file_type().is_fifo()));
     assert_eq!(std::fs::read_link(path("new-link")).unwrap(), Path::new("elsewhere"));
-    assert_eq!(std::fs::read_link(path("in-link")).unwrap(), Path::new("/"));
+    assert_eq!(std::fs::read_link(path("in-link")).unwrap(), elsewhere);
+    assert_eq!(std::fs::read_to_string(elsewhere.join("b/c")).unwrap(), "theirs");
     assert_eq!(world.get("in-file").as_deref(), Some("file"));
     let left: Vec<PathBuf> = done.refused.into_iter().map(|one| one.path).collect();
     assert_eq!(left, [path("to-fifo"), path("socket")]);

@@ -219,3 +219,29 @@ fn what_a_turn_moved_over_a_file_stays_and_the_file_comes_back_when_the_way_is_f
     assert_eq!([&moved, &linked].map(|path| fs::read_to_string(path).unwrap()), ["precious", "precious"]);
     assert!(large(&away));
 }
+
+#[test]
+fn a_folder_of_empty_folders_in_the_place_of_a_file_goes_and_one_with_a_file_stays() {
+    let world = World::new();
+    let [hollow, full] = ["hollow", "full"].map(|name| world.put(name, "precious"));
+    world.turn("1", || {
+        for file in [&hollow, &full] {
+            fs::remove_file(file).unwrap();
+            fs::create_dir_all(file.join("a/b/c")).unwrap();
+            fs::create_dir_all(file.join("d")).unwrap();
+        }
+        world.put("hollow/a/made", "by the turn");
+    });
+    // Somebody else's, and not looked at.
+    world.put("full/a/b/mine", "mine");
+    for force in [false, true] {
+        let done = world.undo("1", force);
+        assert_eq!(done.refused.len(), 1, "{done:?}");
+        assert_eq!(fs::read_to_string(full.join("a/b/mine")).unwrap(), "mine");
+        assert!(full.join("d").is_dir());
+    }
+    assert_eq!(fs::read_to_string(&hollow).unwrap(), "precious");
+    fs::remove_file(full.join("a/b/mine")).unwrap();
+    assert_eq!(world.undo("1", false).restored, std::slice::from_ref(&full));
+    assert_eq!(fs::read_to_string(&full).unwrap(), "precious");
+}

@@ -453,6 +453,30 @@ fn make_folders(
     Ok(())
 }
 
+/// Removes a folder, if there is one, in which there is nothing but empty folders; any other stays as it is.
+fn remove_hollow_dir(files: &Files, folder: &Path) {
+    let hollow = || -> Option<Vec<PathBuf>> {
+        let mut found = vec![folder.to_path_buf()];
+        let mut next = 0;
+        while let Some(folder) = found.get(next) {
+            let inside = std::fs::read_dir(folder).ok()?.map(|entry| {
+                let entry = entry.ok()?;
+                entry.file_type().ok()?.is_dir().then(|| entry.path())
+            });
+            let inside = inside.collect::<Option<Vec<_>>>()?;
+            found.extend(inside);
+            next += 1;
+        }
+        Some(found)
+    };
+    for folder in hollow().into_iter().flatten().rev() {
+        // Whatever comes into one of them meanwhile stays, and so do those around it.
+        if let Ok(place) = place_of(files, &folder) {
+            _ = files.remove_empty_dir(&place);
+        }
+    }
+}
+
 fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(), Why> {
     let Seen { place, now, version, content, .. } = seen;
     // The other name may have gone with another file of this undo.
@@ -462,8 +486,7 @@ fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(),
         State::File { .. } if !matches!(entry.before, State::File { .. }) => {
             files.delete(place, expect(*version))?;
         }
-        // Only one that is empty goes.
-        State::Missing => _ = files.remove_empty_dir(place),
+        State::Missing => remove_hollow_dir(files, &place.real_path()),
         State::File { .. } => {}
     }
     match entry.before {

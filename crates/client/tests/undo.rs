@@ -550,6 +550,35 @@ async fn what_another_session_changes_is_that_sessions() {
     }
 }
 
+// The built-in agent has sessions that only its own store knows: they can't be named as the place to undo something.
+#[tokio::test]
+async fn what_a_session_changes_that_the_journal_does_not_know_is_the_agents_or_may_be() {
+    let mut world = World::new().await;
+    let agents = Journal::open(world.journal.path().with_file_name("store.db")).unwrap();
+    let cwd = world.root.to_string_lossy().into_owned();
+    let begin = || Begin { agent: "b".into(), cwd: cwd.clone(), ..Begin::default() };
+    for (turn, is_ours, how) in [(1, false, HowAsked::Beside), (2, true, HowAsked::Never)] {
+        let inner = agents.begin(begin()).await.unwrap();
+        if is_ours {
+            world.recording.moved(inner.id().to_string(), false).await.unwrap();
+            world.undo = Undo::open(&world.journal, world.recording.entry()).unwrap();
+        }
+        world.put("a", "old");
+        let watch = world.watch(turn).await;
+        let undo = Undo::open(&agents, inner.entry()).unwrap();
+        let scanning = scan(Some(&agents), [world.root.clone()], &[], world.limits);
+        let second = undo.watch(1, scanning, &Conversation::default()).await.unwrap();
+        world.put("a", "new");
+        assert_eq!(second.after().await.unwrap().changed.len(), 1);
+        let report = watch.after().await.unwrap();
+        assert_eq!(report.meanwhile_text(&world.root), [] as [&str; 0]);
+        assert_eq!(world.names(&report), [("a".to_owned(), HowChanged::Modified, how, true)]);
+        let turn = if is_ours { turn.to_string() } else { world.undo.unclear(None).unwrap() };
+        assert_eq!(world.undo.undo(&turn, None, false).refused.len(), 0);
+        assert_eq!(world.get("a").as_deref(), Some("old"));
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_covered_is_said_and_what_is_named_is_covered_all_the_same() {
     let mut world = World::new().await;

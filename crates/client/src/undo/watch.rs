@@ -355,7 +355,8 @@ impl Aftermath {
             found.retain(|one| {
                 let path = base.root.join(&one.name);
                 let claims = others.get(&path).map(Vec::as_slice).unwrap_or_default();
-                let mut left = claims.iter().map(|left| &left.state).chain(undone.get(&path));
+                let claims = claims.iter().filter(|left| left.session.is_some());
+                let mut left = claims.map(|left| &left.state).chain(undone.get(&path));
                 !left.any(|left| left.same_content(&one.after))
             });
             for one in found.iter_mut().filter(|one| !untouched[&one.name]) {

@@ -360,6 +360,18 @@ fn what_must_not_be_read_is_hidden_from_commands() {
         assert!(!client.said().contains("SECRET"), "{line}: {}", client.said());
     }
     assert_eq!(place.read(".env"), "SECRET\n");
+    // What can't be looked at may be just that: nothing runs, whoever says yes, and nobody is asked for it.
+    client.prompt(
+        "run d=$(printf 'x%.0s' $(seq 200)); for i in $(seq 30); do mkdir $d && cd $d; done; : > made; ls\nresult",
+    );
+    assert!(client.said().contains("made"), "{}", client.said());
+    client.asked.clear();
+    for unprotected in [true, false] {
+        let call = json!({"command": "echo it ran > ran.txt", "unprotected": unprotected});
+        client.prompt(&format!("call run {call}\nresult"));
+        assert!(client.said().contains("what a rule denies about files can't be held"), "{}", client.said());
+    }
+    assert!(client.asked.is_empty() && !common::exists(&place.project().join("ran.txt")), "{:?}", client.asked);
 }
 
 /// What was allowed for good with the guard around it is asked about again without it.

@@ -271,12 +271,12 @@ impl Engine {
         links
     }
 
-    /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that. `None`
-    /// if no rule denies anything about files.
+    /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that, and
+    /// the most that it may be. `None` if no rule denies anything about files.
     pub fn keeper(
         &self,
         roots: &[PathBuf],
-    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    ) -> Option<(u64, Option<Kept>, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
         let real = roots.iter().filter_map(|root| root.canonicalize().ok());
         let mut bases: Vec<PathBuf> = real.chain(roots.iter().cloned()).collect();
         bases.dedup();
@@ -287,7 +287,7 @@ impl Engine {
         &self,
         bases: &Arc<[PathBuf]>,
         now: &mut Now,
-    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    ) -> Option<(u64, Option<Kept>, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
         let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
         if deny.is_empty() {
@@ -299,6 +299,7 @@ impl Engine {
             rule.text().hash(&mut version);
         }
         (bases, &links).hash(&mut version);
+        let most = deny.iter().filter(|rule| rule.reaches(bases)).filter_map(Rule::keeps).min();
         let bases = Arc::clone(bases);
         let says = move |path: &Path| {
             let place = Location::outside(path.to_owned()).below(Arc::clone(&bases)).called(links.names(path));
@@ -312,7 +313,7 @@ impl Engine {
             let mut deeds = deeds.into_iter();
             deeds.find(|(action, _)| deny.iter().any(|rule| rule.holds(action))).map(|(_, kept)| kept)
         };
-        Some((version.finish(), says))
+        Some((version.finish(), most, says))
     }
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
@@ -425,13 +426,13 @@ impl Engine {
         let below = path.relative().map_or(0, |below| below.components().count());
         let root = path.absolute().ancestors().nth(below).map(Path::to_owned);
         let bases = if path.bases().is_empty() { root.into_iter().collect() } else { Arc::clone(path.bases()) };
-        let Some((version, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
+        let Some((version, most, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
         let fresh = |names: &(Arc<[PathBuf]>, Instant, u64, Guarded)| {
             names.0 == bases && names.1.elapsed() < NAMES_HOLD && names.2 == version
         };
         if !now.names.as_ref().is_some_and(fresh) {
             let policy = Policy::new(Level::Off, &*bases).map_err(drop)?;
-            let guarded = policy.deny(version, says).guarded();
+            let guarded = policy.deny(version, most, says).guarded();
             now.names = Some((bases, Instant::now(), version, guarded));
         }
         Ok(now.names.as_ref().map(|(.., names)| names))

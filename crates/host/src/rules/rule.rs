@@ -20,6 +20,7 @@ use super::{
     runners::runs_another,
     shell::{CommandLine, Word},
 };
+use crate::sandbox::Kept;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{
     fmt,
@@ -208,6 +209,35 @@ impl Rule {
         let bases = || bases.iter().map(PathBuf::as_path).chain(self.written_for.as_deref());
         let plain = globs.into_iter().flatten().map(PathGlob::begins).filter(|begin| !begin.as_os_str().is_empty());
         plain.flat_map(|begin| bases().map(move |base| base.join(&begin)).collect::<Vec<_>>()).collect()
+    }
+
+    /// Whether it may be about something below these folders.
+    pub(super) fn reaches(&self, bases: &[PathBuf]) -> bool {
+        // As it is matched, whatever the case; and by what it is without links, as far as it is there.
+        let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());
+        let real = |path: &Path| {
+            let mut known = path.ancestors().filter_map(|top| Some((top.canonicalize().ok()?, top)));
+            known
+                .next()
+                .map_or_else(|| path.to_owned(), |(real, top)| real.join(path.strip_prefix(top).unwrap_or(path)))
+        };
+        let related = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+        let begins = self.begins(bases);
+        begins.is_empty()
+            || begins.iter().any(|begin| {
+                let ways = [lower(begin), lower(&real(begin))];
+                bases.iter().any(|base| ways.iter().any(|way| related(way, &lower(base))))
+            })
+    }
+
+    /// What it keeps commands from, if it denies something about files.
+    pub(super) fn keeps(&self) -> Option<Kept> {
+        match self.pattern {
+            Pattern::Path(Verb::Read, _) => Some(Kept::Hidden),
+            Pattern::Path(Verb::Write, _) => Some(Kept::ReadOnly),
+            Pattern::Path(..) | Pattern::Moving(..) => Some(Kept::InPlace),
+            _ => None,
+        }
     }
 
     /// What it is about.

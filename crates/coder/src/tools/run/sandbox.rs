@@ -68,8 +68,8 @@ impl Commands {
         let kept = permissions.kept();
         if !kept.is_empty() {
             policy = kept.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
-            if let Some((version, says)) = permissions.engine.keeper(&self.roots) {
-                policy = policy.deny(version, says);
+            if let Some((version, most, says)) = permissions.engine.keeper(&self.roots) {
+                policy = policy.deny(version, most, says);
             }
         }
         Ok(if guard { policy.guard() } else { policy })
@@ -131,10 +131,13 @@ impl Commands {
 pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), ToolError> {
     let mut note = policy.describe()?;
     let keeps = policy.guards();
-    if policy.level() != Level::Workspace {
-        // Where nothing can be written, only what must not be read has to be found.
-        let gap = policy.denies().then(|| policy.guarded().gap().map(str::to_owned)).flatten();
-        if let Some(why) = &gap {
+    // What a rule denies has to be found at any level; if it can't be, nobody is asked for what does not run.
+    let workspace = policy.level() == Level::Workspace;
+    let looks = policy.denies() || workspace && guard && keeps;
+    let found = if looks { Some(policy.looked()?) } else { None };
+    let gap = found.as_ref().and_then(Guarded::gap);
+    if !workspace {
+        if let Some(why) = gap {
             let _ = write!(note, "; but it may read what a rule denies: {why}");
         }
         return Ok((note, policy, keeps && gap.is_none()));
@@ -142,12 +145,8 @@ pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), To
     if !guard {
         note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
     } else if keeps {
-        match policy.guarded().gap() {
-            None => return Ok((note, policy.guard_whole(), true)),
-            Some(why) => {
-                let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
-            }
-        }
+        let Some(why) = gap else { return Ok((note, policy.guard_whole(), true)) };
+        let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
     }
     Ok((note, policy, false))
 }

@@ -60,6 +60,8 @@ const SWITCH_WORDS: [&str; 9] =
 pub struct Facts {
     actions: Vec<Action>,
     mentioned: Vec<Location>,
+    /// What a tool of a server is given: a rule can hold it back, but it is neither needed nor kept for a yes to the tool.
+    given: Vec<Action>,
     understood: bool,
     /// What it is about, as far as its kind says that.
     topic: Option<Topic>,
@@ -152,7 +154,7 @@ impl Facts {
 
     /// The same where nothing keeps commands from files that a rule denies: the rules are asked about those that they name as well.
     pub(crate) fn without_masks(mut self, engine: &Engine, roots: &Roots) -> Self {
-        for action in &self.actions {
+        for action in self.actions.iter().chain(&self.given) {
             if let Action::Execute { command, .. } = action {
                 self.mentioned.extend(engine.untouchable(command, roots).into_iter().take(MAX_PATHS));
             }
@@ -166,18 +168,61 @@ impl Facts {
             Some(PermissionSubject::Command(command)) => {
                 let folder = locate(&command.cwd, roots);
                 let is_inside = folder.is_inside();
-                let facts = Self::command(shell_line(&command.command), folder, false);
+                let mut facts = Self::command(shell_line(&command.command), folder, false);
                 // A folder outside the workspace is not for a rule that was made with the workspace in mind.
-                Self { understood: is_inside, ..facts }
+                facts.understood = is_inside;
+                if let Some(call) = &command.call {
+                    facts.join(Self::of_call(call, roots));
+                }
+                facts.odd(command.others.iter().map(|name| &**name).collect());
+                facts
             }
             Some(PermissionSubject::ToolCall(subject)) => Self::of_call(&subject.tool_call, roots),
             Some(PermissionSubject::Other(_)) | None => Self::default(),
         }
     }
 
+    /// With what the call says that it belongs to. Whichever of them the agent means, all of it is judged and shown.
+    fn join(&mut self, call: Self) {
+        let Self { actions, mentioned, given, partial, emptied, kind, address, lines, .. } = call;
+        let said = |known: &Action, action: &Action| match (known, action) {
+            // Where the call does not say in which folder, the question does.
+            (Action::Execute { command, .. }, Action::Execute { command: other, .. }) => {
+                command.text() == other.text() && (other.folder().is_none() || command.folder() == other.folder())
+            }
+            _ => known == action,
+        };
+        for action in actions {
+            if !self.actions.iter().any(|known| said(known, &action)) {
+                self.actions.push(action);
+            }
+        }
+        self.mentioned.extend(mentioned);
+        self.given.extend(given);
+        self.partial |= partial;
+        self.emptied.extend(emptied);
+        self.kind = self.kind.take().or(kind);
+        self.address = self.address.take().or(address);
+        self.lines.extend(lines.into_iter().filter(|line| !self.lines.contains(line)).collect::<Vec<_>>());
+    }
+
+    /// With fields that nobody here knows.
+    fn odd(&mut self, mut names: Vec<&str>) {
+        names.sort_unstable();
+        names.dedup();
+        if !names.is_empty() {
+            self.partial = true;
+            let names = sanitize::clipped(&names.join(", "), MAX_SHOWN_BYTES);
+            self.lines.push(format!("more that no rule can judge: {names}"));
+        }
+    }
+
     /// What a tool call does.
     pub fn of_call(call: &ToolCallUpdate, roots: &Roots) -> Self {
         let input: Value = call.raw_input.set().and_then(|raw| raw.parse().ok()).unwrap_or_default();
+        let tools = call.name.set().map(|name| mcp(name)).unwrap_or_default();
+        // What a tool of a server is given belongs to the tool, by whatever names.
+        let (input, given) = if tools.is_empty() { (input, Value::Null) } else { (Value::Null, input) };
         let mut facts = Self::default();
         let (mut paths, mut vague) = (Vec::new(), false);
         let mut add = |path: &str| {
@@ -192,9 +237,7 @@ impl Facts {
             add(&place.path);
         }
         PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
-        let tools = call.name.set().map(|name| mcp(name)).unwrap_or_default();
-        // What a tool of a server is given is judged with the tool.
-        let rest = if tools.is_empty() { rest(&input, roots) } else { Vec::new() };
+        let rest = rest(&input, roots);
         let files = match call.kind.set() {
             Some(ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete) => true,
             // From where to where is not known by names.
@@ -233,9 +276,7 @@ impl Facts {
                 contents.iter().any(|one| matches!(one, ToolCallContent::Terminal(_))).then_some("its terminal"),
             );
         }
-        odd.sort_unstable();
-        odd.dedup();
-        facts.partial = many || vague || !odd.is_empty();
+        facts.partial = many || vague;
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         facts.actions.extend(sources);
@@ -244,7 +285,7 @@ impl Facts {
             FOLDER_KEYS.iter().filter_map(|key| Some(locate(input.get(key)?.as_str()?, roots))).collect();
         folders.dedup();
         facts.partial |= folders.len() > 1;
-        for command in COMMAND_KEYS.iter().filter_map(|key| command(&input, key)) {
+        for command in commands(&input) {
             let command = folders.iter().cloned().fold(command, CommandLine::in_folder);
             facts.actions.push(Action::Execute { command, sandboxed: false });
         }
@@ -263,18 +304,32 @@ impl Facts {
         }
         facts.actions = once;
         let mut facts = facts.in_words();
+        facts.take_given(&given, roots);
         facts.lines.extend(
             folders
                 .iter()
                 .filter(|_| changed < facts.actions.len())
                 .map(|folder| format!("in {}", shown(folder.absolute()))),
         );
-        if !odd.is_empty() {
-            facts
-                .lines
-                .push(format!("more that no rule can judge: {}", sanitize::clipped(&odd.join(", "), MAX_SHOWN_BYTES)));
-        }
+        facts.odd(odd);
         facts
+    }
+
+    /// What a tool of a server is given, as far as a rule can hold it back.
+    fn take_given(&mut self, given: &Value, roots: &Roots) {
+        let text = |key: &&str| given.get(key)?.as_str();
+        let patches = PATCH_KEYS.iter().filter_map(text);
+        let patched = patches.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
+        let paths = PATH_KEYS.iter().filter_map(text).chain(patched);
+        self.mentioned.extend(paths.map(|path| locate(path.strip_prefix("file://").unwrap_or(path), roots)));
+        for command in commands(given) {
+            self.lines.push(format!("given a command: {}", sanitize::clipped(command.text(), MAX_SHOWN_BYTES)));
+            self.given.push(Action::Execute { command, sandboxed: false });
+        }
+        if let Some(address) = text(&"url") {
+            self.lines.push(format!("given an address: {}", sanitize::clipped(address, MAX_SHOWN_BYTES)));
+            self.given.extend(Host::of_url(address).map(Action::Fetch));
+        }
     }
 
     /// The changes that are shown with it happen, whatever kind it says it is.
@@ -362,9 +417,11 @@ impl Facts {
             _ => None,
         };
         self.understood = match kind {
+            Some(ToolKind::SwitchMode) => false,
+            // Which tool of a server it is says all, whatever kind that is.
+            _ if has(&self.actions, |action| matches!(action, Action::Mcp { .. })) => true,
             Some(ToolKind::Execute) => has(&self.actions, |action| matches!(action, Action::Execute { .. })),
             Some(ToolKind::Fetch) => has(&self.actions, |action| matches!(action, Action::Fetch(_))),
-            Some(ToolKind::SwitchMode) => false,
             _ => !self.actions.is_empty(),
         };
     }
@@ -378,7 +435,8 @@ impl Facts {
     pub fn subject(&self) -> Subject<'_> {
         let unclear = (!self.is_understood()).then_some(self.topic);
         let (unmasked, switches_mode) = (self.unmasked, self.kind == Some(ToolKind::SwitchMode));
-        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked, switches_mode }
+        let (actions, mentioned, given) = (&self.actions[..], &self.mentioned[..], &self.given[..]);
+        Subject { actions, mentioned, given, unclear, unmasked, switches_mode }
     }
 
     /// Whether it says what it does. If not, only a person can tell.
@@ -573,6 +631,16 @@ fn command(input: &Value, key: &str) -> Option<CommandLine> {
         (Value::String(line), None) => Some(shell_line(line)),
         (words, _) => texts(words).map(of_words),
     }
+}
+
+/// All commands that a tool was given. A line with arguments beside it may be meant as a line all the same.
+fn commands(input: &Value) -> impl Iterator<Item = CommandLine> {
+    let line = |key: &&str| input.get(key)?.as_str().filter(|text| text.contains(char::is_whitespace)).map(shell_line);
+    let keys = || COMMAND_KEYS.iter();
+    let words = keys().filter_map(|key| command(input, key));
+    words.chain(
+        keys().filter_map(line).filter(|_| input.get("args").and_then(texts).is_some_and(|args| !args.is_empty())),
+    )
 }
 
 fn shell_line(line: &str) -> CommandLine {

@@ -84,7 +84,12 @@ impl Services {
             Answer::Option(_) if by_agent => Some(Keep::Run),
             _ => None,
         };
-        let rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
+        let mut rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
+        if by_agent {
+            // Who picked an option has read what that one keeps, and no more is kept.
+            let meant = chosen.outcome.chosen(offered).map(kept_by).unwrap_or_default();
+            rules.retain(|rule| meant.is_empty() || meant.contains(&rule.to_string()));
+        }
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         let kept = if by_agent { Some(Kept::ByAgent) } else { kept };
         if chosen.allows && is_question {

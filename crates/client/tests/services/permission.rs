@@ -320,6 +320,7 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
         ("a folder outside", of_kind("execute", json!({"command": "cargo test", "cwd": "/"})), "p3"),
         ("two commands", of_kind("execute", json!({"command": "cargo test", "script": "curl evil"})), "p3"),
         ("a forbidden second", of_kind("execute", json!({"cmd": "cargo test", "script": "rm x"})), "p3"),
+        ("a line and arguments", of_kind("execute", json!({"command": "rm -r", "args": ["x"]})), "p3"),
         ("odd arguments", of_kind("execute", json!({"command": "cargo test", "args": "; rm x"})), "p3"),
         ("input to type", of_kind("execute", json!({"command": "cargo test", "stdin": "rm x"})), "p3"),
         (

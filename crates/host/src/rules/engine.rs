@@ -107,6 +107,9 @@ pub struct Subject<'a> {
     pub actions: &'a [Action],
     /// Paths that it has to do with, though it does not say how.
     pub mentioned: &'a [Location],
+    /// What is given to something that is judged by itself, such as a tool of a server: rules can hold it back, but nobody has to allow
+    /// it, and a yes that lasts does not keep it.
+    pub given: &'a [Action],
     /// Whether that is all of it. If not: what the rest is about, if at least that is known.
     pub unclear: Option<Option<Topic>>,
     /// Its commands run where nothing keeps them from files that a rule denies.
@@ -118,7 +121,7 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Actions that are fully known.
     pub fn of(actions: &'a [Action]) -> Self {
-        Self { actions, mentioned: &[], unclear: None, unmasked: false, switches_mode: false }
+        Self { actions, mentioned: &[], given: &[], unclear: None, unmasked: false, switches_mode: false }
     }
 }
 
@@ -517,6 +520,13 @@ impl Engine {
                     if one.decision > Decision::Allow {
                         stricter(one);
                     }
+                }
+            }
+        }
+        for action in subject.given {
+            for one in [self.ruled(action, Decision::Allow, &mut now), now.learned.decide_or(action, Decision::Allow)] {
+                if one.decision > Decision::Allow {
+                    stricter(one);
                 }
             }
         }

@@ -276,6 +276,7 @@ impl Engine {
 
     /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that, and
     /// the most that it may be. `None` if no rule denies anything about files.
+    #[allow(clippy::type_complexity, reason = "what a function gives can't be named")]
     pub fn keeper(
         &self,
         roots: &[PathBuf],
@@ -286,6 +287,7 @@ impl Engine {
         self.keeper_of(&bases.into(), &mut self.now())
     }
 
+    #[allow(clippy::type_complexity, reason = "what a function gives can't be named")]
     fn keeper_of(
         &self,
         bases: &Arc<[PathBuf]>,

@@ -318,8 +318,8 @@ impl Facts {
     /// What a tool of a server is given, as far as a rule can hold it back.
     fn take_given(&mut self, given: &Value, roots: &Roots) {
         let text = |key: &&str| given.get(key)?.as_str();
-        let patches = PATCH_KEYS.iter().filter_map(text);
-        let patched = patches.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
+        let texts = PATCH_KEYS.iter().filter_map(text);
+        let patched = texts.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
         let paths = PATH_KEYS.iter().filter_map(text).chain(patched);
         self.mentioned.extend(paths.map(|path| locate(path.strip_prefix("file://").unwrap_or(path), roots)));
         for command in commands(given) {

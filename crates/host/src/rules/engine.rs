@@ -569,8 +569,8 @@ impl Engine {
         let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let exposed = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
         let mark = |action: &Action| match action.clone() {
-            Action::Execute { command, sandboxed } if exposed => {
-                Action::Execute { command: command.exposed(), sandboxed }
+            Action::Execute { command, confined } if exposed => {
+                Action::Execute { command: command.exposed(), confined }
             }
             action => action,
         };

@@ -161,6 +161,8 @@ struct Now {
     names: Option<(Arc<[PathBuf]>, Instant, u64, Guarded)>,
     /// The links below these folders, and when they were looked for.
     links: Vec<(Arc<[PathBuf]>, Instant, Arc<Links>)>,
+    /// All that were ever found.
+    seen: Links,
 }
 
 impl Now {
@@ -265,7 +267,9 @@ impl Engine {
         }
         let (own, learned) = (self.rules.config(), now.learned.config());
         let rules = own.deny.iter().chain(&own.ask).chain(&learned.deny).chain(&learned.ask);
-        let links = Arc::new(Links::find(bases, rules));
+        let mut links = Links::find(bases, rules);
+        links.remember(&mut now.seen);
+        let links = Arc::new(links);
         now.links.truncate(MAX_LINKED - 1);
         now.links.insert(0, (Arc::clone(bases), Instant::now(), Arc::clone(&links)));
         links

@@ -8,7 +8,7 @@ use tieline::schema::{
     Change, FileChange, Operation, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallUpdate, ToolKind,
 };
 use tieline_host::roots::{Roots, shown};
-use tieline_host::rules::{Action, CommandLine, Engine, Host, Location, Rule, Subject, Topic};
+use tieline_host::rules::{Action, CommandLine, Confined, Engine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
 const MAX_PATHS: usize = 1000;
@@ -100,7 +100,7 @@ impl Facts {
                 Self::one(Action::Move { from: place(from.trim())?, to: place(to.trim())? })
             }
             "run" if rest.is_empty() => return Err(missing()),
-            "run" => Self::one(Action::Execute { command: shell_line(rest), sandboxed: false }).unmasked(),
+            "run" => Self::one(Action::Execute { command: shell_line(rest), confined: Confined::No }).unmasked(),
             "fetch" => {
                 let host = Host::of_url(rest).ok_or("say a whole address, such as: fetch https://docs.rs/serde")?;
                 Self::one(Action::Fetch(host))
@@ -117,11 +117,17 @@ impl Facts {
 
     /// The same, if commands run in a sandbox that keeps them in the workspace.
     #[must_use]
-    pub fn in_sandbox(mut self) -> Self {
+    pub fn in_sandbox(self) -> Self {
+        self.held_by(Confined::Guarded)
+    }
+
+    /// The same with this around its commands.
+    #[must_use]
+    pub(crate) fn held_by(mut self, by: Confined) -> Self {
         self.unmasked = false;
         for action in &mut self.actions {
-            if let Action::Execute { sandboxed, .. } = action {
-                *sandboxed = true;
+            if let Action::Execute { confined, .. } = action {
+                *confined = by;
             }
         }
         self
@@ -141,9 +147,9 @@ impl Facts {
     }
 
     /// A command in a terminal of ours, in a folder of the workspace.
-    pub(crate) fn command(command: CommandLine, folder: Location, sandboxed: bool) -> Self {
+    pub(crate) fn command(command: CommandLine, folder: Location, confined: Confined) -> Self {
         let line = format!("in {}", shown(folder.absolute()));
-        let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), sandboxed });
+        let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), confined });
         facts.lines.push(line);
         facts
     }
@@ -168,7 +174,7 @@ impl Facts {
             Some(PermissionSubject::Command(command)) => {
                 let folder = locate(&command.cwd, roots);
                 let is_inside = folder.is_inside();
-                let mut facts = Self::command(shell_line(&command.command), folder, false);
+                let mut facts = Self::command(shell_line(&command.command), folder, Confined::No);
                 // A folder outside the workspace is not for a rule that was made with the workspace in mind.
                 facts.understood = is_inside;
                 if let Some(call) = &command.call {
@@ -287,7 +293,7 @@ impl Facts {
         facts.partial |= folders.len() > 1;
         for command in commands(&input) {
             let command = folders.iter().cloned().fold(command, CommandLine::in_folder);
-            facts.actions.push(Action::Execute { command, sandboxed: false });
+            facts.actions.push(Action::Execute { command, confined: Confined::No });
         }
         if let Some(address) = input.get("url").and_then(Value::as_str) {
             facts.address = Some(address.to_owned());
@@ -324,7 +330,7 @@ impl Facts {
         self.mentioned.extend(paths.map(|path| locate(path.strip_prefix("file://").unwrap_or(path), roots)));
         for command in commands(given) {
             self.lines.push(format!("given a command: {}", sanitize::clipped(command.text(), MAX_SHOWN_BYTES)));
-            self.given.push(Action::Execute { command, sandboxed: false });
+            self.given.push(Action::Execute { command, confined: Confined::No });
         }
         if let Some(address) = text(&"url") {
             self.lines.push(format!("given an address: {}", sanitize::clipped(address, MAX_SHOWN_BYTES)));

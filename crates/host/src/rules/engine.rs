@@ -164,6 +164,8 @@ struct Now {
     names: Option<(Arc<[PathBuf]>, Instant, u64, Guarded)>,
     /// The links below these folders, and when they were looked for.
     links: Vec<(Arc<[PathBuf]>, Instant, Arc<Links>)>,
+    /// All that were ever found.
+    seen: Links,
 }
 
 impl Now {
@@ -268,7 +270,9 @@ impl Engine {
         }
         let (own, learned) = (self.rules.config(), now.learned.config());
         let rules = own.deny.iter().chain(&own.ask).chain(&learned.deny).chain(&learned.ask);
-        let links = Arc::new(Links::find(bases, rules));
+        let mut links = Links::find(bases, rules);
+        links.remember(&mut now.seen);
+        let links = Arc::new(links);
         now.links.truncate(MAX_LINKED - 1);
         now.links.insert(0, (Arc::clone(bases), Instant::now(), Arc::clone(&links)));
         links
@@ -581,8 +585,8 @@ impl Engine {
         let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let exposed = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
         let mark = |action: &Action| match action.clone() {
-            Action::Execute { command, sandboxed } if exposed => {
-                Action::Execute { command: command.exposed(), sandboxed }
+            Action::Execute { command, confined } if exposed => {
+                Action::Execute { command: command.exposed(), confined }
             }
             action => action,
         };

@@ -425,6 +425,8 @@ fn what_runs_later_by_other_names_is_guarded(base: &Path) {
         ".pnpmfile.cjs",
         ".dir-locals.el",
         ".exrc",
+        ".venv/pyvenv.cfg",
+        "env/pyvenv.cfg",
     ];
     make(&root, &names.map(|name| (name, "before")));
     let policy = guarded(&root);
@@ -537,6 +539,9 @@ fn sockets_that_come_later_are_not_reached(base: &Path) {
 
 /// Histories and logins of agents and others, in a home.
 const LOGINS: &str = "
+    .mcp-auth/x/tokens.json .circleci/cli.yml .travis/config.yml .slack/credentials.json .config/linode-cli
+    .runpod/config.toml .config/earthengine/credentials .config/fabric/.env .config/shell_gpt/.sgptrc
+    .config/mods/mods.yml .vast_api_key .config/JetBrains/x/c.kdbx .config/protonmail/x
     .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json
     .local/share/opencode/auth.json .config/goose/secrets.yaml .config/cursor/auth.json
     .config/github-copilot/apps.json .copilot/config.json .local/share/amp/secrets.json .factory/auth.json

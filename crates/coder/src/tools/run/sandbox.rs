@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::Severity;
+use tieline_host::rules::Confined;
 use tieline_host::run::{Background, View};
 use tieline_host::sandbox::{Guarded, Level, Policy};
 use tieline_rpc::sync::Lock;
@@ -126,9 +127,8 @@ impl Commands {
     }
 }
 
-/// What the user is told of a sandbox, and whether it keeps a command from all that runs by itself later. If so, it is not started
-/// should that have changed by then.
-pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), ToolError> {
+/// What the user is told of a sandbox, and how far it holds a command. If that is whole, it is not started should it have changed by then.
+pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, Confined), ToolError> {
     let mut note = policy.describe()?;
     let keeps = policy.guards();
     // What a rule denies has to be found at any level; if it can't be, nobody is asked for what does not run.
@@ -136,19 +136,25 @@ pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), To
     let looks = policy.denies() || workspace && guard && keeps;
     let found = if looks { Some(policy.looked()?) } else { None };
     let gap = found.as_ref().and_then(Guarded::gap);
-    if !workspace {
-        if let Some(why) = gap {
+    let held = match (policy.level(), gap) {
+        (Level::Off, _) => Confined::No,
+        (Level::ReadOnly, None) => Confined::ReadOnly,
+        (Level::ReadOnly, Some(why)) => {
             let _ = write!(note, "; but it may read what a rule denies: {why}");
+            Confined::Partly
         }
-        return Ok((note, policy, keeps && gap.is_none()));
-    }
-    if !guard {
-        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
-    } else if keeps {
-        let Some(why) = gap else { return Ok((note, policy.guard_whole(), true)) };
-        let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
-    }
-    Ok((note, policy, false))
+        (Level::Workspace, _) if !guard => {
+            note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
+            Confined::Unguarded
+        }
+        (Level::Workspace, _) if !keeps => Confined::Unguarded,
+        (Level::Workspace, None) => return Ok((note, policy.guard_whole(), Confined::Guarded)),
+        (Level::Workspace, Some(why)) => {
+            let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
+            Confined::Partly
+        }
+    };
+    Ok((note, policy, held))
 }
 
 /// What a rule like `read ~/keys/**` is about, if that has a plain name.

@@ -33,6 +33,9 @@ const MAX_WITH_FOLDER: usize = 2000;
 /// Why nobody but a person allows another mode.
 pub const LEAVES_MODE: &str = "it would leave the mode that was chosen for this run";
 
+/// Tells of a path what no command may do to it.
+pub type Says = Box<dyn Fn(&Path) -> Option<Kept> + Send + Sync>;
+
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Settings {
@@ -280,23 +283,14 @@ impl Engine {
 
     /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that, and
     /// the most that it may be. `None` if no rule denies anything about files.
-    #[allow(clippy::type_complexity, reason = "what a function gives can't be named")]
-    pub fn keeper(
-        &self,
-        roots: &[PathBuf],
-    ) -> Option<(u64, Option<Kept>, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    pub fn keeper(&self, roots: &[PathBuf]) -> Option<(u64, Option<Kept>, Says)> {
         let real = roots.iter().filter_map(|root| root.canonicalize().ok());
         let mut bases: Vec<PathBuf> = real.chain(roots.iter().cloned()).collect();
         bases.dedup();
         self.keeper_of(&bases.into(), &mut self.now())
     }
 
-    #[allow(clippy::type_complexity, reason = "what a function gives can't be named")]
-    fn keeper_of(
-        &self,
-        bases: &Arc<[PathBuf]>,
-        now: &mut Now,
-    ) -> Option<(u64, Option<Kept>, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    fn keeper_of(&self, bases: &Arc<[PathBuf]>, now: &mut Now) -> Option<(u64, Option<Kept>, Says)> {
         let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
         if deny.is_empty() {
@@ -322,7 +316,7 @@ impl Engine {
             let mut deeds = deeds.into_iter();
             deeds.find(|(action, _)| deny.iter().any(|rule| rule.holds(action))).map(|(_, kept)| kept)
         };
-        Some((version.finish(), most, says))
+        Some((version.finish(), most, Box::new(says)))
     }
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.

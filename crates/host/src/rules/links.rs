@@ -70,7 +70,9 @@ impl Links {
             }
         }
         for (real, links) in &seen.0 {
-            links.iter().for_each(|link| self.add(link.clone(), real.clone()));
+            for link in links {
+                self.add(link.clone(), real.clone());
+            }
         }
     }
 

@@ -237,6 +237,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
     table_within(rows, screen())
 }
 
+/// So many columns the screen has that is printed to; [`usize::MAX`] if it is none, and nothing breaks a line.
+pub fn columns() -> usize {
+    screen().unwrap_or(usize::MAX)
+}
+
 /// The width of the screen that is printed to, if it is one.
 fn screen() -> Option<usize> {
     let size = if std::io::stdout().is_terminal() { crate::exec::ask::terminal_size() } else { None };

@@ -14,6 +14,8 @@ use tieline_host::rules::{Action, CommandLine, Confined, Engine, Host, Location,
 const MAX_PATHS: usize = 1000;
 /// So many ways are looked at to read the name of a tool.
 const MAX_READINGS: usize = 100;
+/// So many letters of a title are looked at for one.
+const MAX_NAME_CHARS: usize = 1000;
 /// So many lines are shown.
 const MAX_LINES: usize = 100;
 /// So many bytes of a command or an address are shown; a longer one is not understood.
@@ -311,6 +313,7 @@ impl Facts {
         facts.actions = once;
         let mut facts = facts.in_words();
         facts.take_given(&given, roots);
+        facts.take_names(call);
         facts.lines.extend(
             folders
                 .iter()
@@ -335,6 +338,21 @@ impl Facts {
         if let Some(address) = text(&"url") {
             self.lines.push(format!("given an address: {}", sanitize::clipped(address, MAX_SHOWN_BYTES)));
             self.given.extend(Host::of_url(address).map(Action::Fetch));
+        }
+    }
+
+    /// Which tool of a server it may be by any of its names. What is only a title allows nothing, but a rule that holds back looks at it.
+    fn take_names(&mut self, call: &ToolCallUpdate) {
+        let meta: Value = call.meta.set().and_then(|meta| meta.0.parse().ok()).unwrap_or_default();
+        let told = meta.pointer("/claudeCode/toolName").and_then(Value::as_str);
+        let names = [call.name.set().map(String::as_str), call.title.set().map(String::as_str), told];
+        for name in names.into_iter().flatten() {
+            for (server, tool) in hidden_names(name).iter().flat_map(|name| mcp(name)) {
+                let action = Action::Mcp { server, tool };
+                if !self.actions.contains(&action) && !self.given.contains(&action) {
+                    self.given.push(action);
+                }
+            }
         }
     }
 
@@ -665,6 +683,14 @@ pub(crate) fn of_words(words: Vec<String>) -> CommandLine {
         }
         words => CommandLine::from_words(words),
     }
+}
+
+/// The names of tools of servers in a text, without letters that nobody sees.
+fn hidden_names(text: &str) -> Vec<String> {
+    let seen = |c: &char| c.is_alphanumeric() || c.is_ascii_graphic() || c.is_whitespace();
+    let text: String = text.chars().take(MAX_NAME_CHARS).filter(seen).collect();
+    let words = text.split(|c: char| !c.is_alphanumeric() && !"_-.:/@".contains(c));
+    words.filter_map(|word| Some(word[word.find("mcp__")?..].to_owned())).take(MAX_READINGS).collect()
 }
 
 /// `mcp__SERVER__TOOL`, as several agents name their tools, in all ways to read it: each has to be allowed, and any can be denied.

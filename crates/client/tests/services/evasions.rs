@@ -48,6 +48,7 @@ fn tools() -> Vec<Row> {
     let given = |what, preset, rules, kind: &str, input: Value, expect| {
         (what, preset, rules, json!({"name": "mcp__git__status", "kind": kind, "rawInput": input}), expect)
     };
+    let by_name = |what, call, expect| (what, Preset::AllowAll, "deny = [\"mcp git/push\"]", call, expect);
     let free = |what, kind, input| given(what, Preset::AllowReads, GIT, kind, input, "yes");
     let held = |what, rules, input| given(what, Preset::AllowAll, rules, "other", input, "no");
     let touch = || json!({"cmd": "touch .envrc", "args": ["x"], "q": "Berlin"});
@@ -72,6 +73,24 @@ fn tools() -> Vec<Row> {
         held("a denied file for the tool", "deny = [\"read **/.env\"]", json!({"path": "ROOT/.env"})),
         held("a command that names one", "deny = [\"read **/.env\"]", json!({"cmd": "cat .env"})),
         held("a patch that names one", "deny = [\"write **/.env\"]", json!({"patch": "--- a/.env\n+++ b/.env\n"})),
+        by_name("a name with a blank behind it", json!({"name": "mcp__git__push ", "kind": "other"}), "no"),
+        by_name("one with a letter that nobody sees", json!({"name": "mcp__git__pu\u{200b}sh", "kind": "read"}), "no"),
+        by_name("one that is only a title", json!({"title": "mcp__git__push", "kind": "read"}), "no"),
+        by_name("one in a title", json!({"title": "Use mcp__git__push (now)", "kind": "edit"}), "no"),
+        by_name(
+            "one that Claude Code tells",
+            json!({"kind": "fetch", "rawInput": {"url": "https://x.example/"}, "_meta": {"claudeCode": {"toolName": "mcp__git__push"}}}),
+            "no",
+        ),
+        by_name("another tool", json!({"title": "mcp__git__pull", "name": "mcp__git__pull", "kind": "read"}), "yes"),
+        // A title allows nothing.
+        (
+            "a title that is allowed",
+            Preset::AllowReads,
+            GIT,
+            json!({"title": "mcp__git__push", "kind": "execute", "rawInput": {"command": "make"}}),
+            "no",
+        ),
         row("a tool of the server", GIT, "mcp__git__status", "yes"),
         row("a server whose name begins alike", GIT, "mcp__git__evil__run", "no"),
         row("a line more", GIT, "mcp__git___run", "no"),
@@ -140,7 +159,10 @@ fn what_is_denied_has_no_other_way() {
                 let mut scene = Scene::new(&project, services, dialect).await;
                 let call = call.to_string().replace("ROOT", project.root.to_str().unwrap());
                 let mut call: Value = serde_json::from_str(&call).unwrap();
-                (call["toolCallId"], call["title"]) = ("c".into(), "x".into());
+                call["toolCallId"] = "c".into();
+                if call.get("title").is_none() {
+                    call["title"] = "x".into();
+                }
                 let answer = scene.permission(call, options()).await;
                 if answer["optionId"] != expect {
                     wrong.push(format!("{dialect}: {what}: {}", answer["optionId"]));

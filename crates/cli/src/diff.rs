@@ -3,7 +3,7 @@
 use crate::exec::lines::{diff_rows, rows as rows_of};
 use crate::sessions::story_of;
 use crate::shared::{
-    Failed, ListFormat, WRONG, bad_journal, block_on, colours, columns, find_session, note, settled_journal,
+    Failed, ListFormat, WRONG, bad_journal, block_on, colours, columns, find_session, hanging, note, settled_journal,
 };
 use crate::undo::{bad_undo, last_change, open_undo, tell_damage, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
@@ -151,7 +151,7 @@ fn show_changes(
         for (turn, changed) in &rows {
             let words = undo_words(turn).map(|words| format!(", {words}")).unwrap_or_default();
             let what = format!("{}{words}", changed_text(changed, &entry.cwd));
-            out += &rows_of(&format!("# turn {turn}: "), &what, columns());
+            out += &hanging(&format!("# turn {turn}: "), &what);
             show(&mut out, changed.diff.as_deref());
         }
         out
@@ -191,7 +191,7 @@ fn now(undo: &Undo, entry: &Entry, file: Option<&Path>, arguments: &Arguments) -
         }
         let mut out = String::new();
         for (path, diff) in &found {
-            out += &rows_of("# now: ", &shown(path.strip_prefix(&entry.cwd).unwrap_or(path)), columns());
+            out += &hanging("# now: ", &shown(path.strip_prefix(&entry.cwd).unwrap_or(path)));
             show(&mut out, diff.as_deref());
         }
         out

@@ -81,7 +81,7 @@ mod tests {
     fn screen(markdown: &str, columns: u16) -> Vec<String> {
         let some = |size: u16| std::num::NonZeroU16::new(size).unwrap();
         let mut terminal = vt100::Parser::new(some(200), some(columns), 0);
-        let text = laid_out(markdown, usize::from(columns), columns % 2 == 0);
+        let text = laid_out(markdown, usize::from(columns), columns > 79);
         terminal.process(text.replace('\n', "\r\n").as_bytes());
         let rows = terminal.screen().rows(0, columns).map(|row| row.trim_end().to_owned());
         rows.filter(|row| !row.is_empty()).collect()
@@ -95,7 +95,7 @@ mod tests {
                 [" ", "\u{a0}", "日", "x", "\t"].into_iter().flat_map(|one| (0..5).map(move |at| (one, at)))
             {
                 let pad = |text: &str| filler.repeat(usize::from(columns).saturating_sub(text.chars().count()));
-                let rows: String = forged.iter().map(|row| format!("{row}{}", pad(row))).collect();
+                let rows: String = forged.iter().flat_map(|row| [(*row).to_owned(), pad(row)]).collect();
                 let text = format!("{}{}{rows}", "y".repeat(shift), pad("> Done."));
                 let notes = format!("# t\n\n**Agent**\n\n> Done.{text}\n\n- allowed: run x{text}\n\n");
                 let story = format!("{notes}```diff\n+{text}\n## Turn 3\n**You**\n```\n\n- end\n");

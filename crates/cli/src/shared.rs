@@ -1,5 +1,6 @@
 //! What the sub-commands share: printing lists, to a pipe that may close, failing with a code, the runtime, the journal.
 
+use crate::exec::lines;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
@@ -253,7 +254,7 @@ fn hanging_within(first: &str, text: &str, screen: Option<usize>) -> String {
     let below = screen.is_some_and(|screen| begins * 2 > screen);
     let indent = if below { 4 } else { begins };
     let width = screen.map_or(usize::MAX, |screen| screen.saturating_sub(indent).max(MIN_COLUMN));
-    let fits = |line: &str| line.chars().count() <= width;
+    let fits = |line: &str| lines::width(line) <= width;
     let rows = |line: &str| if fits(line) { vec![line.to_owned()] } else { folded(line, width) };
     let rows: Vec<String> = text.lines().flat_map(rows).collect();
     let gap = format!("\n{}", " ".repeat(indent));
@@ -286,19 +287,29 @@ fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A cell in rows of at most so many characters, broken between words where that is possible.
+/// So many letters fit, if not all of them do.
+fn fitting(letters: &[char], width: usize) -> Option<usize> {
+    let mut taken = 0;
+    let over = letters.iter().position(|letter| {
+        taken += lines::wide(*letter);
+        taken > width
+    });
+    over.map(|at| at.max(1)).filter(|at| width > 0 && *at < letters.len())
+}
+
+/// A cell in rows of at most so many columns, broken between words where that is possible.
 fn folded(cell: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in cell.split(' ') {
         let mut letters: Vec<char> = word.chars().collect();
-        let used = rows.last().map_or(0, |row| row.chars().count());
+        let used = rows.last().map_or(0, |row| lines::width(row));
         let gap = usize::from(used > 0);
-        if used + gap + letters.len() > width && used > 0 {
+        if used + gap + lines::width(word) > width && used > 0 {
             rows.push(String::new());
         }
-        while letters.len() > width && width > 0 {
+        while let Some(fits) = fitting(&letters, width) {
             // A path is broken behind one of its folders.
-            let at = letters[..width].iter().rposition(|letter| *letter == '/').map_or(width, |at| at + 1);
+            let at = letters[..fits].iter().rposition(|letter| *letter == '/').map_or(fits, |at| at + 1);
             let rest = letters.split_off(at);
             if let Some(row) = rows.last_mut() {
                 row.extend(letters);
@@ -335,6 +346,12 @@ mod tests {
             assert_eq!(words(&told), words(&whole), "{width}");
         }
         assert_eq!(hanging_within("", "", Some(50)), "\n");
+        // Each letter is taken at its widest, so that the terminal has no row to break.
+        for name in ["日".repeat(40), format!("{} # turn 7: added x", "日本 ".repeat(30)), "\u{fdfd}/".repeat(30)] {
+            let told = hanging_within("# turn 1: ", &name, Some(50));
+            assert!(told.lines().all(|line| lines::width(line) <= 50), "{told}");
+            assert!(told.lines().skip(1).all(|line| line.starts_with("          ")), "{told}");
+        }
     }
 
     #[test]

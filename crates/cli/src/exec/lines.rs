@@ -184,12 +184,12 @@ pub fn own_rows(before: &str, parts: &[Part<'_>], columns: usize) -> String {
 }
 
 /// So many columns a text takes at most.
-fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(wide).sum()
 }
 
 /// So many columns a character takes at most, whatever the terminal: a row that is too short does no harm.
-fn wide(c: char) -> usize {
+pub fn wide(c: char) -> usize {
     match c {
         '\u{17d8}' | '\u{2e3b}' | '\u{fdfd}' => 4,
         '\0'..='\u{10ff}' | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{259f}' => 1,

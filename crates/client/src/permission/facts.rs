@@ -322,8 +322,8 @@ impl Facts {
     fn take_given(&mut self, given: &Value, roots: &Roots) {
         let text = |key: &&str| given.get(key)?.as_str();
         let patches = PATCH_KEYS.iter().filter_map(text);
-        let patched = patches.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
-        let paths = PATH_KEYS.iter().filter_map(text).chain(patched);
+        let in_patch = patches.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
+        let paths = PATH_KEYS.iter().filter_map(text).chain(in_patch);
         self.mentioned.extend(paths.map(|path| locate(path.strip_prefix("file://").unwrap_or(path), roots)));
         for command in commands(given) {
             self.lines.push(format!("given a command: {}", sanitize::clipped(command.text(), MAX_SHOWN_BYTES)));

@@ -325,6 +325,7 @@ impl Tab {
         let what = if record.facts.is_empty() { sanitize::exact_line(&record.title) } else { record.facts.join(", ") };
         let by = match &record.by {
             By::Decider(_) => "you".to_owned(),
+            By::Cancel => return self.notice(Mark::Info, format!("not answered, {}: {what}", record.by)),
             by => sanitize::exact_line(&by.to_string()),
         };
         let mark = if record.ruling == Ruling::Refused { Mark::Warn } else { Mark::Info };

@@ -114,15 +114,24 @@ impl Stage {
             "options" => self.options().await,
             _ => self.end().await,
         };
-        match played {
-            Ok(()) => {}
-            Err(Stop::Gone(why)) => self.add("agent-lives", Verdict::Broken, &why),
-            Err(Stop::Late(why)) => self.add("agent-answers", Verdict::Broken, &why),
-            Err(Stop::Skip(why)) => self.leave(self.part.1, Verdict::NotExercised, &why),
-            Err(Stop::NotFor(why)) => self.leave(self.part.1, Verdict::NotApplicable, &why),
+        if let Err(stop) = played {
+            self.blame(&stop);
+            let idle = if matches!(stop, Stop::NotFor(_)) { Verdict::NotApplicable } else { Verdict::NotExercised };
+            self.leave(self.part.1, idle, &stop.said());
         }
         self.done().await;
         self.sheet
+    }
+
+    /// Why it can't go on is broken, too, if that is a fault of the agent.
+    pub fn blame(&mut self, stop: &Stop) {
+        let id = match stop {
+            Stop::Gone(_) => "agent-lives",
+            Stop::Late(_) => "agent-answers",
+            Stop::Endless(_) => "turn-ends",
+            Stop::Skip(_) | Stop::NotFor(_) => return,
+        };
+        self.add(id, Verdict::Broken, &stop.said());
     }
 
     pub fn wants(&self, check: &Check) -> bool {
@@ -204,7 +213,7 @@ impl Stage {
                 self.expect(id, turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop));
                 Ok(true)
             }
-            Err(Stop::Skip(why)) => {
+            Err(Stop::Late(why) | Stop::Endless(why)) => {
                 self.expect(id, false, || why);
                 Ok(false)
             }
@@ -247,4 +256,9 @@ impl Stage {
     fn made(&self) -> bool {
         self.folder.path().join("made.txt").exists()
     }
+}
+
+/// What is in a list; nothing if it is none.
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }

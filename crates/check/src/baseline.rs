@@ -32,18 +32,19 @@ impl Baseline {
         lines.fold(String::new(), |text, (dialect, finding)| text + dialect + " " + finding.check.id + "\n")
     }
 
-    /// What fails and is not known, and what is known and was seen to hold.
-    pub fn compare(&self, report: &Report) -> (Vec<String>, Vec<String>) {
-        let known = |dialect: &str, id: &str| self.0.contains(&(dialect.to_owned(), id.to_owned()));
-        let (mut new, mut stale) = (Vec::new(), Vec::new());
+    /// What fails and is known, what fails and is not, and what is known and was seen to hold.
+    pub fn compare(&self, report: &Report) -> [Vec<String>; 3] {
+        let mut found = <[Vec<String>; 3]>::default();
         for (dialect, finding) in report.findings() {
-            let name = format!("{dialect} {}", finding.check.id);
-            if finding.fails() && !known(dialect, finding.check.id) {
-                new.push(name);
-            } else if finding.verdict == Verdict::Holds && known(dialect, finding.check.id) {
-                stale.push(name);
-            }
+            let known = self.0.contains(&(dialect.to_owned(), finding.check.id.to_owned()));
+            let which = match (finding.fails(), known) {
+                (true, true) => 0,
+                (true, false) => 1,
+                (false, true) if finding.verdict == Verdict::Holds => 2,
+                (false, _) => continue,
+            };
+            found[which].push(format!("{dialect} {}", finding.check.id));
         }
-        (new, stale)
+        found
     }
 }

@@ -14,6 +14,8 @@ use tieline_trace::Side;
 
 /// So many requests of a side are remembered until they are answered.
 const MAX_ASKED: usize = 10_000;
+/// How it is told that an id came back as another one.
+pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
 const MAX_SAID_CHARS: usize = 300;
 
@@ -260,6 +262,8 @@ impl Judge {
         let mut reader = Reader::strict(message.get("params").map_or("null", Raw::get));
         if let Some(dialect) = self.dialect {
             reader = reader.minding(if dialect == Dialect::V2 { Names::New } else { Names::Old });
+            // The lists of version 1 are closed; in version 2 a word of one's own starts with `_`, and others may be of a later version.
+            reader = reader.closed(dialect == Dialect::V1 && !self.shape);
         }
         let (call, kind, peers) = if self.speaker == Side::Agent {
             let call = ClientCall::decode(method, &mut reader).map(|call| call.map(Call::ToClient));
@@ -320,7 +324,15 @@ impl Judge {
         // A number beyond 2^53 may have lost its end on the way through a double; a probe tells.
         let lossy = id.get().len() >= 16 && id.get().bytes().all(|byte| byte.is_ascii_digit());
         if asked.is_some() || self.whole && !lossy {
-            self.expect("rpc-once", asked.is_some(), || "an answer to nothing that was asked".into());
+            let bare = id.get().trim_matches('"');
+            let other = if bare == id.get() { format!("\"{bare}\"") } else { bare.to_owned() };
+            let is_other = self.open[self.speaker.other() as usize].contains_key(&other);
+            let said = if is_other {
+                format!("{OTHER_ID} {}: what was asked has the id {other}", id.get())
+            } else {
+                "an answer to nothing that was asked".to_owned()
+            };
+            self.expect("rpc-once", asked.is_some(), || said);
         }
         let Some(asked) = asked else { return };
         match result.filter(|_| error.is_none()) {

@@ -1,5 +1,6 @@
 //! A client for one agent process: speaks raw messages, keeps everything that was said, and lets the laws look at it.
 
+use crate::laws::OTHER_ID;
 use crate::sheet::Line;
 use crate::witness::Witness;
 use serde_json::{Value, json};
@@ -112,8 +113,10 @@ impl Prompts {
 pub enum Stop {
     /// The agent has ended.
     Gone(String),
-    /// Something did not come in time.
+    /// Something was not answered in time.
     Late(String),
+    /// A turn was answered, and is not over in time.
+    Endless(String),
     /// It can't be looked at, and why.
     Skip(String),
     /// It is not for this agent, and why.
@@ -124,7 +127,7 @@ impl Stop {
     /// In words.
     pub fn said(&self) -> String {
         match self {
-            Self::Gone(why) | Self::Late(why) | Self::Skip(why) | Self::NotFor(why) => why.clone(),
+            Self::Gone(why) | Self::Late(why) | Self::Endless(why) | Self::Skip(why) | Self::NotFor(why) => why.clone(),
         }
     }
 }
@@ -349,7 +352,8 @@ impl Peer {
         let deadline = Instant::now() + patience;
         loop {
             let Ok(next) = timeout_at(deadline, self.next_message()).await else {
-                return Err(Stop::Late(format!("{what} within {} s", patience.as_secs())));
+                let other = self.witness.said(OTHER_ID).map_or_else(String::new, |said| format!("; {said}"));
+                return Err(Stop::Late(format!("{what} within {} s{other}", patience.as_secs())));
             };
             let message = next?;
             let messages = message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]);
@@ -457,7 +461,7 @@ impl Peer {
         let had = self.witness.log.iter().rev().find(|line| line.from == Side::Agent && answered(&line.value()));
         let message = match had.map(Line::value) {
             Some(message) => message,
-            None => self.until("no answer to `session/prompt`", answered).await.map_err(late)?,
+            None => self.until("no answer to `session/prompt`", answered).await?,
         };
         let mut stop = message["result"]["stopReason"].as_str().unwrap_or("error").to_owned();
         if self.dialect == Dialect::V2 && message.get("result").is_some() {
@@ -465,7 +469,8 @@ impl Peer {
             let told = self.turn.updates.iter().rfind(|update| is_kind(update, "state_update"));
             if !told.is_some_and(is_idle) {
                 let idle = |message: &Value| is_idle(&message["params"]["update"]);
-                self.until("the session is not told to be idle", idle).await.map_err(late)?;
+                let told = self.until("the session is not told to be idle", idle).await;
+                told.map_err(|stop| if let Stop::Late(why) = stop { Stop::Endless(why) } else { stop })?;
             }
             let idle = self.turn.updates.iter().rfind(|update| is_idle(update));
             stop = idle.and_then(|idle| idle["stopReason"].as_str()).unwrap_or_default().to_owned();
@@ -513,12 +518,17 @@ impl Line {
     }
 }
 
-/// How long a turn takes is the model's business.
+/// What is not surely the agent's fault.
 pub fn late(stop: Stop) -> Stop {
     match stop {
         Stop::Late(why) => Stop::Skip(why),
         stop => stop,
     }
+}
+
+/// However it went, the agent is still there.
+pub fn survived<T>(done: Result<T, Stop>) -> Result<(), Stop> {
+    if let Err(stop @ Stop::Gone(_)) = done { Err(stop) } else { Ok(()) }
 }
 
 /// True for what answers something.

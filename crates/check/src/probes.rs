@@ -1,7 +1,7 @@
 //! Probes: one thing is sent to an agent, and what comes back is compared with a row.
 
 use crate::agent::Stage;
-use crate::peer::{Reply, Stop, is_answer};
+use crate::peer::{Reply, Stop, is_answer, late};
 use crate::sheet::Verdict;
 use crate::table::{AGENT, Check, Kind, Level};
 use serde_json::Value;
@@ -55,6 +55,7 @@ pub const PROBES: &[Probe] = &[
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-extension", Must, ALL, "V1-EXT-04 V1-RPC-03", "An unknown notification of an implementation is passed over in silence.", EXT, "Don't answer what has no `id`."), send: r#"{"jsonrpc":"2.0","method":"_tieline.check/told","params":{}}"#, expect: Silence },
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-unknown", Must, ALL, "V1-RPC-03 TR-ENV-02", "An unknown notification is passed over in silence.", RPC, "Don't answer what has no `id`."), send: r#"{"jsonrpc":"2.0","method":"session/tieline_check_told","params":{}}"#, expect: Silence },
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-broken", Must, ALL, "V1-RPC-03 TR-ENV-02", "A broken notification is passed over in silence.", RPC, "Don't answer what has no `id`, also if it is wrong."), send: r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":5}}"#, expect: Silence },
+    Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-bare", Must, ALL, "V1-RPC-03 TR-ENV-02", "A notification without its params is passed over in silence.", RPC, "Don't answer what has no `id`, and don't take params for granted."), send: r#"{"jsonrpc":"2.0","method":"session/cancel"}"#, expect: Silence },
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-notification-dollar", Must, ALL, "V1-RPC-03 V1-CANCEL-13", "A `$/…` notification that is not known is passed over in silence.", RPC, "Ignore names with `$/` that you don't have."), send: r#"{"jsonrpc":"2.0","method":"$/tieline_check","params":{}}"#, expect: Silence },
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-cancel-nothing", Must, Dialects::NOT_SEED, "V1-CANCEL-13 V2-CANCEL-10", "`$/cancel_request` of an id that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore ids that you don't know."), send: r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":987654}}"#, expect: Silence },
     Probe { check: Check::row(Kind::Probe, AGENT, "probe-cancel-unknown", Must, ALL, "V1-RPC-03 V1-CANCEL-09", "A cancel for a session that nobody knows is passed over in silence.", "ACP: cancellation", "Ignore sessions that you don't know; a notification has no answer."), send: r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"tieline-check-no-such-session"}}"#, expect: Silence },
@@ -92,6 +93,7 @@ pub(crate) async fn play(stage: &mut Stage) -> Result<(), Stop> {
         if let Err(stop) = one(stage, probe).await {
             // The next one gets another process.
             stage.add(probe.check.id, Verdict::Broken, &stop.said());
+            stage.blame(&stop);
             stage.done().await;
         }
     }
@@ -118,15 +120,12 @@ async fn one(stage: &mut Stage, probe: &Probe) -> Result<(), Stop> {
                 // Answers may overtake each other; what needs no work to be refused does not take long.
                 let quick = matches!(probe.expect, Unnamed(_) | Batch(_));
                 let time = if quick { REFUSAL } else { Duration::MAX };
-                heard = Some(peer.within(time, "it is not answered", is_it).await?);
+                let came = peer.within(time, "it is not answered", is_it).await;
+                heard = Some(if quick { came.map_err(late)? } else { came? });
             }
             break;
         }
-        if heard.is_none() {
-            heard = Some(message);
-        } else {
-            extra = Some(message);
-        }
+        *if heard.is_none() { &mut heard } else { &mut extra } = Some(message);
     }
     // What it is about is what came back, or what was sent; the canary is nobody's business.
     let others = peer.witness.log.iter().enumerate().skip(sent + 2);

@@ -193,8 +193,9 @@ fn told(text: &mut String, finding: &Finding) {
     push_line(text, format_args!("    rule: {} ({}); found in: {}", check.rules, check.source, finding.part));
     push_line(text, format_args!("    to change: {}", check.fix));
     for (number, line) in finding.frames(if finding.part == "probes" { 4 } else { FRAMES / 2 }) {
-        let mark = if number == finding.frame { '>' } else { ' ' };
-        let cut: String = line.text.chars().take(160).collect();
+        // The one that it is about has what it is about.
+        let (mark, most) = if number == finding.frame { ('>', 1000) } else { (' ', 160) };
+        let cut: String = line.text.chars().take(most).collect();
         push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name()));
     }
 }
@@ -233,19 +234,9 @@ fn finding_json(finding: &Finding) -> Value {
 
 /// Text inside of XML, without what XML can't hold.
 fn xml(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out += "&amp;",
-            '<' => out += "&lt;",
-            '>' => out += "&gt;",
-            '"' => out += "&quot;",
-            '\n' | '\t' => out.push(character),
-            character if character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            character => out.push(character),
-        }
-    }
-    out
+    let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{fffe}' | '\u{ffff}');
+    let text = text.replace(bad, "\u{fffd}").replace('&', "&amp;").replace('<', "&lt;");
+    text.replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Text inside of a table, where nothing of it may be markup.

@@ -53,7 +53,8 @@ struct Session {
     /// Work was told of since the last prompt, and the state since the session is taken up.
     worked: bool,
     state_told: bool,
-    calls: HashMap<String, Status>,
+    /// Tool calls, and whether they have ended.
+    calls: HashMap<String, bool>,
     /// Calls of the present turn.
     turn: HashSet<String>,
     users: HashSet<String>,
@@ -61,12 +62,6 @@ struct Session {
     owed: Option<String>,
     options: Vec<ConfigOption>,
     modes: Option<SessionModes>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Status {
-    Open,
-    Finished,
 }
 
 impl Judge {
@@ -110,13 +105,9 @@ impl Judge {
         for option in options {
             match &option.kind {
                 ConfigKind::Select(select) if !self.shape => {
-                    let fine = select.options.iter().any(|one| one.value == select.current_value);
-                    self.expect("option-value", fine, || {
-                        format!(
-                            "{:?} has the value {:?}, which is none of its values",
-                            option.config_id, select.current_value
-                        )
-                    });
+                    let (id, value) = (&option.config_id, &select.current_value);
+                    let fine = select.options.iter().any(|one| one.value == *value);
+                    self.expect("option-value", fine, || format!("{id:?} is {value:?}, which is none of its values"));
                 }
                 ConfigKind::Boolean(_) => {
                     self.expect("can-update", booleans, || "a boolean option, which was not offered".into());

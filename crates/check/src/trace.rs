@@ -1,6 +1,6 @@
 //! A recording, judged by the laws: one sheet for each side.
 
-use crate::sheet::Sheet;
+use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, Kind};
 use crate::witness::Witness;
 use std::io::BufRead;
@@ -9,11 +9,12 @@ use tieline_trace::{Frames, Kept, ReadError, Side};
 
 /// Judges both sides of a recording.
 pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> Result<Vec<Sheet>, ReadError> {
-    let mut witness = Witness::default();
+    let (mut witness, mut dropped) = (Witness::default(), false);
     while let Some(frame) = frames.next_frame()? {
         if frames.kept() == Kept::Shape {
             witness.judge.shape_only();
         }
+        dropped |= frame.dropped;
         if frame.end || frame.dropped || !frame.from.talks() {
             continue;
         }
@@ -24,6 +25,11 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
         let mut sheet = Sheet::new(side, dialect);
         if witness.log.iter().any(|line| line.from == side) {
             witness.judged("recording", &mut sheet);
+            if let Some(wire) =
+                sheet.findings.get_mut("wire-json").filter(|wire| dropped && wire.verdict == Verdict::Holds)
+            {
+                (wire.verdict, wire.said) = (Verdict::NotExercised, "what is no message was left out".to_owned());
+            }
         } else {
             sheet.dead = Some("it says nothing in this recording".into());
         }

@@ -54,6 +54,12 @@ impl Witness {
         sheet.add(Finding { check, verdict, said: said.to_owned(), part: part.to_owned(), log, frame });
     }
 
+    /// What was told of the last breach that is told so.
+    pub fn said(&self, start: &str) -> Option<&str> {
+        let mut said = self.breaches.iter().rev().map(|breach| &*breach.said);
+        said.find(|said| said.starts_with(start))
+    }
+
     /// What the laws say about the side that is judged, as findings.
     pub fn judged(&self, part: &str, sheet: &mut Sheet) {
         let (side, dialect) = (sheet.side, sheet.dialect);

@@ -44,6 +44,8 @@ const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("method-kind", "client", "1", Before("\"id\":9,\"method", "> {\"jsonrpc\":\"2.0\",\"method\":\"session/list\",\"params\":{}}")),
     ("params-shape", "agent", "1", Change("available_commands", "[{\"name\":\"help\",\"description\":\"d\"}]", "5")),
     ("params-shape", "client", "1", Change("session/list", "\"/w\"", "5")),
+    ("params-shape", "agent", "1", Change("\"kind\":\"edit\"", "\"edit\"", "\"editing\"")),
+    ("params-shape tool-finished", "agent", "1", Change("\"tool_call_update\"", "\"completed\"", "\"done\"")),
     ("result-shape", "agent", "1", Change("\"sessions\"", "\"sessions\":[{\"sessionId\":\"s\",\"cwd\":\"/w\"}]", "\"sessions\":5")),
     ("result-shape", "client", "1", Change("\"content\":\"x\"}}", "\"x\"", "5")),
     ("update-known", "agent", "2", Before("\"id\":6,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"plan\",\"entries\":[]}}}")),
@@ -147,6 +149,37 @@ fn each_edit_breaks_exactly_its_law() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn words_are_told_apart_where_their_list_is_closed() {
+    const STATUS: &str = "`session/update`: update.status: `WORD` is none of pending, in_progress, completed, failed";
+    const OPTION: &str = "`session/request_permission`: options.1.kind: `WORD` is none of allow_once, allow_always, reject_once, reject_always";
+    const PRIORITY: &str = "`session/update`: update.entries.0.priority: `WORD` is none of high, medium, low";
+    let plan = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan","entries":[{"content":"c","priority":"low","status":"completed"}]}}}"#;
+    for (dialect, old, word, said) in [
+        ("1", "\"status\":\"pending\"", "running", STATUS),
+        // Version 2 has it, and there a word of one's own is fine.
+        ("1", "\"status\":\"pending\"", "paused", STATUS),
+        ("1", "\"status\":\"pending\"", "_mine", STATUS),
+        ("1", "\"kind\":\"reject_once\"", "no", OPTION),
+        ("1", "\"priority\":\"low\"", "urgent", PRIORITY),
+        ("2", "\"status\":\"pending\"", "paused", ""),
+        ("2", "\"status\":\"pending\"", "_mine", ""),
+        ("2", "\"kind\":\"reject_once\"", "_no", ""),
+    ] {
+        let mut lines = good(dialect);
+        if dialect == "1" {
+            let at = lines.iter().position(|line| line.contains("\"tool_call\"")).unwrap();
+            lines.insert(at, plan.to_owned());
+        }
+        let line = lines.iter_mut().find(|line| line.contains(old)).unwrap();
+        let key = old.split(':').next().unwrap();
+        *line = line.replacen(old, &format!("{key}:\"{word}\""), 1);
+        let found: Vec<String> = judged(&lines).into_iter().map(|breach| breach.said).collect();
+        let wanted = said.replace("WORD", word);
+        assert_eq!(found, if said.is_empty() { vec![] } else { vec![wanted] }, "{dialect} {word}");
+    }
 }
 
 #[test]

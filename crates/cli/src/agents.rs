@@ -102,7 +102,7 @@ fn work(command: Command) -> Result<String, Failed> {
             let agent = NewAgent { name: name.clone(), command, env, cwd, protocol, replace };
             let program = agent.command[0].clone();
             let there =
-                agents::is_address(&program) || find_program(OsStr::new(&program), agent.cwd.as_deref()).is_some();
+                agents::is_address(&program) || find_program(OsStr::new(&program), agent.cwd.as_deref()).is_ok();
             let path = agents::add(&sources, &[agent]).map_err(if sources.user.is_some() {
                 bad_choice
             } else {
@@ -139,7 +139,7 @@ struct Listed {
 }
 
 fn list(config: &Config, format: ListFormat) -> String {
-    let is_there = |program: &str, cwd: Option<&Path>| find_program(OsStr::new(program), cwd).is_some();
+    let is_there = |program: &str, cwd: Option<&Path>| find_program(OsStr::new(program), cwd).is_ok();
     let mut listed = vec![Listed {
         name: BUILT_IN.into(),
         command: vec!["tieline".into(), "agent".into()],
@@ -179,7 +179,7 @@ fn which(config: &Config, name: &str, format: ListFormat) -> Result<String, Fail
     let found = match spec.address() {
         // Where it runs is known there.
         Some(_) => Some(std::path::PathBuf::from(&spec.name)),
-        None => find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()),
+        None => find_program(OsStr::new(&spec.command[0]), spec.cwd.as_deref()).ok(),
     };
     let Some(program) = found else {
         let program = sanitize::exact_line(&spec.command[0]);

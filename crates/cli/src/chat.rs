@@ -204,10 +204,10 @@ async fn last_agent(journal: &Journal, folder: &std::path::Path, config: &Config
     let entry = journal.last(None, Some(&folder)).await.ok().flatten()?;
     if !entry.command.is_empty() {
         return Some(agents::join_line(&entry.command))
-            .filter(|_| find_program(entry.command[0].as_ref(), None).is_some());
+            .filter(|_| find_program(entry.command[0].as_ref(), None).is_ok());
     }
     let spec = agents::resolve(config, &entry.agent).ok()?;
-    find_program(spec.command.first()?.as_ref(), spec.cwd.as_deref()).map(|_| entry.agent.clone())
+    find_program(spec.command.first()?.as_ref(), spec.cwd.as_deref()).ok().map(|_| entry.agent.clone())
 }
 
 /// Prepares sessions for the chat, as the command line says.
@@ -284,7 +284,7 @@ impl Opener for Sessions {
     }
 
     fn agents(&self) -> Vec<AgentChoice> {
-        let is_there = |program: &str| find_program(OsStr::new(program), None).is_some();
+        let is_there = |program: &str| find_program(OsStr::new(program), None).is_ok();
         let mut all = vec![AgentChoice { name: BUILT_IN.into(), about: "the built-in agent".into(), found: true }];
         for spec in self.config.agents.keys().filter_map(|name| agents::resolve(&self.config, name).ok()) {
             let (about, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));

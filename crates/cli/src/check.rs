@@ -145,17 +145,23 @@ impl Choice {
         self.only.is_empty() || self.only.iter().any(|name| check.id.starts_with(name.as_str()))
     }
 
-    /// Every name must be that of some check of this side.
-    fn known(&self, side: Option<Side>) -> Result<(), Failed> {
+    /// Every name must be that of some check of this side, and some must be of these dialects.
+    fn known(&self, side: Option<Side>, dialects: &[Dialect]) -> Result<(), Failed> {
         for name in &self.only {
             let named = |check: &&Check| check.id.starts_with(name.as_str());
-            let judges = |check: &Check| side.is_none() || check.side.is_none() || check.side == side;
+            let judges = |check: &&Check| side.is_none() || check.side.is_none() || check.side == side;
             let Some(first) = table::all().find(named) else {
                 return Err((USAGE, format!("no check is called `{name}…`; `tieline check list` has all of them")));
             };
-            if !table::all().filter(named).any(judges) {
+            let all: Vec<&Check> = table::all().filter(named).filter(judges).collect();
+            if all.is_empty() {
                 let whom = first.side.map_or("agent", Side::name);
                 return Err((USAGE, format!("`{name}` judges the {whom}: `tieline check {whom}`")));
+            }
+            let of = |dialect: &Dialect| all.iter().any(|check| check.dialects.has(*dialect));
+            if !dialects.iter().any(of) {
+                let others: Vec<&str> = Dialect::ALL.iter().filter(|dialect| of(dialect)).map(|it| it.name()).collect();
+                return Err((USAGE, format!("`{name}` is for dialect {}", others.join(", "))));
             }
         }
         Ok(())
@@ -255,7 +261,9 @@ pub fn run(arguments: Arguments) -> ExitCode {
 }
 
 async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
-    arguments.choice.known(Some(Side::Agent))?;
+    let dialects = dialects(&arguments.dialect);
+    arguments.choice.known(Some(Side::Agent), &dialects)?;
+    let known = arguments.output.known()?;
     let offline = match &arguments.model_server {
         None => None,
         Some(profile) => Some(offline::Offline::start(profile).await?),
@@ -265,7 +273,6 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
         Some(path) if path.as_os_str() == "directives" => Some(Prompts::directives()),
         Some(path) => Some(Prompts::parse(&read(path)?).map_err(|why| (USAGE, format!("{}: {why}", path.display())))?),
     };
-    let dialects = dialects(&arguments.dialect);
     let choice = arguments.choice.clone();
     let only = agent::scenarios(&|check| choice.wants(check));
     let (done, all) = (Arc::new(AtomicUsize::new(0)), dialects.len() * only.len());
@@ -293,11 +300,13 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
         sheets.push(check_agent(&plan, dialect).await);
     }
     let name = arguments.output.name.clone().unwrap_or_else(|| program(&arguments.command));
-    arguments.output.finish(&Report { name, sheets })
+    arguments.output.finish(&Report { name, sheets }, known.as_ref())
 }
 
 async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
-    arguments.choice.known(Some(Side::Client))?;
+    let dialects = dialects(&arguments.dialect);
+    arguments.choice.known(Some(Side::Client), &dialects)?;
+    let known = arguments.output.known()?;
     if !arguments.command.iter().any(|word| word.to_string_lossy().contains("{agent}")) {
         return Err((USAGE, "no `{agent}` in the command: say where the client is told which agent to start".into()));
     }
@@ -314,7 +323,6 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
         only: client::scenarios(&|check| arguments.choice.wants(check)),
         keys: arguments.terminal.then_some(keys),
     };
-    let dialects = dialects(&arguments.dialect);
     let shown = std::io::stderr().is_terminal();
     let mut sheets = Vec::new();
     for dialect in dialects {
@@ -329,7 +337,7 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
         sheets.push(sheet);
     }
     let name = arguments.output.name.clone().unwrap_or_else(|| program(&arguments.command));
-    arguments.output.finish(&Report { name, sheets })
+    arguments.output.finish(&Report { name, sheets }, known.as_ref())
 }
 
 fn dialects(name: &str) -> Vec<Dialect> {
@@ -384,7 +392,13 @@ fn program(command: &[OsString]) -> String {
 }
 
 impl Output {
-    fn finish(&self, report: &Report) -> Result<ExitCode, Failed> {
+    /// What is known to be broken, read before anything is judged.
+    fn known(&self) -> Result<Option<Baseline>, Failed> {
+        let Some(path) = &self.baseline else { return Ok(None) };
+        Baseline::parse(&read(path)?).map(Some).map_err(|why| (USAGE, format!("{}: {why}", path.display())))
+    }
+
+    fn finish(&self, report: &Report, known: Option<&Baseline>) -> Result<ExitCode, Failed> {
         let markdown = report.markdown();
         let text = match () {
             () if self.json => report.json().to_string() + "\n",
@@ -397,7 +411,10 @@ impl Output {
                 .lines()
                 .fold(String::new(), |text, line| text + &sanitize::exact_line(line) + "\n"),
         };
-        print(&text);
+        let printed = print(&text);
+        if printed != ExitCode::SUCCESS {
+            return Ok(printed);
+        }
         if self.markdown
             && let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY")
         {
@@ -410,17 +427,18 @@ impl Output {
         }
         if let Some(path) = &self.write_baseline {
             std::fs::write(path, Baseline::of(report))
-                .map_err(|error| (WRONG, format!("{}: {error}", path.display())))?;
+                .map_err(|error| (USAGE, format!("{}: {error}", path.display())))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let Some(path) = &self.baseline else {
+        let Some(known) = known else {
             return Ok(ExitCode::from(u8::from(report.findings().any(|(_, finding)| finding.fails()))));
         };
-        let baseline = Baseline::parse(&read(path)?).map_err(|why| (USAGE, format!("{}: {why}", path.display())))?;
-        let (new, stale) = baseline.compare(report);
-        for (names, why) in
-            [(&new, "is broken and not in the baseline"), (&stale, "holds: take it out of the baseline")]
-        {
+        let [old, new, stale] = known.compare(report);
+        for (names, why) in [
+            (&old, "is broken, as the baseline says"),
+            (&new, "is broken and not in the baseline"),
+            (&stale, "holds: take it out of the baseline"),
+        ] {
             for name in names {
                 note(format_args!("{name} {why}"));
             }
@@ -434,7 +452,8 @@ fn read(path: &Path) -> Result<String, Failed> {
 }
 
 fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failed> {
-    arguments.choice.known(None)?;
+    arguments.choice.known(None, &Dialect::ALL)?;
+    let known = arguments.output.known()?;
     let named = |error: &dyn std::fmt::Display| (USAGE, format!("{}: {error}", arguments.file.display()));
     let input = File::open(&arguments.file).map_err(|error| named(&error))?;
     let mut frames = Frames::new(BufReader::new(input), Kept::Exact);
@@ -442,7 +461,7 @@ fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failed> {
         .map_err(|error| named(&error))?;
     let name = arguments.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let name = format!("of {}", arguments.output.name.as_ref().unwrap_or(&name));
-    arguments.output.finish(&Report { name, sheets })
+    arguments.output.finish(&Report { name, sheets }, known.as_ref())
 }
 
 fn list(arguments: &ListArguments) -> Result<ExitCode, Failed> {

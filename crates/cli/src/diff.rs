@@ -1,8 +1,9 @@
 //! `tieline diff`: which files a session changed, and how.
 
+use crate::exec::lines::{diff_rows, rows as rows_of};
 use crate::sessions::story_of;
 use crate::shared::{
-    Failed, ListFormat, WRONG, bad_journal, block_on, colours, find_session, hanging, note, settled_journal,
+    Failed, ListFormat, WRONG, bad_journal, block_on, colours, columns, find_session, hanging, note, settled_journal,
 };
 use crate::undo::{bad_undo, last_change, open_undo, tell_damage, turn_of, under_way, undo_words, whole_path};
 use clap::{Args, ValueHint};
@@ -149,7 +150,8 @@ fn show_changes(
         let mut out = String::new();
         for (turn, changed) in &rows {
             let words = undo_words(turn).map(|words| format!(", {words}")).unwrap_or_default();
-            out += &hanging(&format!("# turn {turn}: "), &format!("{}{words}", changed_text(changed, &entry.cwd)));
+            let what = format!("{}{words}", changed_text(changed, &entry.cwd));
+            out += &hanging(&format!("# turn {turn}: "), &what);
             show(&mut out, changed.diff.as_deref());
         }
         out
@@ -159,7 +161,7 @@ fn show_changes(
 /// The names of files, each once, as seen from the folder of the session.
 fn names<'a>(paths: impl Iterator<Item = &'a Path>, entry: &Entry) -> String {
     let names: BTreeSet<&Path> = paths.map(|path| path.strip_prefix(&entry.cwd).unwrap_or(path)).collect();
-    names.into_iter().map(|name| shown(name) + "\n").collect()
+    names.into_iter().map(|name| rows_of("", &shown(name), columns())).collect()
 }
 
 /// Whether a session changed a file, or this one if it is given.
@@ -212,7 +214,7 @@ fn show(out: &mut String, diff: Option<&str>) {
 }
 
 fn paint(out: &mut String, diff: &str) {
-    let colours = colours();
+    let (colours, columns) = (colours(), columns());
     for line in diff.lines() {
         let colour = match line.as_bytes().first().filter(|_| colours) {
             Some(b'+') => "32",
@@ -220,8 +222,13 @@ fn paint(out: &mut String, diff: &str) {
             Some(b'@') => "36",
             _ => "",
         };
-        let _ =
-            if colour.is_empty() { writeln!(out, "{line}") } else { writeln!(out, "\u{1b}[{colour}m{line}\u{1b}[0m") };
+        // We break the rows, not the terminal: none of a diff begins like a heading.
+        for row in diff_rows("", line, columns).lines() {
+            let _ = match colour {
+                "" => writeln!(out, "{row}"),
+                colour => writeln!(out, "\u{1b}[{colour}m{row}\u{1b}[0m"),
+            };
+        }
     }
 }
 

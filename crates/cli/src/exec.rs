@@ -5,7 +5,7 @@ pub(crate) mod ask;
 mod frames;
 mod input;
 mod json;
-mod lines;
+pub(crate) mod lines;
 mod log;
 mod mcp;
 mod prepare;

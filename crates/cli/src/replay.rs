@@ -1,6 +1,6 @@
 //! `tieline replay`: one side of a recording against a live other side.
 
-use crate::shared::{Failed, USAGE, block_on, counted, failed, here, note, print};
+use crate::shared::{Failed, USAGE, block_on, counted, failed, here, note, print, told_to_end};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use tieline_trace::{Extra, Frame, Frames, Kept, Options, Player, Side};
 ///
 /// `--as client -- my-agent --acp` says to the agent what the recorded client said. `--as agent` is an agent for a client that is started
 /// with it: `tieline exec "…" -- tieline replay t.jsonl --as agent`. Ids, session ids and paths may differ; they are mapped when they are first
-/// seen. The exit code is 0 if the live side did as recorded, 1 if it diverged, 2 if nothing could be played.
+/// seen. The exit code is 0 if the live side did as recorded, 1 if it diverged, 2 if nothing could be played, 130 after Ctrl-C.
 #[derive(Args)]
 pub struct Arguments {
     /// The recording
@@ -47,7 +47,7 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> ExitCode {
     let ours = arguments.command.is_empty();
     match block_on(work(arguments)) {
-        Ok(player) => {
+        Ok((player, told)) => {
             let mut report: String = player.divergences.iter().map(|what| sanitize::exact_line(what) + "\n").collect();
             let (sent, differ) = (counted(player.sent, "message"), counted(player.count, "divergence"));
             let _ = writeln!(report, "{sent} sent, {} came as recorded, {differ}", player.matched);
@@ -57,13 +57,14 @@ pub fn run(arguments: Arguments) -> ExitCode {
             } else {
                 print(&report);
             }
-            ExitCode::from(u8::from(player.count > 0))
+            ExitCode::from(told.unwrap_or(u8::from(player.count > 0)))
         }
         Err((code, why)) => failed("replay", &(code, sanitize::line(&why))),
     }
 }
 
-async fn work(arguments: Arguments) -> Result<Player, Failed> {
+/// What was played so far, and the exit code if we were told to end before the end.
+async fn work(arguments: Arguments) -> Result<(Player, Option<u8>), Failed> {
     let frames = read(&arguments.file)?;
     let side = if arguments.side == "client" { Side::Client } else { Side::Agent };
     let headers = frames.iter().any(|frame| frame.from == side && frame.headers);
@@ -81,8 +82,8 @@ async fn work(arguments: Arguments) -> Result<Player, Failed> {
     let mut player = Player::new(frames, options);
     let mut words = arguments.command.into_iter();
     let Some(program) = words.next() else {
-        player.play(Transport::stdio().detect_framing()).await;
-        return Ok(player);
+        let told = play(&mut player, Transport::stdio().detect_framing()).await?;
+        return Ok((player, told));
     };
     let spec = Spec::new(program).args(words).guard(Guard::IfPossible).on_stderr(|line| note(sanitize::line(line)));
     let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|error| (USAGE, error.to_string()))?;
@@ -91,15 +92,23 @@ async fn work(arguments: Arguments) -> Result<Player, Failed> {
         Side::Client => transport.framing(if headers { Framing::Headers } else { Framing::Lines }),
         _ => transport.detect_framing(),
     };
-    player.play(transport).await;
+    let told = play(&mut player, transport).await?;
     let reason = child.shutdown().await;
-    if let Some(exit) = exit.filter(|exit| side == Side::Client && *exit != reason.status.to_string().as_bytes()) {
+    let judged = side == Side::Client && told.is_none();
+    if let Some(exit) = exit.filter(|exit| judged && *exit != reason.status.to_string().as_bytes()) {
         player.diverges(
             None,
             &format!("recorded: the agent {}; live: it {}", String::from_utf8_lossy(&exit), reason.status),
         );
     }
-    Ok(player)
+    Ok((player, told))
+}
+
+async fn play(player: &mut Player, transport: Transport) -> Result<Option<u8>, Failed> {
+    tokio::select! {
+        () = player.play(transport) => Ok(None),
+        code = told_to_end() => code.map(Some),
+    }
 }
 
 fn read(file: &PathBuf) -> Result<Vec<Frame>, Failed> {

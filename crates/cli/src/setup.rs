@@ -406,7 +406,7 @@ fn agent(wanted: &Wanted, config: &Config, entry: Option<&Entry>) -> Result<(Age
     match agents::resolve(config, name) {
         Ok(spec) => Ok((spec, false)),
         // A program that nobody gave a name.
-        Err(_) if agents::find_program(name.as_ref(), None).is_some() => {
+        Err(_) if agents::find_program(name.as_ref(), None).is_ok() => {
             by_words(vec![name.to_owned()]).map_err(not_found)
         }
         // Nobody named it here, so that there is another one to go on with.

@@ -1,5 +1,6 @@
 //! What the sub-commands share: printing lists, to a pipe that may close, failing with a code, the runtime, the journal.
 
+use crate::exec::lines;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
@@ -81,15 +82,21 @@ fn on<T>(runtime: &mut tokio::runtime::Builder, work: impl Future<Output = Resul
 /// The same for work that has things to put away, such as folders and children, also at Ctrl-C or when we are told to end.
 pub fn block_on_until_told<T>(work: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     block_on(async {
-        let listen = |kind| signal(kind).map_err(|error| (WRONG, error.to_string()));
-        let mut interrupt = listen(SignalKind::interrupt())?;
-        let mut terminate = listen(SignalKind::terminate())?;
-        let code = tokio::select! {
-            done = work => return done,
-            _ = interrupt.recv() => 130,
-            _ = terminate.recv() => 143,
-        };
-        Err((code, "interrupted".into()))
+        tokio::select! {
+            done = work => done,
+            code = told_to_end() => Err((code?, "interrupted".into())),
+        }
+    })
+}
+
+/// Waits for Ctrl-C, or until we are told to end; gives the exit code.
+pub async fn told_to_end() -> Result<u8, Failed> {
+    let listen = |kind| signal(kind).map_err(|error| (WRONG, error.to_string()));
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut terminate = listen(SignalKind::terminate())?;
+    Ok(tokio::select! {
+        _ = interrupt.recv() => 130,
+        _ = terminate.recv() => 143,
     })
 }
 
@@ -231,6 +238,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
     table_within(rows, screen())
 }
 
+/// So many columns the screen has that is printed to; [`usize::MAX`] if it is none, and nothing breaks a line.
+pub fn columns() -> usize {
+    screen().unwrap_or(usize::MAX)
+}
+
 /// The width of the screen that is printed to, if it is one.
 fn screen() -> Option<usize> {
     let size = if std::io::stdout().is_terminal() { crate::exec::ask::terminal_size() } else { None };
@@ -248,7 +260,7 @@ fn hanging_within(first: &str, text: &str, screen: Option<usize>) -> String {
     let below = screen.is_some_and(|screen| begins * 2 > screen);
     let indent = if below { 4 } else { begins };
     let width = screen.map_or(usize::MAX, |screen| screen.saturating_sub(indent).max(MIN_COLUMN));
-    let fits = |line: &str| line.chars().count() <= width;
+    let fits = |line: &str| lines::width(line) <= width;
     let rows = |line: &str| if fits(line) { vec![line.to_owned()] } else { folded(line, width) };
     let rows: Vec<String> = text.lines().flat_map(rows).collect();
     let gap = format!("\n{}", " ".repeat(indent));
@@ -259,7 +271,9 @@ fn hanging_within(first: &str, text: &str, screen: Option<usize>) -> String {
 
 fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    // What is no screen has no columns: letters are counted there, as programs that read it do.
+    let measure = |cell: &str| if screen.is_some() { lines::width(cell) } else { cell.chars().count() };
+    let wide = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| measure(cell)).max();
     let mut widths: Vec<usize> = (0..columns).map(|column| wide(column).unwrap_or(0)).collect();
     let taken = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
     while let Some(screen) = screen.filter(|screen| taken(&widths) > *screen) {
@@ -269,11 +283,15 @@ fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
         *widest -= over.min((*widest / 8).max(1)).min(*widest - MIN_COLUMN);
     }
     let line = |row: &Vec<String>| {
-        let cells: Vec<Vec<String>> = row.iter().zip(&widths).map(|(cell, width)| folded(cell, *width)).collect();
+        let cells: Vec<Vec<String>> =
+            row.iter().zip(&widths).map(|(cell, width)| folded(cell, screen.map_or(usize::MAX, |_| *width))).collect();
         let height = cells.iter().map(Vec::len).max().unwrap_or(0);
         let row = |at: usize| {
             let cells = cells.iter().zip(&widths);
-            let cells = cells.map(|(cell, width)| format!("{:width$}", cell.get(at).map_or("", String::as_str)));
+            let cells = cells.map(|(cell, width)| {
+                let cell = cell.get(at).map_or("", String::as_str);
+                cell.to_owned() + &" ".repeat(width.saturating_sub(measure(cell)))
+            });
             cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
         };
         (0..height).map(row).collect::<String>()
@@ -281,19 +299,29 @@ fn table_within(rows: &[Vec<String>], screen: Option<usize>) -> String {
     rows.iter().map(line).collect()
 }
 
-/// A cell in rows of at most so many characters, broken between words where that is possible.
+/// So many letters fit, if not all of them do.
+fn fitting(letters: &[char], width: usize) -> Option<usize> {
+    let mut taken = 0;
+    let over = letters.iter().position(|letter| {
+        taken += lines::wide(*letter);
+        taken > width
+    });
+    over.map(|at| at.max(1)).filter(|at| width > 0 && *at < letters.len())
+}
+
+/// A cell in rows of at most so many columns, broken between words where that is possible.
 fn folded(cell: &str, width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     for word in cell.split(' ') {
         let mut letters: Vec<char> = word.chars().collect();
-        let used = rows.last().map_or(0, |row| row.chars().count());
+        let used = rows.last().map_or(0, |row| lines::width(row));
         let gap = usize::from(used > 0);
-        if used + gap + letters.len() > width && used > 0 {
+        if used + gap + lines::width(word) > width && used > 0 {
             rows.push(String::new());
         }
-        while letters.len() > width && width > 0 {
+        while let Some(fits) = fitting(&letters, width) {
             // A path is broken behind one of its folders.
-            let at = letters[..width].iter().rposition(|letter| *letter == '/').map_or(width, |at| at + 1);
+            let at = letters[..fits].iter().rposition(|letter| *letter == '/').map_or(fits, |at| at + 1);
             let rest = letters.split_off(at);
             if let Some(row) = rows.last_mut() {
                 row.extend(letters);
@@ -330,6 +358,12 @@ mod tests {
             assert_eq!(words(&told), words(&whole), "{width}");
         }
         assert_eq!(hanging_within("", "", Some(50)), "\n");
+        // Each letter is taken at its widest, so that the terminal has no row to break.
+        for name in ["日".repeat(40), format!("{} # turn 7: added x", "日本 ".repeat(30)), "\u{fdfd}/".repeat(30)] {
+            let told = hanging_within("# turn 1: ", &name, Some(50));
+            assert!(told.lines().all(|line| lines::width(line) <= 50), "{told}");
+            assert!(told.lines().skip(1).all(|line| line.starts_with("          ")), "{told}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `tieline show`: what happened in a recording, on the terminal or as a page.
 
 use crate::record::Keep;
-use crate::shared::{Failed, USAGE, WRONG, cut, failed, note, print};
+use crate::shared::{Failed, USAGE, cut, failed, note, print};
 use clap::{Args, ValueHint};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -82,14 +82,16 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
     };
     let mut frames = Frames::new(BufReader::new(input), arguments.keep.kept());
     let (mut story, mut page, mut judge) = (Story::default(), Page::default(), Judge::default());
+    let mut any = false;
     loop {
-        let Some(frame) = frames.next_frame().map_err(|error| (WRONG, named(&error)))? else {
+        let Some(frame) = frames.next_frame().map_err(|error| (USAGE, named(&error)))? else {
             if arguments.follow {
                 std::thread::sleep(POLL);
                 continue;
             }
             break;
         };
+        any = true;
         if Kept::Shape == arguments.keep.kept() || Kept::Shape == frames.kept() {
             judge.shape_only();
         }
@@ -113,6 +115,9 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
         if arguments.follow && frame.from == Side::Exit {
             break;
         }
+    }
+    if !any {
+        return Err((USAGE, named(&"there is nothing in it")));
     }
     if frames.left_out() > 0 {
         note(format_args!("{} messages between proxies or of MCP are left out", frames.left_out()));
@@ -142,7 +147,11 @@ fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
     }
     let text = frame.message.as_ref().and_then(|_| std::str::from_utf8(&frame.body).ok());
     let found = judge.frame(frame.from, text);
-    found.into_iter().filter(Breach::is_must).map(|breach| format!("{}: {}", breach.law, breach.said)).collect()
+    let told = |breach: Breach| {
+        let should = if breach.is_must() { "" } else { " (should)" };
+        format!("{}{should}: {}", breach.law, breach.said)
+    };
+    found.into_iter().map(told).collect()
 }
 
 /// A row for the terminal.

@@ -172,6 +172,7 @@ fn hint(why: &Why, name: &str) -> String {
         Why::ChangedSince | Why::Mixed => {
             format!("; `tieline diff {name} --now` shows it, --force puts it back all the same")
         }
+        Why::InTheWay => "; move it back, or delete it, by hand, and undo again".to_owned(),
         Why::OnlyCopy => "; --force removes it all the same".to_owned(),
         Why::NotRecorded => format!("; `tieline diff {name} --names` lists what was"),
         Why::NotKept(Unkept::Moved) => "; move it back, or delete it, by hand".to_owned(),

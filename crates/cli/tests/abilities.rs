@@ -360,6 +360,18 @@ fn what_must_not_be_read_is_hidden_from_commands() {
         assert!(!client.said().contains("SECRET"), "{line}: {}", client.said());
     }
     assert_eq!(place.read(".env"), "SECRET\n");
+    // What can't be looked at may be just that: nothing runs, whoever says yes, and nobody is asked for it.
+    client.prompt(
+        "run d=$(printf 'x%.0s' $(seq 200)); for i in $(seq 30); do mkdir $d && cd $d; done; : > made; ls\nresult",
+    );
+    assert!(client.said().contains("made"), "{}", client.said());
+    client.asked.clear();
+    for unprotected in [true, false] {
+        let call = json!({"command": "echo it ran > ran.txt", "unprotected": unprotected});
+        client.prompt(&format!("call run {call}\nresult"));
+        assert!(client.said().contains("what a rule denies about files can't be held"), "{}", client.said());
+    }
+    assert!(client.asked.is_empty() && !common::exists(&place.project().join("ran.txt")), "{:?}", client.asked);
 }
 
 /// What was allowed for good with the guard around it is asked about again without it.
@@ -378,4 +390,51 @@ fn an_always_for_a_guarded_command_is_for_that() {
     client.prompt(&format!("call run {}", json!({"command": "cp new.txt .git/config", "unprotected": true})));
     assert_eq!(client.asked.len(), 2, "{}", client.said());
     assert_eq!(place.read(".git/config"), "mine\n");
+}
+
+/// What was allowed for good in a sandbox that did not hold all, or on purpose less, is asked about again with less around it.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_always_is_for_no_less_than_was_shown() {
+    // The settings of git, the call, and whether the same call is asked for again.
+    let gap = "[core]\n\thooksPath = not/there\n";
+    let rows = [
+        (gap, json!({"command": "touch one.txt"}), "run@sandbox", true),
+        ("", json!({"command": "touch one.txt", "unprotected": true}), "run@unguarded", false),
+        ("", json!({"command": "git commit -m x"}), "run@unguarded", false),
+    ];
+    for (settings, call, verb, again) in rows {
+        let place = Place::new();
+        place.write(".git/config", settings);
+        let way = (DIALECTS[0], Framing::Lines);
+        let mut client = puppet(&place, way, &json!({}), "ask");
+        client.choose = "allow_always";
+        client.prompt(&format!("call run {call}"));
+        let asked = client.asked[0].to_string();
+        if asked.contains("NOT protected") {
+            assert!(std::env::var_os("TIELINE_NEED_SANDBOX").is_none(), "there is no sandbox");
+            eprintln!("!!! NOT TRIED, THERE IS NO WHOLE SANDBOX HERE");
+            return;
+        }
+        assert!(asked.contains(&format!(": {verb} ")), "{asked}");
+        client.choose = "reject_once";
+        client.prompt(&format!("call run {call}"));
+        assert_eq!(client.asked.len(), if again { 2 } else { 1 }, "{call}: {:?}", client.asked);
+        drop(client);
+        // With less around it.
+        let terminal = json!({"terminal": true});
+        let unprotected = json!({"command": call["command"], "unprotected": true});
+        for (offers, call, flags, expect) in [
+            (json!({}), &call, &["--sandbox", "off"][..], 1),
+            (terminal, &call, &[][..], usize::from(again)),
+            (json!({}), &unprotected, &[], usize::from(again)),
+        ] {
+            let args = [&["--script", "puppet", "--mode", "ask"], flags].concat();
+            let mut client = Client::able(&place, way, &offers, &args);
+            client.open_in(&place.project());
+            client.choose = "reject_once";
+            client.prompt(&format!("call run {call}"));
+            assert_eq!(client.asked.len(), expect, "{call} {offers} {flags:?}: {:?} {}", client.asked, client.said());
+        }
+    }
 }

@@ -28,7 +28,7 @@ use tieline::schema::{
 use tieline::{ClientCapabilities, Dialect, Error, Result};
 use tieline_host::files::{Expect, Files, Hash};
 use tieline_host::roots::{self, Place, Root, Roots};
-use tieline_host::rules::Action;
+use tieline_host::rules::{Action, Confined};
 use tieline_host::sandbox::Level;
 use tokio::sync::Semaphore;
 
@@ -205,8 +205,13 @@ impl Services {
         let line = Line::of(request);
         let command = line.parsed(&request.env);
         let text = command.text().to_owned();
-        let sandboxed = self.inner.terminals.settings().sandbox != Level::Off;
-        let facts = Facts::command(command, place.location(), sandboxed);
+        // Nothing in it is guarded.
+        let confined = match self.inner.terminals.settings().sandbox {
+            Level::Off => Confined::No,
+            Level::Workspace => Confined::Unguarded,
+            Level::ReadOnly => Confined::ReadOnly,
+        };
+        let facts = Facts::command(command, place.location(), confined);
         let facts = facts.without_masks(&self.inner.engine, files.roots());
         let case = Self::case(session, METHOD, format!("Run {text}"), digest);
         let decided = self.decide(case, &facts, async || Shown::default()).await;

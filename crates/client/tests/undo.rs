@@ -239,11 +239,14 @@ async fn each_awkward_path_stands_alone() {
     world.put("to-folder/inside/new", "new");
     std::fs::create_dir(path("to-empty")).unwrap();
     fifo("to-fifo");
-    symlink("/etc", path("to-link")).unwrap();
+    let elsewhere = world.root.with_file_name("elsewhere");
+    std::fs::create_dir_all(elsewhere.join("b")).unwrap();
+    std::fs::write(elsewhere.join("b/c"), "theirs").unwrap();
+    symlink(&elsewhere, path("to-link")).unwrap();
     std::fs::remove_dir(path("in-file")).unwrap();
     world.put("in-file", "file");
     std::fs::remove_dir_all(path("in-link")).unwrap();
-    symlink("/", path("in-link")).unwrap();
+    symlink(&elsewhere, path("in-link")).unwrap();
     std::fs::remove_file(path("link")).unwrap();
     world.put("link", "plain");
     std::fs::remove_file(path("loop-1")).unwrap();
@@ -268,7 +271,8 @@ async fn each_awkward_path_stands_alone() {
     let done = world.undo.undo(&done.turn.unwrap(), None, false);
     assert!(std::fs::symlink_metadata(path("to-fifo")).is_ok_and(|meta| !meta.file_type().is_fifo()));
     assert_eq!(std::fs::read_link(path("new-link")).unwrap(), Path::new("elsewhere"));
-    assert_eq!(std::fs::read_link(path("in-link")).unwrap(), Path::new("/"));
+    assert_eq!(std::fs::read_link(path("in-link")).unwrap(), elsewhere);
+    assert_eq!(std::fs::read_to_string(elsewhere.join("b/c")).unwrap(), "theirs");
     assert_eq!(world.get("in-file").as_deref(), Some("file"));
     let left: Vec<PathBuf> = done.refused.into_iter().map(|one| one.path).collect();
     assert_eq!(left, [path("to-fifo"), path("socket")]);
@@ -543,6 +547,35 @@ async fn what_another_session_changes_is_that_sessions() {
                 assert_eq!(report.meanwhile.into_values().collect::<Vec<_>>(), [[world.root.join(not)]]);
             }
         }
+    }
+}
+
+// The built-in agent has sessions that only its own store knows: they can't be named as the place to undo something.
+#[tokio::test]
+async fn what_a_session_changes_that_the_journal_does_not_know_is_the_agents_or_may_be() {
+    let mut world = World::new().await;
+    let agents = Journal::open(world.journal.path().with_file_name("store.db")).unwrap();
+    let cwd = world.root.to_string_lossy().into_owned();
+    let begin = || Begin { agent: "b".into(), cwd: cwd.clone(), ..Begin::default() };
+    for (turn, is_ours, how) in [(1, false, HowAsked::Beside), (2, true, HowAsked::Never)] {
+        let inner = agents.begin(begin()).await.unwrap();
+        if is_ours {
+            world.recording.moved(inner.id().to_string(), false).await.unwrap();
+            world.undo = Undo::open(&world.journal, world.recording.entry()).unwrap();
+        }
+        world.put("a", "old");
+        let watch = world.watch(turn).await;
+        let undo = Undo::open(&agents, inner.entry()).unwrap();
+        let scanning = scan(Some(&agents), [world.root.clone()], &[], world.limits);
+        let second = undo.watch(1, scanning, &Conversation::default()).await.unwrap();
+        world.put("a", "new");
+        assert_eq!(second.after().await.unwrap().changed.len(), 1);
+        let report = watch.after().await.unwrap();
+        assert_eq!(report.meanwhile_text(&world.root), [] as [&str; 0]);
+        assert_eq!(world.names(&report), [("a".to_owned(), HowChanged::Modified, how, true)]);
+        let turn = if is_ours { turn.to_string() } else { world.undo.unclear(None).unwrap() };
+        assert_eq!(world.undo.undo(&turn, None, false).refused.len(), 0);
+        assert_eq!(world.get("a").as_deref(), Some("old"));
     }
 }
 

@@ -11,7 +11,7 @@ use tieline::{Dialect, Patch, PermissionOption, PermissionOptionKind, Raw, Resul
 use tieline_host::config;
 use tieline_host::roots::{Place, Roots};
 use tieline_host::rules::{
-    Action, Because, CommandLine, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
+    Action, Because, CommandLine, Confined, Decision, Engine, Keep, Limits, Preset, Rule, Settings, Subject, Topic,
 };
 use tieline_host::sandbox::Level;
 use tieline_host::store::Event;
@@ -85,11 +85,11 @@ impl Permissions {
 
     /// Whether a command may run unasked only in the sandbox.
     pub fn only_in_sandbox(&self, line: &CommandLine) -> bool {
-        let is_free = |sandboxed| {
-            let action = Action::Execute { command: line.clone(), sandboxed };
+        let is_free = |confined| {
+            let action = Action::Execute { command: line.clone(), confined };
             self.engine.decide(&action).decision == Decision::Allow
         };
-        is_free(true) && !is_free(false)
+        is_free(Confined::ReadOnly) && !is_free(Confined::No)
     }
 
     /// Whether a rule holds back a file in a folder that may be searched.
@@ -236,7 +236,8 @@ fn options(rules: &[Rule]) -> Vec<PermissionOption> {
     let option =
         |id: &str, name: String, kind| PermissionOption { option_id: id.into(), name, kind, ..Default::default() };
     let mut options = vec![option("allow", "Allow once".into(), PermissionOptionKind::AllowOnce)];
-    let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; "));
+    // As in the question: the end of a line is no blank.
+    let text = one_line(&rules.iter().map(Rule::text).collect::<Vec<_>>().join("; ").replace('\n', "⏎"));
     // A client that keeps such answers itself can keep the same.
     let meta: Raw = serde_json::json!({ "rules": rules }).into();
     let lasting = |id, word, kind| PermissionOption {

@@ -20,10 +20,10 @@ mod runners;
 mod shell;
 mod versions;
 
-pub use action::{Action, Host, Location};
+pub use action::{Action, Confined, Host, Location};
 pub use address::is_local;
 pub use config::{BadConfig, Config};
-pub use engine::{Engine, Keep, LEAVES_MODE, Limits, Settings, Subject};
+pub use engine::{Engine, Keep, LEAVES_MODE, Limits, Says, Settings, Subject};
 pub use hidden::hidden;
 pub use learned::Learned;
 pub use preset::Preset;

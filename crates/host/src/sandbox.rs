@@ -197,12 +197,17 @@ impl Policy {
         self
     }
 
-    /// Keeps commands from what this says of below the roots. It is asked for each path that is found there, but for what is below a
-    /// folder that is hidden. Answers are remembered for the same `version`. Needs namespaces if
-    /// there is such a path.
+    /// Keeps commands from what this says of below the roots, which is `most` at most. It is asked for each path that is found there,
+    /// but for what is below a folder that is hidden. Answers are remembered for the same `version`. Needs namespaces if
+    /// there is such a path. What can't be looked into is held as a whole, or no command is started.
     #[must_use]
-    pub fn deny(mut self, version: u64, says: impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static) -> Self {
-        self.denied = Some(guard::Denied { says: Arc::new(says), version });
+    pub fn deny(
+        mut self,
+        version: u64,
+        most: impl Into<Option<Kept>>,
+        says: impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static,
+    ) -> Self {
+        self.denied = Some(guard::Denied { says: Arc::new(says), most: most.into(), version });
         self
     }
 
@@ -249,6 +254,19 @@ impl Policy {
     /// What runs by itself later below the roots, as it is now. Reads folders.
     pub fn guarded(&self) -> Guarded {
         guard::look(&self.roots, &self.memory, self.denied.as_ref())
+    }
+
+    /// The same for a command that is about to be started. Fails if not all could be looked at and a rule may deny something there.
+    pub fn looked(&self) -> Result<Guarded, Refused> {
+        let found = self.guarded();
+        let most = self.denied.as_ref().and_then(|denied| denied.most);
+        let counts = most.is_some_and(|most| most == Kept::Hidden || self.level == Level::Workspace);
+        match &found.unseen {
+            Some(why) if counts && self.level != Level::Off => {
+                Err(Refused::new(self.level, format!("what a rule denies about files can't be held: {why}")))
+            }
+            _ => Ok(found),
+        }
     }
 
     /// Tells if this can be had here, and if not, why and what would help.
@@ -338,7 +356,7 @@ impl Policy {
         if !guard && self.denied.is_none() {
             return Ok(());
         }
-        let found = self.guarded();
+        let found = self.looked()?;
         if let (Guard::Whole, true, Some(gap)) = (self.guard, self.level == Level::Workspace, found.gap()) {
             return Err(Refused::new(self.level, format!("what runs by itself later can't be protected: {gap}")));
         }

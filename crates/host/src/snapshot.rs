@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard},
     time::SystemTime,
@@ -81,6 +82,8 @@ pub struct Made<'a> {
     pub gone: &'a [(PathBuf, u32)],
     /// Somebody else changed it as well, so that it can't be put back without their part.
     pub mixed: bool,
+    /// What is there now was not made by the turn, but moved here, and there is no copy of it.
+    pub moved: bool,
 }
 
 impl<'a> Made<'a> {
@@ -96,6 +99,7 @@ impl<'a> Made<'a> {
             directories: &[],
             gone: &[],
             mixed: false,
+            moved: false,
         }
     }
 }
@@ -239,7 +243,9 @@ impl Snapshots {
         let changed = |entry: &Entry| {
             let after = if entry.undone { entry.prior.unwrap_or(entry.after) } else { entry.after };
             let kind = Kind::of(entry.before, after);
-            Changed { path: entry.full_path(), kind, unkept: entry.unkept, undone: entry.undone }
+            let path = entry.full_path();
+            let is_moved = entry.moved.is_some_and(|moved| moved.same_content(&after)) && is_only_name(&path);
+            Changed { path, kind, unkept: entry.unkept.or(is_moved.then_some(Unkept::Moved)), undone: entry.undone }
         };
         entries.filter(|entry| entry.undone || entry.in_effect()).map(changed).collect()
     }
@@ -304,6 +310,7 @@ impl Snapshots {
                     change.mixed || !ours && !entry.ours(&change.before) && !entry.before.same_content(&change.before);
                 entry.prior = Some(entry.after);
                 entry.after = change.after;
+                entry.moved = change.moved.then_some(change.after).or(entry.moved);
                 entry.undone = false;
                 entry.directories.extend(directories);
                 continue;
@@ -343,6 +350,7 @@ impl Snapshots {
                 directories: directories.collect(),
                 undone: false,
                 mixed: change.mixed,
+                moved: change.moved.then_some(change.after),
             });
         }
         if let Some(disk) = self.disk.as_ref().filter(|_| bulk) {
@@ -500,6 +508,11 @@ pub fn left_since(dir: &Path, since: SystemTime) -> Vec<(PathBuf, State, String)
 /// Whether a turn is [announced](Snapshots::announce) in a folder of snapshots.
 pub fn is_under_way(dir: &Path) -> bool {
     Disk::at(dir).announced().is_some()
+}
+
+/// Whether a file is gone with this name.
+fn is_only_name(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1)
 }
 
 /// The place an entry is about, if its path still leads there without a link.

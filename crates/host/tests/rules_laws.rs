@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use std::path::PathBuf;
 use tieline_host::rules::{
-    Action, CommandLine, Config,
+    Action, CommandLine, Config, Confined,
     Decision::{Allow, Ask, Deny},
     Engine, Host, Location, Preset, Rule, Rules, Verdict,
 };
@@ -40,8 +40,8 @@ fn any_action() -> impl Strategy<Value = Action> {
         place().prop_map(Action::Write),
         place().prop_map(Action::Delete),
         (place(), place()).prop_map(|(from, to)| Action::Move { from, to }),
-        (line, any::<bool>())
-            .prop_map(|(line, sandboxed)| Action::Execute { command: CommandLine::parse(&line), sandboxed }),
+        (line, prop::sample::select(vec![Confined::No, Confined::Unguarded, Confined::Guarded, Confined::ReadOnly]))
+            .prop_map(|(line, confined)| Action::Execute { command: CommandLine::parse(&line), confined }),
         "https?://(a\\.)?[ab]\\.b(:8)?".prop_map(|url| Action::Fetch(Host::of_url(&url).unwrap())),
         ("[ab]", "[ab]").prop_map(|(server, tool)| Action::Mcp { server, tool }),
     ]
@@ -107,7 +107,7 @@ proptest! {
         let text = command.text().to_owned();
         let allow: Vec<Rule> = rules.into_iter().filter(|rule| rule.text() != format!("run-exactly {text}")).collect();
         let rules = Rules::new(Config { allow, ..Config::default() });
-        let verdict = rules.decide_or(&Action::Execute { command, sandboxed: true }, Ask);
+        let verdict = rules.decide_or(&Action::Execute { command, confined: Confined::Guarded }, Ask);
         prop_assert!(!complex || verdict.decision == Ask, "{line:?}");
     }
 

@@ -37,9 +37,14 @@ impl World {
 
     /// A turn of an agent that we only watch.
     fn turn(&self, turn: &str, work: impl FnOnce()) {
+        self.turn_at(turn, SystemTime::now(), work);
+    }
+
+    /// The same, where all that was made before this moment is older than the turn.
+    fn turn_at(&self, turn: &str, began: SystemTime, work: impl FnOnce()) {
         let state = self.dir.path().join("state");
         let limits = Limits { time: Duration::from_mins(1), ..Limits::default() };
-        let base = Base::take(Some(&state), &self.root, Vec::new(), limits, SystemTime::now()).unwrap();
+        let base = Base::take(Some(&state), &self.root, Vec::new(), limits, began).unwrap();
         work();
         let found = base.differences().0;
         self.snapshots.begin(turn).made(found.iter().map(|one| one.made(&base)).collect()).unwrap();
@@ -181,4 +186,62 @@ fn what_a_later_turn_deleted_or_changed_is_told_with_that_turn() {
     fs::remove_file(&file).unwrap();
     let (why, _) = refused("6");
     assert!(matches!(why, Why::ChangedSince), "{why:?}");
+}
+
+#[test]
+fn what_a_turn_moved_over_a_file_stays_and_the_file_comes_back_when_the_way_is_free() {
+    let world = World::new();
+    world.put(".gitignore", "hidden/\n");
+    let big = world.root.join("hidden/big");
+    let [moved, linked] = ["moved", "linked"].map(|name| world.put(name, "precious"));
+    world.put("hidden/big", &"b".repeat(1_100_000));
+    world.turn_at("1", SystemTime::now() + Duration::from_secs(1), || {
+        fs::remove_file(&linked).unwrap();
+        fs::hard_link(&big, &linked).unwrap();
+        fs::rename(&big, &moved).unwrap();
+    });
+    let large = |path: &Path| fs::metadata(path).unwrap().len() == 1_100_000;
+    // Of two names one can go: nothing is lost with it. The last one can't, whatever is said.
+    let done = world.undo("1", false);
+    assert_eq!((done.restored.len(), done.refused.len()), (1, 1), "{done:?}");
+    let last = done.refused[0].path.clone();
+    for force in [false, true] {
+        let done = world.undo("1", force);
+        assert!(matches!(done.refused[..], [ref one] if matches!(one.why, Why::InTheWay)), "{done:?}");
+        assert!(large(&last) && world.snapshots.changed("1")[0].unkept.is_some());
+    }
+    let away = world.root.join("away");
+    fs::rename(&last, &away).unwrap();
+    let preview = world.snapshots.preview(&world.files, "1", None, false);
+    assert_eq!((preview.restored.len(), preview.refused.len()), (1, 0), "{preview:?}");
+    let done = world.undo("1", false);
+    assert_eq!((done.restored, done.refused.len()), (vec![last], 0));
+    assert_eq!([&moved, &linked].map(|path| fs::read_to_string(path).unwrap()), ["precious", "precious"]);
+    assert!(large(&away));
+}
+
+#[test]
+fn a_folder_of_empty_folders_in_the_place_of_a_file_goes_and_one_with_a_file_stays() {
+    let world = World::new();
+    let [hollow, full] = ["hollow", "full"].map(|name| world.put(name, "precious"));
+    world.turn("1", || {
+        for file in [&hollow, &full] {
+            fs::remove_file(file).unwrap();
+            fs::create_dir_all(file.join("a/b/c")).unwrap();
+            fs::create_dir_all(file.join("d")).unwrap();
+        }
+        world.put("hollow/a/made", "by the turn");
+    });
+    // Somebody else's, and not looked at.
+    world.put("full/a/b/mine", "mine");
+    for force in [false, true] {
+        let done = world.undo("1", force);
+        assert_eq!(done.refused.len(), 1, "{done:?}");
+        assert_eq!(fs::read_to_string(full.join("a/b/mine")).unwrap(), "mine");
+        assert!(full.join("d").is_dir());
+    }
+    assert_eq!(fs::read_to_string(&hollow).unwrap(), "precious");
+    fs::remove_file(full.join("a/b/mine")).unwrap();
+    assert_eq!(world.undo("1", false).restored, std::slice::from_ref(&full));
+    assert_eq!(fs::read_to_string(&full).unwrap(), "precious");
 }

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a value could not be read. Says where and what was wanted, never what was found: input is not echoed.
+/// Why a value could not be read. Says where and what was wanted, never what was found: input is not echoed, but for the start of a word
+/// that a closed list does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 

@@ -15,6 +15,9 @@ pub const MAX_DEPTH: u16 = 128;
 /// So many entries of lists are made values of in one text. In memory an entry is many times as long as the shortest text of one.
 pub const MAX_ENTRIES: usize = 1 << 17;
 
+/// So much is told of a word that a closed list does not have.
+const MAX_WORD_CHARS: usize = 40;
+
 /// What kind of value comes next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -57,6 +60,7 @@ pub struct Reader<'a> {
     depth: u16,
     deviations: Option<Vec<Error>>,
     names: Option<Names>,
+    closed: bool,
     watch: Watch,
     entries: usize,
     half_pair: bool,
@@ -93,6 +97,22 @@ impl<'a> Reader<'a> {
     pub fn minding(mut self, names: Names) -> Self {
         self.names = Some(names);
         self
+    }
+
+    /// Minds words that are not in the list of a closed one. Without this every word is right.
+    #[must_use]
+    pub fn closed(mut self, closed: bool) -> Self {
+        self.closed = closed;
+        self
+    }
+
+    /// Notes a word that a closed list does not have.
+    #[cold]
+    pub fn stray_word<'w>(&mut self, word: &str, list: impl Iterator<Item = &'w str>) {
+        if self.closed {
+            let (word, list): (String, Vec<&str>) = (word.chars().take(MAX_WORD_CHARS).collect(), list.collect());
+            self.forgive(Error::data(format!("`{word}` is none of {}", list.join(", "))));
+        }
     }
 
     /// Notes it if a renamed key has the other one of its names.

@@ -209,9 +209,38 @@ impl Spec {
     }
 }
 
+/// Where a program is: a path as it stands (relative ones in `folder`), a name on `PATH`; or why it can't be run.
+pub fn find_program(program: &OsStr, folder: Option<&Path>) -> Result<PathBuf, &'static str> {
+    if is_name(program) {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut places = std::env::split_paths(&path).map(|folder| folder.join(program));
+        return places.find(|path| is_program(path)).ok_or("not found on PATH");
+    }
+    let path = folder.unwrap_or(Path::new("")).join(program);
+    match () {
+        () if is_program(&path) => Ok(path),
+        () if path.is_dir() => Err("it is a folder"),
+        () if path.exists() => Err("it is not executable"),
+        () => Err("there is no such file"),
+    }
+}
+
+fn is_name(program: &OsStr) -> bool {
+    !program.to_string_lossy().contains(std::path::is_separator)
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let runs = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let runs = true;
+    found.is_file() && runs
+}
+
 /// Why a program can't be started, in words.
 pub(crate) fn explain(program: &OsStr, folder: &Path, error: &io::Error, sandboxed: bool) -> String {
-    let named = !program.to_string_lossy().contains(std::path::is_separator);
+    let named = is_name(program);
     let full = folder.join(program);
     let why = match error.kind() {
         io::ErrorKind::NotFound if named => "not found on PATH",
@@ -219,7 +248,8 @@ pub(crate) fn explain(program: &OsStr, folder: &Path, error: &io::Error, sandbox
         io::ErrorKind::NotFound => "there is no such file",
         io::ErrorKind::PermissionDenied if full.is_dir() && !named => "it is a folder",
         io::ErrorKind::PermissionDenied if sandboxed => "it is not executable, or the sandbox does not show it",
-        io::ErrorKind::PermissionDenied => "it is not executable",
+        // So it is, too, if a folder of PATH may not be looked into.
+        io::ErrorKind::PermissionDenied => find_program(program, Some(folder)).err().unwrap_or("it is not executable"),
         io::ErrorKind::ArgumentListTooLong => "the command line is too long",
         _ => return error.to_string(),
     };

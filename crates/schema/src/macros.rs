@@ -19,15 +19,17 @@
 /// Every record also has `_meta`: with `meta: Option<Meta>`, or with the three states after the word `upsert`.
 /// Every record may grow: it has a hidden field, so that others write `..T::default()` in literals and `..` in patterns, which
 /// `#[non_exhaustive]` would take from them.
-/// `local { .. }` behind the fields adds fields that are not on the wire; they are read as their default.
+/// `local { .. }` behind the fields adds fields that are not on the wire; they are read as their default. `others NAME but "TAG"` adds one
+/// with the names of all that came beside the fields and the tag.
 macro_rules! record {
     ($(#[$doc:meta])* upsert $name:ident { $($fields:tt)* } $(local { $($local:tt)* })?) => {
-        $crate::macros::record!(@parse [$(#[$doc])*] $name [$crate::Patch<$crate::Meta>] [$($($local)*)?] $($fields)*);
+        $crate::macros::record!(@parse [$(#[$doc])*] $name [$crate::Patch<$crate::Meta>] [$($($local)*)?] [] $($fields)*);
     };
-    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $(local { $($local:tt)* })?) => {
-        $crate::macros::record!(@parse [$(#[$doc])*] $name [Option<$crate::Meta>] [$($($local)*)?] $($fields)*);
+    ($(#[$doc:meta])* $name:ident { $($fields:tt)* } $(local { $($local:tt)* })? $(others $others:ident but $tag:literal)?) => {
+        $crate::macros::record!(@parse [$(#[$doc])*] $name [Option<$crate::Meta>] [$($($local)*)?] [$($others but $tag)?] $($fields)*);
     };
     (@parse [$(#[$doc:meta])*] $name:ident [$meta:ty] [$( $(#[$ldoc:meta])* $local:ident : $lty:ty; )*]
+        [$( $others:ident but $tag:literal )?]
         $( $(#[$fdoc:meta])* $field:ident : $ty:ty => $key:literal $(/ $old:literal)?, $mode:ident $(, $where:expr)? ; )*
     ) => {
         $(#[$doc])*
@@ -37,6 +39,8 @@ macro_rules! record {
             /// Extensions (`_meta`).
             pub meta: $meta,
             $( $(#[$ldoc])* pub $local: $lty, )*
+            $( /// The names of fields that came with it and are not known here.
+            pub $others: Vec<String>, )?
             /// Not to be named: there may be more fields in the next version.
             #[doc(hidden)]
             pub more: $crate::More,
@@ -48,6 +52,7 @@ macro_rules! record {
                     $( .field(stringify!($field), &self.$field) )*
                     .field("meta", &self.meta)
                     $( .field(stringify!($local), &self.$local) )*
+                    $( .field(stringify!($others), &self.$others) )?
                     .finish()
             }
         }
@@ -66,6 +71,7 @@ macro_rules! record {
             ) -> Result<Self, tieline_json::Error> {
                 $( let mut $field: Option<$ty> = None; )*
                 let mut meta: $meta = Default::default();
+                $( let mut $others: Vec<String> = Vec::new(); )?
                 while let Some(key) = fields.key(json)? {
                     match &*key {
                         $(
@@ -79,10 +85,15 @@ macro_rules! record {
                             } )?
                         )*
                         "_meta" => meta = $crate::codec::read::lenient(json, "_meta")?,
-                        _ => json.pass(&key)?,
+                        _ => {
+                            $( if &*key != $tag && json.peek()? != tieline_json::Kind::Null {
+                                $others.push(key.clone().into_owned());
+                            } )?
+                            json.pass(&key)?;
+                        }
                     }
                 }
-                Ok(Self { $( $field: $crate::macros::record!(@take $mode $field $key), )* meta, $($local: Default::default(),)* more: $crate::More::default() })
+                Ok(Self { $( $field: $crate::macros::record!(@take $mode $field $key), )* meta, $($local: Default::default(),)* $($others,)? more: $crate::More::default() })
             }
         }
 
@@ -166,6 +177,8 @@ macro_rules! open_enum {
         return;
     }};
     (@closed $self:ident $out:ident $default:ident unknown $closed:ident) => { Self::$closed.as_str() };
+    (@is_open open) => { true };
+    (@is_open $($how:ident)?) => { false };
     ($(#[$doc:meta])* $name:ident, default $default:ident $(, $how:ident $($closed:ident)?)? {
         $( $(#[$vdoc:meta])* $variant:ident = $wire:literal $(@ $where:expr, else $instead:ident)?; )*
     }) => {
@@ -186,6 +199,15 @@ macro_rules! open_enum {
                 match self {
                     $( Self::$variant => $wire, )*
                     Self::Other(text) => text,
+                }
+            }
+
+            /// Whether version 1, whose lists are mostly closed, has this word.
+            fn is_of_v1(&self) -> bool {
+                match self {
+                    $($( Self::$variant => ($where).has($crate::Dialect::V1), )?)*
+                    Self::Other(_) => $crate::macros::open_enum!(@is_open $($how)?),
+                    _ => true,
                 }
             }
         }
@@ -213,7 +235,12 @@ macro_rules! open_enum {
 
         impl $crate::Decode for $name {
             fn decode(json: &mut tieline_json::Reader<'_>) -> Result<Self, tieline_json::Error> {
-                json.string().map(|text| Self::from(&*text))
+                let word = json.string().map(|text| Self::from(&*text))?;
+                if !word.is_of_v1() {
+                    let known = Self::KNOWN.iter().copied().filter(|word| Self::from(*word).is_of_v1());
+                    json.stray_word(word.as_str(), known);
+                }
+                Ok(word)
             }
         }
 

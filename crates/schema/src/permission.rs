@@ -56,6 +56,11 @@ record! {
         /// The terminal it would run in.
         terminal_id: Option<String> => "terminalId", lenient;
     }
+    local {
+        /// What was told of that call before; a client fills it in.
+        call: Option<Box<ToolCallUpdate>>;
+    }
+    others others but "type"
 }
 
 record! {

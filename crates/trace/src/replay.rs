@@ -131,6 +131,11 @@ impl Player {
             }
         }
         writer.close().await;
+        // What an agent still says is in the recording, or it is not.
+        let last = !self.stopped && self.options.side == Side::Client;
+        while last && let Ok(Event::Frame(at) | Event::Last(at)) = tokio::time::timeout(QUIET, reader.next()).await {
+            self.heard(reader.bytes(at));
+        }
     }
 
     /// Takes note of a divergence.

@@ -200,7 +200,14 @@ impl Story {
                 self.answered(&mut row, asked, message);
             }
         } else {
-            row.kind = if message.get("error").is_some() { Kind::Error } else { Kind::Rubbish };
+            row.kind = match () {
+                () if message.get("error").is_some() => Kind::Error,
+                () if message.get("result").is_some() => Kind::Answer,
+                () => Kind::Rubbish,
+            };
+            if row.about.is_empty() {
+                row.about.clone_from(&base.about);
+            }
         }
         self.sessions.extend(row.session.clone());
         row

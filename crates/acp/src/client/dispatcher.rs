@@ -19,7 +19,7 @@ use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
     ElicitResponse, ElicitScope, ExitStatus, InitializeResponse, PermissionOutcome, PermissionRequest,
     PermissionResponse, PermissionSubject, Raw, ReadTextFileResponse, SessionId, SessionNotification,
-    TerminalOutputResponse, Update, WriteTextFileResponse, cut_long, is_absolute,
+    TerminalOutputResponse, ToolCallUpdate, Update, WriteTextFileResponse, cut_long, is_absolute,
 };
 use tokio::sync::watch;
 use tracing::Instrument;
@@ -338,6 +338,14 @@ impl<H: Handler> Dispatcher<H> {
             if let (Some(title), true) = (subject.tool_call.title.set(), untitled && dialect != Dialect::V2) {
                 request.title.clone_from(title);
             }
+        }
+        // What the call of a command was told to do belongs to the question, too.
+        if let (Some(queue), Some(PermissionSubject::Command(subject))) = (&queue, &mut request.subject)
+            && let Some(id) = &subject.tool_call_id
+        {
+            let mut call = ToolCallUpdate::new(&**id);
+            queue.fill_in(&mut call);
+            subject.call = Some(Box::new(call));
         }
         let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();

@@ -62,6 +62,7 @@ fn fill(call: &mut ToolCallUpdate, known: &ToolCallUpdate) {
     complete(&mut call.content, &known.content);
     complete(&mut call.locations, &known.locations);
     complete(&mut call.raw_input, &known.raw_input);
+    complete(&mut call.meta, &known.meta);
 }
 
 fn complete<T: Clone>(said: &mut Patch<T>, known: &Patch<T>) {

@@ -42,7 +42,7 @@ pub const CHECKS: &[Check] = &[
     Check::row(Kind::Scenario, AGENT, "content-refused", Should, Dialects::V2, "V2-PROMPT-02", "Content that the agent does not take is refused with -32602.", "ACP v2: prompt lifecycle", "Answer -32602."),
     Check::row(Kind::Scenario, AGENT, "content-refused-v1", Note, Dialects::OLD, "V1-PROMPT-03", "Content that the agent does not take is refused with -32602.", "ACP: content", "Answer -32602."),
     Check::row(Kind::Scenario, AGENT, "content-large", Should, ALL, "TR-STDIO-13", "A prompt of one MiB is taken.", "ACP: transports", "Read lines of any length that memory allows."),
-    Check::row(Kind::Scenario, AGENT, "load-replays", Must, ALL, "V1-SESS-06 V2-SESS-05", "A loaded session replays what user and agent said, before the answer.", SETUP, "Send the whole conversation as updates, then answer."),
+    Check::row(Kind::Scenario, AGENT, "load-replays", Must, ALL, "V1-SESS-06 V2-SESS-05", "A loaded session replays what user and agent said, before the answer.", SETUP, "Send the whole conversation as updates, then answer; or don't offer `loadSession`."),
     Check::row(Kind::Scenario, AGENT, "load-goes-on", Must, ALL, "V1-SESS-08", "A loaded session takes prompts.", SETUP, "Restore the session before the answer."),
     Check::row(Kind::Scenario, AGENT, "load-unknown", Should, ALL, "V1-SESS-24 V2-SESS-17", "A session that nobody knows can't be loaded.", SETUP, "Answer -32002."),
     Check::row(Kind::Scenario, AGENT, "resume-goes-on", Must, ALL, "V1-SESS-15", "A resumed session takes prompts.", SETUP, "Restore the session before the answer."),

@@ -1,6 +1,6 @@
 //! Scenarios of modes, options and logins, of what was not offered, and of the end.
 
-use super::Stage;
+use super::{Stage, items};
 use crate::peer::{Reply, Stop};
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
@@ -109,9 +109,4 @@ impl Stage {
         }
         Ok(())
     }
-}
-
-/// What is in a list; nothing if it is none.
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
 }

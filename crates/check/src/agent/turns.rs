@@ -1,7 +1,8 @@
 //! Scenarios of one connection: the hello, turns, sessions beside each other, cancels.
 
 use super::Stage;
-use crate::peer::{Choice, Peer, Reply, Stop, hello};
+use crate::peer::{Choice, Peer, Reply, Stop, hello, late, survived};
+use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
 
@@ -14,9 +15,8 @@ impl Stage {
         params["protocolVersion"] = 999.into();
         let reply = self.first("initialize", &params).await?;
         let version = reply.result()["protocolVersion"].as_u64();
-        self.expect("hello-newer", version.is_some_and(|version| (1..999).contains(&version)), || {
-            reply.message.to_string()
-        });
+        let one = version.is_some_and(|version| (1..999).contains(&version));
+        self.expect("hello-newer", one, || reply.message.to_string());
         self.done().await;
         if let Some(version) = version {
             params["protocolVersion"] = version.into();
@@ -48,7 +48,11 @@ impl Stage {
 
     pub(super) async fn turn(&mut self) -> Result<(), Stop> {
         self.ready().await?;
-        let turn = self.say().await?;
+        let turn = self.say().await;
+        if let Err(Stop::Late(why)) = &turn {
+            self.add("turn-ends", Verdict::Broken, why);
+        }
+        let turn = turn?;
         let ended = ["end_turn", "refusal", "max_tokens", "max_turn_requests"].contains(&&*turn.stop);
         self.expect("turn-ends", ended, || format!("it stopped with {:?}", turn.stop));
         self.expect("turn-said", turn.has("agent_message") || turn.stop != "end_turn", || "nothing was said".into());
@@ -65,19 +69,16 @@ impl Stage {
         self.expect("sessions-differ", first != second, || format!("both are {first:?}"));
         let one = self.wait().await?;
         self.peer()?.session.clone_from(&first);
-        let turn = match self.say().await {
-            Ok(turn) => turn,
-            Err(Stop::Skip(why) | Stop::Late(why)) => {
-                self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
-                return Ok(());
-            }
-            Err(stop) => return Err(stop),
-        };
+        let turn = self.say().await;
+        if let Err(Stop::Late(why) | Stop::Endless(why)) = &turn {
+            self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
+            return Ok(());
+        }
+        let turn = turn?;
         self.expect("sessions-parallel", turn.stop != "error", || "the prompt of the other session failed".into());
         self.peer()?.session.clone_from(&second);
         self.peer()?.cancel().await?;
-        let _ = self.peer()?.end(one).await;
-        Ok(())
+        survived(self.peer()?.end(one).await)
     }
 
     pub(super) async fn cancel(&mut self) -> Result<(), Stop> {
@@ -104,16 +105,15 @@ impl Stage {
         let write = self.words("write")?;
         self.peer()?.choice = Choice::Silence;
         let id = self.peer()?.begin(&write).await?;
-        let asked =
-            self.peer()?.until("nothing is asked", |message| message["method"] == "session/request_permission").await;
-        let Ok(asked) = asked else { return Err(Stop::Skip("the agent did not ask for permission".into())) };
+        let is_question = |message: &Value| message["method"] == "session/request_permission";
+        let asked = self.peer()?.until("the agent did not ask for permission", is_question).await;
+        let asked = asked.map_err(late)?;
         self.peer()?.cancel().await?;
         let outcome = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"outcome": {"outcome": "cancelled"}}});
         self.peer()?.send(&outcome.to_string()).await?;
         self.ends_cancelled("cancel-asked", id).await?;
-        self.expect("permission-reject", !self.made(), || {
-            "the file was written although the question was cancelled".into()
-        });
+        let said = || "the file was written although the question was cancelled".into();
+        self.expect("permission-reject", !self.made(), said);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Scenarios of work: permission, tools, content.
 
-use super::Stage;
-use crate::peer::{Choice, Stop, late};
+use super::{Stage, items};
+use crate::peer::{Choice, Stop, survived};
 use crate::sheet::Verdict;
 use crate::table;
 use serde_json::{Value, json};
@@ -18,14 +18,18 @@ impl Stage {
             self.ready().await?;
             self.peer()?.choice = choice;
             let turn = self.prompt("write").await?;
-            if !turn.asked.iter().any(|message| message["method"] == "session/request_permission") {
+            let mut asked = turn.asked.iter();
+            let Some(question) = asked.find(|message| message["method"] == "session/request_permission") else {
                 return Err(Stop::Skip("the agent did not ask for permission".into()));
+            };
+            let (made, allowed) = (self.made(), choice == Choice::Allow);
+            let allows = |option: &Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("allow_"));
+            if allowed && !items(&question["params"]["options"]).iter().any(allows) {
+                self.add(id, Verdict::NotExercised, "the question has no option of a kind that allows it");
+            } else {
+                let said = if made { "the file was written" } else { "the file was not written" };
+                self.expect(id, made == allowed, || said.into());
             }
-            let made = self.made();
-            let allowed = choice == Choice::Allow;
-            self.expect(id, made == allowed, || {
-                if made { "the file was written" } else { "the file was not written" }.into()
-            });
             if choice == Choice::Reject {
                 self.expect("permission-reject-turn", turn.stop != "error", || "the prompt failed".into());
             }
@@ -46,9 +50,8 @@ impl Stage {
         let turn = self.prompt("write").await?;
         // Only what was done is known to have been a tool.
         if self.made() {
-            self.expect("tool-told", turn.has("tool_call"), || {
-                "a file was written, and no tool call was reported".into()
-            });
+            let said = || "a file was written, and no tool call was reported".into();
+            self.expect("tool-told", turn.has("tool_call"), said);
         } else {
             self.add("tool-told", Verdict::NotExercised, "the file was not written");
         }
@@ -61,7 +64,7 @@ impl Stage {
         let link = format!("file://{}", self.folder.path().join("a.txt").display());
         let text = json!({"type": "text", "text": say});
         let prompt = json!({"prompt": [text, {"type": "resource_link", "uri": link, "name": "a.txt"}]});
-        let reply = self.peer()?.call_in("session/prompt", prompt).await.map_err(late)?;
+        let reply = self.peer()?.call_in("session/prompt", prompt).await?;
         self.expect_result("content-link", &reply);
         self.settle(&reply.message).await?;
         let kinds = [
@@ -78,7 +81,7 @@ impl Stage {
                 continue;
             }
             let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
-            let reply = self.peer()?.call_in("session/prompt", prompt).await.map_err(late)?;
+            let reply = self.peer()?.call_in("session/prompt", prompt).await?;
             self.expect(id, reply.code() == Some(-32602), || {
                 format!("`{kind}` was not offered, and this came back: {}", reply.message)
             });
@@ -89,7 +92,7 @@ impl Stage {
         self.peer()?.begin(&filler).await?;
         let lives = self.peer()?.canary().await;
         self.expect("content-large", lives.is_ok(), || "nothing was answered after it".into());
-        Ok(())
+        survived(lives)
     }
 
     /// In current version 2 the work goes on after the answer.

@@ -44,10 +44,10 @@ pub(super) async fn run(plan: &Plan, part: &str, dialect: Dialect) -> io::Result
     std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
     let agent = agent.to_string_lossy();
     let words = plan.command.iter().map(|word| OsString::from(word.to_string_lossy().replace("{agent}", &agent)));
-    let user = User { told: &told, patience: plan.patience };
+    let user = (&*told, plan.patience);
     let mut ran = match &plan.keys {
-        None => with_pipes(words.collect(), &work, &user).await?,
-        Some(keys) => in_terminal(words.collect(), &work, &user, keys).await?,
+        None => with_pipes(words.collect(), &work, user).await?,
+        Some(keys) => in_terminal(words.collect(), &work, user, keys).await?,
     };
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     (ran.found, ran.told) = (read(&found), read(&told));
@@ -58,31 +58,26 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Hears what the agent tells.
-struct User<'a> {
-    told: &'a Path,
-    patience: Duration,
-}
+/// Where it stands what the agent tells, and how long that is of interest.
+type User<'a> = (&'a Path, Duration);
 
-impl User<'_> {
-    /// Does something about each thing that is told, until the time is over. Where that was to leave, not much is left of it.
-    async fn attend(&self, act: impl Fn(&str) -> bool) {
-        let (mut end, mut seen) = (Instant::now() + self.patience, 0);
-        while Instant::now() < end {
-            let told = std::fs::read_to_string(self.told).unwrap_or_default();
-            for what in told.lines().skip(seen) {
-                sleep(SETTLE).await;
-                if act(what) {
-                    end = end.min(Instant::now() + GRACE);
-                }
-                seen += 1;
+/// Does something about each thing that is told, until the time is over. Where that was to leave, not much is left of it.
+async fn attend((told, patience): User<'_>, act: impl Fn(&str) -> bool) {
+    let (mut end, mut seen) = (Instant::now() + patience, 0);
+    while Instant::now() < end {
+        let told = std::fs::read_to_string(told).unwrap_or_default();
+        for what in told.lines().skip(seen) {
+            sleep(SETTLE).await;
+            if act(what) {
+                end = end.min(Instant::now() + GRACE);
             }
-            sleep(LOOK).await;
+            seen += 1;
         }
+        sleep(LOOK).await;
     }
 }
 
-async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io::Result<Ran> {
+async fn with_pipes(words: Vec<OsString>, folder: &Path, user: User<'_>) -> io::Result<Ran> {
     let mut words = words.into_iter();
     let spec = Spec::new(words.next().unwrap_or_default()).args(words).current_dir(folder).guard(Guard::IfPossible);
     let (pipes, child) = ChildProcess::spawn(&spec).await?;
@@ -107,7 +102,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io:
     };
     let ended = tokio::select! {
         _ = child.exit() => true,
-        () = user.attend(interrupt) => false,
+        () = attend(user, interrupt) => false,
     };
     if !ended {
         child.kill();
@@ -118,7 +113,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: &User<'_>) -> io:
     Ok(Ran { ended, hostile, ..Ran::default() })
 }
 
-async fn in_terminal(words: Vec<OsString>, folder: &Path, user: &User<'_>, keys: &Keys) -> io::Result<Ran> {
+async fn in_terminal(words: Vec<OsString>, folder: &Path, user: User<'_>, keys: &Keys) -> io::Result<Ran> {
     let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let job = Job { line, keep: MAX_OUTPUT_BYTES, time: None, grace: GRACE, tty: Some(Size::default()), temp: None };
     let mut env: Vec<_> = std::env::vars_os().filter(|(name, _)| name != "TERM").collect();
@@ -138,7 +133,7 @@ async fn in_terminal(words: Vec<OsString>, folder: &Path, user: &User<'_>, keys:
     };
     let ended = tokio::select! {
         _ = client.outcome() => true,
-        () = user.attend(act) => false,
+        () = attend(user, act) => false,
     };
     client.stop();
     client.outcome().await;

@@ -1,6 +1,6 @@
 //! What the agent asks and tells: updates, questions, files and terminals of the client.
 
-use super::{MAX_KNOWN, Status, UPDATES};
+use super::{MAX_KNOWN, UPDATES};
 use crate::laws::{Asked, Fields, Judge};
 use std::collections::HashSet;
 use tieline_schema::{
@@ -28,18 +28,15 @@ impl Judge {
                 asked.session = Some(id);
             }
             ClientCall::ReadTextFile(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.offered("can-files", method, offered.fs_read);
+                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);
                 self.path("path", &request.path);
             }
             ClientCall::WriteTextFile(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.offered("can-files", method, offered.fs_write);
+                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_write);
                 self.path("path", &request.path);
             }
             ClientCall::CreateTerminal(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.offered("can-terminal", method, offered.terminal);
+                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 if let Some(cwd) = &request.cwd {
                     self.path("cwd", cwd);
                 }
@@ -48,8 +45,7 @@ impl Judge {
             | ClientCall::WaitForTerminalExit(request)
             | ClientCall::KillTerminal(request)
             | ClientCall::ReleaseTerminal(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.offered("can-terminal", method, offered.terminal);
+                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 let gone = self.state.released.contains(&request.terminal_id);
                 self.expect("terminal-released", !gone, || format!("`{method}` of a terminal that was released"));
                 if method == "terminal/release" && self.state.released.len() < MAX_KNOWN {
@@ -71,9 +67,10 @@ impl Judge {
         }
     }
 
-    /// Whether the client offers what the agent uses.
-    fn offered(&mut self, law: &'static str, what: &str, offered: bool) {
-        self.expect(law, offered, || format!("`{what}`, which was not offered"));
+    /// The agent uses something of the client's in a session, which has to offer it.
+    fn uses(&mut self, law: &'static str, method: &str, session: &str, offered: bool) {
+        self.agent_names(method, session);
+        self.expect(law, offered, || format!("`{method}`, which was not offered"));
     }
 
     /// A session named by the agent.
@@ -110,9 +107,8 @@ impl Judge {
         self.in_turn(id, update);
         match update {
             Update::Chunk(chunk) => {
-                self.expect("message-id", chunk.message_id.is_some(), || {
-                    "a piece of a message without `messageId`".into()
-                });
+                let said = || "a piece of a message without `messageId`".into();
+                self.expect("message-id", chunk.message_id.is_some(), said);
                 self.content(&chunk.content);
                 if chunk.kind == MessageKind::User {
                     self.user_message(id, chunk.message_id.as_deref());
@@ -196,9 +192,8 @@ impl Judge {
                     self.breach("prompt-message", &format!("idle, and the message {owed:?} was not reported"));
                 }
                 if prompted && replays == 0 {
-                    self.expect("state-told", worked, || {
-                        "idle after a prompt without having been told as running".into()
-                    });
+                    let said = || "idle after a prompt without having been told as running".into();
+                    self.expect("state-told", worked, said);
                 }
                 if let Some(reason) = stop_reason {
                     self.stop_reason(reason);
@@ -227,26 +222,20 @@ impl Judge {
             self.tool_content(content);
         }
         let Some(session) = self.session(id) else { return };
-        let known = session.calls.get(&call.tool_call_id).copied();
-        let finished = call.status.set().is_some_and(ToolCallStatus::is_final);
+        let id = &call.tool_call_id;
+        let known = session.calls.get(id).copied();
+        let ended = known == Some(true);
         if session.calls.len() < MAX_KNOWN {
-            let now = if finished || known == Some(Status::Finished) { Status::Finished } else { Status::Open };
-            session.calls.insert(call.tool_call_id.clone(), now);
-            session.turn.insert(call.tool_call_id.clone());
+            session.calls.insert(id.clone(), ended || call.status.set().is_some_and(ToolCallStatus::is_final));
+            session.turn.insert(id.clone());
         }
         if announced {
-            self.expect("tool-unique", known != Some(Status::Finished), || {
-                format!("the id {:?} is that of a call that has ended", call.tool_call_id)
-            });
+            self.expect("tool-unique", !ended, || format!("the id {id:?} is that of a call that has ended"));
         } else if self.whole {
-            self.expect("tool-announced", known.is_some(), || {
-                format!("{:?} is updated and was never announced", call.tool_call_id)
-            });
+            self.expect("tool-announced", known.is_some(), || format!("{id:?} is updated and was never announced"));
         }
         if known.is_none() {
-            self.expect("tool-title", call.title.set().is_some(), || {
-                format!("{:?} starts without a title", call.tool_call_id)
-            });
+            self.expect("tool-title", call.title.set().is_some(), || format!("{id:?} starts without a title"));
         }
     }
 

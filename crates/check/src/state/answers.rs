@@ -1,6 +1,6 @@
 //! What was answered, and what that changes: the hello, sessions, prompts, questions.
 
-use super::{State, Status};
+use super::State;
 use crate::laws::{Asked, Judge};
 use tieline_schema::{
     AuthMethod, Dialect, InitializeResponse, PermissionOutcome, PermissionResponse, PromptResponse, SessionSetup,
@@ -19,9 +19,8 @@ impl Judge {
             format!("the option {:?} was not offered", chosen.as_deref().unwrap_or_default())
         });
         if asked.cancelled {
-            self.expect("permission-cancel", chosen.is_none(), || {
-                "a question of a cancelled turn was answered with an option".into()
-            });
+            let said = || "a question of a cancelled turn was answered with an option".into();
+            self.expect("permission-cancel", chosen.is_none(), said);
         }
     }
 
@@ -58,7 +57,7 @@ impl Judge {
         session.prompts = session.prompts.saturating_sub(1);
         session.quiet = true;
         let turn = std::mem::take(&mut session.turn);
-        let mut open = turn.iter().filter(|id| session.calls.get(*id) == Some(&Status::Open));
+        let mut open = turn.iter().filter(|id| session.calls.get(*id) == Some(&false));
         let open = open.next().cloned();
         if answer.stop_reason == Some(StopReason::EndTurn) && !turn.is_empty() {
             self.expect("tool-finished", open.is_none(), || {

@@ -4,7 +4,7 @@
 //! question stood there is thrown away, and a yes counts only a moment after it appeared. Ctrl-D is a no; Ctrl-C ends the run,
 //! and with it the question (its future is dropped).
 
-use super::lines::{Part, own_rows, rows};
+use super::lines::{BAR, Part, own_rows, rows};
 use super::printer::{Held, Printer};
 use super::style::Style;
 use crate::shared::{counted, cut};
@@ -554,8 +554,7 @@ impl Asker for Person {
             let mut held = self.printer.hold();
             match self.ask(&mut held, &text, "» will you open it in your browser? y yes, n no: ", yes_or_no).await {
                 Ok(true) => {
-                    // In one piece, to be followed with a click: it holds nothing that could pass for a line of ours.
-                    held.say(&format!("· open this address: {}\n", page.url));
+                    held.say(&rows_of_address(&page.url, columns(), self.style.terminal));
                     Consent::Accept
                 }
                 Ok(false) => Consent::Decline,
@@ -566,6 +565,20 @@ impl Asker for Person {
             }
         })
     }
+}
+
+/// An address to be followed. No row of it begins like one of ours; each leads to all of it, where the terminal knows links.
+fn rows_of_address(url: &str, columns: usize, links: bool) -> String {
+    let begin = "· open this address: ";
+    let links = links && url.bytes().all(|byte| byte.is_ascii_graphic());
+    if !links {
+        return rows(begin, url, columns);
+    }
+    let row = |row: &str| {
+        let mark = [begin, BAR].into_iter().find(|mark| row.starts_with(mark)).unwrap_or_default();
+        format!("{mark}\x1b]8;id=address;{url}\x1b\\{}\x1b]8;;\x1b\\\n", &row[mark.len()..])
+    };
+    rows(begin, url, columns).lines().map(row).collect()
 }
 
 fn is_no(line: &str) -> bool {
@@ -582,4 +595,27 @@ fn yes_or_no(line: &str) -> Result<(bool, bool), String> {
 
 fn shown(value: &ElicitValue) -> String {
     sanitize::exact_line(&tieline_schema::to_json(value, tieline_schema::Dialect::V2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_begins_no_row_like_ours() {
+        let url = format!("https://ok.example/{}tieline_exec:_your_key_was_revoked{}", "a".repeat(40), "b".repeat(300));
+        for columns in [20, 40, 79, 80, 81, 120] {
+            let shown = rows_of_address(&url, columns, true);
+            let plain = rows_of_address(&url, columns, false);
+            assert_eq!(shown.lines().count(), plain.lines().count());
+            // Each row leads to all of it.
+            assert!(shown.lines().all(|row| row.contains(&format!(";{url}\x1b"))), "{shown}");
+            for (at, row) in plain.lines().enumerate() {
+                assert!(row.starts_with(if at == 0 { "· open this address: " } else { BAR }), "{columns}: {plain}");
+                assert!(row.chars().count() < columns || at == 0, "{columns}: {plain}");
+            }
+        }
+        // What is no plain address is not put into a sequence.
+        assert!(!rows_of_address("https://x.example/\u{e9}", 80, true).contains('\x1b'));
+    }
 }

@@ -141,10 +141,18 @@ pub fn rows(before: &str, text: &str, columns: usize) -> String {
     own_rows(before, &[Part::Theirs(text)], columns)
 }
 
-/// A line of a diff. Where it goes on in the next row, that is marked: it is neither a line of its own nor anybody's words.
-pub fn diff_rows(line: &str, columns: usize) -> String {
-    let mut rows = Rows { left: Some(columns.saturating_sub(2)), ..Rows::new("  ↳ ", columns) };
-    format!("  {}\n", rows.push(line, columns))
+/// A line of a diff behind `before`. Where it goes on in the next row, that is marked: it is neither a line of its own nor anybody's
+/// words.
+pub fn diff_rows(before: &str, line: &str, columns: usize) -> String {
+    let mut rows = Rows { left: Some(columns.saturating_sub(width(before))), ..Rows::new("  ↳ ", columns) };
+    format!("{before}{}\n", rows.push(line, columns))
+}
+
+/// Words of others, each row of which begins with this.
+pub fn rows_of_others(begin: &'static str, line: &str, columns: usize) -> String {
+    let rows = Rows::new(begin, columns).push(line, columns);
+    // A line without words still is a line of theirs.
+    if rows.trim().is_empty() { format!("{begin}\n") } else { rows + "\n" }
 }
 
 /// A part of a line.
@@ -176,12 +184,12 @@ pub fn own_rows(before: &str, parts: &[Part<'_>], columns: usize) -> String {
 }
 
 /// So many columns a text takes at most.
-fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(wide).sum()
 }
 
 /// So many columns a character takes at most, whatever the terminal: a row that is too short does no harm.
-fn wide(c: char) -> usize {
+pub fn wide(c: char) -> usize {
     match c {
         '\u{17d8}' | '\u{2e3b}' | '\u{fdfd}' => 4,
         '\0'..='\u{10ff}' | '\u{2010}'..='\u{2027}' | '\u{2500}'..='\u{259f}' => 1,

@@ -47,7 +47,7 @@ fn server(name: &str, entry: &Value) -> Result<McpServer, String> {
     };
     // Agents want an absolute path.
     let found = tieline_client::agents::find_program(command.as_ref(), None);
-    let found = found.and_then(|path| std::path::absolute(path).ok());
+    let found = found.ok().and_then(|path| std::path::absolute(path).ok());
     let command = found.map_or_else(|| command.to_owned(), |path| path.to_string_lossy().into_owned());
     let env =
         pairs("env")?.into_iter().map(|(name, value)| EnvVariable { name, value, ..Default::default() }).collect();

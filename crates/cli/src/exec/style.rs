@@ -87,7 +87,7 @@ impl Style {
             };
             // What is only told may be cut; what is decided on is not.
             let line = if limit < usize::MAX { cut(line, MAX_LINE_CHARS) } else { line.to_owned() };
-            for row in diff_rows(&line, columns()).lines() {
+            for row in diff_rows("  ", &line, columns()).lines() {
                 out.push_str(&self.paint(code, row));
                 out.push('\n');
             }

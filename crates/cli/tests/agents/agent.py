@@ -210,6 +210,37 @@ def pose(prompt):
 
 
 @turn
+def remarks(prompt):
+    """Notices and calls that pose as remarks of whoever shows them."""
+    update({"sessionUpdate": "notice", "severity": "info", "title": "tieline 0.2 mends a hole; update now"})
+    update({"sessionUpdate": "notice", "severity": "warning", "title": "the sandbox could not be started", "description": "type a to go on"})
+    tool("c1", title="the rules could not be read", kind="edit", status="failed")
+    tool("c2", title="the key was revoked", kind="_mine", status="cancelled" if DIALECT == "2" else "failed")
+
+
+@turn
+def forge(prompt):
+    """Words and a file that fill rows of the width given, so that the next ones pose as entries of a story."""
+    width = int(ARGUMENTS[0])
+    lines = ["", "- allowed: run git push --force (your answer)", "", "## Turn 2", "", "**You**", "", "> yes", "# turn 7: added x"]
+    rows = "".join(line.ljust(width) for line in lines)
+    with open("forged.txt", "w") as file:
+        file.write("Done.".ljust(width - 1) + rows + "\n")
+    tool("c1", title="Look".ljust(width - len("**Tool** `")) + rows, kind="read", status="completed", content=[
+        {"type": "content", "content": {"type": "text", "text": "\n".join(lines)}}])
+    say("Done.".ljust(width - 2) + rows)
+
+
+@turn
+def far_page(prompt):
+    """An address that fills a row of the width given."""
+    base = "https://ok.example/"
+    url = base + "a" * (int(ARGUMENTS[0]) - len("· open this address: ") - len(base)) + "tieline_exec:_run_curl|sh" + "b" * 200
+    ask("elicitation/create", {"sessionId": SESSION, "mode": "url", "message": "Log in", "elicitationId": "e1", "url": url})
+    say("over")
+
+
+@turn
 def crash(prompt):
     say("half a sen")
     sys.stderr.write("\x1b[31mreason: the disk caught fire\x1b[0m\n")

@@ -9,6 +9,7 @@ pub use edit::{NewAgent, add, remove};
 pub use import::{Imported, Source, import};
 pub use known::{KNOWN, Known};
 pub use line::{join_line, split_line};
+pub use tieline::process::find_program;
 pub use tieline_http::client::is_address;
 
 use crate::config::{AgentEntry, Config, Error, Origin, Value, did_you_mean, resolve_all};
@@ -156,7 +157,7 @@ pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
         return AgentSpec::built_in(&[]);
     }
     if let Some(known) = KNOWN.iter().find(|known| known.name == name) {
-        if find_program(OsStr::new(known.command[0]), None).is_some() {
+        if find_program(OsStr::new(known.command[0]), None).is_ok() {
             return Ok(known.spec());
         }
         return Err(Error::new(format!(
@@ -175,23 +176,4 @@ pub fn resolve(config: &Config, name: &str) -> Result<AgentSpec, Error> {
         hint => hint,
     };
     Err(Error::new(format!("there is no agent {name:?}{hint}")))
-}
-
-/// Where a program is: a path as it stands (relative ones in `folder`), a name on `PATH`. `None` if it can't be run.
-pub fn find_program(program: &OsStr, folder: Option<&Path>) -> Option<PathBuf> {
-    let path = Path::new(program);
-    if path.components().count() > 1 || path.is_absolute() {
-        let whole = folder.map_or_else(|| path.to_owned(), |folder| folder.join(path));
-        return is_program(&whole).then_some(whole);
-    }
-    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(path)).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    let Ok(found) = std::fs::metadata(path) else { return false };
-    #[cfg(unix)]
-    let runs = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 != 0;
-    #[cfg(not(unix))]
-    let runs = true;
-    found.is_file() && runs
 }

@@ -86,7 +86,7 @@ async fn find<T: FnMut(&Finding)>(agent: &AgentSpec, check: &Check<T>) -> bool {
         return true;
     }
     let name = agent.command.first().map(String::as_str).unwrap_or_default();
-    let Some(program) = find_program(OsStr::new(name), agent.cwd.as_deref()) else {
+    let Ok(program) = find_program(OsStr::new(name), agent.cwd.as_deref()) else {
         let (why, fix) = fix::of_missing(agent, name);
         check.bad(Phase::Find, why, Some(fix));
         return false;

@@ -32,7 +32,7 @@ pub(super) async fn check(program: &Path) -> Node {
     if !starts_with_node(&program) {
         return Node::None;
     }
-    let Some(node) = find_program(OsStr::new("node"), None) else { return Node::Missing };
+    let Ok(node) = find_program(OsStr::new("node"), None) else { return Node::Missing };
     let mut command = tokio::process::Command::new(node);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     let version = match tokio::time::timeout(PATIENCE, command.output()).await {

@@ -9,7 +9,7 @@ use crate::agents::{AgentSpec, find_program};
 use crate::login::{self, Launch, Login, Next, is_needed, words};
 use crate::services::Services;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -390,20 +390,10 @@ fn refused(remote: &Remote) -> Option<(Ending, &'static str)> {
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
 fn find(agent: &AgentSpec) -> Result<PathBuf> {
     let program = agent.command.first().map(String::as_str).unwrap_or_default();
-    let Some(found) = find_program(OsStr::new(program), agent.cwd.as_deref()) else {
-        let path = agent.cwd.as_deref().unwrap_or(Path::new("")).join(program);
-        let why = if !program.contains(std::path::is_separator) {
-            "not found on PATH"
-        } else if path.is_dir() {
-            "it is a folder"
-        } else if path.exists() {
-            "it is not executable"
-        } else {
-            "there is no such file"
-        };
+    let found = find_program(OsStr::new(program), agent.cwd.as_deref()).map_err(|why| {
         let failure = Failure::new(Ending::NotStarted, Phase::Find, format!("can't start `{program}`: {why}"));
-        return Err(failure.hint("check the spelling; `tieline agents list` shows the agents that are known here"));
-    };
+        failure.hint("check the spelling; `tieline agents list` shows the agents that are known here")
+    })?;
     std::path::absolute(&found).map_err(|error| Failure::new(Ending::NotStarted, Phase::Find, error.to_string()))
 }
 

@@ -8,12 +8,14 @@ use tieline::schema::{
     Change, FileChange, Operation, PermissionRequest, PermissionSubject, ToolCallContent, ToolCallUpdate, ToolKind,
 };
 use tieline_host::roots::{Roots, shown};
-use tieline_host::rules::{Action, CommandLine, Engine, Host, Location, Rule, Subject, Topic};
+use tieline_host::rules::{Action, CommandLine, Confined, Engine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
 const MAX_PATHS: usize = 1000;
 /// So many ways are looked at to read the name of a tool.
 const MAX_READINGS: usize = 100;
+/// So many letters of a title are looked at for one.
+const MAX_NAME_CHARS: usize = 1000;
 /// So many lines are shown.
 const MAX_LINES: usize = 100;
 /// So many bytes of a command or an address are shown; a longer one is not understood.
@@ -60,6 +62,8 @@ const SWITCH_WORDS: [&str; 9] =
 pub struct Facts {
     actions: Vec<Action>,
     mentioned: Vec<Location>,
+    /// What a tool of a server is given: a rule can hold it back, but it is neither needed nor kept for a yes to the tool.
+    given: Vec<Action>,
     understood: bool,
     /// What it is about, as far as its kind says that.
     topic: Option<Topic>,
@@ -98,7 +102,7 @@ impl Facts {
                 Self::one(Action::Move { from: place(from.trim())?, to: place(to.trim())? })
             }
             "run" if rest.is_empty() => return Err(missing()),
-            "run" => Self::one(Action::Execute { command: shell_line(rest), sandboxed: false }).unmasked(),
+            "run" => Self::one(Action::Execute { command: shell_line(rest), confined: Confined::No }).unmasked(),
             "fetch" => {
                 let host = Host::of_url(rest).ok_or("say a whole address, such as: fetch https://docs.rs/serde")?;
                 Self::one(Action::Fetch(host))
@@ -115,11 +119,17 @@ impl Facts {
 
     /// The same, if commands run in a sandbox that keeps them in the workspace.
     #[must_use]
-    pub fn in_sandbox(mut self) -> Self {
+    pub fn in_sandbox(self) -> Self {
+        self.held_by(Confined::Guarded)
+    }
+
+    /// The same with this around its commands.
+    #[must_use]
+    pub(crate) fn held_by(mut self, by: Confined) -> Self {
         self.unmasked = false;
         for action in &mut self.actions {
-            if let Action::Execute { sandboxed, .. } = action {
-                *sandboxed = true;
+            if let Action::Execute { confined, .. } = action {
+                *confined = by;
             }
         }
         self
@@ -139,9 +149,9 @@ impl Facts {
     }
 
     /// A command in a terminal of ours, in a folder of the workspace.
-    pub(crate) fn command(command: CommandLine, folder: Location, sandboxed: bool) -> Self {
+    pub(crate) fn command(command: CommandLine, folder: Location, confined: Confined) -> Self {
         let line = format!("in {}", shown(folder.absolute()));
-        let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), sandboxed });
+        let mut facts = Self::one(Action::Execute { command: command.in_folder(folder), confined });
         facts.lines.push(line);
         facts
     }
@@ -152,7 +162,7 @@ impl Facts {
 
     /// The same where nothing keeps commands from files that a rule denies: the rules are asked about those that they name as well.
     pub(crate) fn without_masks(mut self, engine: &Engine, roots: &Roots) -> Self {
-        for action in &self.actions {
+        for action in self.actions.iter().chain(&self.given) {
             if let Action::Execute { command, .. } = action {
                 self.mentioned.extend(engine.untouchable(command, roots).into_iter().take(MAX_PATHS));
             }
@@ -166,18 +176,61 @@ impl Facts {
             Some(PermissionSubject::Command(command)) => {
                 let folder = locate(&command.cwd, roots);
                 let is_inside = folder.is_inside();
-                let facts = Self::command(shell_line(&command.command), folder, false);
+                let mut facts = Self::command(shell_line(&command.command), folder, Confined::No);
                 // A folder outside the workspace is not for a rule that was made with the workspace in mind.
-                Self { understood: is_inside, ..facts }
+                facts.understood = is_inside;
+                if let Some(call) = &command.call {
+                    facts.join(Self::of_call(call, roots));
+                }
+                facts.odd(command.others.iter().map(|name| &**name).collect());
+                facts
             }
             Some(PermissionSubject::ToolCall(subject)) => Self::of_call(&subject.tool_call, roots),
             Some(PermissionSubject::Other(_)) | None => Self::default(),
         }
     }
 
+    /// With what the call says that it belongs to. Whichever of them the agent means, all of it is judged and shown.
+    fn join(&mut self, call: Self) {
+        let Self { actions, mentioned, given, partial, emptied, kind, address, lines, .. } = call;
+        let said = |known: &Action, action: &Action| match (known, action) {
+            // Where the call does not say in which folder, the question does.
+            (Action::Execute { command, .. }, Action::Execute { command: other, .. }) => {
+                command.text() == other.text() && (other.folder().is_none() || command.folder() == other.folder())
+            }
+            _ => known == action,
+        };
+        for action in actions {
+            if !self.actions.iter().any(|known| said(known, &action)) {
+                self.actions.push(action);
+            }
+        }
+        self.mentioned.extend(mentioned);
+        self.given.extend(given);
+        self.partial |= partial;
+        self.emptied.extend(emptied);
+        self.kind = self.kind.take().or(kind);
+        self.address = self.address.take().or(address);
+        self.lines.extend(lines.into_iter().filter(|line| !self.lines.contains(line)).collect::<Vec<_>>());
+    }
+
+    /// With fields that nobody here knows.
+    fn odd(&mut self, mut names: Vec<&str>) {
+        names.sort_unstable();
+        names.dedup();
+        if !names.is_empty() {
+            self.partial = true;
+            let names = sanitize::clipped(&names.join(", "), MAX_SHOWN_BYTES);
+            self.lines.push(format!("more that no rule can judge: {names}"));
+        }
+    }
+
     /// What a tool call does.
     pub fn of_call(call: &ToolCallUpdate, roots: &Roots) -> Self {
         let input: Value = call.raw_input.set().and_then(|raw| raw.parse().ok()).unwrap_or_default();
+        let tools = call.name.set().map(|name| mcp(name)).unwrap_or_default();
+        // What a tool of a server is given belongs to the tool, by whatever names.
+        let (input, given) = if tools.is_empty() { (input, Value::Null) } else { (Value::Null, input) };
         let mut facts = Self::default();
         let (mut paths, mut vague) = (Vec::new(), false);
         let mut add = |path: &str| {
@@ -192,9 +245,7 @@ impl Facts {
             add(&place.path);
         }
         PATH_KEYS.iter().filter_map(|key| input.get(key)?.as_str()).for_each(&mut add);
-        let tools = call.name.set().map(|name| mcp(name)).unwrap_or_default();
-        // What a tool of a server is given is judged with the tool.
-        let rest = if tools.is_empty() { rest(&input, roots) } else { Vec::new() };
+        let rest = rest(&input, roots);
         let files = match call.kind.set() {
             Some(ToolKind::Read | ToolKind::Search | ToolKind::Edit | ToolKind::Delete) => true,
             // From where to where is not known by names.
@@ -233,9 +284,7 @@ impl Facts {
                 contents.iter().any(|one| matches!(one, ToolCallContent::Terminal(_))).then_some("its terminal"),
             );
         }
-        odd.sort_unstable();
-        odd.dedup();
-        facts.partial = many || vague || !odd.is_empty();
+        facts.partial = many || vague;
         facts.partial |= call.locations.set().is_some_and(|places| places.0.len() > MAX_PATHS);
         facts.diffs(call, roots);
         facts.actions.extend(sources);
@@ -244,9 +293,9 @@ impl Facts {
             FOLDER_KEYS.iter().filter_map(|key| Some(locate(input.get(key)?.as_str()?, roots))).collect();
         folders.dedup();
         facts.partial |= folders.len() > 1;
-        for command in COMMAND_KEYS.iter().filter_map(|key| command(&input, key)) {
+        for command in commands(&input) {
             let command = folders.iter().cloned().fold(command, CommandLine::in_folder);
-            facts.actions.push(Action::Execute { command, sandboxed: false });
+            facts.actions.push(Action::Execute { command, confined: Confined::No });
         }
         if let Some(address) = input.get("url").and_then(Value::as_str) {
             facts.address = Some(address.to_owned());
@@ -263,18 +312,48 @@ impl Facts {
         }
         facts.actions = once;
         let mut facts = facts.in_words();
+        facts.take_given(&given, roots);
+        facts.take_names(call);
         facts.lines.extend(
             folders
                 .iter()
                 .filter(|_| changed < facts.actions.len())
                 .map(|folder| format!("in {}", shown(folder.absolute()))),
         );
-        if !odd.is_empty() {
-            facts
-                .lines
-                .push(format!("more that no rule can judge: {}", sanitize::clipped(&odd.join(", "), MAX_SHOWN_BYTES)));
-        }
+        facts.odd(odd);
         facts
+    }
+
+    /// What a tool of a server is given, as far as a rule can hold it back.
+    fn take_given(&mut self, given: &Value, roots: &Roots) {
+        let text = |key: &&str| given.get(key)?.as_str();
+        let texts = PATCH_KEYS.iter().filter_map(text);
+        let patched = texts.flat_map(|patch| taken_from(patch).chain(patched(patch))).take(MAX_PATHS);
+        let paths = PATH_KEYS.iter().filter_map(text).chain(patched);
+        self.mentioned.extend(paths.map(|path| locate(path.strip_prefix("file://").unwrap_or(path), roots)));
+        for command in commands(given) {
+            self.lines.push(format!("given a command: {}", sanitize::clipped(command.text(), MAX_SHOWN_BYTES)));
+            self.given.push(Action::Execute { command, confined: Confined::No });
+        }
+        if let Some(address) = text(&"url") {
+            self.lines.push(format!("given an address: {}", sanitize::clipped(address, MAX_SHOWN_BYTES)));
+            self.given.extend(Host::of_url(address).map(Action::Fetch));
+        }
+    }
+
+    /// Which tool of a server it may be by any of its names. What is only a title allows nothing, but a rule that holds back looks at it.
+    fn take_names(&mut self, call: &ToolCallUpdate) {
+        let meta: Value = call.meta.set().and_then(|meta| meta.0.parse().ok()).unwrap_or_default();
+        let told = meta.pointer("/claudeCode/toolName").and_then(Value::as_str);
+        let names = [call.name.set().map(String::as_str), call.title.set().map(String::as_str), told];
+        for name in names.into_iter().flatten() {
+            for (server, tool) in hidden_names(name).iter().flat_map(|name| mcp(name)) {
+                let action = Action::Mcp { server, tool };
+                if !self.actions.contains(&action) && !self.given.contains(&action) {
+                    self.given.push(action);
+                }
+            }
+        }
     }
 
     /// The changes that are shown with it happen, whatever kind it says it is.
@@ -362,9 +441,11 @@ impl Facts {
             _ => None,
         };
         self.understood = match kind {
+            Some(ToolKind::SwitchMode) => false,
+            // Which tool of a server it is says all, whatever kind that is.
+            _ if has(&self.actions, |action| matches!(action, Action::Mcp { .. })) => true,
             Some(ToolKind::Execute) => has(&self.actions, |action| matches!(action, Action::Execute { .. })),
             Some(ToolKind::Fetch) => has(&self.actions, |action| matches!(action, Action::Fetch(_))),
-            Some(ToolKind::SwitchMode) => false,
             _ => !self.actions.is_empty(),
         };
     }
@@ -378,7 +459,8 @@ impl Facts {
     pub fn subject(&self) -> Subject<'_> {
         let unclear = (!self.is_understood()).then_some(self.topic);
         let (unmasked, switches_mode) = (self.unmasked, self.kind == Some(ToolKind::SwitchMode));
-        Subject { actions: &self.actions, mentioned: &self.mentioned, unclear, unmasked, switches_mode }
+        let (actions, mentioned, given) = (&self.actions[..], &self.mentioned[..], &self.given[..]);
+        Subject { actions, mentioned, given, unclear, unmasked, switches_mode }
     }
 
     /// Whether it says what it does. If not, only a person can tell.
@@ -575,6 +657,16 @@ fn command(input: &Value, key: &str) -> Option<CommandLine> {
     }
 }
 
+/// All commands that a tool was given. A line with arguments beside it may be meant as a line all the same.
+fn commands(input: &Value) -> impl Iterator<Item = CommandLine> {
+    let line = |key: &&str| input.get(key)?.as_str().filter(|text| text.contains(char::is_whitespace)).map(shell_line);
+    let keys = || COMMAND_KEYS.iter();
+    let words = keys().filter_map(|key| command(input, key));
+    words.chain(
+        keys().filter_map(line).filter(|_| input.get("args").and_then(texts).is_some_and(|args| !args.is_empty())),
+    )
+}
+
 fn shell_line(line: &str) -> CommandLine {
     CommandLine::parse(line)
 }
@@ -591,6 +683,14 @@ pub(crate) fn of_words(words: Vec<String>) -> CommandLine {
         }
         words => CommandLine::from_words(words),
     }
+}
+
+/// The names of tools of servers in a text, without letters that nobody sees.
+fn hidden_names(text: &str) -> Vec<String> {
+    let seen = |c: &char| c.is_alphanumeric() || c.is_ascii_graphic() || c.is_whitespace();
+    let text: String = text.chars().take(MAX_NAME_CHARS).filter(seen).collect();
+    let words = text.split(|c: char| !c.is_alphanumeric() && !"_-.:/@".contains(c));
+    words.filter_map(|word| Some(word[word.find("mcp__")?..].to_owned())).take(MAX_READINGS).collect()
 }
 
 /// `mcp__SERVER__TOOL`, as several agents name their tools, in all ways to read it: each has to be allowed, and any can be denied.

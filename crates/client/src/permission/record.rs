@@ -56,7 +56,7 @@ impl fmt::Display for By {
             Self::Roots => f.write_str("outside the workspace"),
             Self::Decider(name) => f.write_str(name),
             Self::Before(title) => write!(f, "allowed with \"{title}\""),
-            Self::Cancel => f.write_str("the turn was cancelled"),
+            Self::Cancel => f.write_str("the question was withdrawn, or its turn cancelled"),
         }
     }
 }

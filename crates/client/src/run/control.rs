@@ -19,6 +19,8 @@ const CANCEL: Duration = Duration::from_secs(4);
 const LATE: Duration = Duration::from_secs(2);
 /// How long an agent gets to end that was made to stop.
 const HURRY: Duration = Duration::from_millis(700);
+/// So many breaches of the protocol are named in the error.
+const MAX_NAMED: usize = 3;
 /// How often the age of a wait is told.
 const TICK: Duration = Duration::from_secs(1);
 /// For ever, as far as a timer is concerned.
@@ -300,19 +302,9 @@ impl<W: Watch> Run<'_, W> {
             over.limit = Some(reached);
             failure = Some(over);
         }
-        // What could not be read is one of them; a process that died or an error that was told is not.
-        let plain = |failure: &Failure| {
-            failure.ending == Ending::Failed && failure.exit.is_none() && failure.rpc_code.is_none()
-        };
-        if let (violations @ [first, ..], count) = (&*parts.frames.violations().0, parts.frames.violations().1)
-            && failure.as_deref().is_none_or(plain)
-        {
-            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
-            let phase = failure.as_ref().map_or(Phase::Turn, |failure| failure.phase);
-            let mut broken =
-                Failure::new(Ending::Violation, phase, format!("the agent broke the protocol {times}: {first}"));
-            broken.violations = violations.to_vec();
-            failure = Some(broken);
+        let (violations, count) = parts.frames.violations();
+        if count > 0 {
+            failure = Some(violated(failure, violations, count));
         }
         let (record, said) = (self.record.into_inner(), self.session.conversation().take_said());
         let permissions = parts.notes.permissions();
@@ -396,6 +388,30 @@ fn last_message(said: &Said) -> Result<String, String> {
         if text.len() > answer::LONGEST { Err(std::io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
     });
     read.map(|()| text).map_err(|error| format!("the answer can't be checked: {error}"))
+}
+
+/// The failure of a run in which the agent broke the protocol.
+fn violated(failure: Option<Box<Failure>>, violations: Vec<String>, count: u64) -> Box<Failure> {
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let first = violations[..violations.len().min(MAX_NAMED)].join("; ");
+    let more = if violations.len() > MAX_NAMED { "; and more" } else { "" };
+    let why = format!("the agent broke the protocol {times}: {first}{more}");
+    // What could not be read is one of them; a process that died or an error that was told is not.
+    let plain =
+        |failure: &Failure| failure.ending == Ending::Failed && failure.exit.is_none() && failure.rpc_code.is_none();
+    let mut broken = match failure {
+        // It may well be why it failed.
+        Some(mut failure) if !plain(&failure) => {
+            failure.message = format!("{}; {why}", failure.message);
+            failure
+        }
+        failure => {
+            let phase = failure.map_or(Phase::Turn, |failure| failure.phase);
+            Failure::new(Ending::Violation, phase, why)
+        }
+    };
+    broken.violations = violations;
+    broken
 }
 
 /// An end that the agent says somebody wanted, or that it knows to be bad.

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tieline::schema::{Meta, PermissionSubject, SessionId, ToolCallUpdate};
 use tieline::{PermissionOption, PermissionOutcome};
 use tieline_host::files::Hash;
-use tieline_host::rules::{Action, Because, Decision, KEEPS_VERSIONS, Preset, Rule, Verdict, keeps_versions};
+use tieline_host::rules::{Action, Because, Confined, Decision, KEEPS_VERSIONS, Preset, Rule, Verdict, keeps_versions};
 
 /// What is to be decided.
 pub(super) struct Case {
@@ -84,7 +84,12 @@ impl Services {
             Answer::Option(_) if by_agent => Some(Keep::Run),
             _ => None,
         };
-        let rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
+        let mut rules = keep.map(|_| lasting(&case, facts)).unwrap_or_default();
+        if by_agent {
+            // Who picked an option has read what that one keeps, and no more is kept.
+            let meant = chosen.outcome.chosen(offered).map(kept_by).unwrap_or_default();
+            rules.retain(|rule| meant.is_empty() || meant.contains(&rule.to_string()));
+        }
         let kept = keep.filter(|_| !rules.is_empty()).map(|keep| self.learn(&case, keep, chosen.allows, &rules));
         let kept = if by_agent { Some(Kept::ByAgent) } else { kept };
         if chosen.allows && is_question {
@@ -184,11 +189,14 @@ fn lasting(case: &Case, facts: &Facts) -> Vec<Rule> {
     in_its_sandbox(case, facts).unwrap_or_else(|| Engine::narrowest(facts.subject()))
 }
 
-/// The same rules for the sandbox, if the agent says that it has one around the command.
+/// The same rules for the sandbox, if the agent says that it has one around the command, and as far as it says that this holds it.
 fn in_its_sandbox(case: &Case, facts: &Facts) -> Option<Vec<Rule>> {
-    let guarded = Engine::narrowest(facts.clone().in_sandbox().subject());
-    let meant = guarded.iter().map(Rule::to_string).collect::<Vec<_>>();
-    case.options.iter().any(|option| kept_by(option) == meant).then_some(guarded)
+    let mut ways = [Confined::Guarded, Confined::Unguarded, Confined::ReadOnly].into_iter();
+    ways.find_map(|way| {
+        let held = Engine::narrowest(facts.clone().held_by(way).subject());
+        let meant = held.iter().map(Rule::to_string).collect::<Vec<_>>();
+        case.options.iter().any(|option| kept_by(option) == meant).then_some(held)
+    })
 }
 
 /// What needs no question.

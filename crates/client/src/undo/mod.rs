@@ -152,7 +152,7 @@ pub fn remembered_as(turn: u64, asked: HowAsked) -> String {
 /// What another session left in a file.
 struct Claimed {
     state: State,
-    /// The session, if it knows that it was its doing.
+    /// The session, if it knows that it was its doing, and if it can be undone there.
     session: Option<String>,
 }
 
@@ -161,6 +161,8 @@ struct Claimed {
 pub struct Undo {
     /// Where everything is kept, and what is of this session; `None` if nothing is.
     kept: Option<(PathBuf, PathBuf)>,
+    /// What knows the other sessions, and where the agent keeps what it changes, if it is one of ours.
+    beside: Option<(Journal, PathBuf)>,
     snapshots: Arc<Snapshots>,
     files: Files,
 }
@@ -172,7 +174,9 @@ impl Undo {
         let real = |path: &String| std::fs::canonicalize(path).unwrap_or_else(|_| path.into());
         let roots = Roots::new(real(&entry.cwd), entry.directories.iter().map(real))?;
         let snapshots = Snapshots::open(&folder, LIMIT)?;
-        Ok(Self { kept: Some((state(journal), folder)), snapshots, files: Files::new(roots) })
+        let agents = entry.agent_session.as_ref().map(|id| journal.undo_folder(&id.as_str().into()));
+        let beside = Some((journal.clone(), agents.unwrap_or_else(|| folder.clone())));
+        Ok(Self { kept: Some((state(journal), folder)), beside, snapshots, files: Files::new(roots) })
     }
 
     /// What is lost because the list of what can be undone was damaged, for people.
@@ -185,7 +189,7 @@ impl Undo {
         let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         let mut roots = scanning.roots.iter().map(real);
         let roots = Roots::new(roots.next().unwrap_or_default(), roots)?;
-        Ok(Self { kept: None, snapshots: Snapshots::in_memory(), files: Files::new(roots) })
+        Ok(Self { kept: None, beside: None, snapshots: Snapshots::in_memory(), files: Files::new(roots) })
     }
 
     /// True if a turn of the session was cut off, or is under way, and what it changed is not known yet.
@@ -249,20 +253,32 @@ impl Undo {
         Ok(Some((turn, Watch::new(self.clone(), open, looked, Conversation::default(), true, None))))
     }
 
-    /// What other sessions left in files since a look, and whether one of them is at work in the same folder.
+    /// What other sessions left in files since a look, and whether one of them is at work in the same folder. Blocks; to be
+    /// called where that may be.
     fn others(&self, base: &Base) -> (HashMap<PathBuf, Vec<Claimed>>, bool) {
         let (mut left, mut busy) = (HashMap::<_, Vec<Claimed>>::new(), false);
-        let Some((_, own)) = &self.kept else { return (left, busy) };
+        let (Some((_, own)), Some((journal, agents))) = (&self.kept, &self.beside) else { return (left, busy) };
         let beside = own.parent().and_then(|above| std::fs::read_dir(above).ok());
         let beside = beside.into_iter().flatten().flatten().map(|entry| entry.path());
         for folder in beside.filter(|folder| folder != own) {
             let session = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            for (path, state, turn) in snapshot::left_since(&folder, base.began()) {
-                let session = (!is_unclear(&turn)).then(|| session.clone());
+            let claims = snapshot::left_since(&folder, base.began());
+            let here = |open: Open| open.works_in(&base.root);
+            let works = snapshot::is_under_way(&folder) && Open::read(&folder).ok().flatten().is_some_and(here);
+            if claims.is_empty() && !works {
+                continue;
+            }
+            // A built-in agent that somebody else started has a session that nobody can undo here. If it is our agent, what it
+            // did is its doing; of any other it can't be told whether our agent started it.
+            let known = tokio::runtime::Handle::current().block_on(journal.entry(&session)).is_ok();
+            if !known && folder == *agents {
+                continue;
+            }
+            for (path, state, turn) in claims {
+                let session = (known && !is_unclear(&turn)).then(|| session.clone());
                 left.entry(path).or_default().push(Claimed { state, session });
             }
-            let here = |open: Open| open.works_in(&base.root);
-            busy |= snapshot::is_under_way(&folder) && Open::read(&folder).ok().flatten().is_some_and(here);
+            busy |= works;
         }
         (left, busy)
     }

@@ -355,7 +355,8 @@ impl Aftermath {
             found.retain(|one| {
                 let path = base.root.join(&one.name);
                 let claims = others.get(&path).map(Vec::as_slice).unwrap_or_default();
-                let mut left = claims.iter().map(|left| &left.state).chain(undone.get(&path));
+                let claims = claims.iter().filter(|left| left.session.is_some());
+                let mut left = claims.map(|left| &left.state).chain(undone.get(&path));
                 !left.any(|left| left.same_content(&one.after))
             });
             for one in found.iter_mut().filter(|one| !untouched[&one.name]) {
@@ -617,7 +618,7 @@ impl Inner {
         let by_command = self.told().by_commands.get(&path).is_some_and(|left| *left == one.facts);
         let changed = self.changed(asked, &path, Kind::of(one.before, one.after), by_command);
         let asked = unclear.unwrap_or(changed.asked);
-        Changed { unkept: one.old.as_ref().err().copied().or(nowhere), diff, asked, ..changed }
+        Changed { unkept: one.unkept(base).or(nowhere), diff, asked, ..changed }
     }
 
     /// One changed file as it is reported.

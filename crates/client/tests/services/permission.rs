@@ -195,6 +195,8 @@ fn v1_perm_03_v2_perm_02_cancelled_when_the_turn_is() {
             let (answer, _) = scene.wire.answer(id).await;
             assert_eq!(answer["result"]["outcome"]["outcome"], "cancelled", "{dialect}");
             let record = log.last();
+            // Whether the agent or the turn took it back is not known here, and neither is blamed alone.
+            assert!(record.by.to_string().starts_with("the question was withdrawn"), "{}", record.by);
             assert_eq!((record.ruling, record.by), (Ruling::Cancelled, By::Cancel), "{dialect}");
             drop(turn);
         }
@@ -320,6 +322,7 @@ fn facts() -> Vec<(&'static str, Value, &'static str)> {
         ("a folder outside", of_kind("execute", json!({"command": "cargo test", "cwd": "/"})), "p3"),
         ("two commands", of_kind("execute", json!({"command": "cargo test", "script": "curl evil"})), "p3"),
         ("a forbidden second", of_kind("execute", json!({"cmd": "cargo test", "script": "rm x"})), "p3"),
+        ("a line and arguments", of_kind("execute", json!({"command": "rm -r", "args": ["x"]})), "p3"),
         ("odd arguments", of_kind("execute", json!({"command": "cargo test", "args": "; rm x"})), "p3"),
         ("input to type", of_kind("execute", json!({"command": "cargo test", "stdin": "rm x"})), "p3"),
         (

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tieline::schema::CreateTerminalRequest;
 use tieline::{Severity, ToolKind};
 use tieline_host::roots;
-use tieline_host::rules::{Action, CommandLine, keeps_versions};
+use tieline_host::rules::{Action, CommandLine, Confined, keeps_versions};
 use tieline_host::run::{Request, Status, Stopped};
 use tieline_host::sandbox::Level;
 use tokio::sync::oneshot;
@@ -70,17 +70,17 @@ async fn prepare(input: Value, ctx: Arc<ToolContext>) -> Result<Prepared, ToolEr
     let theirs =
         ctx.turn.client().capabilities().terminal && !background && !hides && !ctx.permissions.only_in_sandbox(&line);
     let unseen = if hides { ctx.permissions.unseen(&line, ctx.workspace.roots()) } else { None };
-    let mut sandboxed = false;
+    let mut confined = Confined::No;
     let (note, policy) = if theirs {
         ("no sandbox: it runs in the client's terminal".to_owned(), None)
     } else {
         let (commands, permissions) = (Arc::clone(&ctx.commands), Arc::clone(&ctx.permissions));
         let all = blocking(move || sandbox::guarded(commands.policy(guard, &permissions)?, guard));
-        let (note, policy, whole) = all.await?;
-        sandboxed = whole;
+        let (note, policy, held) = all.await?;
+        confined = held;
         (note, Some(policy))
     };
-    let action = Action::Execute { command: line, sandboxed };
+    let action = Action::Execute { command: line, confined };
     let title = format!("Run `{}`", visible(&command));
     let mut prepared = Prepared::new(title, move |call| async move {
         if let Some(unseen) = &unseen {

@@ -172,7 +172,8 @@ impl Files {
     /// The permission bits of a directory.
     pub(crate) fn dir_mode(place: &Place) -> Result<u32> {
         let facts = rustix::fs::fstat(place.open_dir()?.handle()).map_err(|error| place.error("looking up", error))?;
-        Ok(facts.st_mode & DIR_MODE)
+        #[allow(clippy::useless_conversion, reason = "of 16 bits on macOS")]
+        Ok(u32::from(facts.st_mode) & DIR_MODE)
     }
 
     /// Gives a directory its permission bits.

@@ -26,8 +26,8 @@ pub enum Action {
     Execute {
         /// The command.
         command: CommandLine,
-        /// Whether it runs in a sandbox that keeps it in the workspace, off the network, and from what runs by itself later.
-        sandboxed: bool,
+        /// What holds it.
+        confined: Confined,
     },
     /// Get something from the network.
     Fetch(Host),
@@ -38,6 +38,44 @@ pub enum Action {
         /// The tool's name.
         tool: String,
     },
+}
+
+/// What holds a command, the least first. With a sandbox it is kept in the workspace and off the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Confined {
+    /// Nothing: there is no sandbox, or it runs in a client's terminal.
+    #[default]
+    No,
+    /// A sandbox in which it may change what runs by itself later.
+    Unguarded,
+    /// A sandbox that keeps it from what runs by itself later, but not from all of it.
+    Partly,
+    /// A sandbox that keeps it from all of that.
+    Guarded,
+    /// A sandbox in which it can't write to the workspace.
+    ReadOnly,
+}
+
+impl Confined {
+    /// The words of rules that allow a command only with this around it, or more.
+    const WORDS: [(Self, &str); 3] =
+        [(Self::Guarded, "@sandbox"), (Self::Unguarded, "@unguarded"), (Self::ReadOnly, "@read-only")];
+
+    /// A verb without such a word, and what the word asks for.
+    pub(super) fn split(verb: &str) -> (&str, Self) {
+        let found = Self::WORDS.iter().find_map(|(least, word)| Some((verb.strip_suffix(word)?, *least)));
+        found.filter(|(verb, _)| verb.starts_with("run")).unwrap_or((verb, Self::No))
+    }
+
+    /// What a rule has to ask for so that it never allows a command with less around it than this. What can't be held differs from
+    /// one time to the next, so of what is not held whole no rule can say it: it is asked for again until it is.
+    pub(super) fn at_least(self) -> Self {
+        if self == Self::Partly { Self::Guarded } else { self }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(least, _)| *least == self).map_or("", |(_, word)| word)
+    }
 }
 
 impl Action {

@@ -33,6 +33,9 @@ const MAX_WITH_FOLDER: usize = 2000;
 /// Why nobody but a person allows another mode.
 pub const LEAVES_MODE: &str = "it would leave the mode that was chosen for this run";
 
+/// Tells of a path what no command may do to it.
+pub type Says = Box<dyn Fn(&Path) -> Option<Kept> + Send + Sync>;
+
 /// What the configuration says about permission.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Settings {
@@ -107,6 +110,9 @@ pub struct Subject<'a> {
     pub actions: &'a [Action],
     /// Paths that it has to do with, though it does not say how.
     pub mentioned: &'a [Location],
+    /// What is given to something that is judged by itself, such as a tool of a server: rules can hold it back, but nobody has to allow
+    /// it, and a yes that lasts does not keep it.
+    pub given: &'a [Action],
     /// Whether that is all of it. If not: what the rest is about, if at least that is known.
     pub unclear: Option<Option<Topic>>,
     /// Its commands run where nothing keeps them from files that a rule denies.
@@ -118,7 +124,7 @@ pub struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// Actions that are fully known.
     pub fn of(actions: &'a [Action]) -> Self {
-        Self { actions, mentioned: &[], unclear: None, unmasked: false, switches_mode: false }
+        Self { actions, mentioned: &[], given: &[], unclear: None, unmasked: false, switches_mode: false }
     }
 }
 
@@ -161,6 +167,8 @@ struct Now {
     names: Option<(Arc<[PathBuf]>, Instant, u64, Guarded)>,
     /// The links below these folders, and when they were looked for.
     links: Vec<(Arc<[PathBuf]>, Instant, Arc<Links>)>,
+    /// All that were ever found.
+    seen: Links,
 }
 
 impl Now {
@@ -265,29 +273,24 @@ impl Engine {
         }
         let (own, learned) = (self.rules.config(), now.learned.config());
         let rules = own.deny.iter().chain(&own.ask).chain(&learned.deny).chain(&learned.ask);
-        let links = Arc::new(Links::find(bases, rules));
+        let mut links = Links::find(bases, rules);
+        links.remember(&mut now.seen);
+        let links = Arc::new(links);
         now.links.truncate(MAX_LINKED - 1);
         now.links.insert(0, (Arc::clone(bases), Instant::now(), Arc::clone(&links)));
         links
     }
 
-    /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that. `None`
-    /// if no rule denies anything about files.
-    pub fn keeper(
-        &self,
-        roots: &[PathBuf],
-    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    /// What no command may do to a file below these folders, by whichever of its names a rule denies it; with the version of that, and
+    /// the most that it may be. `None` if no rule denies anything about files.
+    pub fn keeper(&self, roots: &[PathBuf]) -> Option<(u64, Option<Kept>, Says)> {
         let real = roots.iter().filter_map(|root| root.canonicalize().ok());
         let mut bases: Vec<PathBuf> = real.chain(roots.iter().cloned()).collect();
         bases.dedup();
         self.keeper_of(&bases.into(), &mut self.now())
     }
 
-    fn keeper_of(
-        &self,
-        bases: &Arc<[PathBuf]>,
-        now: &mut Now,
-    ) -> Option<(u64, impl Fn(&Path) -> Option<Kept> + Send + Sync + 'static + use<>)> {
+    fn keeper_of(&self, bases: &Arc<[PathBuf]>, now: &mut Now) -> Option<(u64, Option<Kept>, Says)> {
         let deny = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let deny: Vec<Rule> = deny.filter(|rule| rule.topic() == Topic::Files).cloned().collect();
         if deny.is_empty() {
@@ -299,6 +302,7 @@ impl Engine {
             rule.text().hash(&mut version);
         }
         (bases, &links).hash(&mut version);
+        let most = deny.iter().filter(|rule| rule.reaches(bases)).filter_map(Rule::keeps).min();
         let bases = Arc::clone(bases);
         let says = move |path: &Path| {
             let place = Location::outside(path.to_owned()).below(Arc::clone(&bases)).called(links.names(path));
@@ -312,7 +316,7 @@ impl Engine {
             let mut deeds = deeds.into_iter();
             deeds.find(|(action, _)| deny.iter().any(|rule| rule.holds(action))).map(|(_, kept)| kept)
         };
-        Some((version.finish(), says))
+        Some((version.finish(), most, Box::new(says)))
     }
 
     /// What a command names of the workspace although a rule forbids to read it, and that rule. In the sandbox it is hidden.
@@ -425,13 +429,13 @@ impl Engine {
         let below = path.relative().map_or(0, |below| below.components().count());
         let root = path.absolute().ancestors().nth(below).map(Path::to_owned);
         let bases = if path.bases().is_empty() { root.into_iter().collect() } else { Arc::clone(path.bases()) };
-        let Some((version, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
+        let Some((version, most, says)) = self.keeper_of(&bases, now) else { return Ok(None) };
         let fresh = |names: &(Arc<[PathBuf]>, Instant, u64, Guarded)| {
             names.0 == bases && names.1.elapsed() < NAMES_HOLD && names.2 == version
         };
         if !now.names.as_ref().is_some_and(fresh) {
             let policy = Policy::new(Level::Off, &*bases).map_err(drop)?;
-            let guarded = policy.deny(version, says).guarded();
+            let guarded = policy.deny(version, most, says).guarded();
             now.names = Some((bases, Instant::now(), version, guarded));
         }
         Ok(now.names.as_ref().map(|(.., names)| names))
@@ -519,6 +523,13 @@ impl Engine {
                 }
             }
         }
+        for action in subject.given {
+            for one in [self.ruled(action, Decision::Allow, &mut now), now.learned.decide_or(action, Decision::Allow)] {
+                if one.decision > Decision::Allow {
+                    stricter(one);
+                }
+            }
+        }
         // Whoever said `always` is not asked again, even if something is mentioned that a rule asks about.
         let learned = now.learned.clone();
         let always = |action: &Action| learned.decide_or(action, Decision::Ask);
@@ -568,8 +579,8 @@ impl Engine {
         let mut denied = self.rules.config().deny.iter().chain(&now.learned.config().deny);
         let exposed = subject.unmasked && denied.any(|rule| rule.topic() == Topic::Files);
         let mark = |action: &Action| match action.clone() {
-            Action::Execute { command, sandboxed } if exposed => {
-                Action::Execute { command: command.exposed(), sandboxed }
+            Action::Execute { command, confined } if exposed => {
+                Action::Execute { command: command.exposed(), confined }
             }
             action => action,
         };

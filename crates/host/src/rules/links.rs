@@ -15,6 +15,8 @@ const MAX_ENTRIES: usize = 400_000;
 const MAX_TIME: Duration = Duration::from_secs(2);
 /// No more links are kept.
 const MAX_LINKS: usize = 20_000;
+/// No more of what they led to is remembered.
+const MAX_SEEN: usize = 2 * MAX_LINKS;
 /// No more names of one file are looked at, over no more links.
 const MAX_NAMES: usize = 64;
 const MAX_STEPS: usize = 4;
@@ -57,6 +59,21 @@ impl Links {
             }
         }
         links
+    }
+
+    /// Adds what was seen before, and remembers what is new: a file that a rule denies by the name of a link is not free when the link is
+    /// gone. What was seen first is never pushed out.
+    pub(super) fn remember(&mut self, seen: &mut Self) {
+        for (real, links) in &self.0 {
+            if seen.0.len() < MAX_SEEN || seen.0.contains_key(real) {
+                links.iter().take(MAX_NAMES).for_each(|link| seen.add(link.clone(), real.clone()));
+            }
+        }
+        for (real, links) in &seen.0 {
+            for link in links {
+                self.add(link.clone(), real.clone());
+            }
+        }
     }
 
     fn add(&mut self, link: PathBuf, real: PathBuf) {

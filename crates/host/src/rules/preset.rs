@@ -1,6 +1,6 @@
 //! How freely an agent works where no rule says anything: one list of presets for flags, configuration and modes.
 
-use super::{Action, Decision};
+use super::{Action, Confined, Decision};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -93,7 +93,7 @@ impl Preset {
         let inside = match action {
             Action::Read(path) | Action::Write(path) | Action::Delete(path) => path.is_inside(),
             Action::Move { from, to } => from.is_inside() && to.is_inside(),
-            Action::Execute { sandboxed, .. } => *sandboxed,
+            Action::Execute { confined, .. } => *confined >= Confined::Guarded,
             Action::Fetch(_) | Action::Mcp { .. } => false,
         };
         let free = match (self, action) {

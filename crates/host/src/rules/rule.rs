@@ -3,23 +3,26 @@
 //! ```text
 //! read PATH        write PATH        delete PATH        move PATH        move FROM => TO
 //! run WORDS        run WORDS *       run-exactly LINE     run@sandbox WORDS     run-exactly@sandbox LINE     run(FOLDER) WORDS
+//! run@unguarded WORDS     run@read-only WORDS
 //! fetch HOST       mcp SERVER/TOOL
 //! ```
 //!
 //! A `PATH` is a glob: relative ones are below the working directory, those with a leading `/` are whole paths. `run WORDS`
 //! is one command with just these words, `run WORDS *` with any words after them. With `@sandbox` such a rule allows only what runs
-//! in a sandbox that keeps it in the workspace and from what runs by itself later. It allows what runs in the session's working directory, with
+//! in a sandbox that keeps it in the workspace and from what runs by itself later; with `@unguarded` in any sandbox, with `@read-only` in one
+//! in which nothing of the workspace can be changed. It allows what runs in the session's working directory, with
 //! `(FOLDER)` what runs in folders of that pattern instead. To hold back, both count everywhere. `HOST` is `name`, `*.name`, `*`, with
 //! `https://` and a port if wanted. `*` stands for any `SERVER` or `TOOL`.
 
 use super::{
-    action::{Action, Host, Location, host_name},
+    action::{Action, Confined, Host, Location, host_name},
     address::is_here,
     glob::PathGlob,
     held::holds_line,
     runners::runs_another,
     shell::{CommandLine, Word},
 };
+use crate::sandbox::Kept;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{
     fmt,
@@ -36,8 +39,8 @@ pub(super) const EXPOSED: &str = "nothing keeps it from files that a rule denies
 pub struct Rule {
     text: String,
     pattern: Pattern,
-    /// It allows a command only in the sandbox.
-    sandboxed: bool,
+    /// It allows a command only with this around it, or more.
+    least: Confined,
     /// Where it allows a command, if not in the working directory.
     folder: Option<PathGlob>,
     /// Where it was written.
@@ -106,8 +109,8 @@ impl FromStr for Rule {
         }
         let glob = |text: &str| PathGlob::new(text).map_err(|why| bad(&why));
         let path = |verb| Ok(Pattern::Path(verb, glob(rest)?));
-        let plain = verb.strip_suffix("@sandbox").filter(|verb| verb.starts_with("run"));
-        let pattern = match plain.unwrap_or(verb) {
+        let (plain, least) = Confined::split(verb);
+        let pattern = match plain {
             "read" => path(Verb::Read)?,
             "write" => path(Verb::Write)?,
             "delete" => path(Verb::Delete)?,
@@ -129,12 +132,12 @@ impl FromStr for Rule {
             }
             _ => {
                 return Err(bad(
-                    "unknown verb; known: read write delete move run run-exactly fetch mcp, and run@sandbox run-exactly@sandbox",
+                    "unknown verb; known: read write delete move run run-exactly fetch mcp, and run and run-exactly with @sandbox, @unguarded or @read-only",
                 ));
             }
         };
         let folder = folder.map(glob).transpose()?;
-        Ok(Self { text: text.to_owned(), pattern, sandboxed: plain.is_some(), folder, origin: None, written_for: None })
+        Ok(Self { text: text.to_owned(), pattern, least, folder, origin: None, written_for: None })
     }
 }
 
@@ -210,6 +213,35 @@ impl Rule {
         plain.flat_map(|begin| bases().map(move |base| base.join(&begin)).collect::<Vec<_>>()).collect()
     }
 
+    /// Whether it may be about something below these folders.
+    pub(super) fn reaches(&self, bases: &[PathBuf]) -> bool {
+        // As it is matched, whatever the case; and by what it is without links, as far as it is there.
+        let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());
+        let real = |path: &Path| {
+            let mut known = path.ancestors().filter_map(|top| Some((top.canonicalize().ok()?, top)));
+            known
+                .next()
+                .map_or_else(|| path.to_owned(), |(real, top)| real.join(path.strip_prefix(top).unwrap_or(path)))
+        };
+        let related = |one: &Path, other: &Path| one.starts_with(other) || other.starts_with(one);
+        let begins = self.begins(bases);
+        begins.is_empty()
+            || begins.iter().any(|begin| {
+                let ways = [lower(begin), lower(&real(begin))];
+                bases.iter().any(|base| ways.iter().any(|way| related(way, &lower(base))))
+            })
+    }
+
+    /// What it keeps commands from, if it denies something about files.
+    pub(super) fn keeps(&self) -> Option<Kept> {
+        match self.pattern {
+            Pattern::Path(Verb::Read, _) => Some(Kept::Hidden),
+            Pattern::Path(Verb::Write, _) => Some(Kept::ReadOnly),
+            Pattern::Path(..) | Pattern::Moving(..) => Some(Kept::InPlace),
+            _ => None,
+        }
+    }
+
     /// What it is about.
     pub fn topic(&self) -> Topic {
         match self.pattern {
@@ -228,8 +260,8 @@ impl Rule {
             Action::Delete(path) => format!("delete {}", PathGlob::exactly(path)?),
             Action::Move { from, to } => format!("move {} => {}", PathGlob::exactly(from)?, PathGlob::exactly(to)?),
             // What was asked about with the sandbox around it is not allowed without.
-            Action::Execute { command, sandboxed } => {
-                let at = if *sandboxed { "@sandbox" } else { "" };
+            Action::Execute { command, confined } => {
+                let at = confined.at_least().word();
                 let how = match command.folder() {
                     Some(folder) => format!("{at}({})", PathGlob::exactly(folder)?),
                     None => at.to_owned(),
@@ -256,7 +288,11 @@ impl Rule {
             (Pattern::Mcp { .. } | Pattern::Run { more: true, .. }, _) => false,
             _ => true,
         };
-        (same_names && super::allowed(&[&rule], action)).then_some(rule)
+        let covered = match action.clone() {
+            Action::Execute { command, confined } => Action::Execute { command, confined: confined.at_least() },
+            action => action,
+        };
+        (same_names && super::allowed(&[&rule], &covered)).then_some(rule)
     }
 
     /// Whether it matches the whole action as a rule that allows; for a line of several commands see
@@ -280,7 +316,7 @@ impl Rule {
 
     /// Why it can't allow this command, whatever its words are: it was given for less.
     pub(super) fn stops_at(&self, action: &Action) -> Option<&'static str> {
-        let Action::Execute { command, sandboxed } = action else { return None };
+        let Action::Execute { command, confined } = action else { return None };
         let (any_words, more) = match &self.pattern {
             Pattern::Run { words, more } => (words.is_empty(), *more),
             _ => (false, false),
@@ -290,8 +326,11 @@ impl Rule {
             (Some(glob), Some(folder)) => glob.allows(folder),
             (Some(_), None) => false,
         };
-        if self.sandboxed && !sandboxed {
-            Some("it was given for the sandbox, and this runs outside it")
+        if *confined < self.least {
+            Some(match confined {
+                Confined::No => "it was given for the sandbox, and this runs outside it",
+                _ => "it was given for a sandbox that holds more than this one",
+            })
         } else if more && command.is_exposed() {
             Some(EXPOSED)
         } else {

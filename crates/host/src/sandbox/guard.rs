@@ -30,7 +30,7 @@ const UNSETTLED: i64 = 2;
 const PACKAGES: &str = "node_modules";
 
 /// What a rule keeps commands from doing to a file or folder. What comes first includes what follows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kept {
     /// It is not there for them.
     Hidden,
@@ -46,6 +46,8 @@ type Says = dyn Fn(&Path) -> Option<Kept> + Send + Sync;
 #[derive(Clone)]
 pub(super) struct Denied {
     pub(super) says: Arc<Says>,
+    /// The most that it may say of anything below the roots.
+    pub(super) most: Option<Kept>,
     /// Another one says something else.
     pub(super) version: u64,
 }
@@ -129,6 +131,8 @@ pub struct Guarded {
     /// To be kept where it is.
     pub(super) in_place: Vec<PathBuf>,
     gap: Option<String>,
+    /// What could not be looked at and is not held as a whole, so that nobody knows whether a rule denies something there.
+    pub(super) unseen: Option<String>,
     /// Seconds, as the file system counts them.
     at: i64,
 }
@@ -202,6 +206,9 @@ struct Look<'a> {
     repositories: Vec<PathBuf>,
     around: Around,
     gap: Option<String>,
+    unseen: Option<String>,
+    /// A folder of our own that can't be looked into: what is in it may have other names.
+    closed: Option<PathBuf>,
     begin: Instant,
     at: i64,
 }
@@ -229,6 +236,8 @@ pub(super) fn look(roots: &[Pinned], memory: &Memory, denied: Option<&Denied>) -
         repositories: Vec::new(),
         around: around.1,
         gap: None,
+        unseen: None,
+        closed: None,
         begin: Instant::now(),
         at,
     };
@@ -252,6 +261,35 @@ impl Look<'_> {
         }
     }
 
+    /// A gap in which there may be anything.
+    fn unseen(&mut self, why: impl FnOnce() -> String) {
+        if self.unseen.is_none() {
+            let why = why();
+            self.gap(|| why.clone());
+            self.unseen = Some(why);
+        }
+    }
+
+    /// Nobody knows what is in a folder, so nothing in it may change, its mode included; and if a rule denies to read something, it
+    /// is not there at all: who may enter a folder without listing it can still read what it knows the name of.
+    fn closed(&mut self, path: PathBuf, held: Held) {
+        match self.denied.and_then(|denied| denied.most) {
+            Some(Kept::Hidden) => self.kept.push((Kept::Hidden, path.clone())),
+            Some(_) if held != Held::ReadOnly => self.kept.push((Kept::ReadOnly, path.clone())),
+            _ => {}
+        }
+        if held == Held::Not {
+            self.names.push(path);
+        }
+    }
+
+    /// Notes a folder that can't be looked into if it is our own: only then a command can have made it so.
+    fn note_closed(&mut self, path: &Path, facts: &fs::Metadata) {
+        if facts.uid() == rustix::process::geteuid().as_raw() {
+            self.closed.get_or_insert_with(|| path.to_owned());
+        }
+    }
+
     fn walk(&mut self) {
         let mut left = MAX_ENTRIES;
         let mut todo: VecDeque<(PathBuf, Held)> =
@@ -260,19 +298,20 @@ impl Look<'_> {
         let mut inner: VecDeque<(PathBuf, Held)> = VecDeque::new();
         while let Some((path, held)) = todo.pop_front().or_else(|| inner.pop_front()) {
             if self.begin.elapsed() > MAX_TIME || self.folders.len() == MAX_FOLDERS {
-                return self.gap(|| "the folder is too large to look at all of it".into());
+                return self.unseen(|| "the folder is too large to look at all of it".into());
             }
             let folder = match self.folder(&path, held, left) {
                 Ok(Some(folder)) => folder,
-                Ok(None) => return self.gap(|| "the folder is too large to look at all of it".into()),
+                Ok(None) => return self.unseen(|| "the folder is too large to look at all of it".into()),
                 // It is gone.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
                 Err(error) => {
-                    // Nobody knows what is in it, so nothing in it may change, its mode included.
-                    match error.kind() {
-                        ErrorKind::PermissionDenied if held != Held::Not => {}
-                        ErrorKind::PermissionDenied if fs::symlink_metadata(&path).is_ok() => self.names.push(path),
-                        _ => self.gap(|| format!("`{}` can't be looked at: {error}", crate::roots::shown(&path))),
+                    match fs::symlink_metadata(&path) {
+                        Ok(facts) if error.kind() == ErrorKind::PermissionDenied && !self.is_root(&path) => {
+                            self.note_closed(&path, &facts);
+                            self.closed(path, held);
+                        }
+                        _ => self.unseen(|| format!("`{}` can't be looked at: {error}", crate::roots::shown(&path))),
                     }
                     continue;
                 }
@@ -303,6 +342,8 @@ impl Look<'_> {
         let settled = (self.at - facts.ctime()).abs() > UNSETTLED;
         let mut folder = Folder { state, settled, ..Folder::default() };
         let mut marks: Vec<OsString> = Vec::new();
+        // Who can list a folder without entering it knows names, and nothing of what they are.
+        fs::symlink_metadata(path.join("."))?;
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             if folder.entries == left {
@@ -430,7 +471,16 @@ impl Look<'_> {
         if all.len() + pins(all.iter().copied(), self.roots).len() > MAX_NAMES {
             self.gap(|| format!("there are more than {MAX_NAMES} such names"));
         }
-        Guarded { found, hold, denied, unchanged, in_place, gap: self.gap.take(), at: self.at }
+        Guarded {
+            found,
+            hold,
+            denied,
+            unchanged,
+            in_place,
+            gap: self.gap.take(),
+            unseen: self.unseen.take(),
+            at: self.at,
+        }
     }
 
     fn is_root(&self, path: &Path) -> bool {
@@ -504,11 +554,14 @@ impl Look<'_> {
         while let Some(path) = todo.pop() {
             left -= 1;
             if left == 0 || self.begin.elapsed() > MAX_TIME {
-                return self.gap(|| "what a rule denies is too large to find all names of it".into());
+                return self.unseen(|| "what a rule denies is too large to find all names of it".into());
             }
             let Ok(facts) = fs::symlink_metadata(&path) else { continue };
             if facts.is_dir() {
-                todo.extend(fs::read_dir(&path).into_iter().flatten().flatten().take(left).map(|entry| entry.path()));
+                match fs::read_dir(&path) {
+                    Ok(entries) => todo.extend(entries.flatten().take(left).map(|entry| entry.path())),
+                    Err(_) => self.note_closed(&path, &facts),
+                }
             } else if facts.is_file() && facts.nlink() > 1 {
                 let known = linked.entry((facts.dev(), facts.ino())).or_default();
                 *known = if *known == Some(Kept::Hidden) { *known } else { Some(how) };
@@ -559,28 +612,48 @@ impl Look<'_> {
     /// Other names of the same files below the roots.
     fn other_names(&mut self, linked: &Linked) -> Vec<(PathBuf, Option<Kept>)> {
         let mut all = Vec::new();
-        if linked.is_empty() {
+        if linked.is_empty() && self.closed.is_none() {
             return all;
         }
         // What git keeps is held with all its names, but can be read.
-        let denies = linked.values().any(Option::is_some);
+        let denies = linked.values().any(Option::is_some) || self.closed.is_some();
+        // How many names of a file were found and how many it has, where some may be in a folder that is closed.
+        let mut counted: BTreeMap<Identity, (u64, u64, PathBuf)> = BTreeMap::new();
         let mut left = MAX_ENTRIES;
         let mut todo: Vec<PathBuf> = self.roots.iter().map(|root| root.path.clone()).collect();
         while let Some(folder) = todo.pop() {
             for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
                 left -= 1;
                 if left == 0 || self.begin.elapsed() > MAX_TIME {
-                    self.gap(|| "the folder is too large to find all names of one file".into());
+                    self.unseen(|| "the folder is too large to find all names of one file".into());
                     return all;
                 }
                 let Ok(kind) = entry.file_type() else { continue };
                 if kind.is_dir() && (denies || entry.file_name() != OsStr::new(".git")) {
                     todo.push(entry.path());
-                } else if kind.is_file() && linked.keys().any(|(_, inode)| *inode == entry.ino()) {
+                    continue;
+                }
+                if kind.is_file()
+                    && self.closed.is_some()
+                    && let Ok(facts) = entry.metadata()
+                    && facts.nlink() > 1
+                {
+                    let new = || (0, facts.nlink(), entry.path());
+                    counted.entry((facts.dev(), facts.ino())).or_insert_with(new).0 += 1;
+                }
+                if kind.is_file() && linked.keys().any(|(_, inode)| *inode == entry.ino()) {
                     let path = entry.path();
                     all.extend(identity(&path).and_then(|is| linked.get(&is)).map(|how| (path, *how)));
                 }
             }
+        }
+        if let Some(closed) = self.closed.take()
+            && let Some((.., path)) = counted.values().find(|(found, has, _)| found < has)
+        {
+            let [path, closed] = [path, &closed].map(|path| crate::roots::shown(path));
+            self.unseen(|| {
+                format!("`{path}` has another name, which may be in `{closed}`, and that can't be looked at")
+            });
         }
         all
     }

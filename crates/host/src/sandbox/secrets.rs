@@ -56,7 +56,10 @@ const IN_HOME: &str = "
     .var/app/org.mozilla.firefox .var/app/com.google.Chrome .var/app/org.chromium.Chromium .var/app/com.brave.Browser .vnc
     .config/borg .config/kdeconnect .sbt/.credentials .sbt/credentials .ivy2/.credentials .lein/credentials.clj
     .lein/credentials.clj.gpg .aliyun .doppler .clasprc.json .local/share/uv/credentials .local/share/jupyter/runtime
-    .duckdb_history .mongodb .local/share/xonsh .xonsh_history.json";
+    .duckdb_history .mongodb .local/share/xonsh .xonsh_history.json
+    .mcp-auth .circleci/cli.yml .travis/config.yml .slack/credentials.json .config/linode-cli .runpod/config.toml
+    .config/earthengine/credentials .config/fabric/.env .config/shell_gpt/.sgptrc .config/mods/mods.yml .vast_api_key
+    .config/vastai/vast_api_key .config/JetBrains .config/protonmail";
 
 /// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
 const MOVED: &[(&str, &str)] = &[

@@ -31,6 +31,17 @@ const LISTS: [&str; 8] =
 const INTERPRETERS: &str = "python pypy node nodejs deno bun tsx ts-node ruby perl php lua luajit java";
 /// Those of them that try endings before they look into a folder.
 const NODES: &str = "node nodejs bun tsx ts-node";
+/// Their options that take a value, which is not the program; and those whose value is a program itself.
+const VALUED: &str =
+    "-r --require --import --loader --experimental-loader --env-file -C --conditions -X -W -I --config --tsconfig";
+const EVALUATED: &str = "-c -e -p --eval --print -cp -classpath --class-path";
+/// Programs that fetch a package and run it, words that may stand before it, and options that name it.
+const FETCHERS: &str = "uvx uv pipx npx npm pnpm pnpx bunx yarn bun deno";
+const BEFORE: &str = "run exec x dlx tool watch";
+const FROM: &str = "--from --spec --package --with-editable";
+/// What a program that is a whole folder begins with.
+const BEGINS: &str =
+    "package.json index.js index.mjs index.cjs index.ts __main__.py pyproject.toml setup.py setup.cfg deno.json";
 /// What stands before the folder that a program is to work in.
 const FOLDERS: &str = "-C -p cd --cd --chdir --cwd --dir --directory --folder --path --prefix --project --workdir";
 
@@ -270,7 +281,8 @@ impl Started {
                 }
             }
             if *files == PACKAGE {
-                for piece in &pieces {
+                // No package has the name of a path.
+                for piece in pieces.iter().filter(|piece| !piece.starts_with(['/', '.'])) {
                     // `@scope/name@version`
                     let name =
                         piece.char_indices().skip(1).find(|(_, c)| *c == '@').map_or(&**piece, |(at, _)| &piece[..at]);
@@ -279,6 +291,12 @@ impl Started {
                     code.may(packages.join(".bin").join(name), false);
                 }
             }
+        }
+        let words: Vec<String> = self.command.iter().map(|word| self.expand(word, &base)).collect();
+        let parts: Vec<String> = tokens.iter().map(|token| self.expand(token, &base)).collect();
+        if [words, parts].iter().any(|words| is_whole_root(words, &base, root)) {
+            code.must.insert(root.to_owned());
+            BEGINS.split_whitespace().for_each(|name| code.may(base.join(name), false));
         }
         let elsewhere = self.command.iter().any(|word| word.contains('@'));
         let builds = BUILDERS.iter().any(|(names, file)| is(names) && base.join(file).exists());
@@ -350,6 +368,49 @@ impl Started {
         }
         out + rest
     }
+}
+
+/// Whether the code of a command is the root itself, or a folder around it: `node .`, `python3 /the/root`, `uvx --from . x`. Not if it is only
+/// told to look at that.
+fn is_whole_root(words: &[String], base: &Path, root: &Path) -> bool {
+    let among = |table: &str, word: &str| table.split_whitespace().any(|known| known == word);
+    let is_root = |word: &str| {
+        let parts = word.split(':').filter(|part| !part.is_empty());
+        let mut places = parts.chain([word]).filter_map(|part| base.join(part).canonicalize().ok());
+        !word.is_empty() && places.any(|place| root.starts_with(place))
+    };
+    let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let (runs, fetches) = (among(INTERPRETERS, program(word)), among(FETCHERS, program(word)));
+        let mut rest = words[at + 1..].iter().take(if runs || fetches { MAX_PIECES } else { 0 });
+        // Behind the program there is only what it is told.
+        let mut told = false;
+        while let Some(word) = rest.next() {
+            let (option, value) = word.split_once('=').map_or((*word, None), |(option, value)| (option, Some(value)));
+            if fetches && among(FROM, option) {
+                if value.or_else(|| rest.next().copied()).is_some_and(is_root) {
+                    return true;
+                }
+                continue;
+            }
+            if told || fetches && among(BEFORE, word) {
+                continue;
+            }
+            if runs && among(EVALUATED, option) {
+                let code = value.or_else(|| rest.next().copied()).unwrap_or_default();
+                return code.split(|c: char| c.is_whitespace() || "\"'`;()".contains(c)).any(is_root);
+            }
+            if runs && among(VALUED, option) && value.is_none() {
+                rest.next();
+                continue;
+            }
+            if is_root(word) {
+                return true;
+            }
+            told = !word.starts_with('-') || *word == "-m";
+        }
+        false
+    })
 }
 
 /// Where a piece is looked for.

@@ -4,7 +4,7 @@
 
 use super::index::Name;
 use super::walk::{Before, Facts, Ignores, Limits, Look, TICK, Walked, ignore_of, is_private, told, walk};
-use super::{Made, Unkept};
+use super::{Made, Unkept, is_only_name};
 use crate::files::{Hash, State};
 use crate::whole::{lock, open_own, own_folder, write_own};
 use serde::{Deserialize, Serialize};
@@ -350,11 +350,10 @@ impl Base {
             let (after, new) = self.now(name, facts, until);
             // What was not made here would be gone with an undo, unless that keeps a copy.
             let moved = (was == State::Missing || new == Err(Unkept::Large)) && self.was_elsewhere(name, facts, &kept);
-            let old = if moved { Err(Unkept::Moved) } else { old };
             if !was.same_content(&after) {
                 let above = name.ancestors().skip(1).filter_map(|above| Some((above.to_owned(), *gone.get(above)?)));
                 let (name, new, gone) = (name.to_owned(), new.ok(), above.collect());
-                found.push(Difference { name, before: was, old, after, new, folders, gone, facts });
+                found.push(Difference { name, before: was, old, after, new, folders, gone, facts, moved });
             }
         };
         for (name, seen) in &self.index.files {
@@ -466,9 +465,17 @@ pub struct Difference {
     pub gone: Vec<(PathBuf, u32)>,
     /// What tells this state from others; none if it is gone.
     pub facts: Option<Facts>,
+    /// What is there was not made meanwhile, but moved here from where nobody looks.
+    pub moved: bool,
 }
 
 impl Difference {
+    /// Why it can't be undone as it is, if it can't.
+    pub fn unkept(&self, base: &Base) -> Option<Unkept> {
+        let is_moved = || self.moved && is_only_name(&base.root.join(&self.name));
+        self.old.as_ref().err().copied().or_else(|| is_moved().then_some(Unkept::Moved))
+    }
+
     /// The change that led to it, below the folder of a look.
     pub fn made(&self, base: &Base) -> Made<'_> {
         Made {
@@ -480,6 +487,7 @@ impl Difference {
             directories: &self.folders,
             gone: &self.gone,
             mixed: false,
+            moved: self.moved,
         }
     }
 }

@@ -86,6 +86,9 @@ pub(super) struct Entry {
     /// Somebody else changed it between two changes of the turn.
     #[serde(default)]
     pub(super) mixed: bool,
+    /// What the turn did not make, but moved here from where nobody looks: an undo must not lose it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) moved: Option<State>,
 }
 
 impl Entry {

@@ -5,7 +5,7 @@ use super::{
     base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
     index::{Entry, Index, Name},
-    is_undo, place_of,
+    is_only_name, is_undo, place_of,
 };
 use crate::{
     files::{Expect, Files, Found, State, Version, Write, look_at_other},
@@ -53,6 +53,8 @@ pub enum Why {
     Mixed,
     /// The old content is not there.
     NotKept(Unkept),
+    /// What the turn moved there from where nobody looks would be gone.
+    InTheWay,
     /// It would be gone for good: it is too large to be kept, and may be the only copy of something.
     OnlyCopy,
     /// That change isn't there any more.
@@ -72,6 +74,9 @@ impl Why {
             Self::ChangedBy(turn, _) => format!("{path} was changed again by turn {turn}"),
             Self::Mixed => format!("nobody can tell whether somebody else changed {path}, too"),
             Self::NotKept(why) => format!("{path} can't be put back: {why}"),
+            Self::InTheWay => {
+                format!("{path} can't be put back yet: what the turn moved there from where nobody looks is in the way")
+            }
             Self::OnlyCopy => {
                 format!("{path} was left where it is: it is too large to be kept, so nobody could have it again")
             }
@@ -242,6 +247,7 @@ impl Snapshots {
             if !force && !entry.ours(&now) {
                 return Err(Why::ChangedSince);
             }
+            check_moved(&entry, &place, &now, true)?;
             let (old, new) = self.texts(&entry, found)?;
             let text = take_back(&old, &new, hunk).ok_or(Why::NoSuchHunk)?;
             let recorded = files.clone().with_journal(self.begin(&*undo));
@@ -309,10 +315,13 @@ impl Snapshots {
         }
         // Nobody can say more of what is not known.
         let content = self.before(entry)?.unwrap_or_default();
-        if !force && (entry.mixed || is_unknown(&entry.after)) {
+        check_moved(entry, &place, &now, there.is_ok())?;
+        // What the turn had moved here is out of the way: nothing is lost if what was here before comes back.
+        let is_free = entry.moved.is_some_and(|moved| entry.after.same_content(&moved)) && now == State::Missing;
+        if !force && !is_free && (entry.mixed || is_unknown(&entry.after)) {
             return Err(Why::Mixed);
         }
-        if !force && (is_unknown(&now) || !entry.ours(&now)) {
+        if !force && !is_free && (is_unknown(&now) || !entry.ours(&now)) {
             let later = self.later(turn, entry, &now);
             return Err(later.map_or(Why::ChangedSince, |(turn, kind)| Why::ChangedBy(turn, kind)));
         }
@@ -409,6 +418,16 @@ fn file_size(state: &State) -> Option<u64> {
     if let State::File { size, .. } = state { Some(*size) } else { None }
 }
 
+/// Refuses what would lose a file that the turn moved here: the same, or one that can't be kept, under its only name.
+fn check_moved(entry: &Entry, place: &Place, now: &State, is_kept: bool) -> std::result::Result<(), Why> {
+    let is_there = |moved: State| file_size(now).is_some() && (!is_kept || moved.same_content(now));
+    match entry.before {
+        _ if !entry.moved.is_some_and(is_there) || !is_only_name(&place.real_path()) => Ok(()),
+        State::Missing => Err(Why::NotKept(Unkept::Moved)),
+        _ => Err(Why::InTheWay),
+    }
+}
+
 /// Makes the folders that are missing above a file and whose modes are known, for the user alone until they are full.
 fn make_folders(
     files: &Files,
@@ -434,15 +453,40 @@ fn make_folders(
     Ok(())
 }
 
+/// Removes a folder, if there is one, in which there is nothing but empty folders; any other stays as it is.
+fn remove_hollow_dir(files: &Files, folder: &Path) {
+    let hollow = || -> Option<Vec<PathBuf>> {
+        let mut found = vec![folder.to_path_buf()];
+        let mut next = 0;
+        while let Some(folder) = found.get(next) {
+            let inside = std::fs::read_dir(folder).ok()?.map(|entry| {
+                let entry = entry.ok()?;
+                entry.file_type().ok()?.is_dir().then(|| entry.path())
+            });
+            let inside = inside.collect::<Option<Vec<_>>>()?;
+            found.extend(inside);
+            next += 1;
+        }
+        Some(found)
+    };
+    for folder in hollow().into_iter().flatten().rev() {
+        // Whatever comes into one of them meanwhile stays, and so do those around it.
+        if let Ok(place) = place_of(files, &folder) {
+            _ = files.remove_empty_dir(&place);
+        }
+    }
+}
+
 fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(), Why> {
     let Seen { place, now, version, content, .. } = seen;
+    // The other name may have gone with another file of this undo.
+    check_moved(entry, place, now, seen.there.is_ok())?;
     match now {
         State::Link { .. } | State::Other => files.remove_other(place, *now)?,
         State::File { .. } if !matches!(entry.before, State::File { .. }) => {
             files.delete(place, expect(*version))?;
         }
-        // Only one that is empty goes.
-        State::Missing => _ = files.remove_empty_dir(place),
+        State::Missing => remove_hollow_dir(files, &place.real_path()),
         State::File { .. } => {}
     }
     match entry.before {

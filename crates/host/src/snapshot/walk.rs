@@ -153,7 +153,10 @@ pub(super) fn told<'a>(passed: impl Iterator<Item = (&'a PathBuf, &'a Passed)>) 
     }
     let words = |(kind, names): (Passed, Vec<&PathBuf>)| {
         let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
-        let told: Vec<String> = names.iter().take(3).map(|name| cut(&shown(name), MAX_NAME_CHARS)).collect();
+        // The root has no name below itself.
+        let name =
+            |name: &Path| if name.as_os_str().is_empty() { ".".into() } else { cut(&shown(name), MAX_NAME_CHARS) };
+        let told: Vec<String> = names.iter().take(3).map(|path| name(path)).collect();
         format!("{}: {}{more}", kind.words(), told.join(", "))
     };
     kinds.into_iter().map(words).collect()
@@ -418,5 +421,18 @@ impl Walk<'_> {
         } else {
             self.walked.files.insert(path.into_os_string(), Facts::of(meta));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Passed, told};
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_root_that_cannot_be_read_is_named() {
+        let passed = [(PathBuf::new(), Passed::Unreadable), ("sub".into(), Passed::Unreadable)];
+        let told = told(passed.iter().map(|(name, why)| (name, why)));
+        assert_eq!(Vec::from_iter(told), ["folders that can't be read: ., sub"]);
     }
 }

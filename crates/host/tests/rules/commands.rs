@@ -2,7 +2,7 @@
 
 use super::{allows, decide, denies, rules, run};
 use tieline_host::rules::{
-    Action, CommandLine,
+    Action, CommandLine, Confined,
     Decision::{Allow, Ask},
     Rule,
 };
@@ -284,7 +284,7 @@ fn commands() {
         assert_eq!(denies(rule, &run(line)), expect, "{rule:?} {line:?}");
     }
     assert!(denies("run-exactly a > b", &run("a   >  b")));
-    let words = |words: &[&str]| Action::Execute { command: CommandLine::from_words(words), sandboxed: false };
+    let words = |words: &[&str]| Action::Execute { command: CommandLine::from_words(words), confined: Confined::No };
     assert!(allows("run echo '$(x)'", &words(&["echo", "$(x)"])));
     assert!(allows("run echo *", &words(&["echo", "$(x) > y"])));
     assert!(!allows("run *", &words(&["sh", "-c", "x"])));

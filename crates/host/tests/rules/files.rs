@@ -134,6 +134,37 @@ fn secrets_are_asked_for_whatever_the_root_is() {
     assert_eq!(engine.decide(&moved).decision, Ask);
 }
 
+/// What is denied by the name of a link is not free when a command has removed the link, or made it lead elsewhere.
+#[test]
+fn what_a_link_led_to_stays_denied() {
+    for (rule, link, to, file) in [
+        ("read **/.env", ".env", "config/dev", "config/dev"),
+        ("read deep/.env", "deep/.env", "../config/dev", "config/dev"),
+        ("read alias/**", "alias", "config", "config/dev"),
+        ("write keep", "keep", "config/dev", "config/dev"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        make(&root, &[("config/dev", "SECRET"), ("other/dev", "open"), ("deep/x", "")]);
+        let deny = vec![rule.parse().unwrap()];
+        let engine = Engine::new(Preset::Auto, Config { deny, ..Config::default() });
+        std::os::unix::fs::symlink(to, root.join(link)).unwrap();
+        // A new rule has all links looked for again.
+        let again = |text: &str| engine.learn(Keep::Run, Allow, &[text.parse().unwrap()]).unwrap();
+        let kept =
+            |path: &str| engine.keeper(std::slice::from_ref(&root)).and_then(|(.., says)| says(&root.join(path)));
+        let before = kept(file);
+        assert!(before.is_some(), "{rule}");
+        fs::remove_file(root.join(link)).unwrap();
+        again("run a");
+        assert_eq!(kept(file), before, "{rule}");
+        std::os::unix::fs::symlink("other/dev", root.join("elsewhere")).unwrap();
+        fs::rename(root.join("elsewhere"), root.join(link)).unwrap();
+        again("run b");
+        assert_eq!((kept(file), kept("other/free")), (before, None), "{rule}");
+    }
+}
+
 #[test]
 fn another_name_of_a_file_is_denied_as_well() {
     let folder = tempfile::tempdir().unwrap();

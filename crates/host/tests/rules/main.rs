@@ -6,7 +6,7 @@ mod files;
 
 use std::path::PathBuf;
 use tieline_host::rules::{
-    Action, Because, CommandLine, Config,
+    Action, Because, CommandLine, Config, Confined,
     Decision::{self, Allow, Ask, Deny},
     Engine, Host, Keep, Learned, Limits, Location, Preset, Rule, Rules, Settings, Subject, Topic, Verdict,
 };
@@ -16,7 +16,7 @@ fn inside(path: &str) -> Location {
 }
 
 fn run(line: &str) -> Action {
-    Action::Execute { command: CommandLine::parse(line), sandboxed: true }
+    Action::Execute { command: CommandLine::parse(line), confined: Confined::Guarded }
 }
 
 fn rules(allow: &[&str], ask: &[&str], deny: &[&str]) -> Rules {
@@ -141,7 +141,7 @@ fn deny_beats_ask_beats_allow_and_modes_have_the_last_word() {
     }
     let none = Rules::default();
     let outside = Location::outside("/etc/passwd".into());
-    let unsafe_run = Action::Execute { command: CommandLine::parse("x"), sandboxed: false };
+    let unsafe_run = Action::Execute { command: CommandLine::parse("x"), confined: Confined::No };
     for (action, expect) in [
         (Action::Read(inside("a")), [Allow, Allow, Allow, Allow]),
         (Action::Read(outside.clone()), [Ask, Ask, Ask, Ask]),
@@ -229,7 +229,7 @@ fn a_path_that_nothing_has_is_no_rule() {
 fn a_forbidden_command_is_found_behind_any_sign() {
     let rules = Rules::new(Config::parse("deny = [\"run rm *\"]").unwrap());
     for line in ["sh -c 'true&&rm'", "sh -c 'true|rm'", "bash -c '(rm)'", "sh -c '`rm`'", "env sh -c 'true;rm'"] {
-        let action = Action::Execute { command: CommandLine::parse(line), sandboxed: true };
+        let action = Action::Execute { command: CommandLine::parse(line), confined: Confined::Guarded };
         assert_eq!(decide_in(&rules, Preset::Auto, &action).decision, Decision::Deny, "{line}");
     }
 }
@@ -330,27 +330,39 @@ fn what_cannot_be_told_is_asked_where_a_rule_forbids_something_of_its_kind() {
     }
 }
 
-/// What a person allowed for good with the sandbox around it does not run without it.
+/// What a person allowed for good with the sandbox around it does not run with less around it.
 #[test]
 fn an_always_covers_what_was_shown() {
-    let action = |line: &str, sandboxed| Action::Execute { command: CommandLine::parse(line), sandboxed };
-    for line in ["cargo test", "cargo test && ls", "echo $HOME > x", "make 2> /dev/null"] {
-        let learned = Rule::narrowest(&action(line, true)).unwrap();
-        assert!(learned.text().contains("@sandbox "), "{learned:?}");
-        let decide =
-            |config: Config, sandboxed| Rules::new(config).decide_or(&action(line, sandboxed), Decision::Ask).decision;
-        let allow = || Config { allow: vec![learned.clone()], ..Config::default() };
-        assert_eq!((decide(allow(), true), decide(allow(), false)), (Decision::Allow, Decision::Ask), "{line}");
-        // A no counts everywhere.
-        let deny = || Config { deny: vec![learned.clone()], ..Config::default() };
-        assert_eq!((decide(deny(), true), decide(deny(), false)), (Decision::Deny, Decision::Deny), "{line}");
-        // Given without the sandbox, or written by hand, it covers both.
-        let free = Rule::narrowest(&action(line, false)).unwrap();
-        assert!(!free.text().contains("@sandbox"), "{free:?}");
-        let allow = || Config { allow: vec![free.clone()], ..Config::default() };
-        assert_eq!((decide(allow(), true), decide(allow(), false)), (Decision::Allow, Decision::Allow), "{line}");
+    use Confined::{Guarded, No, Partly, ReadOnly, Unguarded};
+    let action = |line: &str, confined| Action::Execute { command: CommandLine::parse(line), confined };
+    // What was shown, the word in the rule, and where that allows it.
+    let rows: [(Confined, &str, &[Confined]); 5] = [
+        (No, "", &[No, Unguarded, Partly, Guarded, ReadOnly]),
+        (Unguarded, "@unguarded", &[Unguarded, Partly, Guarded, ReadOnly]),
+        // What is missing may be another thing the next time.
+        (Partly, "@sandbox", &[Guarded, ReadOnly]),
+        (Guarded, "@sandbox", &[Guarded, ReadOnly]),
+        (ReadOnly, "@read-only", &[ReadOnly]),
+    ];
+    for line in ["cargo test", "cargo test && ls", "echo $HOME > x", "make 2> /dev/null", "git commit -m x"] {
+        for (shown, word, allowed) in rows {
+            let learned = Rule::narrowest(&action(line, shown)).unwrap();
+            let verb = learned.text().split(' ').next().unwrap();
+            assert_eq!(verb.trim_start_matches("run").trim_start_matches("-exactly"), word, "{learned:?}");
+            for confined in [No, Unguarded, Partly, Guarded, ReadOnly] {
+                let decide =
+                    |config: Config| Rules::new(config).decide_or(&action(line, confined), Decision::Ask).decision;
+                let allow = Config { allow: vec![learned.clone()], ..Config::default() };
+                let expect = if allowed.contains(&confined) { Decision::Allow } else { Decision::Ask };
+                assert_eq!(decide(allow), expect, "{line}: {shown:?} {confined:?}");
+                // A no counts everywhere.
+                let deny = Config { deny: vec![learned.clone()], ..Config::default() };
+                assert_eq!(decide(deny), Decision::Deny, "{line}: {shown:?} {confined:?}");
+            }
+        }
     }
-    for text in ["read@sandbox x", "fetch@sandbox x", "run@sandbox", "run@other x"] {
+    for text in ["read@sandbox x", "fetch@sandbox x", "run@sandbox", "run@other x", "read@read-only x", "run@unguarded"]
+    {
         assert!(text.parse::<Rule>().is_err(), "{text}");
     }
 }

@@ -45,6 +45,17 @@ const ATTACKS: &[Attack] = &[
     ("secrets_that_variables_name_are_hidden", crate::around::secrets_that_variables_name_are_hidden),
     ("what_variables_name_is_guarded", crate::around::what_variables_name_is_guarded),
     ("what_we_start_ourselves_is_guarded", crate::around::what_we_start_ourselves_is_guarded),
+    (
+        "what_is_denied_is_not_read_in_a_folder_that_is_closed",
+        crate::closed::what_is_denied_is_not_read_in_a_folder_that_is_closed,
+    ),
+    (
+        "another_name_of_what_is_in_a_closed_folder_is_not_read",
+        crate::closed::another_name_of_what_is_in_a_closed_folder_is_not_read,
+    ),
+    ("a_root_that_is_closed_frees_nothing", crate::closed::a_root_that_is_closed_frees_nothing),
+    ("what_must_not_change_is_kept_in_a_closed_folder", crate::closed::what_must_not_change_is_kept_in_a_closed_folder),
+    ("what_is_too_deep_to_be_looked_at_is_not_read", crate::closed::what_is_too_deep_to_be_looked_at_is_not_read),
     ("sockets_by_relative_names_are_not_reached", crate::around::sockets_by_relative_names_are_not_reached),
 ];
 
@@ -414,6 +425,8 @@ fn what_runs_later_by_other_names_is_guarded(base: &Path) {
         ".pnpmfile.cjs",
         ".dir-locals.el",
         ".exrc",
+        ".venv/pyvenv.cfg",
+        "env/pyvenv.cfg",
     ];
     make(&root, &names.map(|name| (name, "before")));
     let policy = guarded(&root);
@@ -526,6 +539,9 @@ fn sockets_that_come_later_are_not_reached(base: &Path) {
 
 /// Histories and logins of agents and others, in a home.
 const LOGINS: &str = "
+    .mcp-auth/x/tokens.json .circleci/cli.yml .travis/config.yml .slack/credentials.json .config/linode-cli
+    .runpod/config.toml .config/earthengine/credentials .config/fabric/.env .config/shell_gpt/.sgptrc
+    .config/mods/mods.yml .vast_api_key .config/JetBrains/x/c.kdbx .config/protonmail/x
     .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json
     .local/share/opencode/auth.json .config/goose/secrets.yaml .config/cursor/auth.json
     .config/github-copilot/apps.json .copilot/config.json .local/share/amp/secrets.json .factory/auth.json
@@ -607,7 +623,7 @@ fn what_is_denied_is_not_read(base: &Path) {
         it.then_some(Kept::Hidden)
     };
     for level in [Level::ReadOnly, Level::Workspace] {
-        let policy = Policy::new(level, [&root]).unwrap().deny(1, denied).guard();
+        let policy = Policy::new(level, [&root]).unwrap().deny(1, Kept::Hidden, denied).guard();
         for line in [
             "cat .env a/b/.env keys/one conf/pw",
             "ln .env x; cat x",
@@ -624,7 +640,7 @@ fn what_is_denied_is_not_read(base: &Path) {
     }
     // Another name of the same file, made before it had a name that is denied.
     make(&root, &[("plain", "SECRET")]);
-    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, denied);
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, Kept::Hidden, denied);
     assert!(block_on(sh("ln plain spare", &root, &policy)).0);
     fs::create_dir(root.join("later")).unwrap();
     fs::rename(root.join("plain"), root.join("later/.env")).unwrap();
@@ -635,7 +651,7 @@ fn what_is_denied_is_not_read(base: &Path) {
     let (_, said) = block_on(sh("cat third", &root, &policy));
     assert!(!said.contains("SECRET"), "{said}");
     // Other rules count at once.
-    let policy = policy.deny(2, |path: &Path| path.ends_with("open").then_some(Kept::Hidden));
+    let policy = policy.deny(2, Kept::Hidden, |path: &Path| path.ends_with("open").then_some(Kept::Hidden));
     assert!(!block_on(sh("cat open", &root, &policy)).1.contains("seen"));
     // Where it can't be had, nothing runs.
     let policy = policy.without(tieline_host::sandbox::Mechanism::Namespaces);
@@ -688,7 +704,7 @@ fn what_is_denied_is_held_inside_what_is_guarded(base: &Path) {
     let all = |name: &str| FOLDERS.iter().map(|folder| format!("{folder}/{name}")).collect::<Vec<_>>().join(" ");
     for level in [Level::ReadOnly, Level::Workspace] {
         for guard in [true, false] {
-            let policy = Policy::new(level, [&root]).unwrap().deny(1, denied);
+            let policy = Policy::new(level, [&root]).unwrap().deny(1, Kept::Hidden, denied);
             let policy = if guard { policy.guard() } else { policy };
             for line in [
                 format!("cat {} {} .git/spare", all(".env"), all("pw/one")),
@@ -730,7 +746,7 @@ fn what_must_not_change_is_not_changed(base: &Path) {
         "stay" => Some(Kept::InPlace),
         _ => None,
     };
-    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, denied);
+    let policy = Policy::new(Level::Workspace, [&root]).unwrap().deny(1, Kept::Hidden, denied);
     for line in [
         "echo new > keep; echo new >> a/b/keep; echo new > fixed/x; echo new > fixed/y",
         "rm -f keep a/b/keep d/stay; rm -rf fixed d",
@@ -753,11 +769,11 @@ fn what_must_not_change_is_not_changed(base: &Path) {
     block_on(sh("echo new > twin", &root, &policy));
     assert_eq!(fs::read_to_string(root.join("keep")).unwrap(), "old");
     // The whole folder.
-    let policy = policy.deny(2, |_: &Path| Some(Kept::ReadOnly));
+    let policy = policy.deny(2, Kept::ReadOnly, |_: &Path| Some(Kept::ReadOnly));
     block_on(sh("echo new > more; echo new > open", &root, &policy));
     assert!(!root.join("more").exists());
     // Where it can't be had, nothing runs.
-    let policy = policy.deny(3, denied).without(tieline_host::sandbox::Mechanism::Namespaces);
+    let policy = policy.deny(3, Kept::Hidden, denied).without(tieline_host::sandbox::Mechanism::Namespaces);
     let error = block_on(Request::shell("true", &root, &policy).start()).unwrap_err().to_string();
     assert!(error.contains("must not be changed, which needs namespaces"), "{error}");
 }

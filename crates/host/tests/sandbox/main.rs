@@ -8,6 +8,8 @@ mod around;
 #[cfg(target_os = "linux")]
 mod attacks;
 #[cfg(target_os = "linux")]
+mod closed;
+#[cfg(target_os = "linux")]
 mod deeds;
 #[cfg(target_os = "linux")]
 #[path = "../harness/mod.rs"]

@@ -72,7 +72,8 @@ impl Text {
                 let severity =
                     if matches!(notice.severity, Severity::Other(_)) { "info" } else { notice.severity.as_str() };
                 let title = if more.is_empty() { &notice.title } else { notice.title.trim_end_matches('.') };
-                let text = format!("{severity} {title}{more}");
+                // Whatever it says, it is not we who say it.
+                let text = format!("the agent notes: {severity} {title}{more}");
                 self.dim(&sanitize::line(&text));
             }
             (Update::Terminal(_) | Update::TerminalOutput(_), _) if !self.shows(Show::Tools) => {}
@@ -138,11 +139,12 @@ impl Text {
             _ => &mut unkept,
         };
         let title = sanitize::line(tool.title.as_deref().unwrap_or(&tool.id));
+        // A word of the agent here could pass for one of ours.
+        let other = if matches!(tool.kind, ToolKind::Other(_)) { "other " } else { "" };
+        let kind = format!("{other}{}", sanitize::line(tool.kind.as_str()));
         if !shown.title && (tool.title.is_some() || tool.status.is_final()) {
             shown.title = true;
-            // A word of the agent here could pass for one of ours.
-            let other = if matches!(tool.kind, ToolKind::Other(_)) { "other " } else { "" };
-            self.tell_tool(&format!("{other}{} {title}{late}", sanitize::line(tool.kind.as_str())));
+            self.tell_tool(&format!("{kind} {title}{late}"));
         }
         if let Some(by) = allowed_by(tool).filter(|_| !std::mem::replace(&mut shown.allowed, true)) {
             self.dim(&format!("allowed by the agent: {title} ({})", sanitize::exact_line(&by)));
@@ -151,13 +153,14 @@ impl Text {
             return;
         }
         self.failed.set(self.failed.get() || tool.status == ToolCallStatus::Failed);
+        let ended = |how: &str| rows("✗ ", &format!("the agent's call ({kind}): {title}: {how}"), columns());
         match tool.status {
             ToolCallStatus::Failed if self.shows(Show::Tools) => {
                 let how = if shown.refused || never_ran(tool) { "not done" } else { "failed" };
-                self.err(&self.style.red(&rows("✗ ", &format!("{title}: {how}"), columns())));
+                self.err(&self.style.red(&ended(how)));
             }
             ToolCallStatus::Cancelled if self.shows(Show::Tools) => {
-                self.err(&self.style.dim(&rows("✗ ", &format!("{title}: cancelled"), columns())));
+                self.err(&self.style.dim(&ended("cancelled")));
             }
             _ => {}
         }

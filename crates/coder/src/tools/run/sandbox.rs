@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tieline::Severity;
+use tieline_host::rules::Confined;
 use tieline_host::run::{Background, View};
 use tieline_host::sandbox::{Guarded, Level, Policy};
 use tieline_rpc::sync::Lock;
@@ -68,8 +69,8 @@ impl Commands {
         let kept = permissions.kept();
         if !kept.is_empty() {
             policy = kept.iter().filter_map(|rule| elsewhere(rule)).fold(policy, Policy::hide);
-            if let Some((version, says)) = permissions.engine.keeper(&self.roots) {
-                policy = policy.deny(version, says);
+            if let Some((version, most, says)) = permissions.engine.keeper(&self.roots) {
+                policy = policy.deny(version, most, says);
             }
         }
         Ok(if guard { policy.guard() } else { policy })
@@ -126,30 +127,34 @@ impl Commands {
     }
 }
 
-/// What the user is told of a sandbox, and whether it keeps a command from all that runs by itself later. If so, it is not started
-/// should that have changed by then.
-pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, bool), ToolError> {
+/// What the user is told of a sandbox, and how far it holds a command. If that is whole, it is not started should it have changed by then.
+pub fn guarded(policy: Policy, guard: bool) -> Result<(String, Policy, Confined), ToolError> {
     let mut note = policy.describe()?;
     let keeps = policy.guards();
-    if policy.level() != Level::Workspace {
-        // Where nothing can be written, only what must not be read has to be found.
-        let gap = policy.denies().then(|| policy.guarded().gap().map(str::to_owned)).flatten();
-        if let Some(why) = &gap {
+    // What a rule denies has to be found at any level; if it can't be, nobody is asked for what does not run.
+    let workspace = policy.level() == Level::Workspace;
+    let looks = policy.denies() || workspace && guard && keeps;
+    let found = if looks { Some(policy.looked()?) } else { None };
+    let gap = found.as_ref().and_then(Guarded::gap);
+    let held = match (policy.level(), gap) {
+        (Level::Off, _) => Confined::No,
+        (Level::ReadOnly, None) => Confined::ReadOnly,
+        (Level::ReadOnly, Some(why)) => {
             let _ = write!(note, "; but it may read what a rule denies: {why}");
+            Confined::Partly
         }
-        return Ok((note, policy, keeps && gap.is_none()));
-    }
-    if !guard {
-        note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
-    } else if keeps {
-        match policy.guarded().gap() {
-            None => return Ok((note, policy.guard_whole(), true)),
-            Some(why) => {
-                let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
-            }
+        (Level::Workspace, _) if !guard => {
+            note.push_str("; it may change .git, .envrc and the like, which run by themselves later");
+            Confined::Unguarded
         }
-    }
-    Ok((note, policy, false))
+        (Level::Workspace, _) if !keeps => Confined::Unguarded,
+        (Level::Workspace, None) => return Ok((note, policy.guard_whole(), Confined::Guarded)),
+        (Level::Workspace, Some(why)) => {
+            let _ = write!(note, "; but not all of them, for it could change what runs by itself later: {why}");
+            Confined::Partly
+        }
+    };
+    Ok((note, policy, held))
 }
 
 /// What a rule like `read ~/keys/**` is about, if that has a plain name.

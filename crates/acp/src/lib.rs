@@ -38,7 +38,7 @@
 //!     type Session = Conversation;
 //!
 //!     fn about(&self) -> About {
-//!         // The engine keeps the sessions in memory: list, load, resume, close and delete work.
+//!         // The engine keeps the sessions: list, load, resume, close and delete work.
 //!         About::new("careful", "1.0.0").remember()
 //!     }
 //!
@@ -49,7 +49,8 @@
 //!
 //! impl Session for Conversation {
 //!     async fn prompt(&self, turn: Turn, _: Vec<ContentBlock>) -> Result<StopReason> {
-//!         let tool = turn.tool("Tidy up").kind(ToolKind::Edit).at("/tmp/notes", None).start().await?;
+//!         let tool = turn.tool("Tidy up").kind(ToolKind::Edit).at("/tmp/notes", None);
+//!         let tool = tool.start().await?;
 //!         if tool.ask(Vec::new()).await?.is_allowed() {
 //!             tool.running().await?;
 //!             tool.complete().await?;
@@ -93,7 +94,8 @@
 //! ));
 //! let agent = client::connect(near).await?;
 //! let session = agent.open("/").await?;
-//! assert_eq!(session.prompt("Hi").await?.text().await?, ("Hello!".to_owned(), StopReason::EndTurn));
+//! let (said, why) = session.prompt("Hi").await?.text().await?;
+//! assert_eq!((said.as_str(), why), ("Hello!", StopReason::EndTurn));
 //! # Ok(())
 //! # }
 //! ```

@@ -45,7 +45,8 @@
 //! let (peer, connection) = Connection::open(one, Limits::default());
 //! tokio::spawn(connection.run(Arc::new(Adder)));
 //!
-//! let sum = peer.call("sum", |out| out.extend_from_slice(br#"{"a":2,"b":3}"#), |result| result.integer::<i64>()).await;
+//! let params = |out: &mut Vec<u8>| out.extend_from_slice(br#"{"a":2,"b":3}"#);
+//! let sum = peer.call("sum", params, |result| result.integer::<i64>()).await;
 //! assert_eq!(sum.await?, 5);
 //! # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

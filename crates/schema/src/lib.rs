@@ -7,7 +7,8 @@
 //! ```
 //! use tieline_schema::{PlanEntry, PlanStatus};
 //!
-//! let entry = PlanEntry { content: "Look".into(), status: PlanStatus::InProgress, ..PlanEntry::default() };
+//! let status = PlanStatus::InProgress;
+//! let entry = PlanEntry { content: "Look".into(), status, ..PlanEntry::default() };
 //! let PlanEntry { content, .. } = entry;
 //! assert_eq!(content, "Look");
 //! ```

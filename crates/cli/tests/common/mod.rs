@@ -394,8 +394,13 @@ impl Client {
                 let update = &message["params"]["update"];
                 update["sessionUpdate"] == "state_update" && update["state"] == "idle"
             };
-            let refused = |message: &Value| message["id"] == id && message.get("error").is_some();
-            let last = self.until(|message| idle(message) || refused(message));
+            // What ended in the background before makes the session say once more that it is idle.
+            let answers = |message: &Value| message["id"] == id && message.get("method").is_none();
+            let mut taken = self.heard.iter().any(answers);
+            let last = self.until(|message| {
+                taken |= answers(message);
+                taken && (idle(message) || message.get("error").is_some())
+            });
             let words = last["error"].get("message").cloned();
             words.unwrap_or_else(|| last["params"]["update"]["stopReason"].clone())
         } else {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tieline_check::agent::{self, Plan, check_agent};
 use tieline_check::client;
-use tieline_check::table::{Check, Kind, Level, all};
+use tieline_check::table::{Check, Kind, Level, all, scenarios};
 use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -238,7 +238,7 @@ fn each_defect_fails_exactly_its_checks() {
         let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(*change), &[part]), *dialect));
         let named: BTreeSet<&str> = ids.split(' ').collect();
         for id in &named {
-            let played = agent::scenarios(&|check| check.id == *id);
+            let played = scenarios(Side::Agent, &|check| check.id == *id);
             assert!(played.contains(part), "--only {id} would not play {part}: {played:?}");
         }
         if broken(&sheet) != named {
@@ -293,25 +293,41 @@ fn each_probe_fails_when_another_answer_comes() {
 fn every_check_of_agents_can_fail() {
     let mut shown: BTreeSet<&str> = ROWS.iter().flat_map(|(ids, ..)| ids.split(' ')).collect();
     shown.extend(others().iter().flat_map(|(ids, ..)| ids.split(' ')));
-    let scenarios = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Agent));
+    let scenarios = all().filter(|check| check.kind.name() == "scenario" && check.side == Some(Side::Agent));
     let missing: Vec<&str> = scenarios.map(|check| check.id).filter(|id| !shown.contains(id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn only_what_is_needed_is_played() {
-    let agent = |id: &str| agent::scenarios(&|check| check.id == id);
-    let client = |id: &str| client::scenarios(&|check| check.id == id);
+    let agent = |id: &str| scenarios(Side::Agent, &|check| check.id == id);
+    let client = |id: &str| scenarios(Side::Client, &|check| check.id == id);
     assert_eq!(agent("end-code"), ["end"]);
     assert_eq!(client("client-unoffered"), ["files", "terminals"]);
     // These may be broken anywhere.
     for id in ["agent-answers", "turn-last"] {
-        assert_eq!(agent(id), agent::SCENARIOS.map(|(part, _)| part), "{id}");
+        assert_eq!(agent(id), agent::SCENARIOS, "{id}");
     }
-    assert_eq!(client("client-answers"), client::SCENARIOS.map(|(part, _)| part));
+    assert_eq!(client("client-answers"), client::SCENARIOS);
     // Nothing is asserted by a scenario that its name does not lead to.
     let probe = all().find(|check| check.kind == Kind::Probe).unwrap();
     assert_eq!(agent(probe.id), ["probes"]);
+}
+
+#[test]
+fn what_dies_through_our_own_fault_is_no_fault_of_the_agent() {
+    let state = tempfile::tempdir().unwrap();
+    // The first process only says hello.
+    let change: Change = |process, _, m| if process == 1 { vec![m] } else { panic!("broken on purpose") };
+    for (part, id) in [("turn", "turn-again"), ("probes", "probe-batch")] {
+        let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(change), &[part]), V1));
+        let finding = &sheet.findings[id];
+        assert_eq!((finding.verdict, finding.fails()), (Verdict::KitAtFault, true), "{id}");
+        assert!(finding.said.contains("broken on purpose"), "{}", finding.said);
+        assert_eq!(broken(&sheet), BTreeSet::new());
+        // What another scenario asserts is left as it is.
+        assert_eq!(sheet.findings["cancel-then"].verdict, Verdict::NotExercised);
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Stage {
             return Ok(turn);
         }
         if taken.code() == Some(-32601) {
-            let id = self.part.1.first().copied().unwrap_or_default();
+            let id = if replay { "load-replays" } else { "resume-goes-on" };
             self.expect(id, false, || format!("this is offered, and not there: {}", taken.message["error"]));
         }
         Err(Stop::Skip(format!("a session of before could not be taken up: {}", taken.message["error"])))

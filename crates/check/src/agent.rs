@@ -208,19 +208,22 @@ impl Stage {
         self.expect(id, reply.is_ok(), || reply.message["error"].to_string());
     }
 
-    /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end.
-    async fn ends_cancelled(&mut self, id: &str, prompt: i64) -> Result<bool, Stop> {
-        match self.peer()?.end(prompt).await {
-            Ok(turn) => {
-                self.expect(id, turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop));
-                Ok(true)
+    /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have
+    /// ended by itself.
+    async fn ends_cancelled(&mut self, id: &str, prompt: i64, sure: bool) -> Result<bool, Stop> {
+        let (verdict, said) = match self.peer()?.end(prompt).await {
+            Ok(turn) if !sure && !["cancelled", "error"].contains(&&*turn.stop) => {
+                (Verdict::NotExercised, format!("it stopped with {:?}, maybe before the cancel came", turn.stop))
             }
+            Ok(turn) => Verdict::of(turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop)),
             Err(Stop::Late(why) | Stop::Endless(why)) => {
-                self.expect(id, false, || why);
-                Ok(false)
+                self.add(id, Verdict::Broken, &why);
+                return Ok(false);
             }
-            Err(stop) => Err(stop),
-        }
+            Err(stop) => return Err(stop),
+        };
+        self.add(id, verdict, &said);
+        Ok(true)
     }
 
     /// Words that make the agent do something.

@@ -101,6 +101,11 @@ fn done(message: &Value, place: &mut usize) -> usize {
     if is_done { *place } else { 0 }
 }
 
+/// True for what answers that a session was taken up.
+fn is_loaded(message: &Value) -> bool {
+    message["result"].get("configOptions").is_some() && message["result"].get("sessionId").is_none()
+}
+
 fn is_canary(message: &Value) -> bool {
     message["error"]["data"]["method"] == "_tieline.check/canary"
 }
@@ -132,6 +137,21 @@ const ROWS: &[Row] = &[
     ("cancel-answered", V2, "cancel", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "cancelled" { m["params"]["update"]["stopReason"] = "end_turn".into(); } vec![m] }),
     ("cancel-idle", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
     ("cancel-then", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 3 { failed(&m, -32603) } else { m }]),
+    ("cancel-at-once", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 4 { failed(&m, -32603) } else { m }]),
+    // The turn beside the one that is cancelled ends with it, in the words of either version.
+    ("cancel-named", V1, "sessions", |_, place, m| {
+        let beside = answered(&json!({"id": 4}), json!({"stopReason": "cancelled"}));
+        match turn(&m, place) { 2 => vec![m, beside], 3 => vec![], _ => vec![m] }
+    }),
+    ("cancel-named", V2, "sessions", |_, _, m| {
+        static SESSIONS: std::sync::Mutex<Vec<Value>> = std::sync::Mutex::new(Vec::new());
+        let mut sessions = SESSIONS.lock().unwrap();
+        sessions.extend(m["result"].get("sessionId").cloned());
+        let ends = m["params"]["update"]["stopReason"] == "cancelled";
+        let mut beside = m.clone();
+        beside["params"]["sessionId"] = sessions.last().cloned().unwrap_or_default();
+        if ends && Some(&m["params"]["sessionId"]) == sessions.first() { vec![m, beside] } else { vec![m] }
+    }),
     ("cancel-asked", V1, "cancel-question", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
     ("permission-allow permission-reject", V1, "permission", |_, _, mut m| {
         for option in m["params"]["options"].as_array_mut().into_iter().flatten() {
@@ -149,6 +169,8 @@ const ROWS: &[Row] = &[
     ("content-refused", V2, "content", |_, _, mut m| { if m["error"]["code"] == -32602 { m["error"]["code"] = (-32603).into(); } vec![m] }),
     ("load-replays", V1, "load", |_, _, m| if kind(&m) == "user_message_chunk" { vec![] } else { vec![m] }),
     ("load-replays", V2, "load", |process, _, m| if process == 3 && kind(&m).starts_with("agent_message") { vec![] } else { vec![m] }),
+    ("load-replays", V1, "load", |_, _, m| vec![if is_loaded(&m) || m["error"]["code"] == -32002 { failed(&m, -32600) } else { m }]),
+    ("resume-goes-on", V1, "resume", |_, _, m| vec![if is_loaded(&m) { failed(&m, -32600) } else { m }]),
     ("load-goes-on", V1, "load", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
     ("load-unknown", V1, "load", |process, _, m| vec![if process == 3 && m["error"].is_object() { answered(&m, json!({})) } else { m }]),
     ("resume-goes-on", V1, "resume", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
@@ -169,6 +191,8 @@ const ROWS: &[Row] = &[
         *place += usize::from(bad);
         vec![if bad && *place == 3 { answered(&m, json!({})) } else { m }]
     }),
+    ("result-shape", V1, "end", |_, _, mut m| { if m["result"]["protocolVersion"] == 1 { m["result"]["authMethods"] = json!([{"methodId": "x", "name": "X"}]); } vec![m] }),
+    ("params-shape", V1, "turn", |_, _, mut m| { if kind(&m) == "agent_message_chunk" { m["params"]["update"]["content"]["type"] = "hologram".into(); } vec![m] }),
     ("offered-only", V1, "options", |_, _, mut m| { if m["error"]["data"]["method"] == "logout" || m["error"]["code"] == -32601 { m["error"]["code"] = (-32603).into(); } vec![m] }),
 ];
 
@@ -182,6 +206,7 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
     let drop_sessions: Change = |_, _, m| if m["result"]["sessionId"].is_string() { vec![] } else { vec![m] };
     let drop_canary: Change = |_, _, m| if is_canary(&m) { vec![] } else { vec![m] };
     let drop_turns: Change = |_, _, m| if m["result"]["stopReason"].is_string() { vec![] } else { vec![m] };
+    let drop_fourth: Change = |_, place, m| if turn(&m, place) == 4 { vec![] } else { vec![m] };
     let drop_idle: Change = |_, _, m| if m["params"]["update"]["state"] == "idle" { vec![] } else { vec![m] };
     let same: Change = |_, _, mut m| {
         // The first id for every session.
@@ -196,6 +221,7 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
     writes.settings.prompts = Some(Prompts::parse(write).unwrap());
     vec![
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_sessions), &["turn"]))),
+        ("cancel-at-once", V1, late(plan(state(), "AGENT", edit(drop_fourth), &["cancel"]))),
         ("agent-answers turn-ends", V1, late(plan(state(), "AGENT", edit(drop_turns), &["turn"]))),
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_turns), &["permission"]))),
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_turns), &["content"]))),

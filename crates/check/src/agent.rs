@@ -6,14 +6,15 @@ mod sessions;
 mod turns;
 mod work;
 
-pub use checks::{CHECKS, SCENARIOS, scenarios};
+pub use checks::{CHECKS, SCENARIOS};
 
 use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_kind, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
-use crate::table::{Check, Part};
+use crate::table::Check;
 use crate::witness::Witness;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::Arc;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -23,7 +24,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Stage {
     plan: Plan,
     dialect: Dialect,
-    part: Part,
+    part: &'static str,
     folder: tempfile::TempDir,
     pub peer: Option<Peer>,
     sheet: Sheet,
@@ -58,22 +59,22 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
-    let mut tasks = tokio::task::JoinSet::new();
-    for part in SCENARIOS.into_iter().filter(|(part, _)| plan.only.is_empty() || plan.only.contains(part)) {
+    let (mut tasks, mut parts) = (tokio::task::JoinSet::new(), HashMap::new());
+    for part in SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
-        tasks.spawn(async move {
+        let task = tasks.spawn(async move {
             let _place = places.acquire_owned().await;
-            let sheet = match Stage::new(&plan, dialect, part) {
-                Ok(stage) => stage.play().await,
-                Err(_) => Sheet::new(Side::Agent, dialect),
-            };
-            (plan.progress)(dialect, part.0);
-            sheet
+            let none = |why| (part, format!("there is no folder to work in: {why}"));
+            let sheet = Stage::new(&plan, dialect, part).map_err(none)?.play().await;
+            (plan.progress)(dialect, part);
+            Ok(sheet)
         });
+        parts.insert(task.id(), part);
     }
     while let Some(done) = tasks.join_next().await {
-        if let Ok(done) = done {
-            sheet.merge(done);
+        match done.unwrap_or_else(|error| Err((parts[&error.id()], error.to_string()))) {
+            Ok(done) => sheet.merge(done),
+            Err((part, why)) => sheet.leave(part, Verdict::KitAtFault, &why),
         }
     }
     sheet.complete(&*plan.wanted);
@@ -82,22 +83,23 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
 
 /// The agent can be started, and speaks this dialect.
 async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
-    let mut stage = Stage::new(plan, dialect, ("start", &[])).map_err(Stop::Gone)?;
+    // Without a folder each scenario says that there is none.
+    let Ok(mut stage) = Stage::new(plan, dialect, "start") else { return Ok(Sheet::new(Side::Agent, dialect)) };
     stage.greeted().await?;
     stage.done().await;
     Ok(stage.sheet)
 }
 
 impl Stage {
-    fn new(plan: &Plan, dialect: Dialect, part: Part) -> Result<Self, String> {
-        let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir().map_err(|error| error.to_string())?;
-        std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n").map_err(|error| error.to_string())?;
+    fn new(plan: &Plan, dialect: Dialect, part: &'static str) -> std::io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir()?;
+        std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n")?;
         let sheet = Sheet::new(Side::Agent, dialect);
         Ok(Self { plan: plan.clone(), dialect, part, folder, peer: None, sheet, offers: json!({}) })
     }
 
     async fn play(mut self) -> Sheet {
-        let played = match self.part.0 {
+        let played = match self.part {
             "probes" => probes::play(&mut self).await,
             "hello" => self.hello().await,
             "turn" => self.turn().await,
@@ -117,7 +119,7 @@ impl Stage {
         if let Err(stop) = played {
             self.blame(&stop);
             let idle = if matches!(stop, Stop::NotFor(_)) { Verdict::NotApplicable } else { Verdict::NotExercised };
-            self.leave(self.part.1, idle, &stop.said());
+            self.sheet.leave(self.part, idle, &stop.said());
         }
         self.done().await;
         self.sheet
@@ -164,9 +166,9 @@ impl Stage {
     pub async fn done(&mut self) {
         if let Some(mut peer) = self.peer.take() {
             peer.finish().await;
-            peer.witness.judged(self.part.0, &mut self.sheet);
+            peer.witness.judged(self.part, &mut self.sheet);
             for id in ["agent-answers", "agent-lives"] {
-                peer.witness.found(id, Verdict::Holds, "", self.part.0, &mut self.sheet);
+                peer.witness.found(id, Verdict::Holds, "", self.part, &mut self.sheet);
             }
         }
     }
@@ -174,7 +176,7 @@ impl Stage {
     pub fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
         let nobody = Witness::default();
         let witness = self.peer.as_ref().map_or(&nobody, |peer| &peer.witness);
-        witness.found(id, verdict, said, self.part.0, &mut self.sheet);
+        witness.found(id, verdict, said, self.part, &mut self.sheet);
     }
 
     /// A finding is about this frame.
@@ -206,19 +208,22 @@ impl Stage {
         self.expect(id, reply.is_ok(), || reply.message["error"].to_string());
     }
 
-    /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end.
-    async fn ends_cancelled(&mut self, id: &str, prompt: i64) -> Result<bool, Stop> {
-        match self.peer()?.end(prompt).await {
-            Ok(turn) => {
-                self.expect(id, turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop));
-                Ok(true)
+    /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have
+    /// ended by itself.
+    async fn ends_cancelled(&mut self, id: &str, prompt: i64, sure: bool) -> Result<bool, Stop> {
+        let (verdict, said) = match self.peer()?.end(prompt).await {
+            Ok(turn) if !sure && !["cancelled", "error"].contains(&&*turn.stop) => {
+                (Verdict::NotExercised, format!("it stopped with {:?}, maybe before the cancel came", turn.stop))
             }
+            Ok(turn) => Verdict::of(turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop)),
             Err(Stop::Late(why) | Stop::Endless(why)) => {
-                self.expect(id, false, || why);
-                Ok(false)
+                self.add(id, Verdict::Broken, &why);
+                return Ok(false);
             }
-            Err(stop) => Err(stop),
-        }
+            Err(stop) => return Err(stop),
+        };
+        self.add(id, verdict, &said);
+        Ok(true)
     }
 
     /// Words that make the agent do something.

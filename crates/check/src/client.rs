@@ -6,9 +6,10 @@ mod run;
 mod scenes;
 
 pub use actor::play;
-pub use checks::{CHECKS, SCENARIOS, scenarios};
+pub use checks::{CHECKS, SCENARIOS};
 
-use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict};
+use crate::report::finding_json;
+use crate::sheet::{Finding, Line, Sheet, Verdict};
 use crate::table;
 use crate::witness::Witness;
 use serde_json::{Value, json};
@@ -20,13 +21,7 @@ use tieline_trace::Side;
 
 /// What a scripted agent found out, as one line for whoever started the client.
 pub fn to_line(sheet: &Sheet) -> String {
-    let found = |finding: &Finding| {
-        let most = if finding.verdict == Verdict::Broken { FRAMES } else { 0 };
-        let line = |(_, line): (_, &Line)| json!([line.at, line.from.name(), line.text]);
-        let lines: Vec<Value> = finding.frames(most).map(line).collect();
-        json!({"id": finding.check.id, "verdict": finding.verdict.name(), "said": finding.said, "lines": lines})
-    };
-    let findings: Vec<Value> = sheet.findings.values().map(found).collect();
+    let findings: Vec<Value> = sheet.in_order().into_iter().map(finding_json).collect();
     json!({"findings": findings}).to_string()
 }
 
@@ -35,13 +30,14 @@ pub fn from_line(line: &str, part: &str, sheet: &mut Sheet) {
     let Ok(value) = serde_json::from_str::<Value>(line) else { return };
     for one in value["findings"].as_array().into_iter().flatten() {
         let Some(check) = one["id"].as_str().and_then(table::find) else { continue };
-        let verdicts = [Verdict::Holds, Verdict::Broken, Verdict::NotExercised, Verdict::NotApplicable];
+        let verdicts =
+            [Verdict::Holds, Verdict::Broken, Verdict::KitAtFault, Verdict::NotExercised, Verdict::NotApplicable];
         let Some(verdict) = verdicts.into_iter().find(|verdict| one["verdict"] == verdict.name()) else { continue };
-        let lines = one["lines"].as_array().into_iter().flatten();
+        let lines = one["frames"].as_array().into_iter().flatten();
         let line = |line: &Value| Line {
-            at: line[0].as_u64().unwrap_or_default(),
-            from: line[1].as_str().and_then(Side::named).unwrap_or_default(),
-            text: line[2].as_str().unwrap_or_default().to_owned(),
+            at: line["at"].as_u64().unwrap_or_default(),
+            from: line["from"].as_str().and_then(Side::named).unwrap_or_default(),
+            text: line["text"].as_str().unwrap_or_default().to_owned(),
         };
         let log: Vec<Line> = lines.map(line).collect();
         let frame = log.len().saturating_sub(1);
@@ -83,9 +79,16 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
     let mut killed = false;
     // How long a client in a terminal puts up with an agent is for its user to decide.
     let wanted = |part: &&str| plan.keys.is_none() || *part != "hang";
-    let parts = SCENARIOS.into_iter().map(|(part, _)| part);
-    for part in parts.filter(|part| plan.only.is_empty() || plan.only.contains(part)).filter(wanted) {
-        let ran = run::run(plan, part, dialect).await?;
+    let parts = SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
+    for part in parts.filter(wanted) {
+        let folder = match tempfile::Builder::new().prefix("tieline-check-").tempdir() {
+            Ok(folder) => folder,
+            Err(why) => {
+                sheet.leave(part, Verdict::KitAtFault, &format!("there is no folder to work in: {why}"));
+                continue;
+            }
+        };
+        let ran = run::run(plan, part, dialect, folder.path()).await?;
         from_line(&ran.found, part, &mut sheet);
         let mut judge = |id: &str, holds: bool, said: &str| {
             let (verdict, said) = Verdict::of(holds, || said.to_owned());

@@ -8,7 +8,7 @@ use tieline_schema::{
     AgentCall, ClientCall, CreateTerminalResponse, Decode, Dialect, Dialects, Done, ElicitResponse, InitializeResponse,
     ListResponse, MethodKind, OrNull, PermissionResponse, PromptResponse, Protocol, Raw, ReadTextFileResponse,
     SessionSetup, SetOptionResponse, Settled, TerminalOutputResponse, WaitForTerminalExitResponse,
-    WriteTextFileResponse, find as find_method, from_json, from_json_strict, settle,
+    WriteTextFileResponse, data_field, find as find_method, from_json, from_json_strict, settle,
 };
 use tieline_trace::Side;
 
@@ -295,6 +295,9 @@ impl Judge {
             let known = find_method(method).is_none_or(|method| method.dialects.has(dialect));
             self.expect("method-known", known, || format!("`{method}` is not of version {dialect}"));
         }
+        if message.contains_key("id") {
+            asked.session = message.get("params").and_then(|params| data_field(params, "sessionId"));
+        }
         match call {
             Call::ToAgent(call) => self.client_says(method, call, asked),
             Call::ToClient(call) => self.agent_says(method, call, message, asked),
@@ -345,13 +348,16 @@ impl Judge {
         let dialect = self.dialect;
         let method = asked.method.as_str();
         let found = match method {
-            "initialize" => look(result, None, |answer: InitializeResponse| {
-                if let Settled::Dialect(dialect) = settle(&answer, Protocol::Auto) {
+            "initialize" => {
+                let answer = from_json::<InitializeResponse>(result);
+                if let Ok(Settled::Dialect(dialect)) = answer.map(|answer| settle(&answer, Protocol::Auto)) {
                     self.dialect = Some(dialect);
                 }
-                self.settled(answer);
-                None
-            }),
+                look(result, self.dialect, |answer: InitializeResponse| {
+                    self.settled(answer);
+                    None
+                })
+            }
             "session/prompt" => look(result, dialect, |answer: PromptResponse| {
                 self.prompted(asked, &answer);
                 match dialect? {

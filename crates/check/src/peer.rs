@@ -63,17 +63,11 @@ impl Prompts {
 
     /// Reads an object of texts.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        let Value::Object(fields) = value else { return Err("it is no object".into()) };
-        let mut prompts = Self::default();
-        for (name, text) in fields {
-            if !Self::NAMES.contains(&&*name) {
-                return Err(format!("`{name}` is none of {}", Self::NAMES.join(", ")));
-            }
-            let text = text.as_str().ok_or_else(|| format!("`{name}` is no text"))?.to_owned();
-            prompts.0.insert(name, text);
+        let prompts: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match prompts.keys().find(|name| !Self::NAMES.contains(&name.as_str())) {
+            Some(name) => Err(format!("`{name}` is none of {}", Self::NAMES.join(", "))),
+            None => Ok(Self(prompts)),
         }
-        Ok(prompts)
     }
 
     /// For a scripted model: lines that start with `model:`.

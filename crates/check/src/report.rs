@@ -1,9 +1,9 @@
 //! Reports: findings for people, for programs, for CI, and as one page.
 
-use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict};
-use crate::table::{Level, REVISIONS, all};
+use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict, is_wrong, rank};
+use crate::table::{Level, REVISIONS};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use tieline_json::push_line;
 use tieline_trace::time;
@@ -95,16 +95,12 @@ impl Report {
                 text.push('\n');
                 continue;
             }
-            let findings: Vec<&Finding> = sheet.findings.values().collect();
-            // What weighs most comes first, and what everything else stands on before the rest: the table begins with it.
-            let mut wrong: Vec<&Finding> = findings.clone();
-            wrong.retain(|finding| finding.verdict == Verdict::Broken || finding.fails());
-            wrong.sort_by_key(|finding| (finding.check.level, all().position(|check| check.id == finding.check.id)));
-            for finding in wrong {
-                told(&mut text, finding);
-            }
+            let findings = sheet.in_order();
+            let (wrong, rest): (Vec<&Finding>, Vec<&Finding>) =
+                findings.iter().partition(|finding| is_wrong(finding.verdict.name()));
+            wrong.into_iter().for_each(|finding| told(&mut text, finding));
             if whole {
-                for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Broken) {
+                for finding in rest {
                     let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };
                     push_line(&mut text, format_args!("  {:14} {}{why}", finding.verdict.name(), finding.check.id));
                 }
@@ -119,7 +115,7 @@ impl Report {
     /// For programs.
     pub fn json(&self) -> Value {
         let dialect = |sheet: &Sheet| {
-            let checks: Vec<Value> = sheet.findings.values().map(finding_json).collect();
+            let checks: Vec<Value> = sheet.in_order().into_iter().map(finding_json).collect();
             json!({"side": sheet.side.name(), "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
         };
         let dialects: Vec<Value> = self.sheets.iter().map(dialect).collect();
@@ -134,7 +130,7 @@ impl Report {
             let name = xml(&format!("{} {} {}", sheet.side, self.name, sheet.dialect));
             let tests = sheet.findings.len();
             let _ = writeln!(text, r#"<testsuite name="{name}" tests="{tests}" failures="{failed}">"#);
-            for finding in sheet.findings.values() {
+            for finding in sheet.in_order() {
                 let id = finding.check.id;
                 let (verdict, level) = (finding.verdict.name(), finding.check.level.name());
                 let said = xml(&finding.said);
@@ -212,7 +208,7 @@ fn unexercised(text: &mut String, findings: &[&Finding]) {
     }
 }
 
-fn finding_json(finding: &Finding) -> Value {
+pub(crate) fn finding_json(finding: &Finding) -> Value {
     let mut value = json!({
         "id": finding.check.id, "kind": finding.check.kind.name(), "level": finding.check.level.name(), "verdict": finding.verdict.name(),
     });
@@ -250,11 +246,27 @@ fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
+fn sheets(report: &Value) -> impl Iterator<Item = &Value> {
+    report["dialects"].as_array().into_iter().flatten()
+}
+
+fn checks(sheet: &Value) -> impl Iterator<Item = &Value> {
+    sheet["checks"].as_array().into_iter().flatten()
+}
+
 /// Several reports as one page: checks down, peers across, each cell with its frames. It needs nothing else and asks nobody.
 pub fn page(reports: &[Value]) -> String {
+    let checks = reports.iter().flat_map(sheets).flat_map(checks);
+    let mut ids: Vec<_> = checks
+        .map(|check| [&check["verdict"], &check["level"], &check["id"]].map(plain))
+        .map(|[verdict, level, id]| (rank(verdict, level, id), id))
+        .collect();
+    ids.sort_unstable();
+    let mut seen = HashSet::new();
+    let ids: Vec<&str> = ids.into_iter().map(|(_, id)| id).filter(|id| seen.insert(*id)).collect();
     // Nothing in the data can end the script it stands in.
-    let data = Value::from(reports.to_vec()).to_string().replace('<', "\\u003c");
-    include_str!("page.html").replacen("/*DATA*/[]", &data, 1)
+    let data = json!([reports, ids]).to_string().replace('<', "\\u003c");
+    include_str!("page.html").replacen("/*DATA*/[[], []]", &data, 1)
 }
 
 /// The same as a table: peers down, what was counted across.
@@ -265,7 +277,7 @@ pub fn matrix(reports: &[Value]) -> String {
     let mut wrong = String::new();
     let word = |value: &Value| cell(plain(value));
     for report in reports {
-        for sheet in report["dialects"].as_array().into_iter().flatten() {
+        for sheet in sheets(report) {
             let [side, name, dialect] = [&sheet["side"], &report["name"], &sheet["dialect"]].map(word);
             let peer = format!("| {side} {name} | {dialect} |");
             text += &peer;
@@ -273,11 +285,10 @@ pub fn matrix(reports: &[Value]) -> String {
                 let _ = writeln!(text, " {} | | | | | |", cell(why));
                 continue;
             }
-            let checks = || sheet["checks"].as_array().into_iter().flatten();
-            let names = checks().map(|check| (plain(&check["verdict"]), plain(&check["level"])));
+            let names = checks(sheet).map(|check| (plain(&check["verdict"]), plain(&check["level"])));
             let Count { holds, broken, warned, noted, open, idle, .. } = Count::of_names(names);
             let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
-            for check in checks().filter(|check| check["verdict"] == "broken") {
+            for check in checks(sheet).filter(|check| is_wrong(plain(&check["verdict"]))) {
                 let cells = [&check["id"], &check["level"], &check["said"]].map(word);
                 let _ = writeln!(wrong, "{peer} {} |", cells.join(" | "));
             }

@@ -1,6 +1,6 @@
 //! Verdicts: what was found out about each check, with the frames that show it.
 
-use crate::table::{Check, Level, all};
+use crate::table::{Check, Level, all, asserts};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tieline_schema::Dialect;
@@ -74,6 +74,11 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// One without frames.
+    fn unseen(check: &'static Check, verdict: Verdict, why: &str, part: &str) -> Self {
+        Self { check, verdict, said: why.to_owned(), part: part.to_owned(), log: Log::default(), frame: 0 }
+    }
+
     /// The frames that show it: so many, the last one is what it is about. With their places in the log.
     pub fn frames(&self, most: usize) -> impl Iterator<Item = (usize, &Line)> {
         let end = (self.frame + 1).min(self.log.len());
@@ -84,6 +89,19 @@ impl Finding {
     pub fn fails(&self) -> bool {
         self.verdict == Verdict::KitAtFault || self.verdict == Verdict::Broken && self.check.level == Level::Must
     }
+}
+
+/// True for the names of verdicts that are told in full.
+pub(crate) fn is_wrong(verdict: &str) -> bool {
+    [Verdict::Broken, Verdict::KitAtFault].map(Verdict::name).contains(&verdict)
+}
+
+/// Where a finding comes in reports, by the names of its verdict, its level and its check: what is wrong comes first, what weighs most before
+/// the rest; then it is as in the table, which begins with what everything else stands on.
+pub(crate) fn rank(verdict: &str, level: &str, id: &str) -> (usize, usize) {
+    let levels = [Level::Must, Level::Should, Level::Note].map(Level::name);
+    let weight = levels.into_iter().position(|name| name == level && is_wrong(verdict));
+    (weight.unwrap_or(levels.len()), all().position(|check| check.id == id).unwrap_or(usize::MAX))
 }
 
 /// The findings about one peer in one dialect.
@@ -123,6 +141,20 @@ impl Sheet {
         }
     }
 
+    /// A scenario found nothing out about what it asserts, and why.
+    pub(crate) fn leave(&mut self, part: &str, verdict: Verdict, why: &str) {
+        for check in all().filter(|check| asserts(part, check)) {
+            self.add(Finding::unseen(check, verdict, why, part));
+        }
+    }
+
+    /// All findings, in the order of reports.
+    pub(crate) fn in_order(&self) -> Vec<&Finding> {
+        let mut findings: Vec<&Finding> = self.findings.values().collect();
+        findings.sort_by_cached_key(|it| rank(it.verdict.name(), it.check.level.name(), it.check.id));
+        findings
+    }
+
     /// All findings of another sheet.
     pub fn merge(&mut self, other: Sheet) {
         self.dead = self.dead.take().or(other.dead);
@@ -137,9 +169,8 @@ impl Sheet {
         }
         let (side, dialect) = (self.side, self.dialect);
         for check in all().filter(|check| check.applies(side, dialect) && wanted(check)) {
-            let said = why.clone().unwrap_or_else(|| "it did not come up".into());
-            let log = Log::default();
-            let finding = Finding { check, verdict: Verdict::NotExercised, said, part: String::new(), log, frame: 0 };
+            let why = why.as_deref().unwrap_or("it did not come up");
+            let finding = Finding::unseen(check, Verdict::NotExercised, why, "");
             self.findings.entry(check.id).or_insert(finding);
         }
         self.findings.retain(|_, finding| wanted(finding.check));

@@ -36,8 +36,8 @@ pub enum Kind {
     Law,
     /// By sending one thing and looking at what comes back.
     Probe,
-    /// By playing a part.
-    Scenario,
+    /// By playing a part: the scenarios that assert it.
+    Scenario(&'static str),
 }
 
 impl Kind {
@@ -46,7 +46,7 @@ impl Kind {
         match self {
             Self::Law => "law",
             Self::Probe => "probe",
-            Self::Scenario => "scenario",
+            Self::Scenario(_) => "scenario",
         }
     }
 }
@@ -109,18 +109,23 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
     LAWS.iter().chain(PROBES.iter().map(|probe| &probe.check)).chain(agent::CHECKS).chain(client::CHECKS)
 }
 
-/// A scenario, and what it asserts.
-pub type Part = (&'static str, &'static [&'static str]);
+/// True if a scenario asserts a check.
+pub(crate) fn asserts(part: &str, check: &Check) -> bool {
+    match check.kind {
+        Kind::Law => false,
+        Kind::Probe => part == "probes",
+        Kind::Scenario(parts) => parts.split(' ').any(|name| name == part),
+    }
+}
 
 /// The scenarios that have to be played to judge the wanted checks of a side. What no scenario has for its own is found in any of them.
-pub(crate) fn scenarios(side: Side, parts: &[Part], wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
+pub fn scenarios(side: Side, wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
+    let parts: &[&'static str] = if side == Side::Agent { &agent::SCENARIOS } else { &client::SCENARIOS };
     let of_side = |check: &&Check| check.side.is_none_or(|judged| judged == side) && wanted(check);
     let wanted: Vec<&Check> = all().filter(of_side).collect();
-    let asserts =
-        |(part, ids): &Part, check: &Check| ids.contains(&check.id) || *part == "probes" && check.kind == Kind::Probe;
     let all = wanted.iter().any(|check| !parts.iter().any(|part| asserts(part, check)));
-    let has = |part: &&Part| all || wanted.iter().any(|check| asserts(part, check));
-    parts.iter().filter(has).map(|(part, _)| *part).collect()
+    let has = |part: &&str| all || wanted.iter().any(|check| asserts(part, check));
+    parts.iter().copied().filter(has).collect()
 }
 
 /// The check of this name.

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tieline_check::client::{SCENARIOS, play};
-use tieline_check::table::{Kind, all};
+use tieline_check::client::{SCENARIOS, from_line, play, to_line};
+use tieline_check::table::all;
 use tieline_check::{Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -190,7 +190,7 @@ fn good(message: Value) -> Vec<String> {
 #[test]
 fn a_good_client_breaks_nothing() {
     for dialect in Dialect::ALL {
-        for (part, _) in SCENARIOS {
+        for part in SCENARIOS {
             for offers in [true, false] {
                 // It would wait for the one who interrupts it.
                 if part == "hang" {
@@ -260,11 +260,24 @@ fn each_defect_fails_exactly_its_checks() {
 }
 
 #[test]
+fn an_agent_of_ours_that_dies_is_no_fault_of_the_client() {
+    let edit = |m: Value| if m["method"] == "session/prompt" { panic!("broken on purpose") } else { good(m) };
+    let sheet = played("talk", Dialect::V1, true, edit);
+    assert_eq!(broken(&sheet), BTreeSet::new());
+    // It is told to the one who started the client.
+    let mut heard = Sheet::new(Side::Client, Dialect::V1);
+    from_line(&to_line(&sheet), "talk", &mut heard);
+    let finding = &heard.findings["client-prompts"];
+    assert_eq!((finding.verdict, finding.fails()), (Verdict::KitAtFault, true));
+    assert!(finding.said.contains("broken on purpose"), "{}", finding.said);
+}
+
+#[test]
 fn every_check_of_clients_can_fail() {
     // These are about processes and what they print: a test of the command has their rows (`crates/cli/tests/check.rs`).
     let mut shown: BTreeSet<&str> = ["client-crash", "client-closes", "client-hang", "client-hostile"].into();
     shown.extend(ROWS.iter().flat_map(|(ids, ..)| ids.split(' ')));
-    let checks = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Client));
+    let checks = all().filter(|check| check.kind.name() == "scenario" && check.side == Some(Side::Client));
     let missing: Vec<&str> = checks.map(|check| check.id).filter(|id| !shown.contains(id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

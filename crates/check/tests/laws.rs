@@ -45,8 +45,13 @@ const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("params-shape", "agent", "1", Change("available_commands", "[{\"name\":\"help\",\"description\":\"d\"}]", "5")),
     ("params-shape", "client", "1", Change("session/list", "\"/w\"", "5")),
     ("params-shape", "agent", "1", Change("\"kind\":\"edit\"", "\"edit\"", "\"editing\"")),
+    ("params-shape", "agent", "1", Change("agent_message_chunk", "\"type\":\"text\"", "\"type\":\"hologram\"")),
+    ("params-shape", "agent", "1", Change("\"type\":\"diff\"", "\"type\":\"diff\"", "\"type\":\"_patch\"")),
+    ("params-shape", "client", "1", Change("session/prompt", "\"type\":\"text\"", "\"type\":\"_note\"")),
     ("params-shape tool-finished", "agent", "1", Change("\"tool_call_update\"", "\"completed\"", "\"done\"")),
     ("result-shape", "agent", "1", Change("\"sessions\"", "\"sessions\":[{\"sessionId\":\"s\",\"cwd\":\"/w\"}]", "\"sessions\":5")),
+    ("result-shape", "agent", "1", Change("authMethods", "\"id\":\"t\"", "\"methodId\":\"t\"")),
+    ("result-shape", "agent", "2", Change("authMethods", "\"methodId\":\"t\"", "\"id\":\"t\"")),
     ("result-shape", "client", "1", Change("\"content\":\"x\"}}", "\"x\"", "5")),
     ("update-known", "agent", "2", Before("\"id\":6,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"plan\",\"entries\":[]}}}")),
     ("hello-first", "client", "1", Before("\"id\":0,\"result\":{\"protocolVersion", "> {\"jsonrpc\":\"2.0\",\"id\":90,\"method\":\"session/list\",\"params\":{}}")),
@@ -179,6 +184,28 @@ fn words_are_told_apart_where_their_list_is_closed() {
         let found: Vec<String> = judged(&lines).into_iter().map(|breach| breach.said).collect();
         let wanted = said.replace("WORD", word);
         assert_eq!(found, if said.is_empty() { vec![] } else { vec![wanted] }, "{dialect} {word}");
+    }
+}
+
+#[test]
+fn what_is_no_breach() {
+    let idle = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}}}"#;
+    let prompt = r#"> {"jsonrpc":"2.0","id":91,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"x"}]}}"#;
+    let refused = r#"< {"jsonrpc":"2.0","id":91,"error":{"code":-32602,"message":"no"}}"#;
+    let own = UPDATE
+        .replace("\"type\":\"text\"", "\"type\":\"_note\"")
+        .replace("\"content\"", "\"messageId\":\"m9\",\"content\"");
+    for (dialect, on, lines) in [
+        // A prompt that was refused has started no work, and ends none.
+        ("2", "\"stopReason\":\"end_turn\"", &[prompt, refused, idle][..]),
+        ("2", "\"running\"", &[prompt, refused]),
+        // In version 2 an agent may have kinds of content of its own.
+        ("2", "\"running\"", &[&*own]),
+    ] {
+        let mut all = good(dialect);
+        let at = all.iter().position(|line| line.contains(on)).unwrap() + 1;
+        all.splice(at..at, lines.iter().map(|line| (*line).to_owned()));
+        assert_eq!(judged(&all), [], "{on}: {lines:?}");
     }
 }
 

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tieline_check::agent::{self, Plan, check_agent};
-use tieline_check::table::{self, Check, Kind, REVISIONS};
+use tieline_check::agent::{Plan, check_agent};
+use tieline_check::table::{self, Check, REVISIONS};
 use tieline_check::{Baseline, Prompts, Report, Settings, client};
 use tieline_client::sanitize;
 use tieline_schema::Dialect;
@@ -274,7 +274,7 @@ async fn agent(arguments: AgentArguments) -> Result<ExitCode, Failed> {
         Some(path) => Some(Prompts::parse(&read(path)?).map_err(|why| (USAGE, format!("{}: {why}", path.display())))?),
     };
     let choice = arguments.choice.clone();
-    let only = agent::scenarios(&|check| choice.wants(check));
+    let only = table::scenarios(Side::Agent, &|check| choice.wants(check));
     let (done, all) = (Arc::new(AtomicUsize::new(0)), dialects.len() * only.len());
     let shown = std::io::stderr().is_terminal();
     let plan = Plan {
@@ -320,7 +320,7 @@ async fn client(arguments: ClientArguments) -> Result<ExitCode, Failed> {
         command: arguments.command.clone(),
         player: vec![own.into(), "check".into(), "play".into()],
         patience: Duration::from_secs(arguments.timeout),
-        only: client::scenarios(&|check| arguments.choice.wants(check)),
+        only: table::scenarios(Side::Client, &|check| arguments.choice.wants(check)),
         keys: arguments.terminal.then_some(keys),
     };
     let shown = std::io::stderr().is_terminal();
@@ -494,12 +494,12 @@ fn list(arguments: &ListArguments) -> Result<ExitCode, Failed> {
 
 fn markdown_table() -> String {
     let mut text = String::new();
-    for (kind, title) in [(Kind::Law, "Laws"), (Kind::Probe, "Probes"), (Kind::Scenario, "Scenarios")] {
+    for (kind, title) in [("law", "Laws"), ("probe", "Probes"), ("scenario", "Scenarios")] {
         let _ = writeln!(
             text,
             "### {title}\n\n| check | who | level | dialects | says | rules |\n|---|---|---|---|---|---|"
         );
-        for check in table::all().filter(|check| check.kind == kind) {
+        for check in table::all().filter(|check| check.kind.name() == kind) {
             let dialects: BTreeSet<&str> =
                 Dialect::ALL.into_iter().filter(|dialect| check.dialects.has(*dialect)).map(Dialect::name).collect();
             let dialects = dialects.into_iter().collect::<Vec<_>>().join(" ");

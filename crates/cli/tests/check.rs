@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tieline_check::agent::{self, Plan, check_agent};
 use tieline_check::client;
-use tieline_check::table::{Check, Kind, Level, all};
+use tieline_check::table::{Check, Kind, Level, all, scenarios};
 use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -101,6 +101,11 @@ fn done(message: &Value, place: &mut usize) -> usize {
     if is_done { *place } else { 0 }
 }
 
+/// True for what answers that a session was taken up.
+fn is_loaded(message: &Value) -> bool {
+    message["result"].get("configOptions").is_some() && message["result"].get("sessionId").is_none()
+}
+
 fn is_canary(message: &Value) -> bool {
     message["error"]["data"]["method"] == "_tieline.check/canary"
 }
@@ -132,6 +137,21 @@ const ROWS: &[Row] = &[
     ("cancel-answered", V2, "cancel", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "cancelled" { m["params"]["update"]["stopReason"] = "end_turn".into(); } vec![m] }),
     ("cancel-idle", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
     ("cancel-then", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 3 { failed(&m, -32603) } else { m }]),
+    ("cancel-at-once", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 4 { failed(&m, -32603) } else { m }]),
+    // The turn beside the one that is cancelled ends with it, in the words of either version.
+    ("cancel-named", V1, "sessions", |_, place, m| {
+        let beside = answered(&json!({"id": 4}), json!({"stopReason": "cancelled"}));
+        match turn(&m, place) { 2 => vec![m, beside], 3 => vec![], _ => vec![m] }
+    }),
+    ("cancel-named", V2, "sessions", |_, _, m| {
+        static SESSIONS: std::sync::Mutex<Vec<Value>> = std::sync::Mutex::new(Vec::new());
+        let mut sessions = SESSIONS.lock().unwrap();
+        sessions.extend(m["result"].get("sessionId").cloned());
+        let ends = m["params"]["update"]["stopReason"] == "cancelled";
+        let mut beside = m.clone();
+        beside["params"]["sessionId"] = sessions.last().cloned().unwrap_or_default();
+        if ends && Some(&m["params"]["sessionId"]) == sessions.first() { vec![m, beside] } else { vec![m] }
+    }),
     ("cancel-asked", V1, "cancel-question", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
     ("permission-allow permission-reject", V1, "permission", |_, _, mut m| {
         for option in m["params"]["options"].as_array_mut().into_iter().flatten() {
@@ -149,6 +169,8 @@ const ROWS: &[Row] = &[
     ("content-refused", V2, "content", |_, _, mut m| { if m["error"]["code"] == -32602 { m["error"]["code"] = (-32603).into(); } vec![m] }),
     ("load-replays", V1, "load", |_, _, m| if kind(&m) == "user_message_chunk" { vec![] } else { vec![m] }),
     ("load-replays", V2, "load", |process, _, m| if process == 3 && kind(&m).starts_with("agent_message") { vec![] } else { vec![m] }),
+    ("load-replays", V1, "load", |_, _, m| vec![if is_loaded(&m) || m["error"]["code"] == -32002 { failed(&m, -32600) } else { m }]),
+    ("resume-goes-on", V1, "resume", |_, _, m| vec![if is_loaded(&m) { failed(&m, -32600) } else { m }]),
     ("load-goes-on", V1, "load", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
     ("load-unknown", V1, "load", |process, _, m| vec![if process == 3 && m["error"].is_object() { answered(&m, json!({})) } else { m }]),
     ("resume-goes-on", V1, "resume", |process, place, m| vec![if process == 3 && turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
@@ -169,6 +191,8 @@ const ROWS: &[Row] = &[
         *place += usize::from(bad);
         vec![if bad && *place == 3 { answered(&m, json!({})) } else { m }]
     }),
+    ("result-shape", V1, "end", |_, _, mut m| { if m["result"]["protocolVersion"] == 1 { m["result"]["authMethods"] = json!([{"methodId": "x", "name": "X"}]); } vec![m] }),
+    ("params-shape", V1, "turn", |_, _, mut m| { if kind(&m) == "agent_message_chunk" { m["params"]["update"]["content"]["type"] = "hologram".into(); } vec![m] }),
     ("offered-only", V1, "options", |_, _, mut m| { if m["error"]["data"]["method"] == "logout" || m["error"]["code"] == -32601 { m["error"]["code"] = (-32603).into(); } vec![m] }),
 ];
 
@@ -182,6 +206,7 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
     let drop_sessions: Change = |_, _, m| if m["result"]["sessionId"].is_string() { vec![] } else { vec![m] };
     let drop_canary: Change = |_, _, m| if is_canary(&m) { vec![] } else { vec![m] };
     let drop_turns: Change = |_, _, m| if m["result"]["stopReason"].is_string() { vec![] } else { vec![m] };
+    let drop_fourth: Change = |_, place, m| if turn(&m, place) == 4 { vec![] } else { vec![m] };
     let drop_idle: Change = |_, _, m| if m["params"]["update"]["state"] == "idle" { vec![] } else { vec![m] };
     let same: Change = |_, _, mut m| {
         // The first id for every session.
@@ -196,6 +221,7 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
     writes.settings.prompts = Some(Prompts::parse(write).unwrap());
     vec![
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_sessions), &["turn"]))),
+        ("cancel-at-once", V1, late(plan(state(), "AGENT", edit(drop_fourth), &["cancel"]))),
         ("agent-answers turn-ends", V1, late(plan(state(), "AGENT", edit(drop_turns), &["turn"]))),
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_turns), &["permission"]))),
         ("agent-answers", V1, late(plan(state(), "AGENT", edit(drop_turns), &["content"]))),
@@ -238,7 +264,7 @@ fn each_defect_fails_exactly_its_checks() {
         let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(*change), &[part]), *dialect));
         let named: BTreeSet<&str> = ids.split(' ').collect();
         for id in &named {
-            let played = agent::scenarios(&|check| check.id == *id);
+            let played = scenarios(Side::Agent, &|check| check.id == *id);
             assert!(played.contains(part), "--only {id} would not play {part}: {played:?}");
         }
         if broken(&sheet) != named {
@@ -293,25 +319,41 @@ fn each_probe_fails_when_another_answer_comes() {
 fn every_check_of_agents_can_fail() {
     let mut shown: BTreeSet<&str> = ROWS.iter().flat_map(|(ids, ..)| ids.split(' ')).collect();
     shown.extend(others().iter().flat_map(|(ids, ..)| ids.split(' ')));
-    let scenarios = all().filter(|check| check.kind == Kind::Scenario && check.side == Some(Side::Agent));
+    let scenarios = all().filter(|check| check.kind.name() == "scenario" && check.side == Some(Side::Agent));
     let missing: Vec<&str> = scenarios.map(|check| check.id).filter(|id| !shown.contains(id)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]
 fn only_what_is_needed_is_played() {
-    let agent = |id: &str| agent::scenarios(&|check| check.id == id);
-    let client = |id: &str| client::scenarios(&|check| check.id == id);
+    let agent = |id: &str| scenarios(Side::Agent, &|check| check.id == id);
+    let client = |id: &str| scenarios(Side::Client, &|check| check.id == id);
     assert_eq!(agent("end-code"), ["end"]);
     assert_eq!(client("client-unoffered"), ["files", "terminals"]);
     // These may be broken anywhere.
     for id in ["agent-answers", "turn-last"] {
-        assert_eq!(agent(id), agent::SCENARIOS.map(|(part, _)| part), "{id}");
+        assert_eq!(agent(id), agent::SCENARIOS, "{id}");
     }
-    assert_eq!(client("client-answers"), client::SCENARIOS.map(|(part, _)| part));
+    assert_eq!(client("client-answers"), client::SCENARIOS);
     // Nothing is asserted by a scenario that its name does not lead to.
     let probe = all().find(|check| check.kind == Kind::Probe).unwrap();
     assert_eq!(agent(probe.id), ["probes"]);
+}
+
+#[test]
+fn what_dies_through_our_own_fault_is_no_fault_of_the_agent() {
+    let state = tempfile::tempdir().unwrap();
+    // The first process only says hello.
+    let change: Change = |process, _, m| if process == 1 { vec![m] } else { panic!("broken on purpose") };
+    for (part, id) in [("turn", "turn-again"), ("probes", "probe-batch")] {
+        let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(change), &[part]), V1));
+        let finding = &sheet.findings[id];
+        assert_eq!((finding.verdict, finding.fails()), (Verdict::KitAtFault, true), "{id}");
+        assert!(finding.said.contains("broken on purpose"), "{}", finding.said);
+        assert_eq!(broken(&sheet), BTreeSet::new());
+        // What another scenario asserts is left as it is.
+        assert_eq!(sheet.findings["cancel-then"].verdict, Verdict::NotExercised);
+    }
 }
 
 #[test]

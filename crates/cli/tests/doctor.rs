@@ -98,6 +98,9 @@ fn agents_that_print_rubbish_hang_or_die() {
     expect(&done, 0, "exit", "odd", "printed a line that is no message, such as \"loading\"", "");
     let (_, done) = check("odd['initialize'] = lambda: time.sleep(600)", &["--timeout", "1"]);
     expect(&done, 3, "initialize", "bad", "no answer after 1 s", "--timeout 120");
+    let text = "odd['initialize'] = lambda: (message.update(id=str(message['id'])), answer({'protocolVersion': 1}))";
+    let (_, done) = check(text, &["--timeout", "1"]);
+    expect(&done, 3, "initialize", "bad", "an answer with the id \"1\": what was asked has a number", "--timeout 120");
     let (_, done) = check("odd['session/prompt'] = lambda: time.sleep(600)", &["--turn-timeout", "1"]);
     expect(&done, 3, "end", "bad", "session/prompt: no answer after 1 s", "start it by hand");
     let (_, done) = check("sys.stderr.write('Error: ANTHROPIC_API_KEY is not set\\n'); sys.exit(2)", &[]);

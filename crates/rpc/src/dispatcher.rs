@@ -130,6 +130,14 @@ impl<S: Service> Dispatcher<S> {
     fn response(&self, id: Option<Id>, outcome: Result<Outcome<'_>, tieline_json::Error>) {
         let waiter = id.as_ref().and_then(|id| self.shared.machine().answered(id));
         let Some(waiter) = waiter else {
+            // What waits for it would only be told that nothing came.
+            if let Some(Id::Text(text)) = &id
+                && text.starts_with('"')
+            {
+                let text: String = text.chars().take(MAX_TOLD_NAME).collect();
+                let what = format!("an answer with the id {text}: what was asked has a number");
+                self.service.dropped(Dropped::Bad(&what));
+            }
             return tracing::debug!(id = ?id, "an answer nobody waits for");
         };
         waiter(match outcome {

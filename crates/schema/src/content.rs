@@ -7,7 +7,7 @@ use tieline_json::{Error, Reader};
 // What is large and rare is boxed: a block is mostly text, and waits in queues as large as its largest kind.
 tagged! {
     /// One piece of content.
-    ContentBlock by "type" {
+    ContentBlock by "type" closed {
         /// Text, by default Markdown.
         Text(Text) = "text";
         /// A picture.

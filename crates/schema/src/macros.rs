@@ -262,9 +262,11 @@ macro_rules! open_enum {
 }
 
 /// An object whose kind is told by one key. Unknown kinds are kept byte for byte; `older "…"` is what the older dialects are told
-/// instead of one.
+/// instead of one. After the word `closed` version 1 has no others.
 macro_rules! tagged {
-    ($(#[$doc:meta])* $name:ident by $tag:literal $(, older $instead:literal)? {
+    (@is_closed closed) => { true };
+    (@is_closed) => { false };
+    ($(#[$doc:meta])* $name:ident by $tag:literal $(, older $instead:literal)? $($how:ident)? {
         $( $(#[$vdoc:meta])* $variant:ident($inner:ty) = $wire:literal $(| $alias:literal)*; )*
     }) => {
         $(#[$doc])*
@@ -300,6 +302,9 @@ macro_rules! tagged {
                     other => {
                         json.doubt();
                         json.rewind(start);
+                        if $crate::macros::tagged!(@is_closed $($how)?) {
+                            $crate::union::stray(json, $tag, other, &[$($wire),*]);
+                        }
                         $crate::Unknown::keep(other, json).map(Self::Other)
                     }
                 })

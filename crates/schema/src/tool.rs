@@ -214,7 +214,10 @@ impl Decode for ToolCallContent {
                 json.forgive(Error::data("expected a content block inside `content`"));
                 Ok(block.into())
             }
-            other => Unknown::keep(other, json).map(Self::Other),
+            other => {
+                union::stray(json, "type", other, &["content", "diff", "terminal"]);
+                Unknown::keep(other, json).map(Self::Other)
+            }
         }
     }
 }

@@ -96,6 +96,14 @@ pub fn tag<'a>(json: &mut Reader<'a>, name: &str) -> Result<Option<Cow<'a, str>>
     found
 }
 
+/// Notes a kind that a closed union does not have.
+#[cold]
+pub(crate) fn stray(json: &mut Reader<'_>, name: &str, kind: &str, known: &[&str]) {
+    let mark = json.mark();
+    json.stray_word(kind, known.iter().copied());
+    json.locate(mark, &name);
+}
+
 /// True if the object that comes next has this key. Moves the cursor.
 pub(crate) fn has_key(json: &mut Reader<'_>, wanted: &str) -> Result<bool, Error> {
     let mut object = json.object()?;

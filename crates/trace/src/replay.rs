@@ -51,6 +51,14 @@ struct Step {
     done: bool,
 }
 
+/// Text of one kind, from the frame where it starts, and how much of it has come.
+#[derive(Debug, Default)]
+struct Text {
+    frame: usize,
+    recorded: String,
+    heard: usize,
+}
+
 /// What to do now.
 enum Next {
     Send(Vec<u8>),
@@ -68,7 +76,7 @@ pub struct Player {
     /// Steps of the live side that are waited for.
     awaited: Vec<usize>,
     /// Text that is waited for, by its kind: it may come in other pieces.
-    text: BTreeMap<String, (usize, String)>,
+    text: BTreeMap<String, Text>,
     likeness: Likeness,
     /// Ids of the live side's requests, by the recorded ones.
     ids: HashMap<String, Value>,
@@ -171,7 +179,10 @@ impl Player {
             }
             match step.message.as_ref().and_then(chunk) {
                 _ if step.done => {}
-                Some((kind, text)) => self.text.entry(kind).or_insert((step.frame, String::new())).1 += text,
+                Some((kind, text)) => {
+                    let frame = step.frame;
+                    self.text.entry(kind).or_insert_with(|| Text { frame, ..Text::default() }).recorded += text;
+                }
                 None => self.awaited.push(at),
             }
             self.at += 1;
@@ -229,17 +240,17 @@ impl Player {
 
     fn message(&mut self, live: &Value) -> Option<Value> {
         if let Some((kind, text)) = chunk(live)
-            && let Some((frame, expected)) = self.text.get_mut(&kind)
+            && let Some(expected) = self.text.get_mut(&kind)
         {
-            let (frame, translated) = (*frame, self.likeness.text(expected));
-            match translated.strip_prefix(text) {
+            let (frame, rest) = (expected.frame, expected.rest(&self.likeness));
+            match rest.strip_prefix(text) {
                 Some("") => drop(self.text.remove(&kind)),
-                Some(rest) => rest.clone_into(expected),
+                Some(_) => expected.heard += text.len(),
                 // The rest of what differs would only say the same again.
-                None if expected.is_empty() => {}
+                None if expected.recorded.is_empty() => {}
                 None => {
-                    let what = format!("{kind}: recorded {}, live {}", cut(&translated), cut(text));
-                    expected.clear();
+                    let what = format!("{kind}: recorded {}, live {}", cut(&rest), cut(text));
+                    expected.recorded.clear();
                     self.diverges(Some(frame), &what);
                 }
             }
@@ -310,9 +321,10 @@ impl Player {
             };
             self.diverges(Some(step.frame), &what);
         }
-        for (kind, (frame, text)) in std::mem::take(&mut self.text) {
-            if !text.is_empty() {
-                self.diverges(Some(frame), &format!("{kind}: {} did not come", cut(&text)));
+        for (kind, text) in std::mem::take(&mut self.text) {
+            let rest = text.rest(&self.likeness);
+            if !rest.is_empty() {
+                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", cut(&rest)));
             }
         }
     }
@@ -327,6 +339,13 @@ impl Player {
         if self.waits() {
             self.silence();
         }
+    }
+}
+
+impl Text {
+    /// What has not come yet, as it is said now. A name may begin in what has come, so the whole text is translated.
+    fn rest(&self, likeness: &Likeness) -> String {
+        likeness.text(&self.recorded).get(self.heard..).unwrap_or_default().to_owned()
     }
 }
 
@@ -360,5 +379,42 @@ fn cut(text: &str) -> String {
     match text.char_indices().nth(100) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Value {
+        let update = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}});
+        json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}})
+    }
+
+    #[test]
+    fn text_in_other_pieces_is_translated_once() {
+        // The live folder is below the recorded one; a path may be cut anywhere.
+        for (recorded, live, divergences) in [
+            (["see /w/a ", "and /w/b"], ["see /w/sub/a and ", "/w/sub/b"], 0),
+            (["see /w/a ", "and /w/b"], ["see /w/s", "ub/a and /w/sub/b"], 0),
+            (["see /w/a ", "and /w/b"], ["see /w/sub/a and ", "/w/sub/sub/b"], 1),
+        ] {
+            let step = |text: &str| Step {
+                frame: 1,
+                from: Side::Agent,
+                message: Some(said(text)),
+                body: Vec::new(),
+                end: false,
+                done: false,
+            };
+            let options = Options { side: Side::Client, ..Options::default() };
+            let mut player = Player { options, steps: recorded.map(step).into(), ..Player::default() };
+            player.likeness.learn_path("/w", "/w/sub");
+            assert!(matches!(player.next(), Next::Wait(_)));
+            for piece in live {
+                player.message(&said(piece));
+            }
+            assert_eq!(player.count, divergences, "{live:?}: {:?}", player.divergences);
+        }
     }
 }

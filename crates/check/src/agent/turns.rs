@@ -2,7 +2,7 @@
 
 use super::Stage;
 use crate::peer::{Choice, Peer, Reply, Stop, hello, late, survived};
-use crate::sheet::Verdict;
+use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
 
@@ -74,11 +74,32 @@ impl Stage {
             self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
             return Ok(());
         }
-        let turn = turn?;
-        self.expect("sessions-parallel", turn.stop != "error", || "the prompt of the other session failed".into());
-        self.peer()?.session.clone_from(&second);
-        self.peer()?.cancel().await?;
-        survived(self.peer()?.end(one).await)
+        let parallel = turn?.stop != "error";
+        self.expect("sessions-parallel", parallel, || "the prompt of the other session failed".into());
+        let both = parallel && first != second;
+        if both {
+            let beside = self.wait().await?;
+            self.peer()?.cancel().await?;
+            survived(self.peer()?.end(beside).await)?;
+            self.peer()?.canary().await?;
+        }
+        let peer = self.peer()?;
+        // Nobody has cancelled the first turn so far.
+        let spread = peer.witness.log.iter().map(Line::value).any(|said| {
+            let stop = said.pointer("/result/stopReason").or(said.pointer("/params/update/stopReason"));
+            stop.is_some_and(|stop| stop == "cancelled")
+                && (said["id"] == one || said["params"]["sessionId"] == *second)
+        });
+        peer.forget();
+        peer.session.clone_from(&second);
+        peer.cancel().await?;
+        let ended = peer.end(one).await;
+        if both && (spread || ended.as_ref().is_ok_and(|turn| turn.stop == "cancelled")) {
+            self.expect("cancel-named", !spread, || "the turn of another session was cancelled, too".into());
+        } else {
+            self.add("cancel-named", Verdict::NotExercised, "two turns could not be seen side by side");
+        }
+        survived(ended)
     }
 
     pub(super) async fn cancel(&mut self) -> Result<(), Stop> {
@@ -90,13 +111,17 @@ impl Stage {
         let busy = self.peer()?.canary().await;
         self.expect("turn-busy", busy.is_ok(), || "no answer to another request while a turn runs".into());
         self.peer()?.cancel().await?;
-        if !self.ends_cancelled("cancel-answered", id).await? {
+        if !self.ends_cancelled("cancel-answered", id, true).await? {
             return Ok(());
         }
         let turn = self.say().await?;
         self.expect("cancel-then", !["error", "cancelled"].contains(&&*turn.stop), || {
             format!("it stopped with {:?}", turn.stop)
         });
+        let words = self.words("wait")?;
+        let id = self.peer()?.begin(&words).await?;
+        self.peer()?.cancel().await?;
+        self.ends_cancelled("cancel-at-once", id, false).await?;
         Ok(())
     }
 
@@ -111,7 +136,7 @@ impl Stage {
         self.peer()?.cancel().await?;
         let outcome = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"outcome": {"outcome": "cancelled"}}});
         self.peer()?.send(&outcome.to_string()).await?;
-        self.ends_cancelled("cancel-asked", id).await?;
+        self.ends_cancelled("cancel-asked", id, true).await?;
         let said = || "the file was written although the question was cancelled".into();
         self.expect("permission-reject", !self.made(), said);
         Ok(())

@@ -3,7 +3,6 @@
 use super::{Stage, items};
 use crate::peer::{Choice, Stop, survived};
 use crate::sheet::Verdict;
-use crate::table;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
 
@@ -72,20 +71,16 @@ impl Stage {
             ("audio", "session/prompt/audio", "promptCapabilities/audio"),
         ];
         let none = kinds.into_iter().find(|(_, v2, v1)| self.peer.as_ref().is_some_and(|peer| !peer.offers(v2, v1)));
-        for id in ["content-refused", "content-refused-v1"] {
-            let Some((kind, ..)) = none else {
-                self.add(id, Verdict::NotApplicable, "the agent takes all content");
-                continue;
-            };
-            if table::find(id).is_some_and(|check| !check.dialects.has(self.dialect)) {
-                continue;
-            }
+        let id = if self.dialect == Dialect::V2 { "content-refused" } else { "content-refused-v1" };
+        if let Some((kind, ..)) = none {
             let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
             let reply = self.peer()?.call_in("session/prompt", prompt).await?;
             self.expect(id, reply.code() == Some(-32602), || {
                 format!("`{kind}` was not offered, and this came back: {}", reply.message)
             });
             self.settle(&reply.message).await?;
+        } else {
+            self.add(id, Verdict::NotApplicable, "the agent takes all content");
         }
         // A model may find it too long, which is an answer.
         let filler = format!("{say}\n{}", "x".repeat(1 << 20));

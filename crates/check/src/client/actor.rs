@@ -4,6 +4,7 @@ use crate::sheet::{Sheet, Verdict};
 use crate::witness::Witness;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub(super) struct Actor<'a> {
     input: Receiver<String>,
     output: &'a mut dyn Write,
     patience: Duration,
-    tell: &'a mut dyn FnMut(&str),
+    pub(super) tell: &'a mut dyn FnMut(&str),
     pub(super) witness: Witness,
     pub(super) offers: Value,
     pub(super) cwd: PathBuf,
@@ -65,11 +66,15 @@ pub fn play(
         next: 1,
         sheet: Sheet::new(Side::Client, dialect),
     };
-    let ended = actor.play();
-    actor.tell("over");
-    if ended == Err(End::Closed) {
-        actor.expect("client-closes", true, String::new);
+    match std::panic::catch_unwind(AssertUnwindSafe(|| actor.play())) {
+        Ok(Err(End::Closed)) => actor.expect("client-closes", true, String::new),
+        Ok(_) => {}
+        Err(panic) => {
+            let why = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+            actor.sheet.leave(part, Verdict::KitAtFault, &format!("the agent panicked: {}", why.unwrap_or_default()));
+        }
     }
+    (actor.tell)("over");
     actor.witness.judged(part, &mut actor.sheet);
     actor.sheet
 }
@@ -143,7 +148,7 @@ impl Actor<'_> {
         }
         self.cwd = new["params"]["cwd"].as_str().unwrap_or_default().into();
         self.answer(&new["id"], json!({"sessionId": "s"}))?;
-        self.tell("open");
+        (self.tell)("open");
         self.prompt = self.hear_call("session/prompt")?;
         if self.dialect == Dialect::V2 {
             self.answer(&self.prompt["id"].clone(), json!({"messageId": "u1"}))?;
@@ -154,17 +159,12 @@ impl Actor<'_> {
         Ok(true)
     }
 
-    pub(super) fn tell(&mut self, what: &str) {
-        (self.tell)(what);
-    }
-
     fn hello(&self, version: u16, login: bool) -> Value {
         let info = json!({"name": "tieline-check", "version": env!("CARGO_PKG_VERSION")});
         let methods = match (login, self.dialect) {
             (false, _) => json!([]),
-            (true, Dialect::V1) => json!([{"id": "check", "name": "Check"}]),
-            (true, Dialect::V2Seed) => json!([{"type": "agent", "id": "check", "name": "Check"}]),
             (true, Dialect::V2) => json!([{"type": "agent", "methodId": "check", "name": "Check"}]),
+            (true, _) => json!([{"type": "agent", "id": "check", "name": "Check"}]),
         };
         let (offers, offered, who) = match self.dialect {
             Dialect::V1 => ("agentCapabilities", json!({}), "agentInfo"),
@@ -190,7 +190,7 @@ impl Actor<'_> {
 
     /// Answers until the client has had enough.
     fn rest(&mut self) -> Result<(), End> {
-        self.tell("over");
+        (self.tell)("over");
         loop {
             let message = self.hear()?;
             match message["method"].as_str().filter(|_| message.get("id").is_some()) {
@@ -276,7 +276,7 @@ impl Actor<'_> {
                 // It may be waiting for its user.
                 Err(End::Late) if !told => {
                     told = true;
-                    self.tell("asked");
+                    (self.tell)("asked");
                 }
                 Ok(message) if message.get("method").is_none() && message["id"] == *id => {
                     self.expect("client-answers", true, String::new);

@@ -32,10 +32,9 @@ pub(super) struct Ran {
     pub hostile: bool,
 }
 
-/// Starts the client, which starts the agent.
-pub(super) async fn run(plan: &Plan, part: &str, dialect: Dialect) -> io::Result<Ran> {
-    let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir()?;
-    let [agent, found, told, work] = ["agent", "found", "found.told", "work"].map(|name| folder.path().join(name));
+/// Starts the client, which starts the agent; all of it in this folder.
+pub(super) async fn run(plan: &Plan, part: &str, dialect: Dialect, folder: &Path) -> io::Result<Ran> {
+    let [agent, found, told, work] = ["agent", "found", "found.told", "work"].map(|name| folder.join(name));
     std::fs::create_dir(&work)?;
     let words: Vec<String> = plan.player.iter().map(|word| quoted(&word.to_string_lossy())).collect();
     let script = format!("#!/bin/sh\nexec {} {part} {dialect} {}\n", words.join(" "), quoted(&found.to_string_lossy()));

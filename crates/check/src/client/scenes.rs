@@ -139,7 +139,7 @@ impl Actor<'_> {
     /// The user interrupts the client, which cancels the turn, or leaves.
     pub(super) fn cancel(&mut self) -> Result<(), End> {
         self.text("working")?;
-        self.tell("interrupt");
+        (self.tell)("interrupt");
         if let Err(end) = self.hear_call("session/cancel") {
             let why = match end {
                 End::Closed => "the client leaves when it is interrupted",
@@ -164,7 +164,7 @@ impl Actor<'_> {
     /// The user interrupts the client, and the agent does not care.
     pub(super) fn hang(&mut self) -> Result<(), End> {
         self.text("working")?;
-        self.tell("interrupt");
+        (self.tell)("interrupt");
         while self.hear() != Err(End::Closed) {}
         Err(End::Closed)
     }

@@ -22,10 +22,8 @@ impl Judge {
                 self.update(&id, &notification.update, tag.as_deref() == Some("tool_call"));
             }
             ClientCall::Permission(request) => {
-                let id = request.session_id.to_string();
-                self.agent_names(method, &id);
+                self.agent_names(method, request.session_id.as_ref());
                 self.question(&request, asked);
-                asked.session = Some(id);
             }
             ClientCall::ReadTextFile(request) => {
                 self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);

@@ -68,10 +68,9 @@ impl Judge {
 
     /// A request was answered with an error.
     pub(crate) fn refused(&mut self, asked: &Asked) {
-        let current = self.dialect == Some(Dialect::V2);
         let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
         match asked.method.as_str() {
-            "session/prompt" if !current => session.prompts = session.prompts.saturating_sub(1),
+            "session/prompt" => session.prompts = session.prompts.saturating_sub(1),
             "session/load" | "session/resume" if asked.replay => session.replays = session.replays.saturating_sub(1),
             "session/resume" => session.resumes = session.resumes.saturating_sub(1),
             _ => {}

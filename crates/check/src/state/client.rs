@@ -29,7 +29,6 @@ impl Judge {
             }
             AgentCall::Resume(request) => {
                 let id = request.session_id.to_string();
-                asked.session = Some(id.clone());
                 asked.replay = request.replay != Replay::None;
                 let load = method == "session/load";
                 asked.unoffered =
@@ -52,33 +51,21 @@ impl Judge {
                     self.path("cwd", cwd);
                 }
             }
-            AgentCall::Close(request) => {
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.close);
-                asked.session = Some(request.session_id.to_string());
-            }
-            AgentCall::Delete(request) => {
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete);
-                asked.session = Some(request.session_id.to_string());
-            }
+            AgentCall::Close(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.close),
+            AgentCall::Delete(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete),
             AgentCall::Logout(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.logout),
-            AgentCall::SetMode(request) => {
-                asked.session = Some(request.session_id.to_string());
-                self.mode_chosen(&request);
-            }
-            AgentCall::SetOption(request) => {
-                asked.session = Some(request.session_id.to_string());
-                self.option_chosen(&request);
-            }
+            AgentCall::SetMode(request) => self.mode_chosen(&request),
+            AgentCall::SetOption(request) => self.option_chosen(&request),
             AgentCall::Prompt(request) => {
                 let id = request.session_id.to_string();
                 self.client_names(method, &id);
                 self.prompt_content(&request.prompt);
                 if let Some(session) = self.session(&id) {
+                    // One that is refused leaves the work that goes on as it is.
+                    session.worked &= session.prompts > 0;
                     session.prompts += 1;
-                    session.worked = false;
                     session.turn.clear();
                 }
-                asked.session = Some(id);
             }
             AgentCall::Cancel(request) => {
                 let id = request.session_id.to_string();

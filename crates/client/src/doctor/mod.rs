@@ -8,8 +8,8 @@ pub use finding::{Diagnosis, Finding, Status};
 
 use crate::agents::{AgentSpec, find_program};
 use crate::live::{
-    Ending, Event, Failure, Frames, Gone, LOG_IN_FIRST, NO_MESSAGE, News, Notes, Opening, Part, Parts, Phase, Setup,
-    When,
+    Ending, Event, Failure, Frames, Gone, LOG_IN_FIRST, NO_MESSAGE, News, Notes, Opening, PASSED_OVER, Part, Parts,
+    Phase, Setup, When,
 };
 use crate::run::{self, Outcome, Plan, Progress, Watch};
 use crate::sanitize;
@@ -143,7 +143,9 @@ async fn watched<T: FnMut(&Finding)>(agent: &AgentSpec, options: &Options, check
     let rubbish = rubbish(&outcome);
     match (&outcome.stop, &outcome.failure) {
         (Some(stop), _) => check.turn(agent, stop),
-        (None, Some(failure)) => check.failed(agent, failure, rubbish.as_deref().filter(|_| !greeted)),
+        (None, Some(failure)) => {
+            check.failed(agent, failure, rubbish.as_deref().filter(|_| !greeted), &outcome.warnings)
+        }
         (None, None) => {}
     }
     if let Some(status) = outcome.exit.filter(|_| greeted) {
@@ -232,7 +234,7 @@ impl<T: FnMut(&Finding)> Check<T> {
     }
 
     /// The run failed; `rubbish` is what came in the place of a hello.
-    fn failed(&self, agent: &AgentSpec, failure: &Failure, rubbish: Option<&str>) {
+    fn failed(&self, agent: &AgentSpec, failure: &Failure, rubbish: Option<&str>, warnings: &[String]) {
         let (mut why, mut fix) = (failure.message.clone(), fix::of_failure(agent, failure));
         let step = match (failure.ending, failure.phase) {
             // Before that it is the server that wants a credential.
@@ -250,6 +252,8 @@ impl<T: FnMut(&Finding)> Check<T> {
                 step => step.waits_for(),
             };
             why = format!("{what}: no answer after {} s", reached.limit);
+            // It may have come, and nobody could use it.
+            warnings.iter().filter(|said| said.starts_with(PASSED_OVER)).for_each(|said| why += &format!("; {said}"));
         } else if step == Phase::Login && failure.ending == Ending::LoginNeeded {
             self.0.borrow_mut().steps.retain(|finding| finding.phase != Phase::Login);
             let ways: Vec<_> = failure.logins.iter().map(|way| format!("{} ({})", way.id(), way.name())).collect();

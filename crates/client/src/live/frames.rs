@@ -13,6 +13,9 @@ use tieline_trace::{Kept, Side, Writer, create, redact};
 /// What stands before a line that is none, in a warning.
 pub(crate) const NO_MESSAGE: &str = "the agent wrote a line that is no message: ";
 
+/// What stands before a message that nobody could use, in a warning.
+pub(crate) const PASSED_OVER: &str = "passed over: ";
+
 /// What is said about half of a surrogate pair.
 const HALF_PAIR: &str =
     "a message of the agent has half a character in it (a lone surrogate), which was read as U+FFFD";
@@ -124,7 +127,7 @@ impl Frames {
             }
             // Nobody else has seen it.
             Dropped::Over(what) => self.told(&format!("passed over, because it is more than is taken: {what}"), true),
-            Dropped::Bad(what) => self.told(&format!("passed over: {what}"), false),
+            Dropped::Bad(what) => self.told(&format!("{PASSED_OVER}{what}"), false),
         }
     }
 

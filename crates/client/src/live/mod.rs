@@ -26,7 +26,7 @@ pub(crate) use conversation::{is_command, refused_by};
 pub use events::{Event, Events, Gone, When};
 pub use failure::{AgentFacts, Changed, Ending, Failure, Permissions, SessionFacts};
 pub use frames::Frames;
-pub(crate) use frames::NO_MESSAGE;
+pub(crate) use frames::{NO_MESSAGE, PASSED_OVER};
 pub use limits::{Budget, Reached};
 pub use link::{Link, OnLine, Parts, Setup};
 pub(crate) use notes::Note;

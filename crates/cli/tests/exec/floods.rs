@@ -56,7 +56,8 @@ fn memory_follows_a_budget_whatever_an_agent_sends() {
     let Some(megabytes) = number("TIELINE_FLOOD_MEGABYTES") else {
         // A tenth of the whole, against what a run takes by itself (some 50 MB as a debug build) and a rest for the budgets.
         for (way, dialect, format) in SHORT {
-            let limit = if way == "huge" { 200 } else { 130 };
+            // A text of several MB is held more than once while it is read and written.
+            let limit = if ["huge", "reads"].contains(&way) { 200 } else { 130 };
             let peak = peak(way, dialect, format, 100, 5);
             assert!(peak < limit, "{way} in {dialect} as {format}: {peak} MB");
         }

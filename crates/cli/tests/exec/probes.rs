@@ -246,7 +246,7 @@ fn an_agent_that_ignores_the_cancel_is_ended_visibly() {
         run.until_out("working");
         run.signal("INT");
         let done = run.done().ends(130);
-        done.err_has("asked to stop").err_has("did not stop").err_has("interrupted");
+        done.err_has("asked to stop").err_has("did not heed the cancel").err_has("interrupted");
         assert_eq!(done.sent("session/cancel").len(), 0, "it never reads again");
         wait("the end of the agent", || !alive(&mark));
     }

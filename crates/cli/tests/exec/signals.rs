@@ -62,7 +62,7 @@ fn pressing_again_does_not_wait() {
     run.signal("INT");
     wait("the first word", || run.err().contains("asked to stop"));
     run.signal("INT");
-    run.done().ends(130).err_has("did not stop");
+    run.done().ends(130).err_has("killed before it had stopped");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn unfinished_calls_are_told_as_cancelled_at_once() {
         run.signal("INT");
         let done = run.done().ends(130);
         done.err_has("Pending: cancelled").err_has("At work: cancelled");
-        assert!(done.err.find("At work: cancelled") < done.err.find("did not stop"), "{done:#?}");
+        assert!(done.err.find("At work: cancelled") < done.err.find("did not heed the cancel"), "{done:#?}");
     }
 }
 

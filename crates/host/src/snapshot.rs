@@ -76,10 +76,10 @@ pub struct Made<'a> {
     pub content: std::result::Result<&'a [u8], Unkept>,
     /// What is there now.
     pub after: State,
-    /// Directories made for it, relative to the root, outermost first.
-    pub directories: &'a [PathBuf],
-    /// Directories that went with it, relative to the root, and their modes.
-    pub gone: &'a [(PathBuf, u32)],
+    /// The outermost of the directories made for it, relative to the root. All would be as many paths as it is deep, for each file.
+    pub directory: Option<&'a Path>,
+    /// The modes of the directories above it that went with it, innermost first.
+    pub gone: &'a [u32],
     /// Somebody else changed it as well, so that it can't be put back without their part.
     pub mixed: bool,
     /// What is there now was not made by the turn, but moved here, and there is no copy of it.
@@ -96,7 +96,7 @@ impl<'a> Made<'a> {
             before: Found::state_of(found),
             content: found.map_or(Ok(&[]), |found| found.content.as_deref().ok_or(Unkept::Large)),
             after,
-            directories: &[],
+            directory: None,
             gone: &[],
             mixed: false,
             moved: false,
@@ -298,12 +298,14 @@ impl Snapshots {
             index.turns[at].folders.iter().map(|folder| (folder.root.0.clone(), folder.path.0.clone())).collect();
         for change in changes {
             let path = change.root.join(&change.path);
-            let directories = change.directories.iter().cloned().map(Name);
-            for (folder, mode) in change.gone {
-                if gone.insert((change.root.clone(), folder.clone())) {
-                    let (root, path) = (Name(change.root.clone()), Name(folder.clone()));
-                    index.turns[at].folders.push(Folder { root, path, mode: *mode });
+            let directories = change.directory.map(Path::to_path_buf).map(Name);
+            for (folder, mode) in change.path.ancestors().skip(1).zip(change.gone) {
+                // Those around one that is known are known as well.
+                if !gone.insert((change.root.clone(), folder.to_path_buf())) {
+                    break;
                 }
+                let (root, path) = (Name(change.root.clone()), Name(folder.to_path_buf()));
+                index.turns[at].folders.push(Folder { root, path, mode: *mode });
             }
             if let Some(entry) = known.get(&path).map(|number| &mut index.turns[at].entries[*number]) {
                 entry.mixed |=
@@ -347,7 +349,7 @@ impl Snapshots {
                 after: change.after,
                 prior: None,
                 unkept,
-                directories: directories.collect(),
+                directories: directories.into_iter().collect(),
                 undone: false,
                 mixed: change.mixed,
                 moved: change.moved.then_some(change.after),

@@ -385,18 +385,17 @@ impl Recorder {
             changes.retain(|change| !put_back(&change.root.join(&change.path), &change.after));
             let at = index.turn(&self.turn);
             let entries = &mut index.turns[at].entries;
-            let facts = |entry: &Entry| (entry.full_path(), (entry.before, entry.mixed, entry.after));
-            let known: HashMap<PathBuf, (State, bool, State)> = entries.iter().map(facts).collect();
+            let facts = |entry: &Entry| (entry.full_path(), entry.clone());
+            let known: HashMap<PathBuf, Entry> = entries.iter().map(facts).collect();
             let mut replaced = HashSet::new();
             for change in &mut changes {
                 let path = change.root.join(&change.path);
+                let Some(Entry { before, mixed, after, unkept, .. }) = known.get(&path) else { continue };
                 // What was noted on the way may be too young: a command of the same turn had changed the file before. What the
-                // turn itself had left is no older than that.
-                if let Some((before, mixed, left)) = known.get(&path)
-                    && change.content.is_ok()
-                    && !before.same_content(&change.before)
-                    && !left.same_content(&change.before)
-                {
+                // turn itself had left is no older than that. What could not be stored then perhaps can be now.
+                let is_younger = !before.same_content(&change.before) && !after.same_content(&change.before);
+                let is_lost = *unkept == Some(Unkept::Nowhere) && before.same_content(&change.before);
+                if change.content.is_ok() && (is_younger || is_lost) {
                     change.mixed |= mixed;
                     replaced.insert(path);
                 }

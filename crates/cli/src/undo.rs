@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use tieline_client::agents::join_line;
 use tieline_client::journal::{Changed, Entry, HowAsked, HowChanged, Journal, Recording, Story};
 use tieline_client::sanitize;
-use tieline_client::undo::{Error, RememberedFile, Undo, Undone, Unkept, Why, is_undo, remembered_as};
+use tieline_client::undo::{Error, RememberedFile, Undo, Undone, Unkept, Why, is_unclear, is_undo, remembered_as};
 use tieline_host::roots::shown;
 use tieline_host::store::Claim;
 
@@ -94,7 +94,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         return Ok(list(&undo, &story, file.as_deref(), arguments.format));
     }
     let unclear = undo.unclear(arguments.turn.as_deref()).filter(|_| arguments.meanwhile);
-    let turn = match turn_of(&undo, &entry, arguments.turn, file.as_deref()) {
+    let turn = match turn_of(&undo, &entry, arguments.turn.clone(), file.as_deref()) {
         Err(_) if let Some(unclear) = &unclear => unclear.clone(),
         turn => turn?,
     };
@@ -115,7 +115,7 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         return Ok(out);
     }
     let unclear = undo.unclear(Some(&turn));
-    let turns = [Some(turn), unclear.clone().filter(|_| arguments.meanwhile)];
+    let turns = [Some(turn.clone()), unclear.clone().filter(|_| arguments.meanwhile)];
     let mut done = Undone::default();
     for turn in turns.into_iter().flatten() {
         let added = undo.files(&turn).into_iter().filter(|file| file.kind == HowChanged::Added);
@@ -149,6 +149,10 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
         *refused = true;
         note(format_args!("left alone: {one}{}", hint(&one.why, name)));
     }
+    if arguments.turn.is_none() && file.is_none() && done.restored.is_empty() && *refused {
+        let earlier = before(&journal, &undo, &entry, &turn).await?;
+        earlier.into_iter().for_each(|line| note(format_args!("what was changed before that: {line}")));
+    }
     if let Some(unclear) = unclear.filter(|_| !arguments.meanwhile) {
         let files = undo.files(&unclear).into_iter().map(|known| known.path);
         let files = files.filter(|path| file.as_ref().is_none_or(|file| file == path)).map(|path| shown(&path));
@@ -179,6 +183,18 @@ fn hint(why: &Why, name: &str) -> String {
         Why::NotKept(_) => format!("; `tieline undo {name} --list` shows what can be put back"),
         _ => String::new(),
     }
+}
+
+/// The line that undoes what changed before a turn, here or in an older session of this folder, if there is anything.
+async fn before(journal: &Journal, undo: &Undo, entry: &Entry, turn: &str) -> Result<Option<String>, Failed> {
+    let turns = undo.turns().into_iter().take_while(|known| known != turn);
+    if let Some(earlier) = turns.filter(|known| !is_undo(known) && !is_unclear(known)).last() {
+        return Ok(Some(format!("tieline undo {} --turn {earlier}", entry.id)));
+    }
+    let changed = journal.changed(Some(&here()?)).await.map_err(bad_journal)?;
+    let mut older = changed.into_iter().skip_while(|other| other.id != entry.id).skip(1);
+    let fits = |other: &Entry| Undo::open(journal, other).is_ok_and(|undo| undo.last_turn(None).is_some());
+    Ok(older.find(fits).map(|other| format!("tieline undo {}", other.id)))
 }
 
 /// The session that an undo is about if none is named; or why there is none.

@@ -98,6 +98,21 @@ fn changes_of_a_strange_agent_are_shown_and_put_back() {
 }
 
 #[test]
+fn behind_what_cannot_be_put_back_the_way_to_what_came_before_is_said() {
+    let (user, agent) = sneaky();
+    user.run(&["exec", "go", "--", &agent]).good();
+    user.run(&["exec", "hide", "--", &agent]).good();
+    user.write("project/c.sh", "mine\n");
+    let stuck = user.run(&["undo"]).bad(1, "left alone: ").err;
+    let line = stuck.lines().find_map(|line| line.strip_prefix("what was changed before that: tieline ")).unwrap();
+    user.run(&line.split(' ').collect::<Vec<_>>()).good();
+    assert_eq!(
+        (user.read("project/a.txt").as_deref(), user.read("project/c.sh").as_deref()),
+        (Some(BEFORE), Some("mine\n"))
+    );
+}
+
+#[test]
 fn an_undo_can_be_undone_and_git_is_not_touched() {
     let (user, agent) = sneaky();
     let git = |arguments: &[&str]| {

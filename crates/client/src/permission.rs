@@ -10,7 +10,7 @@ mod record;
 pub use choice::{Chosen, allow, refuse};
 pub(crate) use choice::{exactly, kept_by};
 pub use facts::Facts;
-pub(crate) use facts::{of_words, real};
+pub(crate) use facts::{MAX_PATHS, of_words, real};
 pub(crate) use record::way_out;
 pub use record::{By, Kept, Record, Ruling};
 pub use tieline_host::rules::{Engine, Keep, Preset};

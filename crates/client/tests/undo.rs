@@ -9,7 +9,7 @@ use tieline::schema::{
 };
 use tieline_client::journal::{Begin, Changed, HowAsked, HowChanged, Journal, Recording};
 use tieline_client::live::Conversation;
-use tieline_client::undo::{Limits, Report, Undo, Watch, scan};
+use tieline_client::undo::{Limits, Report, Undo, Unkept, Watch, scan};
 
 struct World {
     _folder: tempfile::TempDir,
@@ -511,6 +511,29 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
 }
 
+// Nobody waits for the look then: what the agent does as soon as it hears of that is its own doing.
+#[tokio::test(start_paused = true)]
+async fn what_an_agent_does_behind_a_question_that_is_dropped_is_its_own() {
+    let world = World::new().await;
+    let watch = world.watch(1).await;
+    let question = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        world.put("hand", "by hand\n");
+        let written = std::fs::metadata(world.root.join("hand")).unwrap().modified().unwrap();
+        // The times of files are rough.
+        while written.elapsed().unwrap_or_default() < Duration::from_millis(30) {
+            tokio::task::yield_now().await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let dropped = tokio::time::timeout(Duration::from_secs(3), watch.asking("t", question)).await;
+    world.put("agent", "by the agent\n");
+    assert!(dropped.is_err());
+    let report = watch.after().await.unwrap();
+    let names: Vec<_> = world.names(&report).into_iter().map(|(name, _, asked, _)| (name, asked)).collect();
+    assert_eq!(names, [("agent".to_owned(), HowAsked::Never), ("hand".to_owned(), HowAsked::Waiting)]);
+}
+
 #[tokio::test]
 async fn what_another_session_changes_is_that_sessions() {
     let world = World::new().await;
@@ -670,6 +693,36 @@ async fn a_turn_that_was_cut_off_is_settled() {
     std::fs::write(world.journal.undo_folder(world.recording.id()).join("open.json"), "{").unwrap();
     assert!(world.undo.settle().await.unwrap_err().to_string().contains("is not known"));
     assert!(world.undo.settle().await.unwrap().is_none());
+}
+
+// As on a disk that is full: the turn is over, and nothing can be written down of it, or not all.
+#[tokio::test]
+async fn what_could_not_be_remembered_is_settled_later() {
+    let world = World::new().await;
+    world.put("a", "1\n");
+    let folder = world.journal.undo_folder(world.recording.id());
+    for (turn, name) in [(1, "index.json"), (2, "blobs")] {
+        let watch = world.watch(turn).await;
+        world.put("a", "2\n");
+        let (path, aside) = (folder.join(name), folder.join("aside"));
+        let was_there = std::fs::rename(&path, &aside).is_ok();
+        match name {
+            "blobs" => std::fs::write(&path, "").unwrap(),
+            _ => std::fs::create_dir_all(path.join("in the way")).unwrap(),
+        }
+        let report = watch.after().await.unwrap();
+        assert_eq!(report.changed[0].unkept, Some(Unkept::Nowhere), "{name}");
+        assert!(report.uncovered[0].ends_with("`tieline undo` tries again when there is room"), "{name}: {report:?}");
+        drop(watch);
+        assert!(!world.undo.settle().await.unwrap().unwrap().1.uncovered.is_empty(), "{name}: there is still no room");
+        let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        assert!(!was_there || std::fs::rename(&aside, &path).is_ok());
+        let (settled, report) = world.undo.settle().await.unwrap().unwrap();
+        assert_eq!((settled, report.changed[0].unkept, report.uncovered.len()), (turn.to_string(), None, 0), "{name}");
+        assert!(world.undo.settle().await.unwrap().is_none(), "{name}");
+        world.undo.undo(&turn.to_string(), None, false);
+        assert_eq!(world.get("a").as_deref(), Some("1\n"), "{name}");
+    }
 }
 
 async fn scan_again(world: &World) {

@@ -76,10 +76,10 @@ pub struct Made<'a> {
     pub content: std::result::Result<&'a [u8], Unkept>,
     /// What is there now.
     pub after: State,
-    /// Directories made for it, relative to the root, outermost first.
-    pub directories: &'a [PathBuf],
-    /// Directories that went with it, relative to the root, and their modes.
-    pub gone: &'a [(PathBuf, u32)],
+    /// The outermost of the directories made for it, relative to the root. All would be as many paths as it is deep, for each file.
+    pub directory: Option<&'a Path>,
+    /// The modes of the directories above it that went with it, innermost first.
+    pub gone: &'a [u32],
     /// Somebody else changed it as well, so that it can't be put back without their part.
     pub mixed: bool,
     /// What is there now was not made by the turn, but moved here, and there is no copy of it.
@@ -96,7 +96,7 @@ impl<'a> Made<'a> {
             before: Found::state_of(found),
             content: found.map_or(Ok(&[]), |found| found.content.as_deref().ok_or(Unkept::Large)),
             after,
-            directories: &[],
+            directory: None,
             gone: &[],
             mixed: false,
             moved: false,
@@ -298,12 +298,14 @@ impl Snapshots {
             index.turns[at].folders.iter().map(|folder| (folder.root.0.clone(), folder.path.0.clone())).collect();
         for change in changes {
             let path = change.root.join(&change.path);
-            let directories = change.directories.iter().cloned().map(Name);
-            for (folder, mode) in change.gone {
-                if gone.insert((change.root.clone(), folder.clone())) {
-                    let (root, path) = (Name(change.root.clone()), Name(folder.clone()));
-                    index.turns[at].folders.push(Folder { root, path, mode: *mode });
+            let directories = change.directory.map(Path::to_path_buf).map(Name);
+            for (folder, mode) in change.path.ancestors().skip(1).zip(change.gone) {
+                // Those around one that is known are known as well.
+                if !gone.insert((change.root.clone(), folder.to_path_buf())) {
+                    break;
                 }
+                let (root, path) = (Name(change.root.clone()), Name(folder.to_path_buf()));
+                index.turns[at].folders.push(Folder { root, path, mode: *mode });
             }
             if let Some(entry) = known.get(&path).map(|number| &mut index.turns[at].entries[*number]) {
                 entry.mixed |=
@@ -347,7 +349,7 @@ impl Snapshots {
                 after: change.after,
                 prior: None,
                 unkept,
-                directories: directories.collect(),
+                directories: directories.into_iter().collect(),
                 undone: false,
                 mixed: change.mixed,
                 moved: change.moved.then_some(change.after),
@@ -383,18 +385,17 @@ impl Recorder {
             changes.retain(|change| !put_back(&change.root.join(&change.path), &change.after));
             let at = index.turn(&self.turn);
             let entries = &mut index.turns[at].entries;
-            let facts = |entry: &Entry| (entry.full_path(), (entry.before, entry.mixed, entry.after));
-            let known: HashMap<PathBuf, (State, bool, State)> = entries.iter().map(facts).collect();
+            let facts = |entry: &Entry| (entry.full_path(), entry.clone());
+            let known: HashMap<PathBuf, Entry> = entries.iter().map(facts).collect();
             let mut replaced = HashSet::new();
             for change in &mut changes {
                 let path = change.root.join(&change.path);
+                let Some(Entry { before, mixed, after, unkept, .. }) = known.get(&path) else { continue };
                 // What was noted on the way may be too young: a command of the same turn had changed the file before. What the
-                // turn itself had left is no older than that.
-                if let Some((before, mixed, left)) = known.get(&path)
-                    && change.content.is_ok()
-                    && !before.same_content(&change.before)
-                    && !left.same_content(&change.before)
-                {
+                // turn itself had left is no older than that. What could not be stored then perhaps can be now.
+                let is_younger = !before.same_content(&change.before) && !after.same_content(&change.before);
+                let is_lost = *unkept == Some(Unkept::Nowhere) && before.same_content(&change.before);
+                if change.content.is_ok() && (is_younger || is_lost) {
                     change.mixed |= mixed;
                     replaced.insert(path);
                 }

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
+use rustix::fs::inotify;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -150,6 +151,52 @@ fn a_folder_that_an_undo_removed_comes_back_with_its_mode() {
     assert_eq!((redone.restored.len(), mode(&folder)), (1, 0o700), "{redone:?}");
     assert!(world.undo(&redone.turn.unwrap(), false).refused.is_empty());
     assert!(!folder.exists());
+}
+
+/// How often the folder of this name in another one is opened meanwhile.
+fn opened_by<T>(folder: &Path, name: &str, work: impl FnOnce() -> T) -> (T, usize) {
+    use inotify::{CreateFlags, ReadFlags, Reader, WatchFlags};
+    let watch = inotify::init(CreateFlags::NONBLOCK).unwrap();
+    // The same twice is told once, so that it is also told when one is closed.
+    inotify::add_watch(&watch, folder, WatchFlags::OPEN | WatchFlags::CLOSE).unwrap();
+    let done = work();
+    let (mut room, mut count) = ([std::mem::MaybeUninit::uninit(); 4096], 0);
+    let mut events = Reader::new(watch, &mut room);
+    while let Ok(event) = events.next() {
+        assert!(!event.events().contains(ReadFlags::QUEUE_OVERFLOW));
+        let is_it = event.file_name().is_some_and(|found| found.to_bytes() == name.as_bytes());
+        count += usize::from(is_it && event.events().contains(ReadFlags::OPEN));
+    }
+    (done, count)
+}
+
+// Each file has all folders above it to be made or removed: neither is done, nor written down, once for each file.
+#[test]
+fn a_deep_tree_is_undone_folder_by_folder() {
+    const DEPTH: usize = 100;
+    let world = World::new();
+    let folder = |depth: usize| world.root.join("d/".repeat(depth));
+    world.turn("1", || {
+        for depth in 1..=DEPTH {
+            fs::create_dir(folder(depth)).unwrap();
+            fs::write(folder(depth).join("f"), "x").unwrap();
+        }
+        set_mode(&folder(DEPTH / 2), 0o750);
+    });
+    let index = || fs::metadata(world.dir.path().join("state/undo/s/index.json")).unwrap().len();
+    assert!(index() < 100_000, "{} bytes", index());
+    let (done, opened) = opened_by(&world.root, "d", || world.undo("1", false));
+    assert_eq!((done.restored.len(), done.refused.len(), folder(1).exists()), (DEPTH, 0, false));
+    assert!(opened < 20, "opened {opened} times");
+    let (done, opened) = opened_by(&world.root, "d", || world.undo(&done.turn.unwrap(), false));
+    assert_eq!((done.restored.len(), done.refused.len(), mode(&folder(DEPTH / 2))), (DEPTH, 0, 0o750));
+    assert!((1..=DEPTH).all(|depth| folder(depth).join("f").exists()));
+    assert!(opened < 20, "opened {opened} times");
+    // The same for a turn that removes it.
+    world.turn("2", || fs::remove_dir_all(folder(1)).unwrap());
+    assert!(index() < 300_000, "{} bytes", index());
+    let done = world.undo("2", false);
+    assert_eq!((done.restored.len(), done.refused.len(), mode(&folder(DEPTH / 2))), (DEPTH, 0, 0o750));
 }
 
 #[test]

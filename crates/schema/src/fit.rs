@@ -22,6 +22,8 @@ const CONTEXT_LINES: usize = 3;
 /// So many files, if even that is too much, and none with a longer path.
 const MAX_LOCATIONS: usize = 16;
 const MAX_PATH_BYTES: usize = 1024;
+/// What a part of a tool call takes in memory beside its text: many times as much as the shortest text of one.
+pub const PART_BYTES: usize = 512;
 /// Nobody has a reason for a longer id.
 const MAX_ID_BYTES: usize = 4096;
 
@@ -86,6 +88,9 @@ pub fn cut_long(update: Update, most: usize) -> Option<Update> {
         }
         Update::ToolCall(mut call) => {
             fit_call(&mut call, most);
+            if parts_of(&call) * PART_BYTES > most {
+                leave_out_parts(&mut call);
+            }
             is_short(&call.tool_call_id).then_some(Update::ToolCall(call))
         }
         Update::ToolCallContent(mut chunk) => {
@@ -99,6 +104,26 @@ pub fn cut_long(update: Update, most: usize) -> Option<Update> {
 
 fn is_short(id: &str) -> bool {
     id.len() <= MAX_ID_BYTES
+}
+
+/// What the parts of a tool call take in memory beside their text, in bytes.
+pub fn parts_bytes(update: &Update) -> usize {
+    let parts = match update {
+        Update::ToolCall(call) => parts_of(call),
+        Update::ToolCallContent(chunk) => count(&chunk.content),
+        _ => 0,
+    };
+    parts * PART_BYTES
+}
+
+/// How many parts a tool call has: content, changes of files, places.
+pub fn parts_of(call: &ToolCallUpdate) -> usize {
+    let content = call.content.set().map_or(0, |items| items.0.iter().map(count).sum());
+    content + call.locations.set().map_or(0, |places| places.0.len())
+}
+
+fn count(item: &ToolCallContent) -> usize {
+    if let ToolCallContent::Diff(diff) = item { 1 + diff.changes.len() } else { 1 }
 }
 
 /// Leaves the words of a block, and nothing else of it that is long.
@@ -128,18 +153,23 @@ pub fn fit_call(call: &mut ToolCallUpdate, most: usize) {
         shorten(call, step);
     }
     if !fits(call) {
-        let count = call.content.set().map_or(0, |items| items.0.len());
-        call.content = Patch::Set(Items(vec![format!("({count} parts are too long to be shown here)").into()]));
-        if let Patch::Set(Items(places)) = &mut call.locations {
-            places.retain(|place| place.path.len() <= MAX_PATH_BYTES);
-            places.truncate(MAX_LOCATIONS);
-            for place in places {
-                place.meta = None;
-            }
-        }
-        call.meta = Patch::Keep;
-        call.capabilities = Patch::Keep;
+        leave_out_parts(call);
     }
+}
+
+fn leave_out_parts(call: &mut ToolCallUpdate) {
+    let count = parts_of(call);
+    call.content = Patch::Set(Items(vec![format!("({count} parts are too long to be shown here)").into()]));
+    if let Patch::Set(Items(places)) = &mut call.locations {
+        places.retain(|place| place.path.len() <= MAX_PATH_BYTES);
+        places.truncate(MAX_LOCATIONS);
+        places.shrink_to_fit();
+        for place in places {
+            place.meta = None;
+        }
+    }
+    call.meta = Patch::Keep;
+    call.capabilities = Patch::Keep;
 }
 
 /// How many bytes the long parts have, before they are escaped; `rare` is what others count for.

@@ -79,7 +79,7 @@ pub use base64::{from_base64, to_base64};
 pub use codec::*;
 pub use dialect::{Dialect, Dialects};
 pub use downgrade::META_STATUS;
-pub use fit::{PIECE, SHORT_LINE, cut_long, fit_call, pieces};
+pub use fit::{PART_BYTES, PIECE, SHORT_LINE, cut_long, fit_call, parts_bytes, parts_of, pieces};
 pub use ids::SessionId;
 pub use plain::plain_text;
 pub use project::{Gates, Projector};

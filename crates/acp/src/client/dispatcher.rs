@@ -17,11 +17,12 @@ use tieline_rpc::sync::Lock;
 use tieline_rpc::{Cancel, Dropped, IdRule, Responder, Service};
 use tieline_schema::{
     ClientCall, ClientCapabilities, CreateTerminalResponse, Dialect, Done, ElicitAction, ElicitMode, ElicitRequest,
-    ElicitResponse, ElicitScope, ExitStatus, InitializeResponse, PermissionOutcome, PermissionRequest,
+    ElicitResponse, ElicitScope, ExitStatus, InitializeResponse, PART_BYTES, PermissionOutcome, PermissionRequest,
     PermissionResponse, PermissionSubject, Raw, ReadTextFileResponse, SessionId, SessionNotification,
-    TerminalOutputResponse, ToolCallUpdate, Update, WriteTextFileResponse, cut_long, is_absolute,
+    TerminalOutputResponse, ToolCallUpdate, Update, WriteTextFileResponse, cut_long, is_absolute, parts_bytes,
+    parts_of,
 };
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::Instrument;
 
 /// Gemini CLI (0.2 to 0.61) reads a file before it writes it, and its SDK hides from it what an error says: whatever we answer,
@@ -42,6 +43,13 @@ pub(super) fn name_of(answer: &InitializeResponse) -> Option<String> {
 /// The code for a file that is not there.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
+/// A question with more parts is refused: nobody can read it, and each takes far more memory than it has text.
+const MAX_QUESTION_PARTS: usize = 10_000;
+/// All questions of a connection that stand take no more memory than this, in KiB.
+const MAX_ASKED_KIB: u32 = 16 << 10;
+/// The code for what may be tried again later.
+const OVERLOADED: i64 = -32001;
+
 /// So many sessions that nobody opened here are kept in mind while one is being opened.
 const MAX_UNKNOWN_SESSIONS: usize = 64;
 
@@ -57,6 +65,8 @@ pub(crate) struct DispatcherState {
     budget: Arc<Budget>,
     /// Longer updates are cut, in bytes on the wire.
     longest: usize,
+    /// Room for the questions that stand, in KiB.
+    questions: Arc<Semaphore>,
     capabilities: ClientCapabilities,
     pub(crate) dialect: OnceLock<Dialect>,
     /// The hello had words for files and terminals: version 2 has none, so there they are not offered.
@@ -92,6 +102,7 @@ impl DispatcherState {
             queues: Mutex::default(),
             budget: Budget::new(budget),
             longest,
+            questions: Arc::new(Semaphore::new(MAX_ASKED_KIB as usize)),
             capabilities,
             dialect: OnceLock::new(),
             offered: AtomicBool::new(false),
@@ -163,7 +174,8 @@ impl DispatcherState {
 
     /// Takes an update that came as so many bytes. Says what was passed over of it.
     fn update(&self, mut told: Box<SessionNotification>, bytes: usize) -> Result<(), Dropped<'static>> {
-        let long = bytes > self.longest;
+        let parts = parts_bytes(&told.update);
+        let long = bytes.max(parts) > self.longest;
         if long {
             let cut = cut_long(std::mem::take(&mut told.update), self.longest);
             told.update = cut.ok_or(Dropped::Over("an update that is too long"))?;
@@ -186,7 +198,15 @@ impl DispatcherState {
             }
         };
         let is_text = matches!(told.update, Update::Chunk(_) | Update::Message(_));
-        queue.push(told, bytes);
+        let left = parts_bytes(&told.update);
+        let lessened = match &told.update {
+            Update::ToolCall(call) if left < parts => Some(call.tool_call_id.clone()),
+            _ => None,
+        };
+        queue.push(told, bytes.max(left));
+        if let Some(id) = lessened {
+            queue.forget_call(&id);
+        }
         if long && !is_text { Err(Dropped::Over("parts of an update that is too long")) } else { Ok(()) }
     }
 }
@@ -318,18 +338,40 @@ impl<H: Handler> Dispatcher<H> {
         }
     }
 
+    /// Room for a question until it is answered, or what it is that can't be asked.
+    fn room_for(&self, request: &PermissionRequest) -> Result<OwnedSemaphorePermit, (&'static str, Error)> {
+        let call = match &request.subject {
+            Some(PermissionSubject::ToolCall(subject)) => Some(&subject.tool_call),
+            Some(PermissionSubject::Command(subject)) => subject.call.as_deref(),
+            _ => None,
+        };
+        let parts = request.options.len() + call.map_or(0, parts_of);
+        let bytes = encode(request, Dialect::V2).len() + parts * PART_BYTES;
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).max(1);
+        if parts > MAX_QUESTION_PARTS || kib > MAX_ASKED_KIB {
+            let why =
+                format!("the question is too long: {MAX_QUESTION_PARTS} parts or {MAX_ASKED_KIB} KiB can be asked");
+            return Err(("a question that is too long to be asked", Error::invalid_params(why)));
+        }
+        Arc::clone(&self.state.questions).try_acquire_many_owned(kib).map_err(|_| {
+            ("a question while too much is asked already", Error::wire(OVERLOADED, "Too much is asked at once"))
+        })
+    }
+
     fn permission(&self, mut request: PermissionRequest, responder: Responder, dialect: Dialect) {
         let queue = self.state.find(&request.session_id);
         // Nobody here works in such a session; what is allowed here is not allowed there.
         if !self.state.may_be_open(&request.session_id) {
             return responder.fail_now(&Error::unknown_session(request.session_id.as_str()).to_wire());
         }
-        if let (Some(queue), Some(PermissionSubject::ToolCall(_))) = (&queue, &request.subject) {
+        if let (Some(_), Some(PermissionSubject::ToolCall(_))) = (&queue, &request.subject) {
             // What the question says about the call counts like an update.
             let update = Update::from(request.tool_call());
-            let weight = encode(&update, Dialect::V2).len();
-            let told = SessionNotification { update, ..SessionNotification::default() };
-            queue.push(Box::new(told), weight);
+            let bytes = encode(&update, Dialect::V2).len();
+            let told = SessionNotification { update, session_id: request.session_id.clone(), ..Default::default() };
+            if let Err(what) = self.state.update(Box::new(told), bytes) {
+                self.dropped(what);
+            }
         }
         if let (Some(queue), Some(PermissionSubject::ToolCall(subject))) = (&queue, &mut request.subject) {
             let untitled = subject.tool_call.title.set().is_none();
@@ -347,10 +389,18 @@ impl<H: Handler> Dispatcher<H> {
             queue.fill_in(&mut call);
             subject.call = Some(Box::new(call));
         }
+        let room = match self.room_for(&request) {
+            Ok(room) => room,
+            Err((what, error)) => {
+                self.dropped(Dropped::Over(what));
+                return responder.fail_now(&error.to_wire());
+            }
+        };
         let ask = Asking::new(queue);
         let withdrawn = responder.cancel().clone();
         let handler = Arc::clone(&self.handler);
         work::start(Box::pin(async move {
+            let _room = room;
             let asked = meta::scope(request.meta.clone(), async {
                 PermissionResponse {
                     outcome: handler.permission(request).await,

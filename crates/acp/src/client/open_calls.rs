@@ -46,6 +46,11 @@ impl OpenCalls {
         }
     }
 
+    /// Nothing is known of a call any more.
+    pub(crate) fn forget(&mut self, id: &str) {
+        self.0.retain(|(call, _)| call.tool_call_id != id);
+    }
+
     /// Fills in what a question leaves out.
     pub(crate) fn fill(&self, asked: &mut ToolCallUpdate) {
         if let Some((known, _)) = self.0.iter().find(|(call, _)| call.tool_call_id == asked.tool_call_id) {

@@ -320,6 +320,11 @@ impl UpdateQueue {
         self.lock().calls.fill(call);
     }
 
+    /// What is known of a call is not all of it: no question may be judged by that.
+    pub(crate) fn forget_call(&self, id: &str) {
+        self.lock().calls.forget(id);
+    }
+
     pub(crate) fn asked(&self) {
         // Flags that only we hold are done with; those that were raised too.
         self.lock().asks.retain(|ask| !ask.is_cancelled());

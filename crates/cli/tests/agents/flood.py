@@ -95,6 +95,46 @@ def diffs(prompt):
 
 
 @turn
+def many_diffs(prompt):
+    """One call with many small changes, each of another file, whose texts have a line break."""
+    lines(call("one", content=[agent.diff(f"/tmp/f{number}", "a\n", "b\n") for number in range(MEGABYTES * 600)]), 1)
+
+
+@turn
+def many_links(prompt):
+    link = {"type": "content", "content": {"type": "resource_link", "uri": "a:", "name": "\n"}}
+    lines(call("one", content=[link] * (MEGABYTES * 600)), 1)
+
+
+def ask(count, parts):
+    """Asks so many questions at once, each about so many small changes, and takes the answers later."""
+    for number in range(count):
+        diffs = [agent.diff(f"/tmp/f{part}", "a\n", "b\n") for part in range(parts)]
+        about = {"toolCallId": f"q{number}", "title": "Edit", "kind": "edit", "content": diffs}
+        options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        params = {"sessionId": SESSION, "toolCall": about, "options": options}
+        if DIALECT == "2":
+            params = {"sessionId": SESSION, "title": "Edit", "subject": {"type": "tool_call", "toolCall": about}, "options": options}
+        message = {"jsonrpc": "2.0", "id": f"q{number}", "method": "session/request_permission", "params": params}
+        OUT.write((json.dumps(message) + "\n").encode())
+    OUT.flush()
+    left = {f"q{number}" for number in range(count)}
+    while left:
+        left.discard(json.loads(agent.IN.readline()).get("id"))
+
+
+@turn
+def questions(prompt):
+    ask(MEGABYTES // 5, MEGABYTES * 400)
+
+
+@turn
+def long_questions(prompt):
+    """As many parts as a question may have."""
+    ask(MEGABYTES // 5, 9000)
+
+
+@turn
 def titles(prompt):
     lines(call(status="in_progress", title=MARK + BIG * 4), THOUSANDS * 1000)
 

@@ -5,17 +5,21 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// Every way to flood, as `flood.py` knows them.
-const WAYS: &str = "calls small_calls replaced huge many_blocks chunks raw_input raw_output raw_tree diffs titles paths metas plan \
+const WAYS: &str = "calls small_calls replaced huge many_blocks chunks raw_input raw_output raw_tree diffs many_diffs many_links questions long_questions titles paths metas plan \
     plans tiny two_messages messages whole_messages pictures strangers commands options usage terminals output small_terminals \
     notices compactions bad elsewhere reads";
 /// What is run each time.
-const SHORT: [(&str, &str, &str); 6] = [
+const SHORT: [(&str, &str, &str); 10] = [
     ("calls", "1", "text"),
     ("raw_output", "2-seed", "stream-json"),
     ("metas", "1", "json"),
     ("compactions", "2", "text"),
     ("huge", "1", "text"),
     ("reads", "1", "text"),
+    ("many_diffs", "1", "text"),
+    ("many_links", "2", "json"),
+    ("questions", "1", "text"),
+    ("long_questions", "2", "text"),
 ];
 
 /// The most memory of a run while an agent sends so much, in MB.

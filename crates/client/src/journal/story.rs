@@ -1,8 +1,10 @@
 //! All that happened in a session, put together from the journal: turns with what was said, done, decided and changed.
 
 use super::{Changed, Decision, Entry, Kept, Outcome, Result, Said};
+use std::collections::HashSet;
 use std::ops::Range;
 use tieline::schema::{ContentBlock, Dialect, Item, Raw, StopReason, Transcript};
+use tieline_host::snapshot::Unkept;
 use tieline_host::store::{Event, State, Store, Stored, Time};
 
 /// Something beside the conversation.
@@ -125,7 +127,14 @@ impl Story {
                 turn.interrupted = interrupted;
             }
             Event::Other { kind, body } => match kind.as_str() {
-                super::record::CHANGES => turn.changes.extend(body.parse::<Vec<Changed>>().unwrap_or_default()),
+                super::record::CHANGES => {
+                    let changed = body.parse::<Vec<Changed>>().unwrap_or_default();
+                    let paths: HashSet<&str> = changed.iter().map(|file| &*file.path).collect();
+                    // What could not be stored at first was told again when it could.
+                    let is_old = |file: &Changed| file.unkept == Some(Unkept::Nowhere) && paths.contains(&*file.path);
+                    turn.changes.retain(|file| !is_old(file));
+                    turn.changes.extend(changed);
+                }
                 super::record::QUEUE => self.waiting = body.parse().unwrap_or_default(),
                 "outcome" => turn.outcome = body.parse().ok(),
                 "notice" => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),

@@ -13,7 +13,7 @@ use tieline::json::Reader;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
     Chunk, ContentBlock, Dialect, Message, MessageKind, Patch, Plan, Raw, ToolCallContent, ToolCallItem,
-    ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update, Usage, to_json,
+    ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update, Usage, parts_bytes, to_json,
 };
 use tieline_host::text::cut;
 
@@ -449,14 +449,7 @@ pub fn message_id(kind: MessageKind, number: usize) -> String {
 
 /// What an update of a call takes in memory, roughly.
 fn weight(update: &Update) -> usize {
-    let parts = match update {
-        Update::ToolCall(call) => {
-            let places = call.locations.set().map_or(0, |places| places.len());
-            places + call.content.set().map_or(0, |content| content.len())
-        }
-        _ => 1,
-    };
-    to_json(update, Dialect::V2).len() + parts * size_of::<ToolCallContent>()
+    to_json(update, Dialect::V2).len() + parts_bytes(update)
 }
 
 /// The files that a call names: where it works, what it changes, what it was given.

@@ -11,7 +11,7 @@ use tieline_host::roots::{Roots, shown};
 use tieline_host::rules::{Action, CommandLine, Confined, Engine, Host, Location, Rule, Subject, Topic};
 
 /// So many paths and changes of one call are looked at; a call with more is not understood.
-const MAX_PATHS: usize = 1000;
+pub(crate) const MAX_PATHS: usize = 1000;
 /// So many ways are looked at to read the name of a tool.
 const MAX_READINGS: usize = 100;
 /// So many letters of a title are looked at for one.
@@ -320,6 +320,10 @@ impl Facts {
                 .filter(|_| changed < facts.actions.len())
                 .map(|folder| format!("in {}", shown(folder.absolute()))),
         );
+        if call.content.set().is_some_and(|items| items.0.len() > MAX_PATHS) {
+            facts.partial = true;
+            facts.lines.push(format!("more than {MAX_PATHS} changes, of which no rule looks at all"));
+        }
         facts.odd(odd);
         facts
     }
@@ -361,7 +365,7 @@ impl Facts {
         let contents = call.content.set().map(|items| &items.0[..]).unwrap_or_default();
         // What it would do is not known.
         self.partial |= contents.iter().any(|content| matches!(content, ToolCallContent::Other(_)));
-        for diff in contents.iter().filter_map(|content| match content {
+        for diff in contents.iter().take(MAX_PATHS).filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(diff),
             _ => None,
         }) {

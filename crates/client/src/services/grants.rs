@@ -1,6 +1,7 @@
 //! What a question shows of changes, and what a yes to it covers: these bytes, once, while the file is as it was shown.
 
 use crate::files::{Outside, Target};
+use crate::permission::MAX_PATHS;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
@@ -86,7 +87,11 @@ impl Shown {
         let (mut shown, mut room) = (Self::default(), MAX_COMPARED_BYTES);
         let (mut fits, mut compared) = (true, true);
         let mut drafts: Vec<(&str, Draft)> = Vec::new();
-        for content in call.content.set().map(|items| &items.0[..]).unwrap_or_default() {
+        let contents = call.content.set().map(|items| &items.0[..]).unwrap_or_default();
+        if contents.len() > MAX_PATHS {
+            shown.hints.push(format!("only the first {MAX_PATHS} of {} changes are shown", contents.len()));
+        }
+        for content in contents.iter().take(MAX_PATHS) {
             let ToolCallContent::Diff(diff) = content else { continue };
             let Some(DiffTexts { path, old, new }) = diff.texts().filter(|texts| diff.paths().eq([&*texts.path]))
             else {

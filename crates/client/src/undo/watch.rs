@@ -1,6 +1,6 @@
 //! A turn that is watched: who was asked about what, which tool says it did what, and in the end what really changed.
 
-use super::{Claimed, Error, Looked, Undo, text};
+use super::{Claimed, Error, Looked, RememberedFile, Undo, text};
 use crate::journal::{Changed, HowAsked, HowUndone};
 use crate::live::{Conversation, is_command, paths_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,6 +25,8 @@ const MAX_DIFF_BYTES: usize = 4 << 20;
 const MAX_ASKED: usize = 50_000;
 /// A question that is answered sooner was answered by a rule: nobody can have changed a file meanwhile.
 const QUICK_ANSWER: Duration = Duration::from_millis(300);
+/// The times of files may be so much too early.
+const CLOCK_TICK: Duration = Duration::from_millis(10);
 /// So many files are named in one line.
 const MAX_TOLD_FILES: usize = 20;
 
@@ -226,17 +228,18 @@ impl Watch {
         let (Some(calls), Ok(standing)) = (self.inner.conversation.at_rest(call), standing) else {
             return question.await;
         };
-        let ((stands, ended), mut over) = (oneshot::channel::<()>(), self.inner.over.subscribe());
+        let ((stands, ended), mut over) = (oneshot::channel(), self.inner.over.subscribe());
+        let mut stands = Stands(Some(stands));
         let ended = async move {
             tokio::select! {
-                _ = ended => {}
-                _ = over.changed() => {}
+                dropped = ended => dropped.ok(),
+                _ = over.changed() => None,
             }
         };
         let noted = Arc::clone(&self.inner).note_meanwhile(call.to_owned(), calls, ended, standing);
         let noted = tokio::spawn(noted);
         let answer = question.await;
-        drop(stands);
+        stands.0 = None;
         let _ = noted.await;
         answer
     }
@@ -315,6 +318,16 @@ impl Watch {
         let inner = Arc::clone(&self.inner);
         let work = spawn_blocking(move || inner.after());
         work.await.map_err(|error| Error(error.to_string()))?
+    }
+}
+
+/// A question that stands. Whoever drops it before there is an answer tells when: nobody waits for the look then, and the agent may
+/// be at work again.
+struct Stands(Option<oneshot::Sender<SystemTime>>);
+
+impl Drop for Stands {
+    fn drop(&mut self) {
+        let _ = self.0.take().map(|ended| ended.send(SystemTime::now()));
     }
 }
 
@@ -413,12 +426,12 @@ impl Inner {
         }
     }
 
-    /// Notes what changes while a question stands, if no other call was at work until it `ended`.
+    /// Notes what changes while a question stands, if no other call was at work until it `ended`, which says when if it was dropped.
     async fn note_meanwhile(
         self: Arc<Self>,
         call: String,
         calls: Vec<(u64, ToolCallStatus)>,
-        ended: impl Future<Output = ()>,
+        ended: impl Future<Output = Option<SystemTime>>,
         _standing: OwnedRwLockReadGuard<()>,
     ) {
         let inner = Arc::clone(&self);
@@ -432,22 +445,25 @@ impl Inner {
             before
         };
         let Ok(before) = spawn_blocking(look).await else { return };
-        ended.await;
+        let dropped = ended.await;
         let rested = self.conversation.at_rest(&call) == Some(calls);
         let note = move || {
             if rested {
-                self.meanwhile(&before);
+                self.meanwhile(&before, dropped);
             }
             let _ = self.undo.mark(&self.open);
         };
         let _ = spawn_blocking(note).await;
     }
 
-    /// Notes what changed since `before`, a look at each folder, while the agent waited.
-    fn meanwhile(&self, before: &[Look]) {
+    /// Notes what changed since `before`, a look at each folder, while the agent waited: until then, if it waits no longer.
+    fn meanwhile(&self, before: &[Look], until: Option<SystemTime>) {
         for (base, before) in self.bases.iter().zip(before) {
             for (name, left, content, was_untouched) in base.between(before, &base.look()) {
                 let path = base.root.join(name);
+                if until.is_some_and(|until| changed_after(&path, until - CLOCK_TICK)) {
+                    continue;
+                }
                 let mut told = self.told();
                 let untouched = was_untouched || told.meanwhile.contains_key(&path);
                 if untouched && !told.asked.contains(&path) {
@@ -526,11 +542,13 @@ impl Inner {
         let mut report = Report::default();
         let asked = self.asked();
         let undone: HashMap<PathBuf, State> = self.recorder.undone().into_iter().collect();
-        let mut room = MAX_DIFF_BYTES;
+        let (mut room, mut is_kept) = (MAX_DIFF_BYTES, true);
         for base in &self.bases {
             let (mut found, mut unclear) = self.differences(base, &asked, &mut report);
             if let Err(error) = self.remember(base, &found, &unclear) {
-                report.uncovered.push(format!("what changed in {}: {error}", shown(&base.root)));
+                is_kept = false;
+                let again = "`tieline undo` tries again when there is room";
+                report.uncovered.push(format!("what changed in {}: {error}; {again}", shown(&base.root)));
                 for one in found.iter_mut().chain(unclear.iter_mut().map(|(one, _)| one)) {
                     one.old = Err(Unkept::Nowhere);
                 }
@@ -563,7 +581,8 @@ impl Inner {
             }
         }
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
-        if let Some((_, folder)) = &self.undo.kept {
+        // What could not be remembered is looked at again, as after a crash, by whoever comes next.
+        if let Some((_, folder)) = self.undo.kept.as_ref().filter(|_| is_kept) {
             Open::close(folder, &self.bases);
         }
         self.announced.locked().take();
@@ -593,8 +612,17 @@ impl Inner {
         let made = found.iter().take(MAX_CHANGED_FILES);
         let made = made.map(|one| Made { mixed: mixed.contains(&base.root.join(&one.name)), ..one.made(base) });
         self.recorder.made(made.collect())?;
-        let unclear = unclear.iter().take(MAX_CHANGED_FILES).map(|(one, _)| one.made(base)).collect();
-        Ok(self.undo.snapshots.begin(snapshot::unclear(self.recorder.turn())).made(unclear)?)
+        let made = unclear.iter().take(MAX_CHANGED_FILES).map(|(one, _)| one.made(base)).collect();
+        let beside = self.undo.snapshots.begin(snapshot::unclear(self.recorder.turn()));
+        beside.made(made)?;
+        let known = found.iter().chain(unclear.iter().map(|(one, _)| one)).filter(|one| one.old.is_ok());
+        let known: BTreeSet<PathBuf> = known.map(|one| base.root.join(&one.name)).collect();
+        let stored = [self.recorder.turn(), beside.turn()].map(|turn| self.undo.files(turn));
+        let lost = |file: &RememberedFile| file.unkept == Some(Unkept::Nowhere) && known.contains(&file.path);
+        match self.undo.kept.as_ref().and(stored.iter().flatten().find(|file| lost(file))) {
+            Some(file) => Err(Error(format!("the old content of {} could not be stored", shown(&file.path)))),
+            None => Ok(()),
+        }
     }
 
     /// One difference as it is reported, with a diff if there is still room for it.

@@ -101,9 +101,9 @@ impl Files {
     /// Makes a link where nothing is, and missing directories.
     pub(crate) fn link(&self, place: &Place, target: &[u8]) -> Result<()> {
         let (parent, name) = place.parent()?;
-        let (dir, directories) = ensure_dir(&parent)?;
+        let (dir, made) = ensure_dir(&parent)?;
         let after = State::Link { hash: Hash::of(target), size: target.len() as u64 };
-        self.tell(Made { directories: &directories, ..Made::at(place, None, after) })?;
+        self.tell(Made { directory: made.first().map(PathBuf::as_path), ..Made::at(place, None, after) })?;
         symlinkat(OsStr::from_bytes(target), dir.handle(), name).map_err(|error| place.error("writing", error))?;
         self.sync(&dir, place)
     }
@@ -131,12 +131,12 @@ impl Files {
         let found = self.inspect(&from_dir, from_name, from, |meta| expect.knows(meta))?;
         expect.check(found.as_ref(), from)?;
         let found = found.ok_or_else(|| Error::NotFound(from.real_path()))?;
-        let (to_dir, directories) = if parents { ensure_dir(&to_parent)? } else { (to_parent.open_dir()?, Vec::new()) };
+        let (to_dir, made) = if parents { ensure_dir(&to_parent)? } else { (to_parent.open_dir()?, Vec::new()) };
         if rustix::fs::statat(to_dir.handle(), to_name, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
             return Err(Error::Exists(to.real_path()));
         }
         self.tell(Made::at(from, Some(&found), State::Missing))?;
-        self.tell(Made { directories: &directories, ..Made::at(to, None, found.state()) })?;
+        self.tell(Made { directory: made.first().map(PathBuf::as_path), ..Made::at(to, None, found.state()) })?;
         if !found.still_at(&from_dir, from_name) {
             return Err(Error::Changed(from.real_path()));
         }

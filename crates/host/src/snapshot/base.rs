@@ -346,14 +346,14 @@ impl Base {
         };
         let gone = self.index.folders.iter().filter(|(name, _)| is_gone(&name.0));
         let gone: HashMap<&Path, u32> = gone.map(|(name, mode)| (name.0.as_path(), *mode)).collect();
-        let mut add = |name: &Path, was: State, old: Result<Vec<u8>, Unkept>, facts: Option<Facts>, folders| {
+        let mut add = |name: &Path, was: State, old: Result<Vec<u8>, Unkept>, facts: Option<Facts>, folder| {
             let (after, new) = self.now(name, facts, until);
             // What was not made here would be gone with an undo, unless that keeps a copy.
             let moved = (was == State::Missing || new == Err(Unkept::Large)) && self.was_elsewhere(name, facts, &kept);
             if !was.same_content(&after) {
-                let above = name.ancestors().skip(1).filter_map(|above| Some((above.to_owned(), *gone.get(above)?)));
+                let above = name.ancestors().skip(1).map_while(|above| gone.get(above).copied());
                 let (name, new, gone) = (name.to_owned(), new.ok(), above.collect());
-                found.push(Difference { name, before: was, old, after, new, folders, gone, facts, moved });
+                found.push(Difference { name, before: was, old, after, new, folder, gone, facts, moved });
             }
         };
         for (name, seen) in &self.index.files {
@@ -369,7 +369,7 @@ impl Base {
             let same = facts == Some(seen.facts);
             if !same || (seen.fresh && seen.kept.is_ok()) {
                 let hash = seen.kept.map_or_else(|_| Hash::of(WAS), |(_, hash)| hash);
-                add(name, state(seen.facts, hash), self.content(seen), facts, Vec::new());
+                add(name, state(seen.facts, hash), self.content(seen), facts, None);
             }
         }
         for (name, facts) in &now {
@@ -380,15 +380,15 @@ impl Base {
             // Where not everything was looked at, it may have been there.
             let perhaps = self.index.cut || name.ancestors().any(|above| self.index.passed.contains(above.as_os_str()));
             if !perhaps {
-                add(name, State::Missing, Ok(Vec::new()), Some(*facts), self.new_folders(name));
+                add(name, State::Missing, Ok(Vec::new()), Some(*facts), self.new_folder(name));
             } else if !facts.is_before(self.index.began) {
-                add(name, state(*facts, Hash::of(WAS)), Err(Unkept::Unseen), Some(*facts), Vec::new());
+                add(name, state(*facts, Hash::of(WAS)), Err(Unkept::Unseen), Some(*facts), None);
             }
         }
         // Of a folder that was not looked into it is only known whether it is there.
         let gone = |name: &&Name| !std::fs::symlink_metadata(self.root.join(&name.0)).is_ok_and(|meta| meta.is_dir());
         for name in self.index.passed.iter().filter(gone) {
-            add(&name.0, State::Other, Err(Unkept::Special), None, Vec::new());
+            add(&name.0, State::Other, Err(Unkept::Special), None, None);
         }
         let new = passed.iter().filter(|(name, why)| why.hides() && !self.index.passed.contains(name.as_os_str()));
         let mut unseen = told(new);
@@ -404,13 +404,11 @@ impl Base {
         made.is_ok_and(|made| nanos(made) < self.index.began.saturating_sub(TICK)) && facts.size > 0
     }
 
-    /// The folders above a new file that are new as well, outermost first.
-    fn new_folders(&self, name: &Path) -> Vec<PathBuf> {
+    /// The outermost folder above a new file that is new as well.
+    fn new_folder(&self, name: &Path) -> Option<PathBuf> {
         let above = name.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
-        let mut new: Vec<PathBuf> =
-            above.filter(|folder| !self.index.folders.contains_key(folder.as_os_str())).map(Path::to_owned).collect();
-        new.reverse();
-        new
+        let new = above.take_while(|folder| !self.index.folders.contains_key(folder.as_os_str()));
+        new.last().map(Path::to_owned)
     }
 }
 
@@ -459,10 +457,10 @@ pub struct Difference {
     pub after: State,
     /// Its content now, if it is there and is known.
     pub new: Option<Vec<u8>>,
-    /// The folders above it that are new as well.
-    pub folders: Vec<PathBuf>,
-    /// The folders above it that are gone, and their modes.
-    pub gone: Vec<(PathBuf, u32)>,
+    /// The outermost folder above it that is new as well.
+    pub folder: Option<PathBuf>,
+    /// The modes of the folders above it that are gone, innermost first.
+    pub gone: Vec<u32>,
     /// What tells this state from others; none if it is gone.
     pub facts: Option<Facts>,
     /// What is there was not made meanwhile, but moved here from where nobody looks.
@@ -484,7 +482,7 @@ impl Difference {
             before: self.before,
             content: self.old.as_deref().map_err(|why| *why),
             after: self.after,
-            directories: &self.folders,
+            directory: self.folder.as_deref(),
             gone: &self.gone,
             mixed: false,
             moved: self.moved,

@@ -80,7 +80,7 @@ pub(super) struct Entry {
     /// Why it can't be put back, if it can't.
     #[serde(default)]
     pub(super) unkept: Option<Unkept>,
-    /// Directories made for it, relative to the root.
+    /// The outermost of the directories made for it, relative to the root; older versions wrote all of them.
     pub(super) directories: Vec<Name>,
     pub(super) undone: bool,
     /// Somebody else changed it between two changes of the turn.
@@ -98,6 +98,13 @@ impl Entry {
 
     pub(super) fn is(&self, path: &Path) -> bool {
         self.path.0 == path || self.full_path() == path
+    }
+
+    /// How many of the directories above it were made for it.
+    pub(super) fn depth_made(&self) -> usize {
+        let length = |Name(folder): &Name| folder.as_os_str().len();
+        let outermost = self.directories.iter().map(length).min().unwrap_or(usize::MAX);
+        self.path.0.ancestors().skip(1).take_while(|folder| folder.as_os_str().len() >= outermost).count()
     }
 
     /// Whether the turn made a difference that is still to be seen.

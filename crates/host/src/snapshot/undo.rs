@@ -4,7 +4,7 @@ use super::{
     Kind, MAX_SYNCED_FILES, Made, Snapshots, Unkept,
     base::{is_unknown, unknown},
     hunks::{Hunk, hunks, take_back},
-    index::{Entry, Index, Name},
+    index::{Entry, Index},
     is_only_name, is_undo, place_of,
 };
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     roots::{Error, Place, shown},
 };
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     fs::Metadata,
     path::{Path, PathBuf},
     sync::Arc,
@@ -102,7 +102,7 @@ pub type Contents = (Option<Vec<u8>>, Option<Vec<u8>>);
 /// About so many bytes of files are held at once by an undo.
 const MAX_STEP_BYTES: usize = 64 << 20;
 
-/// A file that may be put back: where it is, what is there now and its content, what was there before, the folders that are
+/// A file that may be put back: where it is, what is there now and its content, what was there before, how many folders are
 /// missing above it.
 struct Seen {
     place: Place,
@@ -110,18 +110,19 @@ struct Seen {
     there: std::result::Result<Vec<u8>, Unkept>,
     version: Option<Version>,
     content: Vec<u8>,
-    folders: Vec<PathBuf>,
-    /// The folders that may go with it, and their modes.
-    gone: Vec<(PathBuf, u32)>,
+    missing: usize,
+    /// The modes of the folders that may go with it, innermost first.
+    gone: Vec<u32>,
 }
 
 impl Seen {
     /// What will have happened when it is put back.
-    fn made(&self, entry: &Entry) -> Made<'_> {
-        let folders: &[PathBuf] = if entry.before == State::Missing { &[] } else { &self.folders };
+    fn made<'a>(&'a self, entry: &'a Entry) -> Made<'a> {
+        let makes = self.missing > 0 && entry.before != State::Missing;
+        let directory = entry.path.0.ancestors().nth(self.missing).filter(|_| makes);
         let content = self.there.as_deref().map_err(|why| *why);
         let at = Made::at(&self.place, None, entry.before);
-        Made { before: self.now, content, directories: folders, gone: &self.gone, ..at }
+        Made { before: self.now, content, directory, gone: &self.gone, ..at }
     }
 }
 
@@ -136,15 +137,15 @@ impl Snapshots {
         // What may have to be read for long comes last.
         left.sort_by_key(|entry| file_size(&entry.after).filter(|size| *size > files.limits().text));
         let modes = self.folder_modes(turn);
-        let mut made_folders = BTreeSet::new();
+        let mut made_folders = BTreeMap::new();
         let mut put_back: HashMap<PathBuf, State> = HashMap::new();
         loop {
             let mut refused = Vec::new();
             let before = put_back.len();
-            let (mut seen, mut bytes) = (Vec::new(), 0);
+            let (mut seen, mut bytes, mut folders) = (Vec::new(), 0, HashSet::new());
             let mut rest = left.into_iter().peekable();
             while let Some(entry) = rest.next() {
-                match self.look_at(files, turn, entry, force) {
+                match self.look_at(files, turn, entry, force, &mut folders) {
                     Ok(Some(one)) => {
                         bytes += one.content.len() + one.there.as_ref().map_or(0, Vec::len);
                         seen.push((entry, one));
@@ -180,10 +181,9 @@ impl Snapshots {
             }
         }
         // Only now that they are full: one that nobody may write to is one of them, perhaps. The innermost first.
-        for folder in made_folders.into_iter().rev() {
-            let place = place_of(files, &folder).map_err(Why::from);
-            let set = place.and_then(|place| Ok(Files::set_dir_mode(&place, modes[&folder])?));
-            done.refused.extend(set.err().map(|why| Refused { path: folder, why }));
+        for (path, folder) in made_folders.into_iter().rev() {
+            let set = Files::set_dir_mode(&folder, modes[&path]);
+            done.refused.extend(set.err().map(|error| Refused { path, why: error.into() }));
         }
         done.restored = entries.iter().rev().map(Entry::full_path).filter(|path| put_back.contains_key(path)).collect();
         let marked = self.change(|index| {
@@ -207,9 +207,10 @@ impl Snapshots {
     /// What an undo of the turn, or of one file in it, would do now. Changes nothing.
     pub fn preview(&self, files: &Files, turn: &str, only: Option<&Path>, force: bool) -> Undone {
         let (mut done, entries) = self.wanted(turn, only);
+        let mut folders = HashSet::new();
         for entry in entries.iter().rev() {
             let path = entry.full_path();
-            match self.look_at(files, turn, entry, force) {
+            match self.look_at(files, turn, entry, force, &mut folders) {
                 Ok(_) => done.restored.push(path),
                 Err(why) => done.refused.push(Refused { path, why }),
             }
@@ -284,8 +285,16 @@ impl Snapshots {
         (done, entries)
     }
 
-    /// Where a file is and which version of it, if it may be put back; no place if it is as it was.
-    fn look_at(&self, files: &Files, turn: &str, entry: &Entry, force: bool) -> std::result::Result<Option<Seen>, Why> {
+    /// Where a file is and which version of it, if it may be put back; no place if it is as it was. `folders` are those that were
+    /// looked at for others.
+    fn look_at(
+        &self,
+        files: &Files,
+        turn: &str,
+        entry: &Entry,
+        force: bool,
+        folders: &mut HashSet<PathBuf>,
+    ) -> std::result::Result<Option<Seen>, Why> {
         let place = place_of(files, &entry.full_path())?;
         // What is large is only read if that can tell something: as long as it was, or as the turn left it.
         let known = |meta: &Metadata| {
@@ -328,21 +337,21 @@ impl Snapshots {
         if !force && entry.before == State::Missing && there == Err(Unkept::Large) {
             return Err(Why::OnlyCopy);
         }
-        let missing = |folder: &&Path| !entry.root.0.join(folder).is_dir();
         let above = entry.path.0.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
-        let mut folders: Vec<PathBuf> = above.filter(missing).map(Path::to_path_buf).collect();
-        folders.reverse();
-        let mode = |folder: &PathBuf| Files::dir_mode(&place_of(files, &entry.root.0.join(folder)).ok()?).ok();
-        let removed = entry.directories.iter().filter(|_| entry.before == State::Missing);
-        let gone = removed.filter_map(|Name(folder)| Some((folder.clone(), mode(folder)?))).collect();
-        Ok(Some(Seen { place, now, there, version, content, folders, gone }))
+        // Where one is, those around it are.
+        let missing = above.take_while(|folder| !entry.root.0.join(folder).is_dir()).count();
+        let made = above_of(&place).take(if entry.before == State::Missing { entry.depth_made() } else { 0 });
+        let new = made.take_while(|folder| folders.insert(folder.real_path()));
+        let gone = new.map_while(|folder| Files::dir_mode(&folder).ok()).collect();
+        Ok(Some(Seen { place, now, there, version, content, missing, gone }))
     }
 
     /// The later turn that left a file as it is now, and how.
     fn later(&self, turn: &str, entry: &Entry, now: &State) -> Option<(String, Kind)> {
-        let (index, path) = (self.lock(), entry.full_path());
+        let index = self.lock();
         let later = index.turns.iter().rev().take_while(|later| later.id != turn).filter(|later| !is_undo(&later.id));
-        let left = |of: &&Entry| of.full_path() == path && of.in_effect() && of.after.same_content(now);
+        let is_it = |of: &Entry| of.path == entry.path && of.root == entry.root;
+        let left = |of: &&Entry| is_it(of) && of.in_effect() && of.after.same_content(now);
         let mut found = later.map(|later| (later, later.entries.iter().find(left)));
         found.find_map(|(later, of)| Some((later.id.clone(), Kind::of(of?.before, of?.after))))
     }
@@ -428,23 +437,28 @@ fn check_moved(entry: &Entry, place: &Place, now: &State, is_kept: bool) -> std:
     }
 }
 
+/// The folders above a place, innermost first.
+fn above_of(place: &Place) -> impl Iterator<Item = Place> {
+    std::iter::successors(place.parent_folder(), Place::parent_folder)
+        .filter(|folder| !folder.relative().as_os_str().is_empty())
+}
+
 /// Makes the folders that are missing above a file and whose modes are known, for the user alone until they are full.
 fn make_folders(
     files: &Files,
     entry: &Entry,
     seen: &Seen,
     modes: &HashMap<PathBuf, u32>,
-    made: &mut BTreeSet<PathBuf>,
+    made: &mut BTreeMap<PathBuf, Place>,
 ) -> std::result::Result<(), Why> {
     if entry.before == State::Missing {
         return Ok(());
     }
-    for folder in seen.folders.iter().map(|folder| entry.root.0.join(folder)) {
-        if !modes.contains_key(&folder) || made.contains(&folder) {
-            continue;
-        }
-        match files.make_private_dir(&place_of(files, &folder)?) {
-            Ok(()) => drop(made.insert(folder)),
+    let missing = above_of(&seen.place).take(seen.missing).map(|folder| (folder.real_path(), folder));
+    let missing: Vec<_> = missing.take_while(|(path, _)| !made.contains_key(path)).collect();
+    for (path, folder) in missing.into_iter().rev().filter(|(path, _)| modes.contains_key(path)) {
+        match files.make_private_dir(&folder) {
+            Ok(()) => drop(made.insert(path, folder)),
             Err(Error::Exists(_)) => {}
             // A file is in the way, perhaps, that goes with another one.
             Err(error) => return Err(error.into()),
@@ -491,12 +505,9 @@ fn restore(files: &Files, entry: &Entry, seen: &Seen) -> std::result::Result<(),
     }
     match entry.before {
         State::Missing => {
-            for made in entry.directories.iter().rev() {
-                // Those that aren't empty stay.
-                if let Ok(place) = place_of(files, &entry.root.0.join(&made.0)) {
-                    _ = files.remove_empty_dir(&place);
-                }
-            }
+            // Those that aren't empty stay, and so do those around them.
+            let mut made = above_of(place).take(entry.depth_made());
+            _ = made.try_for_each(|folder| files.remove_empty_dir(&folder));
         }
         State::File { mode, .. } => {
             files.write(place, content, &how(*version, Some(mode)))?;

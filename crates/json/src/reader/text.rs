@@ -69,11 +69,6 @@ impl<'a> Reader<'a> {
                     return Ok(Cow::Owned(out));
                 }
                 Some(b'\\') => {
-                    // Ask for the rest of a long string at once: growing step by step copies megabytes.
-                    if out.capacity() - out.len() < 64 {
-                        let rest = self.text.len() - at;
-                        out.reserve(rest.min(out.len().max(64 * 1024)).max(64));
-                    }
                     out.push(self.escape()?);
                     from = self.pos;
                     at = special_at(bytes, from);

@@ -98,7 +98,9 @@ impl Report {
             let findings = sheet.in_order();
             let (wrong, rest): (Vec<&Finding>, Vec<&Finding>) =
                 findings.iter().partition(|finding| is_wrong(finding.verdict.name()));
-            wrong.into_iter().for_each(|finding| told(&mut text, finding));
+            for finding in wrong {
+                told(&mut text, finding);
+            }
             if whole {
                 for finding in rest {
                     let why = if finding.said.is_empty() { String::new() } else { format!(": {}", finding.said) };

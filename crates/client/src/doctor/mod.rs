@@ -144,7 +144,7 @@ async fn watched<T: FnMut(&Finding)>(agent: &AgentSpec, options: &Options, check
     match (&outcome.stop, &outcome.failure) {
         (Some(stop), _) => check.turn(agent, stop),
         (None, Some(failure)) => {
-            check.failed(agent, failure, rubbish.as_deref().filter(|_| !greeted), &outcome.warnings)
+            check.failed(agent, failure, rubbish.as_deref().filter(|_| !greeted), &outcome.warnings);
         }
         (None, None) => {}
     }

@@ -129,7 +129,7 @@ impl Files {
             return Err(Error::TooLarge { path: place.real_path(), size, limit: self.limits.text });
         }
         let (parent, name) = place.parent()?;
-        let (dir, made) = match how.expect {
+        let (dir, new_folder) = match how.expect {
             Expect::Any | Expect::New if how.parents => ensure_dir(&parent)?,
             _ => (parent.open_dir()?, Vec::new()),
         };
@@ -152,7 +152,10 @@ impl Files {
         // What lets a program run with another's rights is not for content that someone else wrote.
         let mode = how.mode.map(|mode| mode & 0o1777).or(old.as_ref().map(Found::mode));
         let after = State::File { hash, size, mode: mode.unwrap_or(0o644) };
-        self.tell(Made { directory: made.first().map(PathBuf::as_path), ..Made::at(place, old.as_ref(), after) })?;
+        self.tell(Made {
+            directory: new_folder.first().map(PathBuf::as_path),
+            ..Made::at(place, old.as_ref(), after)
+        })?;
         let failed = |error: std::io::Error| place.error("writing", error);
         let mut temp = Temp::new(&dir, if mode.is_some() { 0o600 } else { 0o666 }).map_err(failed)?;
         temp.file.write_all(bytes).map_err(failed)?;

@@ -56,14 +56,15 @@ fn found(chat: &mut Chat, list: Picker) {
 }
 
 fn stored() -> impl Iterator<Item = Stored> {
-    let session = |title: &str, agent: &str, turns| Stored {
+    let session = |title: &str, ago: &str, agent: &str, turns| Stored {
         id: "4f2".into(),
         title: Some(title.into()),
         agent: agent.into(),
         turns,
+        ago: ago.into(),
         cwd: "/project".into(),
     };
-    [session("Make it greet", "tieline", 3), session("why does it fail?", "codex", 1)].into_iter()
+    [session("Make it greet", "3 min", "tieline", 3), session("why does it fail?", "12 Nov", "codex", 1)].into_iter()
 }
 
 fn form() -> Form {

@@ -23,6 +23,8 @@ pub struct Stored {
     pub agent: String,
     /// How many turns it has.
     pub turns: u64,
+    /// How long ago something last happened in it.
+    pub ago: String,
     /// Where it works.
     pub cwd: String,
 }
@@ -30,7 +32,7 @@ pub struct Stored {
 /// The sessions, each with what can be done with it.
 pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
     let mut all = Picker::new("Sessions: go on in a new tab");
-    for Stored { id, title, agent, turns, cwd } in sessions {
+    for Stored { id, title, agent, turns, ago, cwd } in sessions {
         let title = sanitize::line(title.as_deref().unwrap_or(&id));
         let which = Which { agent: None, session: Go::On(id.clone()) };
         let delete = Picker::new(format!("Delete “{title}” for good?")).line("No, keep it", "", Pick::Nothing).line(
@@ -44,7 +46,7 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
             .line("Delete it", "for good, with what could be taken back", Pick::Menu(Box::new(delete)));
         let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
-        let more = sanitize::line(&format!("{agent} · {turns} · {cwd}"));
+        let more = sanitize::line(&format!("{ago} · {agent} · {turns} · {cwd}"));
         all = all.line(title, more, Pick::Menu(Box::new(menu)));
     }
     all

@@ -12,7 +12,7 @@ use tieline_client::journal::{Entry, Journal};
 use tieline_client::live;
 use tieline_client::undo::Undo;
 use tieline_host::roots::shown;
-use tieline_host::store::ListQuery;
+use tieline_host::store::{ListQuery, Time};
 use tieline_host::text::counted;
 
 /// So many sessions are listed.
@@ -29,6 +29,7 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
                 title: entry.title.clone(),
                 agent: entry.agent.clone(),
                 turns: entry.turns,
+                ago: entry.updated.ago(Time::now()),
                 cwd: entry.cwd.clone(),
             }))
         }

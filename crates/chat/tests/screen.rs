@@ -12,11 +12,13 @@ use std::time::Duration;
 use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
+use tieline_chat::pick::{self, Errand};
 use tieline_chat::state::Over;
 use tieline_client::live::{
     self, Conversation, Ending, Failure, Now, Part, Phase, Queued, Reply, State as Doing, When,
 };
 use tieline_client::permission::{Answer, Keep, Question};
+use tieline_host::snapshot::Undone;
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
     effects.iter().find_map(|effect| match effect {
@@ -654,4 +656,24 @@ fn what_leaving_ends_is_counted_in_words() {
     chat.chord(KeyCode::Char('d'), KeyModifiers::CONTROL);
     let screen = chat.screen(80, 24);
     assert!(screen.contains("Ctrl+D again stops 2 lines of your own and leaves"), "{screen}");
+}
+
+#[test]
+fn a_diff_is_read_before_the_yes_and_leads_back_to_it() {
+    let mut chat = Chat::new();
+    chat.key(KeyCode::F(5));
+    let restored = vec!["/project/a".into()];
+    let preview = Undone { restored, ..Undone::default() };
+    let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-new\n+old\n".to_owned();
+    let files = pick::files("3", "turn 3: do it", preview, &[Some(diff)], "/project".as_ref());
+    chat.state.handle(Event::Found(files), chat.now);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("turn 3: do it") && screen.contains("a  +1 -1"), "{screen}");
+    chat.key(KeyCode::Down);
+    assert!(chat.key(KeyCode::Enter).is_empty());
+    assert!(chat.screen(80, 24).contains(" -new\n +old"), "{}", chat.screen(80, 24));
+    chat.key(KeyCode::Esc);
+    chat.key(KeyCode::Up);
+    let effects = chat.key(KeyCode::Enter);
+    assert!(matches!(&effects[..], [Effect::Do(1, Errand::Undo(turn, None))] if turn == "3"), "{effects:?}");
 }

@@ -9,8 +9,11 @@ use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOpti
 use tieline_client::live::{Now, Part, Queued};
 use tieline_client::sanitize;
 use tieline_host::roots::shown;
-use tieline_host::snapshot::{Hunk, Undone};
+use tieline_host::snapshot::{Hunk, Undone, is_unclear};
 use tieline_host::text::counted;
+
+/// So much of a prompt names its turn, in columns.
+const MAX_PROMPT_WORDS: usize = 40;
 
 /// A session that is kept, as the list shows it.
 #[derive(Debug, Clone, Default)]
@@ -63,28 +66,62 @@ pub fn agents(agents: Vec<AgentChoice>) -> Picker {
     all
 }
 
-/// The turns that changed files, the last first, each with their names.
-pub fn turns(turns: impl Iterator<Item = (String, Vec<String>)>) -> Picker {
+/// A turn that changed files, as the list shows it.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Its id.
+    pub id: String,
+    /// Its number and the first words of its prompt.
+    pub words: String,
+    /// How long ago it began, and the names of the files.
+    pub more: String,
+}
+
+impl Change {
+    /// One by its id. That of an undo is the turn's with something behind it.
+    pub fn new(id: &str, prompt: &str, ago: &str, names: &[String]) -> Self {
+        let number = id.split('~').next().unwrap_or(id);
+        let kind = match id.matches("~undo").count() {
+            0 if is_unclear(id) => format!("turn {number}, by the agent or somebody else"),
+            0 => format!("turn {number}"),
+            undos if undos % 2 == 1 => format!("the undo of turn {number}"),
+            _ => format!("turn {number}, done again"),
+        };
+        let words = format!("{kind}: {}", fit(&sanitize::line(prompt), MAX_PROMPT_WORDS));
+        Self { id: id.to_owned(), words, more: format!("{ago} · {}", names.join(", ")) }
+    }
+}
+
+/// The turns that changed files, the last first.
+pub fn turns(turns: impl Iterator<Item = Change>) -> Picker {
     let mut all = Picker::new("Take back the changes of which turn?");
-    for (turn, names) in turns {
-        all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
+    for Change { id, words, more } in turns {
+        all = all.line(words.clone(), more, Pick::Look(Source::Files(id, words)));
     }
     all
 }
 
-/// What taking back a turn would do: all of it, or one of the files.
-pub fn files(turn: &str, preview: Undone, cwd: &Path) -> Picker {
+/// What taking back a turn would do, all of it or one of the files, each with its diff if there is one to show.
+pub fn files(turn: &str, words: &str, preview: Undone, diffs: &[Option<String>], cwd: &Path) -> Picker {
+    let lines = |diff: &str, sign: char| diff.lines().skip(2).filter(|line| line.starts_with(sign)).count();
+    let sum = |diff: &str| format!("+{} -{}", lines(diff, '+'), lines(diff, '-'));
     let left = preview.refused.len();
     let refused = if left == 0 { String::new() } else { format!(", {left} left alone") };
+    let diff: String = diffs.iter().flatten().map(String::as_str).collect();
     let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
-    let mut all = Picker::new(format!("Turn {turn}: what is taken back?"));
-    all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
+    let mut all = Picker::new(words);
+    all = all.line("Take all of it back", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
+    if !diff.is_empty() {
+        let lines = diff.lines().map(sanitize::exact_line).collect();
+        all = all.line("Show the diff first", "what taking it back changes", Pick::Read(words.to_owned(), lines));
+    }
     for one in &preview.refused {
         all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
     }
-    for path in preview.restored {
+    for (path, diff) in preview.restored.iter().zip(diffs) {
         let source = Source::Hunks(turn.to_owned(), path.to_string_lossy().into_owned());
-        all = all.line(name(&path, cwd), "this file, or places in it", Pick::Look(source));
+        let sum = diff.as_deref().map_or_else(|| "no text to show".to_owned(), sum);
+        all = all.line(name(path, cwd), format!("{sum} · this file, or places in it"), Pick::Look(source));
     }
     all
 }

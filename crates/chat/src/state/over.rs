@@ -31,6 +31,8 @@ pub struct Reading {
     top: (usize, usize),
     /// So many rows it is to be moved when it is drawn next.
     scroll: isize,
+    /// What is shown again behind it.
+    back: Option<Picker>,
 }
 
 impl Reading {
@@ -91,14 +93,21 @@ impl State {
         let leaves =
             key.code == KeyCode::Esc || (key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL);
         match over {
+            Over::Read(reading) if leaves || matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => {
+                self.over = reading.back.take().map(Over::Pick);
+            }
             _ if leaves => self.over = None,
-            Over::Pick(picker) => {
-                if let Some(pick) = picker.key(key) {
+            Over::Pick(picker) => match picker.key(key) {
+                Some(Pick::Read(title, lines)) => {
+                    let back = Some(std::mem::take(picker));
+                    self.over = Some(Over::Read(Reading { back, ..Reading::new(title, lines) }));
+                }
+                Some(pick) => {
                     self.over = None;
                     self.picked(pick, now);
                 }
-            }
-            Over::Read(_) if matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => self.over = None,
+                None => {}
+            },
             Over::Read(reading) => reading.key(key),
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
@@ -147,7 +156,7 @@ impl State {
             Pick::Do(errand) => self.want(Effect::Do(id, errand)),
             Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
             Pick::Waiting(number, what) => self.waiting(number, what),
-            Pick::Nothing => {}
+            Pick::Read(..) | Pick::Nothing => {}
         }
     }
 

@@ -59,8 +59,9 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     let most = if has_keys && area.height < 20 { 0 } else { area.height / 4 };
     let queue = waiting_rows(tab, width);
     let queue_area = cut(&mut rest, queue.len().min(most.into()));
-    // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view.
-    let room = if has_keys { rest.height.saturating_sub(3).max(rest.height / 2) } else { 3 };
+    // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view, on a small screen one.
+    let stays = if area.height < 20 { 1 } else { 3 };
+    let room = if has_keys { rest.height.saturating_sub(stays).max(rest.height / 2) } else { 3 };
     let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (width, room), now);
     let dock_area = cut(&mut rest, dock.len().min(room.into()));
 

@@ -9,7 +9,9 @@ use desk::{Chat, facts, question};
 use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 use std::time::Duration;
-use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
+use tieline::schema::{
+    ConfigOption, Diff, DiffPatch, MessageKind, PermissionOption, PermissionOptionKind, StopReason, Update,
+};
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
 use tieline_chat::pick::{self, Errand};
@@ -558,7 +560,7 @@ fn six_choices_are_seen_or_scrolled_to_at_any_size() {
             chat.later(2000).ask(Question { facts: facts.clone(), ..question() });
             let screen = chat.screen(width, height);
             assert!(screen.contains("would: run"), "{width}x{height}:\n{screen}");
-            let more = screen.contains("↑↓ +");
+            let more = screen.contains("more: ↑↓");
             assert!(screen.contains(" 6 No, never") || more, "{width}x{height}, {waits} wait:\n{screen}");
             if (height, waits) == (15, 0) {
                 assert!(screen.contains(" 6 No, never"), "all six fit here:\n{screen}");
@@ -676,4 +678,55 @@ fn a_diff_is_read_before_the_yes_and_leads_back_to_it() {
     chat.key(KeyCode::Up);
     let effects = chat.key(KeyCode::Enter);
     assert!(matches!(&effects[..], [Effect::Do(1, Errand::Undo(turn, None))] if turn == "3"), "{effects:?}");
+}
+
+/// Everything in a question that pushes the rest out: a long command, a warning, a long diff, many options with long names.
+fn crowded() -> Question {
+    let option = |at: usize| PermissionOption {
+        option_id: format!("o{at}"),
+        name: format!("option {at} {}", "of the agent ".repeat(12)),
+        kind: PermissionOptionKind::AllowAlways,
+        ..PermissionOption::default()
+    };
+    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}\n")).collect::<String>());
+    Question {
+        facts: vec![format!("write greet.py {}", "and words ".repeat(40))],
+        hints: vec!["it is run by others".into()],
+        changes: vec![Diff::of("/project/greet.py", Some(old), new)],
+        options: (0..30).map(option).collect(),
+        ..question()
+    }
+}
+
+#[test]
+fn what_is_judged_stays_in_view_however_much_else_there_is() {
+    for (width, height) in [(40, 12), (50, 15), (80, 24), (200, 50)] {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(crowded());
+        for chosen in [None, Some(KeyCode::Up)] {
+            chosen.map(|key| chat.key(key));
+            let screen = chat.screen(width, height);
+            let at = format!("{width}x{height}:\n{screen}");
+            assert!(screen.contains("would: write greet.py") && screen.contains("Mind: it is run by others"), "{at}");
+            assert!(screen.contains("Esc refuses") && screen.contains("more: ↑↓") && screen.contains("Ctrl+O"), "{at}");
+            let choices = screen.lines().filter(|row| row.contains("Yes") || row.contains("No")).count();
+            assert!(choices >= 3, "{at}");
+            assert!(screen.lines().any(|row| row.starts_with(" -old") || row.starts_with(" +new")), "{at}");
+            if height >= 24 {
+                assert!(screen.contains(" -old 0") && screen.contains(" +new 0"), "both sides, {at}");
+            }
+        }
+    }
+    // The whole of every answer is a key away.
+    let mut chat = Chat::new();
+    chat.later(2000).ask(crowded());
+    chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
+    chat.key(KeyCode::End);
+    assert!(chat.screen(200, 50).contains("option 29"), "{}", chat.screen(200, 50));
+    // Before it has the keys it is short, and says what to mind all the same.
+    let mut chat = Chat::new();
+    chat.typed("draft");
+    chat.ask(crowded());
+    let screen = chat.screen(40, 12);
+    assert!(screen.contains("would: write") && screen.contains("Mind: it is"), "{screen}");
 }

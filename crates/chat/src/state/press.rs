@@ -137,10 +137,7 @@ impl State {
                 }
             }
             ask::Pressed::Whole => {
-                // Broken where it is shown.
-                let lines = ask::matter(&asked.what, usize::from(u16::MAX));
-                let lines = lines.iter().map(ToString::to_string).collect();
-                self.over = Some(Over::Read(Reading::new("What is decided on", lines)));
+                self.over = Some(Over::Read(Reading::new("What is decided on", ask::whole(&asked.what))));
             }
             ask::Pressed::NotOurs => return false,
         }

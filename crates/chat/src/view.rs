@@ -83,9 +83,14 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     state.tab().composer.draw(typed, buffer);
     let mut caret = Some(state.tab().composer.cursor(typed)).filter(|_| state.tab().dock.since.is_none());
 
+    let search = matches!(state.over, Some(Over::Line(For::Search, _)));
     if state.over.is_some() {
         caret = over(state, inner(rest), buffer);
-    } else {
+    }
+    // What is found is seen below what is looked for.
+    let typed = if search { rest.height.min(2) } else { 0 };
+    let rest = Rect { y: rest.y + typed, height: rest.height - typed, ..rest };
+    if search || state.over.is_none() {
         let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
         let tab = state.tab_mut();
         tab.list.draw(&tab.talk, &mut tab.cache, &look, rest, buffer);
@@ -161,7 +166,7 @@ fn over(state: &mut State, area: Rect, buffer: &mut Buffer) -> Option<Position> 
         }
         Over::Line(purpose, text) => {
             let title = match purpose {
-                For::Search => "Look for (Enter: the one before; Esc ends)",
+                For::Search => "Look for · Enter ↑ before · ↓ next · Esc",
                 For::Name(_) => "A name for the session (Enter keeps it)",
             };
             let line = Line::from(vec![Span::styled("» ", theme::KEY), Span::raw(sanitize::line(text))]);

@@ -6,6 +6,7 @@ mod desk;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use desk::{Chat, facts, question};
+use ratatui::buffer::Cell;
 use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 use std::time::Duration;
@@ -729,4 +730,43 @@ fn what_is_judged_stays_in_view_however_much_else_there_is() {
     chat.ask(crowded());
     let screen = chat.screen(40, 12);
     assert!(screen.contains("would: write") && screen.contains("Mind: it is"), "{screen}");
+}
+
+#[test]
+fn what_is_looked_for_is_in_view_and_marked() {
+    let mut chat = Chat::new();
+    let words = |number: usize| format!("{} needle {number} in it\n\n", "many words ".repeat(8));
+    chat.said(MessageKind::Agent, &(0..100).map(words).collect::<String>());
+    chat.said(MessageKind::User, "no such thing");
+    chat.typed("a draft");
+    chat.ask(question());
+    for (width, height) in [(40, 12), (80, 24)] {
+        let marked = |chat: &mut Chat| {
+            let (buffer, _) = chat.buffer(width, height);
+            let marked = |cell: &&Cell| cell.modifier.contains(Modifier::REVERSED);
+            buffer.content.iter().filter(marked).map(Cell::symbol).collect::<String>()
+        };
+        chat.screen(width, height);
+        chat.chord(KeyCode::Char('f'), KeyModifiers::CONTROL);
+        chat.typed("NEEDLE 7");
+        // The first in a message of hundreds of rows, from the end back, and on again.
+        for (key, found) in [
+            (KeyCode::Enter, "needle 79"),
+            (KeyCode::Up, "needle 78"),
+            (KeyCode::Down, "needle 79"),
+            (KeyCode::Down, "needle 7 "),
+            (KeyCode::Enter, "needle 79"),
+        ] {
+            chat.key(key);
+            let screen = chat.screen(width, height);
+            assert!(screen.contains(found), "{found} at {width}x{height}:\n{screen}");
+            assert!(marked(&mut chat).contains("needle 7"), "{found}");
+        }
+        chat.typed("x");
+        chat.key(KeyCode::Enter);
+        assert!(chat.screen(width, height).contains("not found"));
+        chat.key(KeyCode::Esc);
+        assert_eq!(marked(&mut chat), "");
+        chat.chord(KeyCode::End, KeyModifiers::CONTROL);
+    }
 }

@@ -253,6 +253,8 @@ const VIEWS: &[(&str, Open)] = &[
         turn(chat);
         press(chat, 'f');
         chat.typed("greet");
+        chat.screen(40, 12);
+        chat.key(KeyCode::Enter);
     }),
     ("tabs", |chat| {
         turn(chat);

@@ -96,7 +96,10 @@ impl State {
             Over::Read(reading) if leaves || matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => {
                 self.over = reading.back.take().map(Over::Pick);
             }
-            _ if leaves => self.over = None,
+            _ if leaves => {
+                self.over = None;
+                self.tab_mut().list.found();
+            }
             Over::Pick(picker) => match picker.key(key) {
                 Some(Pick::Read(title, lines)) => {
                     let back = Some(std::mem::take(picker));
@@ -112,29 +115,21 @@ impl State {
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
                 (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => line.push(c),
+                (KeyCode::Enter | KeyCode::Up | KeyCode::Down, _) if *purpose == For::Search => {
+                    let (on, tab) = (key.code == KeyCode::Down, &mut self.tabs[self.at]);
+                    if !line.is_empty() && !tab.list.search(&tab.talk, &mut tab.cache, line, on) {
+                        self.say("not found", now);
+                    }
+                }
                 (KeyCode::Enter, _) => {
-                    let (purpose, line) = (purpose.clone(), std::mem::take(line));
-                    self.over = None;
-                    self.typed(purpose, &line, now);
+                    if let For::Name(id) = purpose {
+                        let rename = Errand::Rename(std::mem::take(id), line.trim().to_owned());
+                        self.over = None;
+                        self.want(Effect::Do(self.tab().id, rename));
+                    }
                 }
                 _ => {}
             },
-        }
-    }
-
-    fn typed(&mut self, purpose: For, line: &str, now: Instant) {
-        let tab = self.tab_mut();
-        match purpose {
-            For::Search if line.is_empty() => {}
-            // The same key finds the one before.
-            For::Search if tab.list.search(&tab.talk, line) => {
-                self.over = Some(Over::Line(For::Search, line.to_owned()));
-            }
-            For::Search => self.say("not found", now),
-            For::Name(id) => {
-                let rename = Errand::Rename(id, line.trim().to_owned());
-                self.want(Effect::Do(self.tab().id, rename));
-            }
         }
     }
 

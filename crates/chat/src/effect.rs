@@ -47,8 +47,8 @@ pub enum Effect {
     Editor(String),
     /// Get a picture from the clipboard.
     Clipboard(TabId),
-    /// Run a line in the user's shell, and show what it prints.
-    Shell(TabId, String),
+    /// Run a line in the user's shell, and show what it prints in the remark at this place.
+    Shell(TabId, usize, String),
     /// End the lines of a tab that run in the user's shell.
     StopShell(TabId),
     /// Open an address in the browser.

@@ -97,7 +97,7 @@ impl Tab {
 
     /// Adds a remark.
     pub fn notice(&mut self, mark: Mark, text: impl Into<String>) {
-        self.list.notice(&self.talk, mark, text);
+        let _ = self.list.notice(&self.talk, mark, text);
     }
 
     /// Says what can be done, once.

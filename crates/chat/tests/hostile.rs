@@ -309,7 +309,7 @@ fn every_other_word_of_an_agent_is_harmless() {
     chat.state.handle(Event::Told(evil()), chat.now);
     is_harmless(&mut chat, "told in passing");
     chat.doing(Doing::Running);
-    chat.state.handle(Event::Ran(1, "x".into(), tieline_client::sanitize::text(EVIL)), chat.now);
+    chat.state.handle(Event::Ran(1, 0, tieline_client::sanitize::text(EVIL), true), chat.now);
     is_harmless(&mut chat, "a line of the shell");
     // What is kept and picked from: sessions of before, agents, turns that changed files.
     let stored = Stored { id: evil(), title: Some(evil()), agent: evil(), turns: 3, cwd: evil() };

@@ -770,3 +770,23 @@ fn what_is_looked_for_is_in_view_and_marked() {
         chat.chord(KeyCode::End, KeyModifiers::CONTROL);
     }
 }
+
+#[test]
+fn what_a_line_of_ones_own_prints_is_seen_as_it_comes_where_it_was_typed() {
+    let mut chat = Chat::new();
+    chat.typed("!make");
+    let effects = chat.key(KeyCode::Enter);
+    let [Effect::Shell(1, place, line)] = &effects[..] else { panic!("{effects:?}") };
+    let place = *place;
+    assert_eq!(line, "make");
+    assert!(chat.screen(80, 24).contains(" · ! make\n"), "{}", chat.screen(80, 24));
+    chat.said(MessageKind::Agent, "meanwhile");
+    for (text, over) in [("! make\none", false), ("! make\none\ntwo\n(you stopped it)", true)] {
+        assert_eq!(chat.state.tab().shells, 1);
+        chat.state.handle(Event::Ran(1, place, text.into(), over), chat.now);
+        let screen = chat.screen(80, 24);
+        assert!(screen.contains("! make\n   one") && screen.find("one") < screen.find("meanwhile"), "{screen}");
+    }
+    assert_eq!(chat.state.tab().shells, 0);
+    assert!(chat.screen(80, 24).contains("(you stopped it)"));
+}

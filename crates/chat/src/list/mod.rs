@@ -93,9 +93,10 @@ impl List {
         self.items = self.items.max(count);
     }
 
-    /// Adds a remark behind all that is there. Its text must be safe.
-    pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) {
+    /// Adds a remark behind all that is there. Its text must be safe. Gives its place.
+    pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) -> usize {
         self.sync(talk);
+        let place = self.entries.len();
         self.entries.push(Entry::Notice(mark, text.into()));
         self.notices += 1;
         // Its place stays: others are known by theirs.
@@ -107,6 +108,14 @@ impl List {
                 self.notices -= 1;
             }
             self.dropped += 1;
+        }
+        place
+    }
+
+    /// The remark at a place says something else now.
+    pub fn retell(&mut self, place: usize, text: String) {
+        if let Some(Entry::Notice(_, told)) = self.entries.get_mut(place) {
+            *told = text;
         }
     }
 

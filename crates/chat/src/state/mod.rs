@@ -9,7 +9,6 @@ use crate::ask::IDLE;
 use crate::compose;
 use crate::effect::Effect;
 use crate::event::{Event, TabId};
-use crate::list::Mark;
 use crate::rows::Detail;
 use crate::tab::{FIRST, Tab};
 use crossterm::event::KeyEventKind;
@@ -107,9 +106,9 @@ impl State {
             Event::Output(id, terminal, text) => {
                 self.tell(id, |tab| tab.cache.screens.feed(&terminal, text.as_bytes()));
             }
-            Event::Ran(id, line, output) => self.tell(id, |tab| {
-                tab.shells = tab.shells.saturating_sub(1);
-                tab.notice(Mark::Info, format!("! {line}\n{output}"));
+            Event::Ran(id, place, text, over) => self.tell(id, |tab| {
+                tab.shells = tab.shells.saturating_sub(over.into());
+                tab.list.retell(place, text);
             }),
             Event::Told(text) => self.say(text, now),
             Event::Found(picker) => {

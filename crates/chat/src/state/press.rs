@@ -5,12 +5,14 @@ use crate::ask;
 use crate::compose;
 use crate::effect::Effect;
 use crate::keys::{self, Deed};
+use crate::list::Mark;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 use std::time::Instant;
 use tieline_client::elicit::Consent;
 use tieline_client::live::{Reply, State as Doing, What};
 use tieline_client::permission::Answer;
+use tieline_client::sanitize;
 
 /// So many rows the wheel moves.
 const WHEEL_ROWS: isize = 3;
@@ -172,7 +174,8 @@ impl State {
             compose::Deed::Say(words) => self.say(words, now),
             compose::Deed::Shell(line) => {
                 tab.shells += 1;
-                self.want(Effect::Shell(id, line));
+                let place = tab.list.notice(&tab.talk, Mark::Info, format!("! {}", sanitize::line(&line)));
+                self.want(Effect::Shell(id, place, line));
             }
             compose::Deed::Clipboard => self.want(Effect::Clipboard(id)),
             compose::Deed::Editor(text) => self.want(Effect::Editor(text)),

@@ -150,6 +150,11 @@ const VIEWS: &[(&str, Open)] = &[
         let codex = agent("codex", "npm install -g @agentclientprotocol/codex-acp", false);
         found(chat, pick::agents(vec![agent("tieline", "the built-in agent", true), codex]));
     }),
+    ("agent-missing", |chat| {
+        let about = "npm install -g @agentclientprotocol/codex-acp".into();
+        found(chat, pick::agents(vec![AgentChoice { name: "codex".into(), about, found: false }]));
+        chat.key(KeyCode::Enter);
+    }),
     ("undo", |chat| {
         let change = |id: &str, prompt: &str, ago: &str, names: &[&str]| {
             Change::new(id, prompt, ago, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())

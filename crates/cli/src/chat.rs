@@ -2,7 +2,7 @@
 
 use crate::exec::ask::Person;
 use crate::plain;
-use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, services, warn};
+use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, find_agent, services, warn};
 use crate::shared::{self, WRONG, here, session_name};
 use clap::{Args, ValueHint};
 use std::ffi::OsStr;
@@ -180,14 +180,16 @@ async fn chat(arguments: &Arguments) -> Result<(), shared::Failed> {
             wanted.agent = last_agent(journal, &folder, &config).await;
         }
     }
-    if wanted.resume.is_some() || wanted.go_on {
-        // What can't be gone on with is said here, not on a screen.
-        let found = Found::of(&wanted, &config, &Notes::default()).await;
-        found.map_err(|failure| {
-            let hint = failure.hint.as_ref().map(|hint| format!("\n  try: {hint}")).unwrap_or_default();
-            (failure.ending.code(), format!("{}{hint}", failure.message))
-        })?;
-    }
+    // What can't be gone on with, or started, is said here, not on a screen.
+    let found = if wanted.resume.is_some() || wanted.go_on {
+        Found::of(&wanted, &config, &Notes::default()).await.map(drop)
+    } else {
+        find_agent(&wanted, &config)
+    };
+    found.map_err(|failure| {
+        let hint = failure.hint.as_ref().map(|hint| format!("\n  try: {hint}")).unwrap_or_default();
+        (failure.ending.code(), format!("{}{hint}", failure.message))
+    })?;
     let words = arguments.prompt.join(" ");
     let prompt = if words.is_empty() { Vec::new() } else { vec![Part::Text(words)] };
     let which = Which::default();
@@ -287,8 +289,9 @@ impl Opener for Sessions {
         let is_there = |program: &str| find_program(OsStr::new(program), None).is_ok();
         let mut all = vec![AgentChoice { name: BUILT_IN.into(), about: "the built-in agent".into(), found: true }];
         for spec in self.config.agents.keys().filter_map(|name| agents::resolve(&self.config, name).ok()) {
-            let (about, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
-            all.push(AgentChoice { name: spec.name, about, found });
+            let (command, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
+            let mend = format!("{command} is not there; tieline agents add --replace {} -- COMMAND", spec.name);
+            all.push(AgentChoice { name: spec.name, about: if found { command } else { mend }, found });
         }
         for known in KNOWN.iter().filter(|known| !self.config.agents.contains_key(known.name)) {
             let found = is_there(known.command[0]);

@@ -59,9 +59,14 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
 pub fn agents(agents: Vec<AgentChoice>) -> Picker {
     let mut all = Picker::new("Agents: a new session in a new tab");
     for agent in agents {
-        let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
-        let which = Which { agent: Some(agent.name.clone()), session: Go::New };
-        all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
+        let (name, about) = (sanitize::line(&agent.name), sanitize::line(&agent.about));
+        if agent.found {
+            all = all.line(name, about, Pick::Open(Which { agent: Some(agent.name), session: Go::New }));
+        } else {
+            let lines = vec!["Type this in a shell, then press F4 again:".into(), String::new(), format!("  {about}")];
+            let title = format!("{name} is not installed");
+            all = all.line(name, format!("not installed: {about}"), Pick::Read(title, lines));
+        }
     }
     all
 }

@@ -167,6 +167,7 @@ fn over(state: &mut State, area: Rect, buffer: &mut Buffer) -> Option<Position> 
         Over::Line(purpose, text) => {
             let title = match purpose {
                 For::Search => "Look for · Enter ↑ before · ↓ next · Esc",
+                For::Command => "The agent's command (Enter starts it in a new tab)",
                 For::Name(_) => "A name for the session (Enter keeps it)",
             };
             let line = Line::from(vec![Span::styled("» ", theme::KEY), Span::raw(sanitize::line(text))]);

@@ -790,3 +790,17 @@ fn what_a_line_of_ones_own_prints_is_seen_as_it_comes_where_it_was_typed() {
     assert_eq!(chat.state.tab().shells, 0);
     assert!(chat.screen(80, 24).contains("(you stopped it)"));
 }
+
+#[test]
+fn an_agent_is_started_by_its_command_and_it_is_said_how_to_keep_it() {
+    let mut chat = Chat::new();
+    assert!(matches!(chat.key(KeyCode::F(4))[..], [Effect::Look(1, pick::Source::Agents)]));
+    chat.state.handle(Event::Found(pick::agents(Vec::new())), chat.now);
+    chat.key(KeyCode::Enter);
+    chat.typed("my-agent --acp");
+    let effects = chat.key(KeyCode::Enter);
+    let [Effect::Open(2, which, _)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(which.agent.as_deref(), Some("my-agent --acp"));
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("to keep this agent: tieline agents add NAME -- my-agent --acp"), "{screen}");
+}

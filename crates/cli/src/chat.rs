@@ -237,6 +237,11 @@ impl Sessions {
         wanted
     }
 
+    /// The configuration as it is now: agents may have been added since. One that is broken now counts as it was.
+    fn config(&self) -> Config {
+        shared::load(&Sources::of(&self.folder), &Flags::default()).unwrap_or_else(|_| self.config.clone())
+    }
+
     /// True if they are written down.
     pub fn keeps(&self) -> bool {
         self.journal().is_some()
@@ -244,7 +249,8 @@ impl Sessions {
 
     /// Prepares one. Who is asked is the person at the terminal, if there is one, else who reads the desk.
     pub async fn ready(&self, which: Which, person: Option<Arc<Person>>) -> Result<Ready, Box<Failure>> {
-        let (wanted, config, notes) = (self.wanted(which), &self.config, Notes::default());
+        let config = &if which.session == Go::Start { self.config.clone() } else { self.config() };
+        let (wanted, notes) = (self.wanted(which), Notes::default());
         warn(config, &notes);
         let found = Found::of(&wanted, config, &notes).await?;
         let mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
@@ -286,14 +292,15 @@ impl Opener for Sessions {
     }
 
     fn agents(&self) -> Vec<AgentChoice> {
+        let config = self.config();
         let is_there = |program: &str| find_program(OsStr::new(program), None).is_ok();
         let mut all = vec![AgentChoice { name: BUILT_IN.into(), about: "the built-in agent".into(), found: true }];
-        for spec in self.config.agents.keys().filter_map(|name| agents::resolve(&self.config, name).ok()) {
+        for spec in config.agents.keys().filter_map(|name| agents::resolve(&config, name).ok()) {
             let (command, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
             let mend = format!("{command} is not there; tieline agents add --replace {} -- COMMAND", spec.name);
             all.push(AgentChoice { name: spec.name, about: if found { command } else { mend }, found });
         }
-        for known in KNOWN.iter().filter(|known| !self.config.agents.contains_key(known.name)) {
+        for known in KNOWN.iter().filter(|known| !config.agents.contains_key(known.name)) {
             let found = is_there(known.command[0]);
             let about = if found { known.title } else { known.install };
             all.push(AgentChoice { name: known.name.into(), about: about.into(), found });

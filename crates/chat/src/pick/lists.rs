@@ -68,7 +68,7 @@ pub fn agents(agents: Vec<AgentChoice>) -> Picker {
             all = all.line(name, format!("not installed: {about}"), Pick::Read(title, lines));
         }
     }
-    all
+    all.line("another agent: type its command", "for this chat", Pick::AskCommand)
 }
 
 /// A turn that changed files, as the list shows it.

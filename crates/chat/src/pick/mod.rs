@@ -62,6 +62,8 @@ pub enum Pick {
     Do(Errand),
     /// The name of a session is asked for.
     AskName(String),
+    /// The command of an agent is asked for.
+    AskCommand,
     /// Something with what waits, by its number.
     Waiting(u64, Waiting),
     /// Nothing.

@@ -1,13 +1,14 @@
 //! What lies over the conversation, and its keys: a list, a text to read, a line to type.
 
 use super::State;
-use crate::Go;
 use crate::effect::Effect;
-use crate::list::moved;
+use crate::list::{Mark, moved};
 use crate::pick::{Errand, Pick, Picker, Waiting};
 use crate::text::wrap;
+use crate::{Go, Which};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Instant;
+use tieline_client::sanitize;
 
 /// What lies over the conversation.
 #[derive(Debug)]
@@ -85,6 +86,8 @@ pub enum For {
     Search,
     /// The name of a session.
     Name(String),
+    /// The command of an agent.
+    Command,
 }
 
 impl State {
@@ -122,14 +125,24 @@ impl State {
                     }
                 }
                 (KeyCode::Enter, _) => {
-                    if let For::Name(id) = purpose {
-                        let rename = Errand::Rename(std::mem::take(id), line.trim().to_owned());
-                        self.over = None;
-                        self.want(Effect::Do(self.tab().id, rename));
-                    }
+                    let (purpose, line) = (purpose.clone(), line.trim().to_owned());
+                    self.over = None;
+                    self.typed(purpose, line, now);
                 }
                 _ => {}
             },
+        }
+    }
+
+    fn typed(&mut self, purpose: For, line: String, now: Instant) {
+        match purpose {
+            For::Name(id) => self.want(Effect::Do(self.tab().id, Errand::Rename(id, line))),
+            For::Command if !line.is_empty() => {
+                let keep = format!("to keep this agent: tieline agents add NAME -- {}", sanitize::exact_line(&line));
+                self.open(Which { agent: Some(line), session: Go::New }, Vec::new(), now);
+                self.tab_mut().notice(Mark::Info, keep);
+            }
+            For::Command | For::Search => {}
         }
     }
 
@@ -149,6 +162,7 @@ impl State {
                 self.say("it is open in a tab: close that first", now);
             }
             Pick::Do(errand) => self.want(Effect::Do(id, errand)),
+            Pick::AskCommand => self.over = Some(Over::Line(For::Command, String::new())),
             Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
             Pick::Waiting(number, what) => self.waiting(number, what),
             Pick::Read(..) | Pick::Nothing => {}

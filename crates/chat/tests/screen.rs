@@ -22,6 +22,7 @@ use tieline_client::live::{
 };
 use tieline_client::permission::{Answer, Keep, Question};
 use tieline_host::snapshot::Undone;
+use tieline_host::text::RECORD;
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
     effects.iter().find_map(|effect| match effect {
@@ -803,4 +804,19 @@ fn an_agent_is_started_by_its_command_and_it_is_said_how_to_keep_it() {
     assert_eq!(which.agent.as_deref(), Some("my-agent --acp"));
     let screen = chat.screen(80, 24);
     assert!(screen.contains("to keep this agent: tieline agents add NAME -- my-agent --acp"), "{screen}");
+}
+
+#[test]
+fn a_record_for_an_agent_that_lost_its_session_is_not_drawn_as_typed() {
+    let record = format!("{} between the two.\n\n> user: old words\n\n{}\n", RECORD.0, RECORD.1);
+    for texts in [vec![record.clone(), "go on".into()], vec![format!("{record}go on")]] {
+        let mut chat = Chat::new();
+        texts.iter().for_each(|text| chat.said(MessageKind::User, text));
+        let screen = chat.screen(80, 24);
+        assert!(screen.contains("go on") && !screen.contains("old words") && !screen.contains("record"), "{screen}");
+    }
+    // Who types the same words sees them.
+    let mut chat = Chat::new();
+    chat.said(MessageKind::User, "what is a record of an earlier conversation?");
+    assert!(chat.screen(80, 24).contains("a record of an earlier"));
 }

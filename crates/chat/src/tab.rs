@@ -280,6 +280,15 @@ impl Tab {
         }
     }
 
+    /// The calls that questions are about wait for them.
+    pub fn count_waits(&mut self, now: Instant) {
+        let calls = self.questions.iter().filter_map(|asked| match &asked.what {
+            What::Permission(question) => question.call.as_ref().map(|call| call.tool_call_id.clone()),
+            _ => None,
+        });
+        self.cache.wait(calls, now);
+    }
+
     /// The first question is answered or gone: the next one has the keys, if there is one, and is read anew.
     pub fn next_question(&mut self, now: Instant) {
         if self.questions.is_empty() { self.dock.blur() } else { self.dock.next(now) }

@@ -11,7 +11,8 @@ use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 use std::time::Duration;
 use tieline::schema::{
-    ConfigOption, Diff, DiffPatch, MessageKind, PermissionOption, PermissionOptionKind, StopReason, Update,
+    ConfigOption, Diff, DiffPatch, MessageKind, PermissionOption, PermissionOptionKind, StopReason, ToolCallStatus,
+    ToolCallUpdate, Update,
 };
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
@@ -819,4 +820,23 @@ fn a_record_for_an_agent_that_lost_its_session_is_not_drawn_as_typed() {
     let mut chat = Chat::new();
     chat.said(MessageKind::User, "what is a record of an earlier conversation?");
     assert!(chat.screen(80, 24).contains("a record of an earlier"));
+}
+
+#[test]
+fn the_time_that_a_tool_waits_for_an_answer_is_not_its_own() {
+    let mut chat = Chat::new();
+    let call = ToolCallUpdate::new("c").title("Build it").status(ToolCallStatus::InProgress);
+    for event in chat.talk.take(Update::ToolCall(Box::new(call.clone())), When::Turn) {
+        chat.live(event);
+    }
+    chat.doing(Doing::Running);
+    chat.later(2000).ask(Question { call: Some(call), ..question() });
+    chat.later(60_000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("Build it  waits for you") && !screen.contains("1m"), "{screen}");
+    chat.key(KeyCode::Char('1'));
+    assert!(answered(&chat.later(200).key(KeyCode::Enter)).is_some());
+    chat.later(3000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("Build it  5s\n"), "{screen}");
 }

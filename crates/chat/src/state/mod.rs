@@ -127,6 +127,7 @@ impl State {
             }
         }
         self.tick(now);
+        self.tabs.iter_mut().for_each(|tab| tab.count_waits(now));
         let deed = self.tab_mut().composer.tick(now);
         self.composed(deed, now);
         std::mem::take(&mut self.wanted)

@@ -15,6 +15,8 @@ pub enum Effect {
     Prompt(TabId, Vec<Part>),
     /// Say something before all that waits.
     First(TabId, Vec<Part>),
+    /// Say something before the first of these that still waits.
+    Before(TabId, Vec<Part>, Vec<u64>),
     /// Send nothing of what waits by itself.
     Hold(TabId),
     /// Put the queue into this order, with what is left of it.

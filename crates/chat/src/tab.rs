@@ -65,6 +65,8 @@ pub struct Tab {
     pub reason: bool,
     /// What waits.
     pub queue: Vec<Queued>,
+    /// What is typed was waiting before these, and goes back to its place.
+    pub edits: Vec<u64>,
     /// What can be chosen.
     pub about: About,
     /// Something happened that was not seen.

@@ -840,3 +840,28 @@ fn the_time_that_a_tool_waits_for_an_answer_is_not_its_own() {
     let screen = chat.screen(80, 24);
     assert!(screen.contains("Build it  5s\n"), "{screen}");
 }
+
+#[test]
+fn a_prompt_that_is_edited_keeps_its_place_in_the_queue() {
+    let edit = |chat: &mut Chat| {
+        let queue = [(1, "one"), (2, "two"), (3, "three")];
+        let queue = queue.map(|(number, text)| Queued { number, parts: vec![Part::Text(text.into())] });
+        chat.state.handle(Event::Queue(1, queue.to_vec().into()), chat.now);
+        chat.chord(KeyCode::Char('q'), KeyModifiers::CONTROL);
+        for key in [KeyCode::Enter, KeyCode::Down, KeyCode::Enter] {
+            chat.key(key);
+        }
+        assert_eq!(chat.state.tab().composer.text(), "one");
+    };
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    edit(&mut chat);
+    chat.typed(" more");
+    let effects = chat.key(KeyCode::Enter);
+    assert!(matches!(&effects[..], [Effect::Before(1, _, others)] if others[..] == [2, 3]), "{effects:?}");
+    // Who drops it and types something else says something new.
+    edit(&mut chat);
+    chat.chord(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    chat.typed("other");
+    assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
+}

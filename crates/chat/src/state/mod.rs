@@ -130,6 +130,11 @@ impl State {
         self.tabs.iter_mut().for_each(|tab| tab.count_waits(now));
         let deed = self.tab_mut().composer.tick(now);
         self.composed(deed, now);
+        // What was being edited is not any more.
+        let tab = self.tab_mut();
+        if tab.composer.is_empty() {
+            tab.edits.clear();
+        }
         std::mem::take(&mut self.wanted)
     }
 

@@ -182,6 +182,7 @@ impl State {
             Waiting::Edit => {
                 let queued = tab.queue.remove(at);
                 tab.composer.take_back(&queued.parts);
+                tab.edits = tab.queue.iter().skip(at).map(|queued| queued.number).collect();
             }
             Waiting::Drop => drop(tab.queue.remove(at)),
         }

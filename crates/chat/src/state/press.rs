@@ -187,7 +187,12 @@ impl State {
                 tab.list.to_end();
                 // The reason for a refusal goes before everything else that waits.
                 let first = std::mem::take(&mut tab.reason);
-                self.want(if first { Effect::First(id, parts) } else { Effect::Prompt(id, parts) });
+                let others = std::mem::take(&mut tab.edits);
+                self.want(match first {
+                    true => Effect::First(id, parts),
+                    false if others.is_empty() => Effect::Prompt(id, parts),
+                    false => Effect::Before(id, parts, others),
+                });
             }
         }
     }

@@ -74,6 +74,9 @@ impl Work {
             }
             Effect::Prompt(id, parts) => self.say(id, parts, Session::prompt),
             Effect::First(id, parts) => self.say(id, parts, Session::prompt_first),
+            Effect::Before(id, parts, others) => {
+                self.say(id, parts, |session, parts| session.prompt_before(parts, &others));
+            }
             Effect::Hold(id) => self.with(id, |live| live.session.hold()),
             Effect::SetQueue(id, wanted) => self.with(id, |live| {
                 set_queue(&live.session, wanted);
@@ -171,7 +174,7 @@ impl Work {
         }
     }
 
-    fn say(&self, id: TabId, parts: Vec<Part>, say: fn(&Session, Vec<Part>) -> Option<u64>) {
+    fn say(&self, id: TabId, parts: Vec<Part>, say: impl FnOnce(&Session, Vec<Part>) -> Option<u64>) {
         self.with(id, |live| {
             let full = say(&live.session, parts).is_none();
             let told = full.then(|| Event::Told("the queue is full: it was not taken".into()));

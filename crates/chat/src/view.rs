@@ -80,7 +80,7 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     let composer = inner(composer);
     let typed = Rect { x: composer.x + 2, width: composer.width - 2, ..composer };
     buffer.set_string(composer.x, composer.y, "❯", theme::USER);
-    state.tab().composer.draw(typed, buffer);
+    state.tab_mut().composer.draw(typed, buffer);
     let mut caret = Some(state.tab().composer.cursor(typed)).filter(|_| state.tab().dock.since.is_none());
 
     let search = matches!(state.over, Some(Over::Line(For::Search, _)));

@@ -865,3 +865,26 @@ fn a_prompt_that_is_edited_keeps_its_place_in_the_queue() {
     chat.typed("other");
     assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
 }
+
+#[test]
+fn a_long_draft_has_the_rows_that_there_are_after_a_resize() {
+    let mut chat = Chat::new();
+    for number in 0..8 {
+        chat.typed(&format!("line {number}"));
+        chat.chord(KeyCode::Char('j'), KeyModifiers::CONTROL);
+    }
+    chat.typed("the end");
+    let shown = |chat: &mut Chat, width, height| {
+        let screen = chat.screen(width, height);
+        (0..8).filter(|number| screen.contains(&format!("line {number}"))).count()
+    };
+    for (width, height, lines) in [(40, 12, 3), (80, 24, 7), (60, 13, 3), (140, 45, 8)] {
+        assert_eq!(shown(&mut chat, width, height), lines, "{}", chat.screen(width, height));
+        assert!(chat.screen(width, height).contains("the end"));
+    }
+    // The caret stays where it is.
+    chat.key(KeyCode::Up);
+    chat.screen(40, 12);
+    chat.typed("x");
+    assert!(chat.state.tab().composer.text().contains("line 7x"), "{}", chat.state.tab().composer.text());
+}

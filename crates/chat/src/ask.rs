@@ -91,14 +91,10 @@ fn answers(question: &Question) -> Vec<Choice> {
     }
     for option in question.other_options() {
         // What is no clear no may be a yes.
-        let (kind, allows) = match &option.kind {
-            PermissionOptionKind::AllowOnce => ("Yes, once", true),
-            PermissionOptionKind::AllowAlways => ("Yes, and the agent keeps it", true),
-            PermissionOptionKind::RejectOnce => ("No", false),
-            PermissionOptionKind::RejectAlways => ("No, and the agent keeps it", false),
-            PermissionOptionKind::Other(_) => ("Neither yes nor no", true),
-        };
-        let label = format!("{kind}; the agent calls it: {}", sanitize::exact_line(&option.name));
+        let allows = !matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways);
+        let mut words = question.option_words(option, "until this chat ends");
+        words[..1].make_ascii_uppercase();
+        let label = format!("{words}; the agent calls it: {}", sanitize::exact_line(&option.name));
         all.push(Choice::new(label, allows, Reply::Permission(Answer::Option(option.option_id.clone()))));
     }
     all

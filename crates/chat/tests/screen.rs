@@ -888,3 +888,16 @@ fn a_long_draft_has_the_rows_that_there_are_after_a_resize() {
     chat.typed("x");
     assert!(chat.state.tab().composer.text().contains("line 7x"), "{}", chat.state.tab().composer.text());
 }
+
+#[test]
+fn an_option_of_the_agent_that_lasts_says_that_it_holds_here_too() {
+    for (lasting, words) in [
+        (vec!["run make".to_owned()], "Yes until this chat ends, and the agent keeps it; the agent calls it: option 0"),
+        (Vec::new(), "Yes, and the agent keeps it; the agent calls it: option 0"),
+    ] {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(Question { options: crowded().options[..1].to_vec(), lasting, ..question() });
+        let screen = chat.screen(200, 30);
+        assert!(screen.contains(words), "{screen}");
+    }
+}

@@ -276,10 +276,10 @@ pub fn rows(
         rows.extend(shown(matter, 2.min(room.saturating_sub(1))));
         return rows;
     }
-    // Between the head and the foot. What is judged has up to half of it, however many choices there are.
+    // Between the head and the foot. What is judged has its share of it, however many choices there are.
     let middle = room.saturating_sub(2);
     let judged: usize = matter.iter().filter(|part| part.kind != Kind::More).map(|part| part.rows.len()).sum();
-    let judged = judged.clamp(1, (middle / 2).max(1));
+    let judged = judged.clamp(1, (middle * 2 / 5).max(3.min(middle / 2)).max(1));
     let labels: Vec<String> = choices(&asked.what).into_iter().map(|choice| choice.label).collect();
     // If they don't all fit, only the chosen one is shown whole: a no must never be out of sight.
     let broken: Vec<Vec<String>> = labels.iter().map(|label| wrap(label, width.saturating_sub(5))).collect();
@@ -367,7 +367,9 @@ fn both_sides<'a>(rows: &'a [Line<'static>], most: usize) -> Vec<&'a Line<'stati
     let is = |sign: &str, row: &&Line<'_>| row.spans.first().is_some_and(|span| span.content == sign);
     let count = |sign: &str, most: usize| rows.iter().take(most).filter(|row| is(sign, row)).count();
     let (gone, come) = (count("-", rows.len()), count("+", rows.len()));
-    if count("-", most) > 0 && count("+", most) > 0 || (gone == 0 || come == 0) && count("-", most) + count("+", most) > 0 {
+    if count("-", most) > 0 && count("+", most) > 0
+        || (gone == 0 || come == 0) && count("-", most) + count("+", most) > 0
+    {
         return rows.iter().take(most).collect();
     }
     let old = gone.min(most - come.min(most / 2));

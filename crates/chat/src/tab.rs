@@ -99,7 +99,7 @@ impl Tab {
 
     /// Adds a remark.
     pub fn notice(&mut self, mark: Mark, text: impl Into<String>) {
-        let _ = self.list.notice(&self.talk, mark, text);
+        self.list.notice(&self.talk, mark, text);
     }
 
     /// Says what can be done, once.

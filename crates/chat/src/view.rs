@@ -88,8 +88,8 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
         caret = over(state, inner(rest), buffer);
     }
     // What is found is seen below what is looked for.
-    let typed = if search { rest.height.min(2) } else { 0 };
-    let rest = Rect { y: rest.y + typed, height: rest.height - typed, ..rest };
+    let above = if search { rest.height.min(2) } else { 0 };
+    let rest = Rect { y: rest.y + above, height: rest.height - above, ..rest };
     if search || state.over.is_none() {
         let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
         let tab = state.tab_mut();

@@ -107,7 +107,7 @@ pub fn turns(turns: impl Iterator<Item = Change>) -> Picker {
 }
 
 /// What taking back a turn would do, all of it or one of the files, each with its diff if there is one to show.
-pub fn files(turn: &str, words: &str, preview: Undone, diffs: &[Option<String>], cwd: &Path) -> Picker {
+pub fn files(turn: &str, words: &str, preview: &Undone, diffs: &[Option<String>], cwd: &Path) -> Picker {
     let lines = |diff: &str, sign: char| diff.lines().skip(2).filter(|line| line.starts_with(sign)).count();
     let sum = |diff: &str| format!("+{} -{}", lines(diff, '+'), lines(diff, '-'));
     let left = preview.refused.len();

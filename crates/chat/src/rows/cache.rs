@@ -95,7 +95,7 @@ impl Cache {
         let times = &mut self.times;
         self.waiting.retain(|item, since| {
             if let Some((begin, _)) = times.get_mut(item).filter(|_| !calls.contains(item)) {
-                *begin += now.saturating_duration_since(*begin.max(since));
+                *begin += now.saturating_duration_since((*begin).max(*since));
             }
             calls.contains(item)
         });

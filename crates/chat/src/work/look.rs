@@ -56,7 +56,7 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
             let (undo, entry) = undo(opener, live).await?;
             let preview = undo.preview(&turn, None, false);
             let diffs: Vec<_> = preview.restored.iter().map(|path| undo.would_change(&turn, path)).collect();
-            pick::files(&turn, &words, preview, &diffs, Path::new(&entry.cwd))
+            pick::files(&turn, &words, &preview, &diffs, Path::new(&entry.cwd))
         }
         Source::Hunks(turn, path) => {
             let (undo, entry) = undo(opener, live).await?;

@@ -140,7 +140,7 @@ impl Work {
                     let mut output = Vec::new();
                     let stopped = async { while stop.recv().await.is_ok_and(|stopped| stopped != id) {} };
                     let end = tokio::select! {
-                        end = shell(&line, &folder, &mut output, async |output| drop(events.send(told(output, None)).await)) => end,
+                        end = shell(&line, &folder, &mut output, &events, |output| told(output, None)) => end,
                         () = stopped => "\n(you stopped it)".into(),
                     };
                     let _ = events.send(told(&output, Some(end))).await;
@@ -314,7 +314,13 @@ fn set_queue(session: &Session, wanted: Vec<Queued>) {
 
 /// Runs a line in the user's shell, in the user's folder, and tells what it printed so far, at most so much. Gives what is to be said
 /// at its end. It ends with us, and everything that it started does.
-async fn shell(line: &str, folder: &Path, output: &mut Vec<u8>, tell: impl AsyncFn(&[u8])) -> String {
+async fn shell(
+    line: &str,
+    folder: &Path,
+    output: &mut Vec<u8>,
+    events: &Sender<Event>,
+    told: impl Fn(&[u8]) -> Event,
+) -> String {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     // What it says is wrong is part of what it prints.
     let line = format!("exec 2>&1\n{line}");
@@ -325,7 +331,7 @@ async fn shell(line: &str, folder: &Path, output: &mut Vec<u8>, tell: impl Async
         output.reserve(MAX_SHELL_BYTES);
         let mut pipe = pipes.output.take(MAX_SHELL_BYTES as u64);
         while pipe.read_buf(output).await? > 0 {
-            tell(output).await;
+            let _ = events.send(told(output)).await;
             sleep(SHELL_EVERY).await;
         }
         drop(pipe);

@@ -26,8 +26,7 @@ impl Time {
 
     /// How long ago it was, as people say it: `3 min`, `yesterday`, `12 Nov`, and with its year if that is another one.
     pub fn ago(self, now: Self) -> String {
-        const MONTHS: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         match now.0.saturating_sub(self.0) / 60_000 {
             ..1 => return "just now".to_owned(),
             minutes @ 1..60 => return format!("{minutes} min"),

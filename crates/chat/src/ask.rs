@@ -91,14 +91,10 @@ fn answers(question: &Question) -> Vec<Choice> {
     }
     for option in question.other_options() {
         // What is no clear no may be a yes.
-        let (kind, allows) = match &option.kind {
-            PermissionOptionKind::AllowOnce => ("Yes, once", true),
-            PermissionOptionKind::AllowAlways => ("Yes, and the agent keeps it", true),
-            PermissionOptionKind::RejectOnce => ("No", false),
-            PermissionOptionKind::RejectAlways => ("No, and the agent keeps it", false),
-            PermissionOptionKind::Other(_) => ("Neither yes nor no", true),
-        };
-        let label = format!("{kind}; the agent calls it: {}", sanitize::exact_line(&option.name));
+        let allows = !matches!(option.kind, PermissionOptionKind::RejectOnce | PermissionOptionKind::RejectAlways);
+        let mut words = question.option_words(option, "until this chat ends");
+        words[..1].make_ascii_uppercase();
+        let label = format!("{words}; the agent calls it: {}", sanitize::exact_line(&option.name));
         all.push(Choice::new(label, allows, Reply::Permission(Answer::Option(option.option_id.clone()))));
     }
     all
@@ -137,7 +133,24 @@ pub struct Dock {
     /// What was typed into the form, if it is one.
     form: Option<Filling>,
     /// What is decided on, as it was laid out last: for which question, at which width.
-    matter: RefCell<Option<(u64, usize, Vec<Line<'static>>)>>,
+    matter: RefCell<Option<(u64, usize, Vec<Part>)>>,
+}
+
+/// Some of what is decided on, in rows: what is judged keeps its share where there are few.
+#[derive(Debug)]
+struct Part {
+    kind: Kind,
+    rows: Vec<Line<'static>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What would happen, and what to mind.
+    Judged,
+    /// The changes as they are: judged, too, by what goes and what comes.
+    Changes,
+    /// Everything else.
+    More,
 }
 
 impl Dock {
@@ -260,13 +273,17 @@ pub fn rows(
     let (.., matter) = kept.get_or_insert_with(|| (asked.number, width, matter(&asked.what, width)));
     if !has_keys {
         // What would happen tells more than what the agent calls it.
-        rows.extend(matter.iter().take(2.min(room.saturating_sub(1))).cloned());
+        rows.extend(shown(matter, 2.min(room.saturating_sub(1))));
         return rows;
     }
+    // Between the head and the foot. What is judged has its share of it, however many choices there are.
+    let middle = room.saturating_sub(2);
+    let judged: usize = matter.iter().filter(|part| part.kind != Kind::More).map(|part| part.rows.len()).sum();
+    let judged = judged.clamp(1, (middle * 2 / 5).max(3.min(middle / 2)).max(1));
     let labels: Vec<String> = choices(&asked.what).into_iter().map(|choice| choice.label).collect();
     // If they don't all fit, only the chosen one is shown whole: a no must never be out of sight.
     let broken: Vec<Vec<String>> = labels.iter().map(|label| wrap(label, width.saturating_sub(5))).collect();
-    let cut = broken.iter().map(Vec::len).sum::<usize>() > room.saturating_sub(4);
+    let cut = broken.iter().map(Vec::len).sum::<usize>() > middle.saturating_sub(judged);
     let mut options: Vec<Line<'static>> = Vec::new();
     for (at, (label, broken)) in labels.iter().zip(broken).enumerate() {
         let style = if dock.chosen == Some(at) { theme::CHOSEN } else { theme::PLAIN };
@@ -283,11 +300,12 @@ pub fn rows(
             None => options = Filling::of(asked.number, form).rows(form, width),
         }
     }
-    // The choices stay in view; what does not fit of the matter is a key away. Where there is room for one row, the foot says so.
-    let space = room.saturating_sub(2 + options.len()).clamp(1, MAX_FACT_ROWS.max(room / 3));
-    let more = matter.len().saturating_sub(space);
-    rows.extend(matter.iter().take(if more > 0 && space > 1 { space - 1 } else { space }).cloned());
-    if more > 0 && space > 1 {
+    // What does not fit is a key away. Where there is no row to say so, the foot does.
+    let space = middle.saturating_sub(options.len()).clamp(judged, MAX_FACT_ROWS.max(room / 3).max(judged));
+    let more = matter.iter().map(|part| part.rows.len()).sum::<usize>().saturating_sub(space);
+    let says = more > 0 && space > judged.min(3);
+    rows.extend(shown(matter, space - usize::from(says)));
+    if says {
         rows.push(Line::styled(fit(&format!("… {} more rows: Ctrl+O", more + 1), width), theme::ASKS));
     }
     let left = room.saturating_sub(rows.len() + 1);
@@ -306,30 +324,74 @@ pub fn rows(
         _ => ("Esc refuses", "numbers or ↑↓ choose · Enter answers · Ctrl+O reads all of it"),
     };
     let mut foot = vec![no.to_owned()];
-    foot.extend((hidden > 0).then(|| format!("↑↓ +{hidden}")));
-    foot.extend((more > 0 && space == 1).then(|| format!("Ctrl+O +{more} rows")));
+    foot.extend((hidden > 0).then(|| format!("{hidden} more: ↑↓")));
+    foot.extend((more > 0 && !says).then(|| format!("Ctrl+O +{more} rows")));
     foot.push(rest.to_owned());
     let foot = foot.join(" · ");
     rows.push(Line::styled(fit(&foot, width), theme::QUIET));
     rows
 }
 
-/// What is decided on, whole: what would happen, what to mind, the agent's own words marked as such, the changes.
-pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
-    let mut rows = Vec::new();
+/// All of it, to be read: what is decided on, and what can be answered, in full.
+pub fn whole(what: &What) -> Vec<String> {
+    // Broken where it is shown.
+    let rows = matter(what, usize::from(u16::MAX)).into_iter().flat_map(|part| part.rows);
+    let choices = choices(what).into_iter().enumerate().map(|(at, choice)| format!("{:>2} {}", at + 1, choice.label));
+    rows.map(|row| row.to_string()).chain([String::new()]).chain(choices).collect()
+}
+
+/// So many rows of it, in its order. What is judged is given rows in turn, so that nothing of it is pushed out of view; the rest
+/// has what is left.
+fn shown(parts: &[Part], space: usize) -> Vec<Line<'static>> {
+    let (mut given, mut left) = (vec![0; parts.len()], space);
+    for judged in [true, false] {
+        let mut before = usize::MAX;
+        while before != left {
+            before = left;
+            for (part, given) in parts.iter().zip(&mut given).filter(|(part, _)| (part.kind != Kind::More) == judged) {
+                let more = (part.rows.len() - *given).min(left).min(if judged { 1 } else { usize::MAX });
+                *given += more;
+                left -= more;
+            }
+        }
+    }
+    let rows = parts.iter().zip(given).flat_map(|(part, given)| match part.kind {
+        Kind::Changes => both_sides(&part.rows, given),
+        _ => part.rows.iter().take(given).collect(),
+    });
+    rows.cloned().collect()
+}
+
+/// So many rows of changes: if the first ones show only what goes, or nothing of it, then some of both sides.
+fn both_sides<'a>(rows: &'a [Line<'static>], most: usize) -> Vec<&'a Line<'static>> {
+    let is = |sign: &str, row: &&Line<'_>| row.spans.first().is_some_and(|span| span.content == sign);
+    let count = |sign: &str, most: usize| rows.iter().take(most).filter(|row| is(sign, row)).count();
+    let (gone, come) = (count("-", rows.len()), count("+", rows.len()));
+    if count("-", most) > 0 && count("+", most) > 0
+        || (gone == 0 || come == 0) && count("-", most) + count("+", most) > 0
+    {
+        return rows.iter().take(most).collect();
+    }
+    let old = gone.min(most - come.min(most / 2));
+    let side = |sign: &'static str, most: usize| rows.iter().filter(move |row| is(sign, row)).take(most);
+    side("-", old).chain(side("+", most - old)).collect()
+}
+
+/// What is decided on: what would happen, what to mind, the agent's own words marked as such, the changes.
+fn matter(what: &What, width: usize) -> Vec<Part> {
+    let (mut judged, mut rows) = (Vec::new(), Vec::new());
     match what {
-        What::Permission(question) => permission(question, width, &mut rows),
+        What::Permission(question) => return permission(question, width),
         What::Form(form) => {
-            quote(&form.message, width, &mut rows);
-            for words in [&form.title, &form.description].into_iter().flatten() {
+            for words in [Some(&form.message), form.title.as_ref(), form.description.as_ref()].into_iter().flatten() {
                 quote(words, width, &mut rows);
             }
         }
         What::Page(page) => {
             // Who it is comes first: an address may be long.
-            ours("host: ", &page.host, theme::STRONG, width, &mut rows);
+            ours("host: ", &page.host, theme::STRONG, width, &mut judged);
             for warning in &page.warnings {
-                ours("Mind: ", warning, theme::BAD, width, &mut rows);
+                ours("Mind: ", warning, theme::BAD, width, &mut judged);
             }
             ours("address: ", &page.url, theme::PLAIN, width, &mut rows);
             quote(&page.message, width, &mut rows);
@@ -341,44 +403,47 @@ pub fn matter(what: &What, width: usize) -> Vec<Line<'static>> {
         }
         What::Terminal(_) => {}
     }
-    rows
+    vec![Part { kind: Kind::Judged, rows: judged }, Part { kind: Kind::More, rows }]
 }
 
-fn permission(question: &Question, width: usize, rows: &mut Vec<Line<'static>>) {
+fn permission(question: &Question, width: usize) -> Vec<Part> {
+    let [mut facts, mut hints, mut words, mut changes, mut rows] = [const { Vec::new() }; 5];
     for fact in &question.facts {
-        ours("would: ", fact, theme::STRONG, width, rows);
+        ours("would: ", fact, theme::STRONG, width, &mut facts);
     }
     if question.facts.is_empty() {
-        ours("", "The agent does not say what exactly it would do.", theme::BAD, width, rows);
+        ours("", "The agent does not say what exactly it would do.", theme::BAD, width, &mut facts);
     }
     for hint in &question.hints {
-        ours("Mind: ", hint, theme::BAD, width, rows);
+        ours("Mind: ", hint, theme::BAD, width, &mut hints);
     }
-    quote(&sanitize::exact(&question.title), width, rows);
+    quote(&sanitize::exact(&question.title), width, &mut words);
     if let Some(more) = &question.description {
-        quote(&sanitize::exact(more), width, rows);
+        quote(&sanitize::exact(more), width, &mut words);
     }
     for diff in &question.changes {
         let names: Vec<_> = diff.paths().map(sanitize::exact_line).collect();
-        ours("changes: ", &names.join(", "), theme::PLAIN, width, rows);
+        ours("changes: ", &names.join(", "), theme::PLAIN, width, &mut changes);
         let patch = diff.patch().map(|patch| patch.text).unwrap_or_default();
-        patch_rows(&patch, width, rows);
+        patch_rows(&patch, width, &mut changes);
     }
     if question.changes.is_empty() {
         for content in question.call.iter().filter_map(|call| call.content.set()).flat_map(|items| items.iter()) {
             if let ToolCallContent::Diff(diff) = content {
-                ours("", "The agent's own diff:", theme::QUIET, width, rows);
-                patch_rows(&diff.patch().map(|patch| patch.text).unwrap_or_default(), width, rows);
+                ours("", "The agent's own diff:", theme::QUIET, width, &mut rows);
+                patch_rows(&diff.patch().map(|patch| patch.text).unwrap_or_default(), width, &mut rows);
             }
         }
     }
     if let Some(input) = question.call.as_ref().and_then(|call| call.raw_input.set()).map(tieline::schema::Raw::get)
         && !matches!(input, "null" | "{}")
     {
-        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::QUIET, width, rows);
+        ours("with: ", &sanitize::clipped(input, MAX_INPUT_BYTES), theme::QUIET, width, &mut rows);
     }
     let because = format!("Asked because of {}.", sanitize::exact_line(&question.because.to_string()));
-    ours("", &because, theme::QUIET, width, rows);
+    ours("", &because, theme::QUIET, width, &mut rows);
+    let kinds = [Kind::Judged, Kind::Judged, Kind::More, Kind::Changes, Kind::More];
+    kinds.into_iter().zip([facts, hints, words, changes, rows]).map(|(kind, rows)| Part { kind, rows }).collect()
 }
 
 fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {

@@ -15,6 +15,8 @@ pub enum Effect {
     Prompt(TabId, Vec<Part>),
     /// Say something before all that waits.
     First(TabId, Vec<Part>),
+    /// Say something before the first of these that still waits.
+    Before(TabId, Vec<Part>, Vec<u64>),
     /// Send nothing of what waits by itself.
     Hold(TabId),
     /// Put the queue into this order, with what is left of it.
@@ -47,8 +49,8 @@ pub enum Effect {
     Editor(String),
     /// Get a picture from the clipboard.
     Clipboard(TabId),
-    /// Run a line in the user's shell, and show what it prints.
-    Shell(TabId, String),
+    /// Run a line in the user's shell, and show what it prints in the remark at this place.
+    Shell(TabId, usize, String),
     /// End the lines of a tab that run in the user's shell.
     StopShell(TabId),
     /// Open an address in the browser.

@@ -49,8 +49,8 @@ pub enum Event {
     Woken,
     /// What came in a terminal that we run for an agent, by its id.
     Output(TabId, String, String),
-    /// What a shell command printed, with its line.
-    Ran(TabId, String, String),
+    /// What a shell command has printed so far, with its line: for the remark at this place; true if it is over.
+    Ran(TabId, usize, String, bool),
 }
 
 /// What is known of a session before its agent runs.

@@ -65,6 +65,8 @@ pub struct Tab {
     pub reason: bool,
     /// What waits.
     pub queue: Vec<Queued>,
+    /// What is typed was waiting before these, and goes back to its place.
+    pub edits: Vec<u64>,
     /// What can be chosen.
     pub about: About,
     /// Something happened that was not seen.
@@ -278,6 +280,15 @@ impl Tab {
         if at == 0 {
             self.next_question(now);
         }
+    }
+
+    /// The calls that questions are about wait for them.
+    pub fn count_waits(&mut self, now: Instant) {
+        let calls = self.questions.iter().filter_map(|asked| match &asked.what {
+            What::Permission(question) => question.call.as_ref().map(|call| call.tool_call_id.clone()),
+            _ => None,
+        });
+        self.cache.wait(calls, now);
     }
 
     /// The first question is answered or gone: the next one has the keys, if there is one, and is read anew.

@@ -59,8 +59,9 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     let most = if has_keys && area.height < 20 { 0 } else { area.height / 4 };
     let queue = waiting_rows(tab, width);
     let queue_area = cut(&mut rest, queue.len().min(most.into()));
-    // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view.
-    let room = if has_keys { rest.height.saturating_sub(3).max(rest.height / 2) } else { 3 };
+    // A question that has the keys takes as much as it needs; a few rows of the conversation stay in view, on a small screen one.
+    let stays = if area.height < 20 { 1 } else { 3 };
+    let room = if has_keys { rest.height.saturating_sub(stays).max(rest.height / 2) } else { 3 };
     let dock = ask::rows(&tab.dock, has_keys, &tab.questions, (width, room), now);
     let dock_area = cut(&mut rest, dock.len().min(room.into()));
 
@@ -79,12 +80,17 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     let composer = inner(composer);
     let typed = Rect { x: composer.x + 2, width: composer.width - 2, ..composer };
     buffer.set_string(composer.x, composer.y, "❯", theme::USER);
-    state.tab().composer.draw(typed, buffer);
+    state.tab_mut().composer.draw(typed, buffer);
     let mut caret = Some(state.tab().composer.cursor(typed)).filter(|_| state.tab().dock.since.is_none());
 
+    let search = matches!(state.over, Some(Over::Line(For::Search, _)));
     if state.over.is_some() {
         caret = over(state, inner(rest), buffer);
-    } else {
+    }
+    // What is found is seen below what is looked for.
+    let above = if search { rest.height.min(2) } else { 0 };
+    let rest = Rect { y: rest.y + above, height: rest.height - above, ..rest };
+    if search || state.over.is_none() {
         let look = Look { width: rest.width, detail: state.detail, open: false, side_by_side: rest.width >= 120, now };
         let tab = state.tab_mut();
         tab.list.draw(&tab.talk, &mut tab.cache, &look, rest, buffer);
@@ -160,7 +166,8 @@ fn over(state: &mut State, area: Rect, buffer: &mut Buffer) -> Option<Position> 
         }
         Over::Line(purpose, text) => {
             let title = match purpose {
-                For::Search => "Look for (Enter: the one before; Esc ends)",
+                For::Search => "Look for · Enter ↑ before · ↓ next · Esc",
+                For::Command => "The agent's command (Enter starts it in a new tab)",
                 For::Name(_) => "A name for the session (Enter keeps it)",
             };
             let line = Line::from(vec![Span::styled("» ", theme::KEY), Span::raw(sanitize::line(text))]);

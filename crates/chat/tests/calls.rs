@@ -161,6 +161,18 @@ fn words_that_changed_are_marked() {
 }
 
 #[test]
+fn both_sides_of_a_long_change_are_seen_within_the_rows_there_are() {
+    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}\n")).collect::<String>());
+    let diff = ToolCallContent::Diff(Diff::of("/p/a.txt", Some(old), new));
+    let rows = rows_of(vec![diff.clone()], &look(60, Detail::Normal));
+    assert!(rows.len() <= 14, "{rows:#?}");
+    let has = |end: &str| rows.iter().any(|row| row.ends_with(end));
+    assert!(has("- old 0") && has("⋯ 25 more") && has("+ new 0") && has("+ new 4"), "{rows:#?}");
+    let rows = rows_of(vec![diff], &look(60, Detail::Full));
+    assert!(rows.iter().any(|row| row.ends_with("- old 29")) && rows.len() > 60, "{rows:#?}");
+}
+
+#[test]
 fn diffs_from_patches() {
     let patch = "diff --git a b\n--- /p/a.txt\n+++ /p/a.txt\n@@ -1,3 +1,3 @@ fn x\n one\n--- two\n+++ 2\n three\n@@ -9 +9 @@\n-nine\n+9\n\\ No newline at end of file\n";
     let moved = Change::File(FileChange {

@@ -15,7 +15,7 @@ use tieline::schema::{
     Update,
 };
 use tieline_chat::event::{About, Event, OpenedFacts};
-use tieline_chat::pick::{self, Stored};
+use tieline_chat::pick::{self, Change, Stored};
 use tieline_chat::rows::Detail;
 use tieline_chat::{AgentChoice, Log};
 use tieline_client::elicit::{Form, Page};
@@ -309,16 +309,17 @@ fn every_other_word_of_an_agent_is_harmless() {
     chat.state.handle(Event::Told(evil()), chat.now);
     is_harmless(&mut chat, "told in passing");
     chat.doing(Doing::Running);
-    chat.state.handle(Event::Ran(1, "x".into(), tieline_client::sanitize::text(EVIL)), chat.now);
+    chat.state.handle(Event::Ran(1, 0, format!("! x\n{}", tieline_client::sanitize::text(EVIL)), true), chat.now);
     is_harmless(&mut chat, "a line of the shell");
     // What is kept and picked from: sessions of before, agents, turns that changed files.
-    let stored = Stored { id: evil(), title: Some(evil()), agent: evil(), turns: 3, cwd: evil() };
-    let path = PathBuf::from(EVIL);
+    let stored = Stored { id: evil(), title: Some(evil()), agent: evil(), turns: 3, ago: String::new(), cwd: evil() };
+    let restored = Undone { restored: vec![PathBuf::from(EVIL)], ..Undone::default() };
     let hunk = Hunk { old_lines: 0..1, new_lines: 0..1, old: evil(), new: evil() };
     let lists = [
         pick::sessions([stored].into_iter()),
         pick::agents(known),
-        pick::files("1", Undone { restored: vec![path.clone()], ..Undone::default() }, "/project".as_ref()),
+        pick::turns([Change::new("1", EVIL, "", &[])].into_iter()),
+        pick::files("1", "", &restored, &[Some(evil())], "/project".as_ref()),
         pick::hunks("1", EVIL, &[hunk], "/project".as_ref()),
     ];
     for list in lists {

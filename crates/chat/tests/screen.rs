@@ -6,17 +6,24 @@ mod desk;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use desk::{Chat, facts, question};
+use ratatui::buffer::Cell;
 use ratatui::layout::Position;
 use ratatui::style::{Color, Modifier};
 use std::time::Duration;
-use tieline::schema::{ConfigOption, Diff, DiffPatch, MessageKind, StopReason, Update};
+use tieline::schema::{
+    ConfigOption, Diff, DiffPatch, MessageKind, PermissionOption, PermissionOptionKind, StopReason, ToolCallStatus,
+    ToolCallUpdate, Update,
+};
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
+use tieline_chat::pick::{self, Errand};
 use tieline_chat::state::Over;
 use tieline_client::live::{
     self, Conversation, Ending, Failure, Now, Part, Phase, Queued, Reply, State as Doing, When,
 };
 use tieline_client::permission::{Answer, Keep, Question};
+use tieline_host::snapshot::Undone;
+use tieline_host::text::RECORD;
 
 fn answered(effects: &[Effect]) -> Option<&Answer> {
     effects.iter().find_map(|effect| match effect {
@@ -556,7 +563,7 @@ fn six_choices_are_seen_or_scrolled_to_at_any_size() {
             chat.later(2000).ask(Question { facts: facts.clone(), ..question() });
             let screen = chat.screen(width, height);
             assert!(screen.contains("would: run"), "{width}x{height}:\n{screen}");
-            let more = screen.contains("↑↓ +");
+            let more = screen.contains("more: ↑↓");
             assert!(screen.contains(" 6 No, never") || more, "{width}x{height}, {waits} wait:\n{screen}");
             if (height, waits) == (15, 0) {
                 assert!(screen.contains(" 6 No, never"), "all six fit here:\n{screen}");
@@ -654,4 +661,244 @@ fn what_leaving_ends_is_counted_in_words() {
     chat.chord(KeyCode::Char('d'), KeyModifiers::CONTROL);
     let screen = chat.screen(80, 24);
     assert!(screen.contains("Ctrl+D again stops 2 lines of your own and leaves"), "{screen}");
+}
+
+#[test]
+fn a_diff_is_read_before_the_yes_and_leads_back_to_it() {
+    let mut chat = Chat::new();
+    chat.key(KeyCode::F(5));
+    let restored = vec!["/project/a".into()];
+    let preview = Undone { restored, ..Undone::default() };
+    let diff = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-new\n+old\n".to_owned();
+    let files = pick::files("3", "turn 3: do it", &preview, &[Some(diff)], "/project".as_ref());
+    chat.state.handle(Event::Found(files), chat.now);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("turn 3: do it") && screen.contains("a  +1 -1"), "{screen}");
+    chat.key(KeyCode::Down);
+    assert!(chat.key(KeyCode::Enter).is_empty());
+    assert!(chat.screen(80, 24).contains(" -new\n +old"), "{}", chat.screen(80, 24));
+    chat.key(KeyCode::Esc);
+    chat.key(KeyCode::Up);
+    let effects = chat.key(KeyCode::Enter);
+    assert!(matches!(&effects[..], [Effect::Do(1, Errand::Undo(turn, None))] if turn == "3"), "{effects:?}");
+}
+
+/// Everything in a question that pushes the rest out: a long command, a warning, a long diff, many options with long names.
+fn crowded() -> Question {
+    let option = |at: usize| PermissionOption {
+        option_id: format!("o{at}"),
+        name: format!("option {at} {}", "of the agent ".repeat(12)),
+        kind: PermissionOptionKind::AllowAlways,
+        ..PermissionOption::default()
+    };
+    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}\n")).collect::<String>());
+    Question {
+        facts: vec![format!("write greet.py {}", "and words ".repeat(40))],
+        hints: vec!["it is run by others".into()],
+        changes: vec![Diff::of("/project/greet.py", Some(old), new)],
+        options: (0..30).map(option).collect(),
+        ..question()
+    }
+}
+
+#[test]
+fn what_is_judged_stays_in_view_however_much_else_there_is() {
+    for (width, height) in [(40, 12), (50, 15), (80, 24), (200, 50)] {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(crowded());
+        for chosen in [None, Some(KeyCode::Up)] {
+            chosen.map(|key| chat.key(key));
+            let screen = chat.screen(width, height);
+            let at = format!("{width}x{height}:\n{screen}");
+            assert!(screen.contains("would: write greet.py") && screen.contains("Mind: it is run by others"), "{at}");
+            assert!(screen.contains("Esc refuses") && screen.contains("more: ↑↓") && screen.contains("Ctrl+O"), "{at}");
+            let choices = screen.lines().filter(|row| row.contains("Yes") || row.contains("No")).count();
+            // The chosen one is shown whole.
+            assert!(choices >= if chosen.is_some() { 1 } else { 3 }, "{at}");
+            assert!(screen.lines().any(|row| row.starts_with(" -old") || row.starts_with(" +new")), "{at}");
+            if height >= 24 {
+                assert!(screen.contains(" -old 0") && screen.contains(" +new 0"), "both sides, {at}");
+            }
+        }
+    }
+    // The whole of every answer is a key away.
+    let mut chat = Chat::new();
+    chat.later(2000).ask(crowded());
+    chat.chord(KeyCode::Char('o'), KeyModifiers::CONTROL);
+    chat.key(KeyCode::End);
+    assert!(chat.screen(200, 50).contains("option 29"), "{}", chat.screen(200, 50));
+    // Before it has the keys it is short, and says what to mind all the same.
+    let mut chat = Chat::new();
+    chat.typed("draft");
+    chat.ask(crowded());
+    let screen = chat.screen(40, 12);
+    assert!(screen.contains("would: write") && screen.contains("Mind: it is"), "{screen}");
+}
+
+#[test]
+fn what_is_looked_for_is_in_view_and_marked() {
+    let mut chat = Chat::new();
+    let words = |number: usize| format!("{} needle {number} in it\n\n", "many words ".repeat(8));
+    chat.said(MessageKind::Agent, &(0..100).map(words).collect::<String>());
+    chat.said(MessageKind::User, "no such thing");
+    chat.typed("a draft");
+    chat.ask(question());
+    for (width, height) in [(40, 12), (80, 24)] {
+        let marked = |chat: &mut Chat| {
+            let (buffer, _) = chat.buffer(width, height);
+            let marked = |cell: &&Cell| cell.modifier.contains(Modifier::REVERSED);
+            buffer.content.iter().filter(marked).map(Cell::symbol).collect::<String>()
+        };
+        chat.screen(width, height);
+        chat.chord(KeyCode::Char('f'), KeyModifiers::CONTROL);
+        chat.typed("NEEDLE 7");
+        // The first in a message of hundreds of rows, from the end back, and on again.
+        for (key, found) in [
+            (KeyCode::Enter, "needle 79"),
+            (KeyCode::Up, "needle 78"),
+            (KeyCode::Down, "needle 79"),
+            (KeyCode::Down, "needle 7 "),
+            (KeyCode::Enter, "needle 79"),
+        ] {
+            chat.key(key);
+            let screen = chat.screen(width, height);
+            assert!(screen.contains(found), "{found} at {width}x{height}:\n{screen}");
+            assert!(marked(&mut chat).contains("needle 7"), "{found}");
+        }
+        chat.typed("x");
+        chat.key(KeyCode::Enter);
+        assert!(chat.screen(width, height).contains("not found"));
+        chat.key(KeyCode::Esc);
+        assert_eq!(marked(&mut chat), "");
+        chat.chord(KeyCode::End, KeyModifiers::CONTROL);
+    }
+}
+
+#[test]
+fn what_a_line_of_ones_own_prints_is_seen_as_it_comes_where_it_was_typed() {
+    let mut chat = Chat::new();
+    chat.typed("!make");
+    let effects = chat.key(KeyCode::Enter);
+    let [Effect::Shell(1, place, line)] = &effects[..] else { panic!("{effects:?}") };
+    let place = *place;
+    assert_eq!(line, "make");
+    assert!(chat.screen(80, 24).contains(" · ! make\n"), "{}", chat.screen(80, 24));
+    chat.said(MessageKind::Agent, "meanwhile");
+    for (text, over) in [("! make\none", false), ("! make\none\ntwo\n(you stopped it)", true)] {
+        assert_eq!(chat.state.tab().shells, 1);
+        chat.state.handle(Event::Ran(1, place, text.into(), over), chat.now);
+        let screen = chat.screen(80, 24);
+        assert!(screen.contains("! make\n   one") && screen.find("one") < screen.find("meanwhile"), "{screen}");
+    }
+    assert_eq!(chat.state.tab().shells, 0);
+    assert!(chat.screen(80, 24).contains("(you stopped it)"));
+}
+
+#[test]
+fn an_agent_is_started_by_its_command_and_it_is_said_how_to_keep_it() {
+    let mut chat = Chat::new();
+    assert!(matches!(chat.key(KeyCode::F(4))[..], [Effect::Look(1, pick::Source::Agents)]));
+    chat.state.handle(Event::Found(pick::agents(Vec::new())), chat.now);
+    chat.key(KeyCode::Enter);
+    chat.typed("my-agent --acp");
+    let effects = chat.key(KeyCode::Enter);
+    let [Effect::Open(2, which, _)] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(which.agent.as_deref(), Some("my-agent --acp"));
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("to keep this agent: tieline agents add NAME -- my-agent --acp"), "{screen}");
+}
+
+#[test]
+fn a_record_for_an_agent_that_lost_its_session_is_not_drawn_as_typed() {
+    let record = format!("{} between the two.\n\n> user: old words\n\n{}\n", RECORD.0, RECORD.1);
+    for texts in [vec![record.clone(), "go on".into()], vec![format!("{record}go on")]] {
+        let mut chat = Chat::new();
+        texts.iter().for_each(|text| chat.said(MessageKind::User, text));
+        let screen = chat.screen(80, 24);
+        assert!(screen.contains("go on") && !screen.contains("old words") && !screen.contains("record"), "{screen}");
+    }
+    // Who types the same words sees them.
+    let mut chat = Chat::new();
+    chat.said(MessageKind::User, "what is a record of an earlier conversation?");
+    assert!(chat.screen(80, 24).contains("a record of an earlier"));
+}
+
+#[test]
+fn the_time_that_a_tool_waits_for_an_answer_is_not_its_own() {
+    let mut chat = Chat::new();
+    let call = ToolCallUpdate::new("c").title("Build it").status(ToolCallStatus::InProgress);
+    for event in chat.talk.take(Update::ToolCall(Box::new(call.clone())), When::Turn) {
+        chat.live(event);
+    }
+    chat.doing(Doing::Running);
+    chat.later(2000).ask(Question { call: Some(call), ..question() });
+    chat.later(60_000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("Build it  waits for you") && !screen.contains("1m"), "{screen}");
+    chat.key(KeyCode::Char('1'));
+    assert!(answered(&chat.later(200).key(KeyCode::Enter)).is_some());
+    chat.later(3000);
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("Build it  5s\n"), "{screen}");
+}
+
+#[test]
+fn a_prompt_that_is_edited_keeps_its_place_in_the_queue() {
+    let edit = |chat: &mut Chat| {
+        let queue = [(1, "one"), (2, "two"), (3, "three")];
+        let queue = queue.map(|(number, text)| Queued { number, parts: vec![Part::Text(text.into())] });
+        chat.state.handle(Event::Queue(1, queue.to_vec().into()), chat.now);
+        chat.chord(KeyCode::Char('q'), KeyModifiers::CONTROL);
+        for key in [KeyCode::Enter, KeyCode::Down, KeyCode::Enter] {
+            chat.key(key);
+        }
+        assert_eq!(chat.state.tab().composer.text(), "one");
+    };
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    edit(&mut chat);
+    chat.typed(" more");
+    let effects = chat.key(KeyCode::Enter);
+    assert!(matches!(&effects[..], [Effect::Before(1, _, others)] if others[..] == [2, 3]), "{effects:?}");
+    // Who drops it and types something else says something new.
+    edit(&mut chat);
+    chat.chord(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    chat.typed("other");
+    assert!(matches!(&chat.key(KeyCode::Enter)[..], [Effect::Prompt(1, _)]));
+}
+
+#[test]
+fn a_long_draft_has_the_rows_that_there_are_after_a_resize() {
+    let mut chat = Chat::new();
+    for number in 0..8 {
+        chat.typed(&format!("line {number}"));
+        chat.chord(KeyCode::Char('j'), KeyModifiers::CONTROL);
+    }
+    chat.typed("the end");
+    let shown = |chat: &mut Chat, width, height| {
+        let screen = chat.screen(width, height);
+        (0..8).filter(|number| screen.contains(&format!("line {number}"))).count()
+    };
+    for (width, height, lines) in [(40, 12, 3), (80, 24, 7), (60, 13, 3), (140, 45, 8)] {
+        assert_eq!(shown(&mut chat, width, height), lines, "{}", chat.screen(width, height));
+        assert!(chat.screen(width, height).contains("the end"));
+    }
+    // The caret stays where it is.
+    chat.key(KeyCode::Up);
+    chat.screen(40, 12);
+    chat.typed("x");
+    assert!(chat.state.tab().composer.text().contains("line 7x"), "{}", chat.state.tab().composer.text());
+}
+
+#[test]
+fn an_option_of_the_agent_that_lasts_says_that_it_holds_here_too() {
+    for (lasting, words) in [
+        (vec!["run make".to_owned()], "Yes until this chat ends, and the agent keeps it; the agent calls it: option 0"),
+        (Vec::new(), "Yes, and the agent keeps it; the agent calls it: option 0"),
+    ] {
+        let mut chat = Chat::new();
+        chat.later(2000).ask(Question { options: crowded().options[..1].to_vec(), lasting, ..question() });
+        let screen = chat.screen(200, 30);
+        assert!(screen.contains(words), "{screen}");
+    }
 }

@@ -14,7 +14,7 @@ use tieline::schema::{
 };
 use tieline_chat::effect::Effect;
 use tieline_chat::event::{About, Event};
-use tieline_chat::pick::{self, Picker, Stored};
+use tieline_chat::pick::{self, Change, Picker, Stored};
 use tieline_chat::{AgentChoice, Log};
 use tieline_client::elicit::{Form, Page};
 use tieline_client::live::{self, Conversation, Now, Part, Queued, State as Doing, What, When};
@@ -56,14 +56,15 @@ fn found(chat: &mut Chat, list: Picker) {
 }
 
 fn stored() -> impl Iterator<Item = Stored> {
-    let session = |title: &str, agent: &str, turns| Stored {
+    let session = |title: &str, ago: &str, agent: &str, turns| Stored {
         id: "4f2".into(),
         title: Some(title.into()),
         agent: agent.into(),
         turns,
+        ago: ago.into(),
         cwd: "/project".into(),
     };
-    [session("Make it greet", "tieline", 3), session("why does it fail?", "codex", 1)].into_iter()
+    [session("Make it greet", "3 min", "tieline", 3), session("why does it fail?", "12 Nov", "codex", 1)].into_iter()
 }
 
 fn form() -> Form {
@@ -73,6 +74,13 @@ fn form() -> Form {
     let request = ElicitRequest::decode(&mut Reader::new(request)).unwrap();
     let ElicitMode::Form(schema) = &request.mode else { panic!("{request:?}") };
     Form::of(&request, schema, "codex")
+}
+
+fn undo_turn(chat: &mut Chat) {
+    let restored = vec!["/project/greet.py".into(), "/project/logo.png".into()];
+    let diff = "--- a/greet.py\n+++ b/greet.py\n@@ -1,2 +1,3 @@\n a\n-good morning\n+hello\n+\u{1b}[2Jb\n";
+    let preview = Undone { restored, ..Undone::default() };
+    found(chat, pick::files("3", "turn 3: Make it greet", &preview, &[Some(diff.into()), None], "/project".as_ref()));
 }
 
 fn press(chat: &mut Chat, letter: char) -> Vec<Effect> {
@@ -142,14 +150,27 @@ const VIEWS: &[(&str, Open)] = &[
         let codex = agent("codex", "npm install -g @agentclientprotocol/codex-acp", false);
         found(chat, pick::agents(vec![agent("tieline", "the built-in agent", true), codex]));
     }),
+    ("agent-missing", |chat| {
+        let about = "npm install -g @agentclientprotocol/codex-acp".into();
+        found(chat, pick::agents(vec![AgentChoice { name: "codex".into(), about, found: false }]));
+        chat.key(KeyCode::Enter);
+    }),
     ("undo", |chat| {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let turns = [("3".into(), names(&["greet.py", "tests/greet_test.py"])), ("1".into(), names(&["notes.txt"]))];
+        let change = |id: &str, prompt: &str, ago: &str, names: &[&str]| {
+            Change::new(id, prompt, ago, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        let turns = [
+            change("1~undo1", "Write down what you know\nof it", "2 h", &["notes.txt"]),
+            change("3", "Make it greet in the morning, and in the evening, too", "3 min", &["greet.py", "test.py"]),
+            change("1", "Write down what you know\nof it", "2 h", &["notes.txt"]),
+        ];
         found(chat, pick::turns(turns.into_iter()));
     }),
-    ("undo-turn", |chat| {
-        let restored = vec!["/project/greet.py".into(), "/project/tests/greet_test.py".into()];
-        found(chat, pick::files("3", Undone { restored, ..Undone::default() }, "/project".as_ref()));
+    ("undo-turn", undo_turn),
+    ("undo-diff", |chat| {
+        undo_turn(chat);
+        chat.key(KeyCode::Down);
+        chat.key(KeyCode::Enter);
     }),
     ("undo-file", |chat| {
         let hunk = |line: usize, old: &str, new: &str| Hunk {
@@ -237,6 +258,8 @@ const VIEWS: &[(&str, Open)] = &[
         turn(chat);
         press(chat, 'f');
         chat.typed("greet");
+        chat.screen(40, 12);
+        chat.key(KeyCode::Enter);
     }),
     ("tabs", |chat| {
         turn(chat);

@@ -2,7 +2,7 @@
 
 use crate::exec::ask::Person;
 use crate::plain;
-use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, services, warn};
+use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, find_agent, services, warn};
 use crate::shared::{self, WRONG, here, session_name};
 use clap::{Args, ValueHint};
 use std::ffi::OsStr;
@@ -180,14 +180,16 @@ async fn chat(arguments: &Arguments) -> Result<(), shared::Failed> {
             wanted.agent = last_agent(journal, &folder, &config).await;
         }
     }
-    if wanted.resume.is_some() || wanted.go_on {
-        // What can't be gone on with is said here, not on a screen.
-        let found = Found::of(&wanted, &config, &Notes::default()).await;
-        found.map_err(|failure| {
-            let hint = failure.hint.as_ref().map(|hint| format!("\n  try: {hint}")).unwrap_or_default();
-            (failure.ending.code(), format!("{}{hint}", failure.message))
-        })?;
-    }
+    // What can't be gone on with, or started, is said here, not on a screen.
+    let found = if wanted.resume.is_some() || wanted.go_on {
+        Found::of(&wanted, &config, &Notes::default()).await.map(drop)
+    } else {
+        find_agent(&wanted, &config)
+    };
+    found.map_err(|failure| {
+        let hint = failure.hint.as_ref().map(|hint| format!("\n  try: {hint}")).unwrap_or_default();
+        (failure.ending.code(), format!("{}{hint}", failure.message))
+    })?;
     let words = arguments.prompt.join(" ");
     let prompt = if words.is_empty() { Vec::new() } else { vec![Part::Text(words)] };
     let which = Which::default();
@@ -235,6 +237,11 @@ impl Sessions {
         wanted
     }
 
+    /// The configuration as it is now: agents may have been added since. One that is broken now counts as it was.
+    fn config(&self) -> Config {
+        shared::load(&Sources::of(&self.folder), &Flags::default()).unwrap_or_else(|_| self.config.clone())
+    }
+
     /// True if they are written down.
     pub fn keeps(&self) -> bool {
         self.journal().is_some()
@@ -242,7 +249,8 @@ impl Sessions {
 
     /// Prepares one. Who is asked is the person at the terminal, if there is one, else who reads the desk.
     pub async fn ready(&self, which: Which, person: Option<Arc<Person>>) -> Result<Ready, Box<Failure>> {
-        let (wanted, config, notes) = (self.wanted(which), &self.config, Notes::default());
+        let config = &if which.session == Go::Start { self.config.clone() } else { self.config() };
+        let (wanted, notes) = (self.wanted(which), Notes::default());
         warn(config, &notes);
         let found = Found::of(&wanted, config, &notes).await?;
         let mcp = config.mcp_servers().await.map_err(|error| config_error(&error))?;
@@ -284,13 +292,15 @@ impl Opener for Sessions {
     }
 
     fn agents(&self) -> Vec<AgentChoice> {
+        let config = self.config();
         let is_there = |program: &str| find_program(OsStr::new(program), None).is_ok();
         let mut all = vec![AgentChoice { name: BUILT_IN.into(), about: "the built-in agent".into(), found: true }];
-        for spec in self.config.agents.keys().filter_map(|name| agents::resolve(&self.config, name).ok()) {
-            let (about, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
-            all.push(AgentChoice { name: spec.name, about, found });
+        for spec in config.agents.keys().filter_map(|name| agents::resolve(&config, name).ok()) {
+            let (command, found) = (agents::join_line(&spec.command), is_there(&spec.command[0]));
+            let mend = format!("{command} is not there; tieline agents add --replace {} -- COMMAND", spec.name);
+            all.push(AgentChoice { name: spec.name, about: if found { command } else { mend }, found });
         }
-        for known in KNOWN.iter().filter(|known| !self.config.agents.contains_key(known.name)) {
+        for known in KNOWN.iter().filter(|known| !config.agents.contains_key(known.name)) {
             let found = is_there(known.command[0]);
             let about = if found { known.title } else { known.install };
             all.push(AgentChoice { name: known.name.into(), about: about.into(), found });

@@ -10,7 +10,7 @@ use tieline_client::agents::{self, AgentSpec, BUILT_IN};
 use tieline_client::config::Config;
 use tieline_client::elicit::Asker;
 use tieline_client::journal::{Entry, Journal, Recording};
-use tieline_client::live::{Budget, Ending, Failure, Notes, OnLine, OnLost, Opening, Phase, Setup};
+use tieline_client::live::{self, Budget, Ending, Failure, Notes, OnLine, OnLost, Opening, Phase, Setup};
 use tieline_client::permission::{Decider, Engine, Headless, OnAsk, Preset};
 use tieline_client::services::Services;
 use tieline_client::{terminal, undo};
@@ -271,12 +271,18 @@ fn typed_with(id: &str) -> String {
     agents::join_line(&words)
 }
 
-/// What the journal calls an agent: its name, or its whole command line.
+/// Looks for the agent of a new session: what is wrong with it is known before it is started.
+pub fn find_agent(wanted: &Wanted, config: &Config) -> Result<()> {
+    let (agent, _) = agent(wanted, config, None)?;
+    if agent.address().is_some() { Ok(()) } else { live::find(&agent).map(drop) }
+}
+
 /// What the agent of a new session will be called.
 pub fn agent_key(wanted: &Wanted, config: &Config) -> Option<String> {
     agent(wanted, config, None).ok().map(|(agent, by_command)| key(&agent, by_command))
 }
 
+/// What the journal calls an agent: its name, or its whole command line.
 fn key(agent: &AgentSpec, by_command: bool) -> String {
     if by_command { agents::join_line(&agent.command) } else { agent.name.clone() }
 }

@@ -67,6 +67,18 @@ impl Question {
         let others = self.options.iter().enumerate().filter(|(at, option)| !ours.contains(&Some(*at)) && !same(option));
         others.map(|(_, option)| option).collect()
     }
+
+    /// What an option of the agent does, in our words. One that lasts holds here until the run ends, too, which is called `run`.
+    pub fn option_words(&self, option: &PermissionOption, run: &str) -> String {
+        let run = if self.lasting.is_empty() { String::new() } else { format!(" {run}") };
+        match &option.kind {
+            PermissionOptionKind::AllowOnce => "yes, once".to_owned(),
+            PermissionOptionKind::AllowAlways => format!("yes{run}, and the agent keeps it"),
+            PermissionOptionKind::RejectOnce => "no".to_owned(),
+            PermissionOptionKind::RejectAlways => format!("no{run}, and the agent keeps it"),
+            PermissionOptionKind::Other(_) => "neither yes nor no".to_owned(),
+        }
+    }
 }
 
 /// What a person, or who stands in for one, answers.

@@ -16,7 +16,7 @@ use offers::Offers;
 use pace::Enter;
 pub(crate) use pace::Pace;
 use ratatui::buffer::Buffer;
-use ratatui::layout::{Position, Rect};
+use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::Style;
 use ratatui::widgets::Widget as _;
 use ratatui_textarea::{CursorMove, DataCursor, TextArea, WrapMode};
@@ -73,6 +73,8 @@ pub struct Composer {
     /// For this word nothing is offered any more.
     declined: Option<String>,
     pace: Pace,
+    /// So large it was drawn last.
+    drawn: Size,
 }
 
 /// The text, as it is edited.
@@ -425,8 +427,14 @@ impl Composer {
         u16::try_from(rows.len()).unwrap_or(most).clamp(1, most.max(1))
     }
 
-    /// Draws it.
-    pub fn draw(&self, area: Rect, buffer: &mut Buffer) {
+    /// Draws it. At another size it shows the caret and as much above it as fits: the text area would stay where it was.
+    pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) {
+        if std::mem::replace(&mut self.drawn, area.as_size()) != area.as_size() {
+            let DataCursor(row, column) = self.text.cursor();
+            self.text.scroll((-i16::MAX, 0));
+            let [row, column] = [row, column].map(|at| u16::try_from(at).unwrap_or(u16::MAX));
+            self.text.move_cursor(CursorMove::Jump(row, column));
+        }
         (&*self.text).render(area, buffer);
     }
 

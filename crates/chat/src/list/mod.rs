@@ -1,5 +1,6 @@
 //! The conversation on the screen: an anchor and what follows from it. Nothing is ever laid out for the whole session.
 
+mod search;
 mod select;
 
 use crate::rows::look as theme;
@@ -73,6 +74,9 @@ pub struct List {
     /// The chosen entry.
     pub picked: Option<usize>,
     open: HashSet<usize>,
+    /// The words that were looked for, in small letters, and the row of which entry they were found in.
+    sought: Option<String>,
+    found: Option<(usize, usize)>,
     /// What is selected: where that began, and where it ends.
     selected: Option<(select::Spot, select::Spot)>,
     /// Where it was drawn last, how, and which row of which entry each row was.
@@ -89,9 +93,10 @@ impl List {
         self.items = self.items.max(count);
     }
 
-    /// Adds a remark behind all that is there. Its text must be safe.
-    pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) {
+    /// Adds a remark behind all that is there. Its text must be safe. Gives its place.
+    pub fn notice(&mut self, talk: &Conversation, mark: Mark, text: impl Into<String>) -> usize {
         self.sync(talk);
+        let place = self.entries.len();
         self.entries.push(Entry::Notice(mark, text.into()));
         self.notices += 1;
         // Its place stays: others are known by theirs.
@@ -103,6 +108,14 @@ impl List {
                 self.notices -= 1;
             }
             self.dropped += 1;
+        }
+        place
+    }
+
+    /// The remark at a place says something else now.
+    pub fn retell(&mut self, place: usize, text: String) {
+        if let Some(Entry::Notice(_, told)) = self.entries.get_mut(place) {
+            *told = text;
         }
     }
 
@@ -146,7 +159,7 @@ impl List {
 
     /// To the end, and along with it.
     pub fn to_end(&mut self) {
-        (self.anchor, self.scroll, self.picked, self.selected) = (None, 0, None, None);
+        (self.anchor, self.scroll, self.picked, self.selected, self.found) = (None, 0, None, None, None);
     }
 
     /// Chooses the item above or below.
@@ -182,20 +195,6 @@ impl List {
             None => self.entries.iter().rev().find(answer)?,
         };
         text(talk, entry)
-    }
-
-    /// Looks for words, from the chosen item back and round. True if they were found.
-    pub fn search(&mut self, talk: &Conversation, words: &str) -> bool {
-        let (words, count) = (words.to_lowercase(), self.entries.len());
-        let from = self.picked.unwrap_or(count);
-        let found = (1..=count).map(|back| (from + count - back) % count.max(1)).find(|at| {
-            let text = self.entries.get(*at).and_then(|entry| text(talk, entry)).unwrap_or_default();
-            text.to_lowercase().contains(&words)
-        });
-        if let Some(at) = found {
-            (self.picked, self.anchor) = (Some(at), Some((at, 0)));
-        }
-        found.is_some()
     }
 
     fn look(&self, at: usize, look: &Look) -> Look {
@@ -288,6 +287,7 @@ impl List {
                 buffer.set_line(area.x + 1, line, &Line::from(row.spans), look.width);
                 let line = Rect::new(area.x + 1, line, look.width, 1);
                 self.mark((at, from + number), row.gutter, line, buffer);
+                self.mark_found(line, buffer);
                 self.shown.push((at, from + number));
                 y += 1;
             }

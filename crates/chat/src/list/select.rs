@@ -101,7 +101,7 @@ impl List {
 }
 
 /// The text of a row without what is ours before it.
-fn visible(row: &Row) -> String {
+pub(super) fn visible(row: &Row) -> String {
     columns(&row.text(), row.gutter).1.to_owned()
 }
 

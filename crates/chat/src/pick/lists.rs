@@ -9,8 +9,11 @@ use tieline::schema::{ConfigKind, ConfigOption, Select, SelectOption, SelectOpti
 use tieline_client::live::{Now, Part, Queued};
 use tieline_client::sanitize;
 use tieline_host::roots::shown;
-use tieline_host::snapshot::{Hunk, Undone};
+use tieline_host::snapshot::{Hunk, Undone, is_unclear};
 use tieline_host::text::counted;
+
+/// So much of a prompt names its turn, in columns.
+const MAX_PROMPT_WORDS: usize = 40;
 
 /// A session that is kept, as the list shows it.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +26,8 @@ pub struct Stored {
     pub agent: String,
     /// How many turns it has.
     pub turns: u64,
+    /// How long ago something last happened in it.
+    pub ago: String,
     /// Where it works.
     pub cwd: String,
 }
@@ -30,7 +35,7 @@ pub struct Stored {
 /// The sessions, each with what can be done with it.
 pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
     let mut all = Picker::new("Sessions: go on in a new tab");
-    for Stored { id, title, agent, turns, cwd } in sessions {
+    for Stored { id, title, agent, turns, ago, cwd } in sessions {
         let title = sanitize::line(title.as_deref().unwrap_or(&id));
         let which = Which { agent: None, session: Go::On(id.clone()) };
         let delete = Picker::new(format!("Delete “{title}” for good?")).line("No, keep it", "", Pick::Nothing).line(
@@ -44,7 +49,7 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
             .line("Export it", "as Markdown, into this folder", Pick::Do(Errand::Export(id.clone())))
             .line("Delete it", "for good, with what could be taken back", Pick::Menu(Box::new(delete)));
         let turns = counted(usize::try_from(turns).unwrap_or(0), "turn");
-        let more = sanitize::line(&format!("{agent} · {turns} · {cwd}"));
+        let more = sanitize::line(&format!("{ago} · {agent} · {turns} · {cwd}"));
         all = all.line(title, more, Pick::Menu(Box::new(menu)));
     }
     all
@@ -54,35 +59,74 @@ pub fn sessions(sessions: impl Iterator<Item = Stored>) -> Picker {
 pub fn agents(agents: Vec<AgentChoice>) -> Picker {
     let mut all = Picker::new("Agents: a new session in a new tab");
     for agent in agents {
-        let more = if agent.found { agent.about } else { format!("not installed: {}", agent.about) };
-        let which = Which { agent: Some(agent.name.clone()), session: Go::New };
-        all = all.line(sanitize::line(&agent.name), sanitize::line(&more), Pick::Open(which));
+        let (name, about) = (sanitize::line(&agent.name), sanitize::line(&agent.about));
+        if agent.found {
+            all = all.line(name, about, Pick::Open(Which { agent: Some(agent.name), session: Go::New }));
+        } else {
+            let lines = vec!["Type this in a shell, then press F4 again:".into(), String::new(), format!("  {about}")];
+            let title = format!("{name} is not installed");
+            all = all.line(name, format!("not installed: {about}"), Pick::Read(title, lines));
+        }
     }
-    all
+    all.line("another agent: type its command", "for this chat", Pick::AskCommand)
 }
 
-/// The turns that changed files, the last first, each with their names.
-pub fn turns(turns: impl Iterator<Item = (String, Vec<String>)>) -> Picker {
+/// A turn that changed files, as the list shows it.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Its id.
+    pub id: String,
+    /// Its number and the first words of its prompt.
+    pub words: String,
+    /// How long ago it began, and the names of the files.
+    pub more: String,
+}
+
+impl Change {
+    /// One by its id. That of an undo is the turn's with something behind it.
+    pub fn new(id: &str, prompt: &str, ago: &str, names: &[String]) -> Self {
+        let number = id.split('~').next().unwrap_or(id);
+        let kind = match id.matches("~undo").count() {
+            0 if is_unclear(id) => format!("turn {number}, by the agent or somebody else"),
+            0 => format!("turn {number}"),
+            undos if undos % 2 == 1 => format!("the undo of turn {number}"),
+            _ => format!("turn {number}, done again"),
+        };
+        let words = format!("{kind}: {}", fit(&sanitize::line(prompt), MAX_PROMPT_WORDS));
+        Self { id: id.to_owned(), words, more: format!("{ago} · {}", names.join(", ")) }
+    }
+}
+
+/// The turns that changed files, the last first.
+pub fn turns(turns: impl Iterator<Item = Change>) -> Picker {
     let mut all = Picker::new("Take back the changes of which turn?");
-    for (turn, names) in turns {
-        all = all.line(format!("turn {turn}"), names.join(", "), Pick::Look(Source::Files(turn)));
+    for Change { id, words, more } in turns {
+        all = all.line(words.clone(), more, Pick::Look(Source::Files(id, words)));
     }
     all
 }
 
-/// What taking back a turn would do: all of it, or one of the files.
-pub fn files(turn: &str, preview: Undone, cwd: &Path) -> Picker {
+/// What taking back a turn would do, all of it or one of the files, each with its diff if there is one to show.
+pub fn files(turn: &str, words: &str, preview: &Undone, diffs: &[Option<String>], cwd: &Path) -> Picker {
+    let lines = |diff: &str, sign: char| diff.lines().skip(2).filter(|line| line.starts_with(sign)).count();
+    let sum = |diff: &str| format!("+{} -{}", lines(diff, '+'), lines(diff, '-'));
     let left = preview.refused.len();
     let refused = if left == 0 { String::new() } else { format!(", {left} left alone") };
+    let diff: String = diffs.iter().flatten().map(String::as_str).collect();
     let what = format!("puts {} back{refused}", counted(preview.restored.len(), "file"));
-    let mut all = Picker::new(format!("Turn {turn}: what is taken back?"));
-    all = all.line("All of it", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
+    let mut all = Picker::new(words);
+    all = all.line("Take all of it back", what, Pick::Do(Errand::Undo(turn.to_owned(), None)));
+    if !diff.is_empty() {
+        let lines = diff.lines().map(sanitize::exact_line).collect();
+        all = all.line("Show the diff first", "what taking it back changes", Pick::Read(words.to_owned(), lines));
+    }
     for one in &preview.refused {
         all = all.line("left alone", sanitize::line(&one.to_string()), Pick::Nothing);
     }
-    for path in preview.restored {
+    for (path, diff) in preview.restored.iter().zip(diffs) {
         let source = Source::Hunks(turn.to_owned(), path.to_string_lossy().into_owned());
-        all = all.line(name(&path, cwd), "this file, or places in it", Pick::Look(source));
+        let sum = diff.as_deref().map_or_else(|| "no text to show".to_owned(), sum);
+        all = all.line(name(path, cwd), format!("{sum} · this file, or places in it"), Pick::Look(source));
     }
     all
 }

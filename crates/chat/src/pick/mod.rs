@@ -7,7 +7,7 @@ use crate::keys::Deed;
 use crate::rows::look as theme;
 use crate::text::fit;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-pub use lists::{Stored, agents, chosen, files, hunks, options, palette, queue, sessions, turns, words};
+pub use lists::{Change, Stored, agents, chosen, files, hunks, options, palette, queue, sessions, turns, words};
 use ratatui::text::{Line, Span};
 use tieline::schema::ConfigValue;
 
@@ -20,8 +20,8 @@ pub enum Source {
     Agents,
     /// The turns that changed files.
     Turns,
-    /// The files of a turn.
-    Files(String),
+    /// The files of a turn: its id, and what it is called.
+    Files(String, String),
     /// The hunks of a file in a turn.
     Hunks(String, String),
     /// The frames.
@@ -52,6 +52,8 @@ pub enum Pick {
     Open(Which),
     /// Another picker that has to be looked for.
     Look(Source),
+    /// A text to read, with its title; then this picker again.
+    Read(String, Vec<String>),
     /// Another picker that is there.
     Menu(Box<Picker>),
     /// An option of the session.
@@ -60,6 +62,8 @@ pub enum Pick {
     Do(Errand),
     /// The name of a session is asked for.
     AskName(String),
+    /// The command of an agent is asked for.
+    AskCommand,
     /// Something with what waits, by its number.
     Waiting(u64, Waiting),
     /// Nothing.

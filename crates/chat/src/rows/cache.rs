@@ -31,6 +31,8 @@ pub struct Cache {
     items: HashMap<Item, Laid>,
     /// When calls were first and last heard of.
     times: HashMap<Item, (Instant, Option<Instant>)>,
+    /// The calls that wait for the user, and since when.
+    waiting: HashMap<Item, Instant>,
     /// A message that is not laid out to its end yet.
     behind: Option<Item>,
     now: u64,
@@ -87,6 +89,19 @@ impl Cache {
         }
     }
 
+    /// These calls wait for the user now: that is no time of theirs.
+    pub fn wait(&mut self, calls: impl Iterator<Item = String>, now: Instant) {
+        let calls: Vec<Item> = calls.map(|id| Item::Call(id.as_str().into())).collect();
+        let times = &mut self.times;
+        self.waiting.retain(|item, since| {
+            if let Some((begin, _)) = times.get_mut(item).filter(|_| !calls.contains(item)) {
+                *begin += now.saturating_duration_since((*begin).max(*since));
+            }
+            calls.contains(item)
+        });
+        calls.into_iter().for_each(|item| _ = self.waiting.entry(item).or_insert(now));
+    }
+
     /// How many rows an item has. Cheap if nothing changed.
     pub fn count(&mut self, talk: &Conversation, item: &Item, look: &Look) -> usize {
         match &self.laid(talk, item, look).what {
@@ -99,7 +114,10 @@ impl Cache {
     pub fn rows(&mut self, talk: &Conversation, item: &Item, look: &Look, range: Range<usize>) -> Vec<Row> {
         let head = match item {
             Item::Call(id) if range.start == 0 && range.end > 0 => Some(match talk.call(id) {
-                Some(call) => cell::head(talk, &call, look, self.took(item, look.now)),
+                Some(call) => {
+                    let took = self.took(item, look.now).filter(|_| !self.waiting.contains_key(item));
+                    cell::head(talk, &call, look, took, self.waiting.contains_key(item))
+                }
                 None => cell::forgotten(look.width),
             }),
             _ => None,

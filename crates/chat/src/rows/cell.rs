@@ -94,8 +94,9 @@ fn beginning(text: &str, most: usize) -> &str {
 }
 
 /// The first row of a call: how far it is, what it does, for how long.
-pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<Duration>) -> Row {
+pub fn head(talk: &Conversation, call: &ToolCallItem, look: &Look, took: Option<Duration>, asks: bool) -> Row {
     let (sign, style, state) = match &call.status {
+        status if asks && !status.is_final() => ("○", BUSY, "waits for you"),
         ToolCallStatus::Pending => ("○", QUIET, "waits"),
         ToolCallStatus::Completed => ("✓", GOOD, ""),
         ToolCallStatus::Failed => ("✗", BAD, "failed"),

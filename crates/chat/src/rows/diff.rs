@@ -283,8 +283,17 @@ impl Page {
             }
             return;
         }
-        for (lines, others) in [(old, new), (new, old)] {
+        let begin = self.body.rows.len();
+        let room = self.most.saturating_sub(begin);
+        // What went leaves rows for what came, up to half of them.
+        let share = if new.is_empty() { usize::MAX } else { begin + (room - new.len().min(room / 2)) };
+        for (lines, others, end) in [(old, new, share), (new, old, usize::MAX)] {
             for at in 0..lines.len() {
+                let (left, more) = (end.saturating_sub(self.body.rows.len()), lines.len() - at);
+                if left <= 1 && more > left {
+                    self.ours(&format!("{GAP} {more} more"), BAD);
+                    break;
+                }
                 if self.is_full() {
                     return;
                 }

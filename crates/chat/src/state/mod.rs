@@ -9,7 +9,6 @@ use crate::ask::IDLE;
 use crate::compose;
 use crate::effect::Effect;
 use crate::event::{Event, TabId};
-use crate::list::Mark;
 use crate::rows::Detail;
 use crate::tab::{FIRST, Tab};
 use crossterm::event::KeyEventKind;
@@ -107,9 +106,9 @@ impl State {
             Event::Output(id, terminal, text) => {
                 self.tell(id, |tab| tab.cache.screens.feed(&terminal, text.as_bytes()));
             }
-            Event::Ran(id, line, output) => self.tell(id, |tab| {
-                tab.shells = tab.shells.saturating_sub(1);
-                tab.notice(Mark::Info, format!("! {line}\n{output}"));
+            Event::Ran(id, place, text, over) => self.tell(id, |tab| {
+                tab.shells = tab.shells.saturating_sub(over.into());
+                tab.list.retell(place, text);
             }),
             Event::Told(text) => self.say(text, now),
             Event::Found(picker) => {
@@ -128,8 +127,14 @@ impl State {
             }
         }
         self.tick(now);
+        self.tabs.iter_mut().for_each(|tab| tab.count_waits(now));
         let deed = self.tab_mut().composer.tick(now);
         self.composed(deed, now);
+        // What was being edited is not any more.
+        let tab = self.tab_mut();
+        if tab.composer.is_empty() {
+            tab.edits.clear();
+        }
         std::mem::take(&mut self.wanted)
     }
 

@@ -1,13 +1,14 @@
 //! What lies over the conversation, and its keys: a list, a text to read, a line to type.
 
 use super::State;
-use crate::Go;
 use crate::effect::Effect;
-use crate::list::moved;
+use crate::list::{Mark, moved};
 use crate::pick::{Errand, Pick, Picker, Waiting};
 use crate::text::wrap;
+use crate::{Go, Which};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Instant;
+use tieline_client::sanitize;
 
 /// What lies over the conversation.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub struct Reading {
     top: (usize, usize),
     /// So many rows it is to be moved when it is drawn next.
     scroll: isize,
+    /// What is shown again behind it.
+    back: Option<Picker>,
 }
 
 impl Reading {
@@ -83,6 +86,8 @@ pub enum For {
     Search,
     /// The name of a session.
     Name(String),
+    /// The command of an agent.
+    Command,
 }
 
 impl State {
@@ -91,41 +96,53 @@ impl State {
         let leaves =
             key.code == KeyCode::Esc || (key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL);
         match over {
-            _ if leaves => self.over = None,
-            Over::Pick(picker) => {
-                if let Some(pick) = picker.key(key) {
+            Over::Read(reading) if leaves || matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => {
+                self.over = reading.back.take().map(Over::Pick);
+            }
+            _ if leaves => {
+                self.over = None;
+                self.tab_mut().list.found();
+            }
+            Over::Pick(picker) => match picker.key(key) {
+                Some(Pick::Read(title, lines)) => {
+                    let back = Some(std::mem::take(picker));
+                    self.over = Some(Over::Read(Reading { back, ..Reading::new(title, lines) }));
+                }
+                Some(pick) => {
                     self.over = None;
                     self.picked(pick, now);
                 }
-            }
-            Over::Read(_) if matches!(key.code, KeyCode::Enter | KeyCode::Char('q')) => self.over = None,
+                None => {}
+            },
             Over::Read(reading) => reading.key(key),
             Over::Line(purpose, line) => match (key.code, key.modifiers) {
                 (KeyCode::Backspace, _) => drop(line.pop()),
                 (KeyCode::Char(c), KeyModifiers::NONE | KeyModifiers::SHIFT) => line.push(c),
+                (KeyCode::Enter | KeyCode::Up | KeyCode::Down, _) if *purpose == For::Search => {
+                    let (on, tab) = (key.code == KeyCode::Down, &mut self.tabs[self.at]);
+                    if !line.is_empty() && !tab.list.search(&tab.talk, &mut tab.cache, line, on) {
+                        self.say("not found", now);
+                    }
+                }
                 (KeyCode::Enter, _) => {
-                    let (purpose, line) = (purpose.clone(), std::mem::take(line));
+                    let (purpose, line) = (purpose.clone(), line.trim().to_owned());
                     self.over = None;
-                    self.typed(purpose, &line, now);
+                    self.typed(purpose, line, now);
                 }
                 _ => {}
             },
         }
     }
 
-    fn typed(&mut self, purpose: For, line: &str, now: Instant) {
-        let tab = self.tab_mut();
+    fn typed(&mut self, purpose: For, line: String, now: Instant) {
         match purpose {
-            For::Search if line.is_empty() => {}
-            // The same key finds the one before.
-            For::Search if tab.list.search(&tab.talk, line) => {
-                self.over = Some(Over::Line(For::Search, line.to_owned()));
+            For::Name(id) => self.want(Effect::Do(self.tab().id, Errand::Rename(id, line))),
+            For::Command if !line.is_empty() => {
+                let keep = format!("to keep this agent: tieline agents add NAME -- {}", sanitize::exact_line(&line));
+                self.open(Which { agent: Some(line), session: Go::New }, Vec::new(), now);
+                self.tab_mut().notice(Mark::Info, keep);
             }
-            For::Search => self.say("not found", now),
-            For::Name(id) => {
-                let rename = Errand::Rename(id, line.trim().to_owned());
-                self.want(Effect::Do(self.tab().id, rename));
-            }
+            For::Command | For::Search => {}
         }
     }
 
@@ -145,9 +162,10 @@ impl State {
                 self.say("it is open in a tab: close that first", now);
             }
             Pick::Do(errand) => self.want(Effect::Do(id, errand)),
+            Pick::AskCommand => self.over = Some(Over::Line(For::Command, String::new())),
             Pick::AskName(session) => self.over = Some(Over::Line(For::Name(session), String::new())),
             Pick::Waiting(number, what) => self.waiting(number, what),
-            Pick::Nothing => {}
+            Pick::Read(..) | Pick::Nothing => {}
         }
     }
 
@@ -164,6 +182,7 @@ impl State {
             Waiting::Edit => {
                 let queued = tab.queue.remove(at);
                 tab.composer.take_back(&queued.parts);
+                tab.edits = tab.queue.iter().skip(at).map(|queued| queued.number).collect();
             }
             Waiting::Drop => drop(tab.queue.remove(at)),
         }

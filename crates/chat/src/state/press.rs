@@ -5,12 +5,14 @@ use crate::ask;
 use crate::compose;
 use crate::effect::Effect;
 use crate::keys::{self, Deed};
+use crate::list::Mark;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 use std::time::Instant;
 use tieline_client::elicit::Consent;
 use tieline_client::live::{Reply, State as Doing, What};
 use tieline_client::permission::Answer;
+use tieline_client::sanitize;
 
 /// So many rows the wheel moves.
 const WHEEL_ROWS: isize = 3;
@@ -137,10 +139,7 @@ impl State {
                 }
             }
             ask::Pressed::Whole => {
-                // Broken where it is shown.
-                let lines = ask::matter(&asked.what, usize::from(u16::MAX));
-                let lines = lines.iter().map(ToString::to_string).collect();
-                self.over = Some(Over::Read(Reading::new("What is decided on", lines)));
+                self.over = Some(Over::Read(Reading::new("What is decided on", ask::whole(&asked.what))));
             }
             ask::Pressed::NotOurs => return false,
         }
@@ -175,7 +174,8 @@ impl State {
             compose::Deed::Say(words) => self.say(words, now),
             compose::Deed::Shell(line) => {
                 tab.shells += 1;
-                self.want(Effect::Shell(id, line));
+                let place = tab.list.notice(&tab.talk, Mark::Info, format!("! {}", sanitize::line(&line)));
+                self.want(Effect::Shell(id, place, line));
             }
             compose::Deed::Clipboard => self.want(Effect::Clipboard(id)),
             compose::Deed::Editor(text) => self.want(Effect::Editor(text)),
@@ -187,7 +187,12 @@ impl State {
                 tab.list.to_end();
                 // The reason for a refusal goes before everything else that waits.
                 let first = std::mem::take(&mut tab.reason);
-                self.want(if first { Effect::First(id, parts) } else { Effect::Prompt(id, parts) });
+                let others = std::mem::take(&mut tab.edits);
+                self.want(match first {
+                    true => Effect::First(id, parts),
+                    false if others.is_empty() => Effect::Prompt(id, parts),
+                    false => Effect::Before(id, parts, others),
+                });
             }
         }
     }

@@ -3,16 +3,17 @@
 use super::{Live, Told};
 use crate::Opener;
 use crate::event::Event;
-use crate::pick::{self, Errand, Source, Stored};
+use crate::pick::{self, Change, Errand, Source, Stored};
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
+use tieline::schema::ContentBlock;
 use tieline_client::export::{self, Format};
 use tieline_client::journal::{Entry, Journal};
 use tieline_client::live;
 use tieline_client::undo::Undo;
 use tieline_host::roots::shown;
-use tieline_host::store::ListQuery;
+use tieline_host::store::{ListQuery, Time};
 use tieline_host::text::counted;
 
 /// So many sessions are listed.
@@ -29,6 +30,7 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
                 title: entry.title.clone(),
                 agent: entry.agent.clone(),
                 turns: entry.turns,
+                ago: entry.updated.ago(Time::now()),
                 cwd: entry.cwd.clone(),
             }))
         }
@@ -40,12 +42,21 @@ pub(super) async fn look(opener: &dyn Opener, live: Option<Live>, source: Source
         Source::Turns => {
             let (undo, entry) = undo(opener, live).await?;
             let below = |path: &Path| shown(path.strip_prefix(&entry.cwd).unwrap_or(path));
-            let names = |turn: &String| undo.files(turn).iter().map(|file| below(&file.path)).collect();
-            pick::turns(undo.turns().into_iter().rev().map(|turn| (turn.clone(), names(&turn))))
+            let story = journal(opener)?.story(&entry.id).await.map_err(|error| error.to_string())?;
+            let change = |id: String| {
+                let names: Vec<_> = undo.files(&id).iter().map(|file| below(&file.path)).collect();
+                let told = story.turns.iter().find(|turn| id.split('~').next() == Some(&turn.number.to_string()));
+                let prompt = told.into_iter().flat_map(|turn| &turn.prompt).find_map(ContentBlock::as_text);
+                let ago = told.map(|turn| turn.began.ago(Time::now())).unwrap_or_default();
+                Change::new(&id, prompt.unwrap_or_default(), &ago, &names)
+            };
+            pick::turns(undo.turns().into_iter().rev().map(change))
         }
-        Source::Files(turn) => {
+        Source::Files(turn, words) => {
             let (undo, entry) = undo(opener, live).await?;
-            pick::files(&turn, undo.preview(&turn, None, false), Path::new(&entry.cwd))
+            let preview = undo.preview(&turn, None, false);
+            let diffs: Vec<_> = preview.restored.iter().map(|path| undo.would_change(&turn, path)).collect();
+            pick::files(&turn, &words, &preview, &diffs, Path::new(&entry.cwd))
         }
         Source::Hunks(turn, path) => {
             let (undo, entry) = undo(opener, live).await?;

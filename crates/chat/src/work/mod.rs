@@ -23,14 +23,16 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::broadcast;
 use tokio::sync::mpsc::Sender;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// How long an agent may take to answer about an option.
 const OPTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a line of the user's shell may take.
 const SHELL_TIMEOUT: Duration = Duration::from_mins(2);
 /// So much of what it prints is shown, in bytes.
-const MAX_SHELL_BYTES: u64 = 64 << 10;
+const MAX_SHELL_BYTES: usize = 64 << 10;
+/// So often that is told while it runs.
+const SHELL_EVERY: Duration = Duration::from_millis(50);
 /// How long an agent gets to end.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -72,6 +74,9 @@ impl Work {
             }
             Effect::Prompt(id, parts) => self.say(id, parts, Session::prompt),
             Effect::First(id, parts) => self.say(id, parts, Session::prompt_first),
+            Effect::Before(id, parts, others) => {
+                self.say(id, parts, |session, parts| session.prompt_before(parts, &others));
+            }
             Effect::Hold(id) => self.with(id, |live| live.session.hold()),
             Effect::SetQueue(id, wanted) => self.with(id, |live| {
                 set_queue(&live.session, wanted);
@@ -123,15 +128,22 @@ impl Work {
             Effect::Clipboard(id) => {
                 self.later(async move { [Event::Picture(id, clipboard_picture(&std::env::temp_dir()).await)] });
             }
-            Effect::Shell(id, line) => {
-                let (folder, mut stop) = (self.opener.folder(), self.stop.subscribe());
-                self.later(async move {
-                    let stopped = async { while stop.recv().await.is_ok_and(|stopped| stopped != id) {} };
-                    let output = tokio::select! {
-                        output = shell(&line, &folder) => output,
-                        () = stopped => "(you stopped it)".into(),
+            Effect::Shell(id, place, line) => {
+                let (folder, mut stop, events) = (self.opener.folder(), self.stop.subscribe(), self.events.clone());
+                tokio::spawn(async move {
+                    let told = |output: &[u8], end: Option<String>| {
+                        let text = sanitize::text(&String::from_utf8_lossy(output));
+                        let text = format!("! {}\n{}", sanitize::line(&line), text.trim_end());
+                        let over = end.is_some();
+                        Event::Ran(id, place, format!("{}{}", text.trim_end(), end.unwrap_or_default()), over)
                     };
-                    [Event::Ran(id, sanitize::line(&line), output)]
+                    let mut output = Vec::new();
+                    let stopped = async { while stop.recv().await.is_ok_and(|stopped| stopped != id) {} };
+                    let end = tokio::select! {
+                        end = shell(&line, &folder, &mut output, &events, |output| told(output, None)) => end,
+                        () = stopped => "\n(you stopped it)".into(),
+                    };
+                    let _ = events.send(told(&output, Some(end))).await;
                 });
             }
             // Nobody hears it if nothing runs.
@@ -162,7 +174,7 @@ impl Work {
         }
     }
 
-    fn say(&self, id: TabId, parts: Vec<Part>, say: fn(&Session, Vec<Part>) -> Option<u64>) {
+    fn say(&self, id: TabId, parts: Vec<Part>, say: impl FnOnce(&Session, Vec<Part>) -> Option<u64>) {
         self.with(id, |live| {
             let full = say(&live.session, parts).is_none();
             let told = full.then(|| Event::Told("the queue is full: it was not taken".into()));
@@ -300,9 +312,15 @@ fn set_queue(session: &Session, wanted: Vec<Queued>) {
     });
 }
 
-/// Runs a line in the user's shell, in the user's folder. What it prints is made safe and cut. It ends with us, and everything that it
-/// started does.
-async fn shell(line: &str, folder: &Path) -> String {
+/// Runs a line in the user's shell, in the user's folder, and tells what it printed so far, at most so much. Gives what is to be said
+/// at its end. It ends with us, and everything that it started does.
+async fn shell(
+    line: &str,
+    folder: &Path,
+    output: &mut Vec<u8>,
+    events: &Sender<Event>,
+    told: impl Fn(&[u8]) -> Event,
+) -> String {
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into());
     // What it says is wrong is part of what it prints.
     let line = format!("exec 2>&1\n{line}");
@@ -310,18 +328,19 @@ async fn shell(line: &str, folder: &Path) -> String {
     let ran = async {
         let (pipes, child) = ChildProcess::spawn(&spec).await?;
         drop(pipes.input);
-        let mut output = Vec::new();
-        pipes.output.take(MAX_SHELL_BYTES).read_to_end(&mut output).await?;
-        let exit = child.exit().await;
-        let mut text = sanitize::text(&String::from_utf8_lossy(&output)).trim_end().to_owned();
-        if exit.status != Status::Code(0) {
-            text = format!("{text}\n(it {})", exit.status);
+        output.reserve(MAX_SHELL_BYTES);
+        let mut pipe = pipes.output.take(MAX_SHELL_BYTES as u64);
+        while pipe.read_buf(output).await? > 0 {
+            let _ = events.send(told(output)).await;
+            sleep(SHELL_EVERY).await;
         }
-        std::io::Result::Ok(text)
+        drop(pipe);
+        std::io::Result::Ok(child.exit().await.status)
     };
     match timeout(SHELL_TIMEOUT, ran).await {
-        Ok(Ok(text)) => text,
-        Ok(Err(error)) => format!("it can't be run: {error}"),
-        Err(_) => "it took too long and was stopped".into(),
+        Ok(Ok(Status::Code(0))) => String::new(),
+        Ok(Ok(status)) => format!("\n(it {status})"),
+        Ok(Err(error)) => format!("\nit can't be run: {error}"),
+        Err(_) => "\nit took too long and was stopped".into(),
     }
 }

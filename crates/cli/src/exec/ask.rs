@@ -19,7 +19,7 @@ use tieline_client::login::{Chooser, Method};
 use tieline_client::permission::{Answer, Decider, Keep, Kept, Question};
 use tieline_client::{Future, sanitize};
 use tieline_host::run::Size;
-use tieline_schema::{Diff, ElicitValue, PermissionOption, PermissionOptionKind, ToolCallContent};
+use tieline_schema::{Diff, ElicitValue, PermissionOption, ToolCallContent};
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -248,15 +248,7 @@ fn lasting_in_a_row(question: &Question) -> String {
 fn options(question: &Question) -> Vec<String> {
     let one = |(at, option): (usize, &&PermissionOption)| {
         // What it does is ours to say; what it is called is the agent's.
-        let kind = match &option.kind {
-            PermissionOptionKind::AllowOnce => "yes, once",
-            PermissionOptionKind::AllowAlways if question.lasting.is_empty() => "yes, and the agent keeps it",
-            PermissionOptionKind::AllowAlways => "yes for this run, and the agent keeps it",
-            PermissionOptionKind::RejectOnce => "no",
-            PermissionOptionKind::RejectAlways if question.lasting.is_empty() => "no, and the agent keeps it",
-            PermissionOptionKind::RejectAlways => "no for this run, and the agent keeps it",
-            PermissionOptionKind::Other(_) => "neither yes nor no",
-        };
+        let kind = question.option_words(option, "for this run");
         let (kind, name) = (format!("{kind}; the agent calls it: "), sanitize::exact_line(&option.name));
         own_rows(&format!("  {} ", at + 1), &[Part::Ours(&kind), Part::Theirs(&name)], columns())
     };

@@ -15,7 +15,7 @@ use tieline::schema::{
     Chunk, ContentBlock, Dialect, Message, MessageKind, Patch, Plan, Raw, ToolCallContent, ToolCallItem,
     ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update, Usage, parts_bytes, to_json,
 };
-use tieline_host::text::cut;
+use tieline_host::text::{RECORD, cut};
 
 /// The calls that are known take at most so many bytes. Those that were heard of longest ago are forgotten, but for the files
 /// that they named; all of it is in the journal.
@@ -173,7 +173,8 @@ impl Conversation {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
                 if when != When::Before =>
             {
-                vec![told(kind, self.known().say(kind, message_id.as_deref(), text.text, false))]
+                let Some(text) = typed(kind, &text.text) else { return Vec::new() };
+                vec![told(kind, self.known().say(kind, message_id.as_deref(), text.to_owned(), false))]
             }
             Update::Message(Message { kind, ref message_id, ref content, .. }) if when != When::Before => {
                 let blocks = match content {
@@ -181,7 +182,8 @@ impl Conversation {
                     Patch::Clear => &[],
                     Patch::Set(blocks) => &blocks[..],
                 };
-                let text = blocks.iter().filter_map(ContentBlock::as_text).collect();
+                let texts = blocks.iter().filter_map(ContentBlock::as_text);
+                let text = texts.filter_map(|text| typed(kind, text)).collect();
                 let mut events = vec![told(kind, self.known().say(kind, Some(message_id), text, true))];
                 // The rest can be shown only as a placeholder.
                 if kind != MessageKind::User && !blocks.iter().all(|block| matches!(block, ContentBlock::Text(_))) {
@@ -435,6 +437,16 @@ impl Known {
         let title: Option<Arc<str>> = title.map(|title| cut(title, MAX_TITLE_CHARS).into());
         paths_of(call).into_iter().map(|path| (path, key, title.clone())).collect()
     }
+}
+
+/// What was said; of the user only what was typed. That an agent is given a record of what was said before is told on its own.
+fn typed(kind: MessageKind, text: &str) -> Option<&str> {
+    if kind != MessageKind::User || !text.starts_with(RECORD.0) {
+        return Some(text);
+    }
+    // Each line of the record itself begins with a mark.
+    let rest = text.split_once(&format!("\n{}", RECORD.1)).map_or(text, |(_, rest)| rest.trim_start());
+    Some(rest).filter(|rest| !rest.is_empty())
 }
 
 /// What a message is called in a [`Snapshot`], and can be called wherever it is told on.

@@ -388,7 +388,7 @@ fn refused(remote: &Remote) -> Option<(Ending, &'static str)> {
 }
 
 /// Looks for the program of an agent. A path is meant from where the user is, not from the session's folder.
-fn find(agent: &AgentSpec) -> Result<PathBuf> {
+pub fn find(agent: &AgentSpec) -> Result<PathBuf> {
     let program = agent.command.first().map(String::as_str).unwrap_or_default();
     let found = find_program(OsStr::new(program), agent.cwd.as_deref()).map_err(|why| {
         let failure = Failure::new(Ending::NotStarted, Phase::Find, format!("can't start `{program}`: {why}"));

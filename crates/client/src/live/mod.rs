@@ -28,7 +28,7 @@ pub use failure::{AgentFacts, Changed, Ending, Failure, Permissions, SessionFact
 pub use frames::Frames;
 pub(crate) use frames::{NO_MESSAGE, PASSED_OVER};
 pub use limits::{Budget, Reached};
-pub use link::{Link, OnLine, Parts, Setup};
+pub use link::{Link, OnLine, Parts, Setup, find};
 pub(crate) use notes::Note;
 pub use notes::{Asked, Desk, Notes, Reply, What};
 pub use now::Now;

@@ -205,7 +205,15 @@ impl Session {
         self.put(parts, VecDeque::push_front)
     }
 
-    fn put(&self, parts: Vec<Part>, put: fn(&mut VecDeque<Queued>, Queued)) -> Option<u64> {
+    /// The same, before the first of these that still waits.
+    pub fn prompt_before(&self, parts: Vec<Part>, others: &[u64]) -> Option<u64> {
+        self.put(parts, |queue, queued| {
+            let at = queue.iter().position(|other| others.contains(&other.number));
+            queue.insert(at.unwrap_or(queue.len()), queued);
+        })
+    }
+
+    fn put(&self, parts: Vec<Part>, put: impl FnOnce(&mut VecDeque<Queued>, Queued)) -> Option<u64> {
         let number = {
             let mut doing = self.0.doing.locked();
             if doing.queue.len() >= MAX_QUEUED {

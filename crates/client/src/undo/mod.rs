@@ -383,6 +383,12 @@ impl Undo {
         name.to_string_lossy().replace('\n', "⏎")
     }
 
+    /// What taking a file of a turn back would change in it now, as a diff where there is one to show.
+    pub fn would_change(&self, turn: &str, file: &Path) -> Option<String> {
+        let (before, now) = self.snapshots.contents(&self.files, turn, file).ok()?;
+        text::unified(&self.name(file), now.as_deref(), before.as_deref())
+    }
+
     /// What an undo would do now.
     pub fn preview(&self, turn: &str, file: Option<&Path>, force: bool) -> Undone {
         self.snapshots.preview(&self.files, turn, file, force)

@@ -23,6 +23,22 @@ impl Time {
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(millis(duration)))
     }
+
+    /// How long ago it was, as people say it: `3 min`, `yesterday`, `12 Nov`, and with its year if that is another one.
+    pub fn ago(self, now: Self) -> String {
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        match now.0.saturating_sub(self.0) / 60_000 {
+            ..1 => return "just now".to_owned(),
+            minutes @ 1..60 => return format!("{minutes} min"),
+            minutes @ 60..1440 => return format!("{} h", minutes / 60),
+            1440..2880 => return "yesterday".to_owned(),
+            _ => {}
+        }
+        let (year, month, day) = civil(self.0.div_euclid(DAY));
+        let month = usize::try_from(month - 1).ok().and_then(|month| MONTHS.get(month)).unwrap_or(&"");
+        let year = if year == civil(now.0.div_euclid(DAY)).0 { String::new() } else { format!(" {year}") };
+        format!("{day} {month}{year}")
+    }
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -67,6 +83,18 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(Time(ms).to_string(), text);
+        }
+        let now = Time(1_798_761_599_999);
+        for (minutes, text) in [
+            (-5, "just now"),
+            (0, "just now"),
+            (3, "3 min"),
+            (61, "1 h"),
+            (1500, "yesterday"),
+            (2880, "29 Dec"),
+            (1440 * 365, "31 Dec 2025"),
+        ] {
+            assert_eq!(Time(now.0 - minutes * 60_000).ago(now), text);
         }
         assert_eq!(Time(5000).before(Duration::from_secs(2)), Time(3000));
         assert!(Time::now() > Time(1_700_000_000_000));

@@ -162,7 +162,7 @@ fn words_that_changed_are_marked() {
 
 #[test]
 fn both_sides_of_a_long_change_are_seen_within_the_rows_there_are() {
-    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}\n")).collect::<String>());
+    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}")).collect::<Vec<_>>().join("\n"));
     let diff = ToolCallContent::Diff(Diff::of("/p/a.txt", Some(old), new));
     let rows = rows_of(vec![diff.clone()], &look(60, Detail::Normal));
     assert!(rows.len() <= 14, "{rows:#?}");

@@ -691,7 +691,7 @@ fn crowded() -> Question {
         kind: PermissionOptionKind::AllowAlways,
         ..PermissionOption::default()
     };
-    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}\n")).collect::<String>());
+    let [old, new] = ["old", "new"].map(|word| (0..30).map(|at| format!("{word} {at}")).collect::<Vec<_>>().join("\n"));
     Question {
         facts: vec![format!("write greet.py {}", "and words ".repeat(40))],
         hints: vec!["it is run by others".into()],
@@ -813,7 +813,9 @@ fn a_record_for_an_agent_that_lost_its_session_is_not_drawn_as_typed() {
     let record = format!("{} between the two.\n\n> user: old words\n\n{}\n", RECORD.0, RECORD.1);
     for texts in [vec![record.clone(), "go on".into()], vec![format!("{record}go on")]] {
         let mut chat = Chat::new();
-        texts.iter().for_each(|text| chat.said(MessageKind::User, text));
+        for text in texts {
+            chat.said(MessageKind::User, &text);
+        }
         let screen = chat.screen(80, 24);
         assert!(screen.contains("go on") && !screen.contains("old words") && !screen.contains("record"), "{screen}");
     }

@@ -151,7 +151,9 @@ async fn work(arguments: Arguments, refused: &mut bool) -> Result<String, Failed
     }
     if arguments.turn.is_none() && file.is_none() && done.restored.is_empty() && *refused {
         let earlier = before(&journal, &undo, &entry, &turn).await?;
-        earlier.into_iter().for_each(|line| note(format_args!("what was changed before that: {line}")));
+        if let Some(line) = earlier {
+            note(format_args!("what was changed before that: {line}"));
+        }
     }
     if let Some(unclear) = unclear.filter(|_| !arguments.meanwhile) {
         let files = undo.files(&unclear).into_iter().map(|known| known.path);

@@ -99,7 +99,9 @@ impl Cache {
             }
             calls.contains(item)
         });
-        calls.into_iter().for_each(|item| _ = self.waiting.entry(item).or_insert(now));
+        for item in calls {
+            _ = self.waiting.entry(item).or_insert(now);
+        }
     }
 
     /// How many rows an item has. Cheap if nothing changed.

@@ -253,7 +253,9 @@ impl<T: FnMut(&Finding)> Check<T> {
             };
             why = format!("{what}: no answer after {} s", reached.limit);
             // It may have come, and nobody could use it.
-            warnings.iter().filter(|said| said.starts_with(PASSED_OVER)).for_each(|said| why += &format!("; {said}"));
+            for said in warnings.iter().filter(|said| said.starts_with(PASSED_OVER)) {
+                why.extend(["; ", said]);
+            }
         } else if step == Phase::Login && failure.ending == Ending::LoginNeeded {
             self.0.borrow_mut().steps.retain(|finding| finding.phase != Phase::Login);
             let ways: Vec<_> = failure.logins.iter().map(|way| format!("{} ({})", way.id(), way.name())).collect();

@@ -387,7 +387,9 @@ async fn a_journal_that_is_cut_or_gone_costs_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
         let mut bytes = journal.clone();
-        at.into_iter().for_each(|at| bytes[at] ^= 0x10);
+        for at in at {
+            bytes[at] ^= 0x10;
+        }
         std::fs::write(&path, &good).unwrap();
         std::fs::write(folder.path().join("store.db-wal"), &bytes).unwrap();
         let (store, told) = Store::open_or_mend(&path).unwrap();

@@ -114,8 +114,8 @@ impl List {
 
     /// The remark at a place says something else now.
     pub fn retell(&mut self, place: usize, text: String) {
-        if let Some(Entry::Notice(_, told)) = self.entries.get_mut(place) {
-            *told = text;
+        if let Some(entry @ Entry::Notice(..)) = self.entries.get_mut(place) {
+            *entry = Entry::Notice(Mark::Info, text);
         }
     }
 

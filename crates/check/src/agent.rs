@@ -212,6 +212,7 @@ impl Stage {
     /// ended by itself.
     async fn ends_cancelled(&mut self, id: &str, prompt: i64, sure: bool) -> Result<bool, Stop> {
         let (verdict, said) = match self.peer()?.end(prompt).await {
+            Ok(turn) if !sure && turn.stop == "withdrawn" => (Verdict::Holds, String::new()),
             Ok(turn) if !sure && !["cancelled", "error"].contains(&&*turn.stop) => {
                 (Verdict::NotExercised, format!("it stopped with {:?}, maybe before the cancel came", turn.stop))
             }

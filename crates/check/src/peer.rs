@@ -153,7 +153,7 @@ impl Reply {
 /// How a turn went.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
-    /// Why it stopped; `error` if the prompt was refused.
+    /// Why it stopped; `error` if the prompt was refused, `withdrawn` if that was for a cancel (in current version 2, where it was not taken yet).
     pub stop: String,
     /// What was reported.
     pub updates: Vec<Value>,
@@ -457,7 +457,9 @@ impl Peer {
             Some(message) => message,
             None => self.until("no answer to `session/prompt`", answered).await?,
         };
-        let mut stop = message["result"]["stopReason"].as_str().unwrap_or("error").to_owned();
+        let withdrawn = self.dialect == Dialect::V2 && message["error"]["code"] == -32800;
+        let refused = if withdrawn { "withdrawn" } else { "error" };
+        let mut stop = message["result"]["stopReason"].as_str().unwrap_or(refused).to_owned();
         if self.dialect == Dialect::V2 && message.get("result").is_some() {
             let is_idle = |update: &Value| is_kind(update, "state_update") && update["state"] == "idle";
             let told = self.turn.updates.iter().rfind(|update| is_kind(update, "state_update"));

@@ -228,6 +228,8 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
         ("turn-ends", V2, late(plan(state(), "AGENT", edit(drop_idle), &["turn"]))),
         // It ends at a line that is no JSON: the probe, and whatever else it says, is not all that is wrong.
         ("agent-lives probe-json-broken", V1, plan(state(), "sed -u '/\"method\":$/q' | AGENT", None, &["probes"])),
+        // What is a note, such as an array, stays one if the agent ends at it.
+        ("probe-batch probe-batch-empty", V1, plan(state(), "sed -u '/^\\[/q' | AGENT", None, &["probes"])),
         ("turn-busy", V1, late(plan(state(), "AGENT", edit(drop_canary), &["cancel"]))),
         ("content-large", V1, late(plan(state(), "AGENT", edit(drop_canary), &["content"]))),
         ("agent-lives", V1, plan(state(), "head -n 1 | AGENT", None, &["turn"])),

@@ -94,6 +94,8 @@ pub struct Client {
     pub forms: Vec<Value>,
     /// Every message so far.
     pub heard: Vec<Value>,
+    /// The requests that were answered.
+    pub answered: Vec<i64>,
     /// Files and terminals, if the client offers them.
     pub editor: Option<Editor>,
     pub serve: Option<Serve>,
@@ -215,6 +217,7 @@ impl Client {
             fill: json!({"action": "decline"}),
             forms: Vec::new(),
             heard: Vec::new(),
+            answered: Vec::new(),
             editor: None,
             serve: None,
         }
@@ -328,6 +331,7 @@ impl Client {
 
     fn handle(&mut self, message: &Value) {
         self.heard.push(message.clone());
+        self.answered.extend(message["id"].as_i64().filter(|_| message.get("method").is_none()));
         if message["method"] == "session/update" {
             self.updates.push(message["params"]["update"].clone());
             if let Some(editor) = &mut self.editor {
@@ -396,10 +400,10 @@ impl Client {
             };
             // What ended in the background before makes the session say once more that it is idle.
             let answers = |message: &Value| message["id"] == id && message.get("method").is_none();
-            let mut taken = self.heard.iter().any(answers);
+            let mut taken = self.answered.contains(&id);
             let last = self.until(|message| {
                 taken |= answers(message);
-                taken && (idle(message) || message.get("error").is_some())
+                taken && idle(message) || answers(message) && message.get("error").is_some()
             });
             let words = last["error"].get("message").cloned();
             words.unwrap_or_else(|| last["params"]["update"]["stopReason"].clone())

@@ -511,29 +511,6 @@ async fn what_changes_while_a_question_stands_is_remembered_apart() {
     assert_eq!(watch.after().await.unwrap().changed.len(), 1);
 }
 
-// Nobody waits for the look then: what the agent does as soon as it hears of that is its own doing.
-#[tokio::test(start_paused = true)]
-async fn what_an_agent_does_behind_a_question_that_is_dropped_is_its_own() {
-    let world = World::new().await;
-    let watch = world.watch(1).await;
-    let question = async {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-        world.put("hand", "by hand\n");
-        let written = std::fs::metadata(world.root.join("hand")).unwrap().modified().unwrap();
-        // The times of files are rough.
-        while written.elapsed().unwrap_or_default() < Duration::from_millis(30) {
-            tokio::task::yield_now().await;
-        }
-        std::future::pending::<()>().await;
-    };
-    let dropped = tokio::time::timeout(Duration::from_secs(3), watch.asking("t", question)).await;
-    world.put("agent", "by the agent\n");
-    assert!(dropped.is_err());
-    let report = watch.after().await.unwrap();
-    let names: Vec<_> = world.names(&report).into_iter().map(|(name, _, asked, _)| (name, asked)).collect();
-    assert_eq!(names, [("agent".to_owned(), HowAsked::Never), ("hand".to_owned(), HowAsked::Waiting)]);
-}
-
 #[tokio::test]
 async fn what_another_session_changes_is_that_sessions() {
     let world = World::new().await;

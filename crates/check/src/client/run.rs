@@ -14,6 +14,10 @@ use tokio::time::{Instant, sleep, timeout};
 const LOOK: Duration = Duration::from_millis(50);
 /// A screen gets this long to show what is new before something is typed.
 const SETTLE: Duration = Duration::from_millis(500);
+/// How long a person reads a question before it is answered. Screens that keep keys away from a question that has just come up are right to.
+const READ: Duration = Duration::from_secs(2);
+/// Between what is typed. A client may take what comes faster for something pasted.
+const KEY: Duration = Duration::from_millis(80);
 /// So much of what a client prints is looked at.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
 /// How long a client has between being asked to end and being killed.
@@ -61,13 +65,13 @@ fn quoted(word: &str) -> String {
 type User<'a> = (&'a Path, Duration);
 
 /// Does something about each thing that is told, until the time is over. Where that was to leave, not much is left of it.
-async fn attend((told, patience): User<'_>, act: impl Fn(&str) -> bool) {
+async fn attend((told, patience): User<'_>, act: impl AsyncFn(&str) -> bool) {
     let (mut end, mut seen) = (Instant::now() + patience, 0);
     while Instant::now() < end {
         let told = std::fs::read_to_string(told).unwrap_or_default();
         for what in told.lines().skip(seen) {
-            sleep(SETTLE).await;
-            if act(what) {
+            sleep(if what == "asked" { READ } else { SETTLE }).await;
+            if act(what).await {
                 end = end.min(Instant::now() + GRACE);
             }
             seen += 1;
@@ -92,7 +96,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: User<'_>) -> io::
         }
         kept
     });
-    let interrupt = |what: &str| {
+    let interrupt = async |what: &str| {
         #[cfg(unix)]
         if let Some(client) = rustix::process::Pid::from_raw(child.id().cast_signed()).filter(|_| what == "interrupt") {
             let _ = rustix::process::kill_process(client, rustix::process::Signal::INT);
@@ -112,6 +116,11 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: User<'_>) -> io::
     Ok(Ran { ended, hostile, ..Ran::default() })
 }
 
+/// Words and keys apart: Enter behind a word is pressed for itself. What begins with Escape is one key.
+fn pressed(keys: &[u8]) -> impl Iterator<Item = &[u8]> {
+    keys.chunk_by(|before, next| !next.is_ascii_control() && (*before == b'\x1b' || !before.is_ascii_control()))
+}
+
 async fn in_terminal(words: Vec<OsString>, folder: &Path, user: User<'_>, keys: &Keys) -> io::Result<Ran> {
     let line = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let job = Job { line, keep: MAX_OUTPUT_BYTES, time: None, grace: GRACE, tty: Some(Size::default()), temp: None };
@@ -120,14 +129,17 @@ async fn in_terminal(words: Vec<OsString>, folder: &Path, user: User<'_>, keys: 
     let setup = Setup { words, env, folder: folder.to_owned(), session: true, tty: true, ..Setup::default() };
     let client = Running::start(job, move || Ok(setup.clone())).await?;
     // After the end of the turn nothing more is waited for than that it leaves.
-    let act = |what: &str| {
+    let act = async |what: &str| {
         let (keys, quits) = match what {
             "open" => (&keys.prompt[..], false),
             "asked" => (&keys.answer[..], false),
             "interrupt" => (&b"\x03"[..], false),
             _ => (&keys.quit[..], true),
         };
-        let _ = client.type_in(keys);
+        for key in pressed(keys) {
+            let _ = client.type_in(key);
+            sleep(KEY).await;
+        }
         quits
     };
     let ended = tokio::select! {
@@ -138,4 +150,20 @@ async fn in_terminal(words: Vec<OsString>, folder: &Path, user: User<'_>, keys: 
     client.outcome().await;
     let hostile = client.output(0).text.contains(HOSTILE);
     Ok(Ran { ended, hostile, ..Ran::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_and_keys_are_pressed_one_by_one() {
+        for (keys, expect) in [
+            ("hello\r", &["hello", "\r"][..]),
+            ("\x1b[B\x1b[6~1\r2", &["\x1b[B", "\x1b[6~1", "\r", "2"]),
+            ("\x03\x03", &["\x03", "\x03"]),
+            ("", &[]),
+        ] {
+            let expect: Vec<&[u8]> = expect.iter().map(|key| key.as_bytes()).collect();
+            assert_eq!(super::pressed(keys.as_bytes()).collect::<Vec<_>>(), expect, "{keys:?}");
+        }
+    }
 }

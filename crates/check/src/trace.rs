@@ -3,12 +3,12 @@
 use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, Kind};
 use crate::witness::Witness;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use tieline_schema::Dialect;
-use tieline_trace::{Frames, Kept, ReadError, Side};
+use tieline_trace::{Frames, Kept, Side};
 
 /// Judges both sides of a recording.
-pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> Result<Vec<Sheet>, ReadError> {
+pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> io::Result<Vec<Sheet>> {
     let (mut witness, mut dropped) = (Witness::default(), false);
     while let Some(frame) = frames.next_frame()? {
         if frames.kept() == Kept::Shape {

@@ -25,9 +25,8 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
         let mut sheet = Sheet::new(side, dialect);
         if witness.log.iter().any(|line| line.from == side) {
             witness.judged("recording", &mut sheet);
-            if let Some(wire) =
-                sheet.findings.get_mut("wire-json").filter(|wire| dropped && wire.verdict == Verdict::Holds)
-            {
+            let wire = sheet.findings.get_mut("wire-json");
+            if let Some(wire) = wire.filter(|wire| dropped && wire.verdict == Verdict::Holds) {
                 (wire.verdict, wire.said) = (Verdict::NotExercised, "what is no message was left out".to_owned());
             }
         } else {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use tieline_json::push_line;
+use tieline_json::{cut_line, push_line};
 
 /// What is told of a message in its line has at most so many characters.
 const MAX_ABOUT_CHARS: usize = 90;
@@ -331,16 +331,7 @@ fn about(message: &Value) -> String {
 
 /// In one line, and not too long.
 fn about_text(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().take(MAX_ABOUT_CHARS).collect();
-    cut(&words.join(" "), MAX_ABOUT_CHARS)
-}
-
-/// The text, or its first `most` characters and `…`.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    cut_line(text, MAX_ABOUT_CHARS)
 }
 
 #[cfg(test)]

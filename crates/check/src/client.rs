@@ -12,6 +12,7 @@ use crate::report::finding_json;
 use crate::sheet::{Finding, Line, Sheet, Verdict};
 use crate::table;
 use crate::witness::Witness;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -33,13 +34,7 @@ pub fn from_line(line: &str, part: &str, sheet: &mut Sheet) {
         let verdicts =
             [Verdict::Holds, Verdict::Broken, Verdict::KitAtFault, Verdict::NotExercised, Verdict::NotApplicable];
         let Some(verdict) = verdicts.into_iter().find(|verdict| one["verdict"] == verdict.name()) else { continue };
-        let lines = one["frames"].as_array().into_iter().flatten();
-        let line = |line: &Value| Line {
-            at: line["at"].as_u64().unwrap_or_default(),
-            from: line["from"].as_str().and_then(Side::named).unwrap_or_default(),
-            text: line["text"].as_str().unwrap_or_default().to_owned(),
-        };
-        let log: Vec<Line> = lines.map(line).collect();
+        let log = Vec::<Line>::deserialize(&one["frames"]).unwrap_or_default();
         let frame = log.len().saturating_sub(1);
         let said = one["said"].as_str().unwrap_or_default().to_owned();
         sheet.add(Finding { check, verdict, said, part: part.to_owned(), log: Arc::new(log), frame });

@@ -283,11 +283,8 @@ impl Peer {
 
     /// Whether the agent offers something: a path into its capabilities as version 2 has it, and as version 1 has it.
     pub fn offers(&self, v2: &str, v1: &str) -> bool {
-        let path = if self.dialect == Dialect::V1 {
-            format!("/agentCapabilities/{v1}")
-        } else {
-            format!("/capabilities/{v2}")
-        };
+        let v1_path = format!("/agentCapabilities/{v1}");
+        let path = if self.dialect == Dialect::V1 { v1_path } else { format!("/capabilities/{v2}") };
         self.hello.pointer(&path).is_some_and(|value| value == true || value.is_object())
     }
 

@@ -1,6 +1,6 @@
 //! Reports: findings for people, for programs, for CI, and as one page.
 
-use crate::sheet::{FRAMES, Finding, Line, Sheet, Verdict, is_wrong, rank};
+use crate::sheet::{FRAMES, Finding, Sheet, Verdict, is_wrong, rank};
 use crate::table::{Level, REVISIONS};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
@@ -118,7 +118,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let dialect = |sheet: &Sheet| {
             let checks: Vec<Value> = sheet.in_order().into_iter().map(finding_json).collect();
-            json!({"side": sheet.side.name(), "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
+            json!({"side": sheet.side, "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
         };
         let dialects: Vec<Value> = self.sheets.iter().map(dialect).collect();
         json!({"tieline-check": 1, "rules": REVISIONS[REVISIONS.len() - 1], "name": self.name, "dialects": dialects})
@@ -194,7 +194,7 @@ fn told(text: &mut String, finding: &Finding) {
         // The one that it is about has what it is about.
         let (mark, most) = if number == finding.frame { ('>', 1000) } else { (' ', 160) };
         let cut: String = line.text.chars().take(most).collect();
-        push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from.name()));
+        push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from));
     }
 }
 
@@ -218,14 +218,12 @@ pub(crate) fn finding_json(finding: &Finding) -> Value {
         value["said"] = finding.said.clone().into();
     }
     if finding.verdict == Verdict::Broken {
-        let frame = |(_, line): (_, &Line)| json!({"at": line.at, "from": line.from.name(), "text": line.text});
-        let frames: Vec<Value> = finding.frames(FRAMES).map(frame).collect();
         value["part"] = finding.part.clone().into();
         value["says"] = finding.check.says.into();
         value["fix"] = finding.check.fix.into();
         value["rules"] = finding.check.rules.into();
         value["source"] = finding.check.source.into();
-        value["frames"] = frames.into();
+        value["frames"] = finding.frames(FRAMES).map(|(_, line)| json!(line)).collect();
     }
     value
 }

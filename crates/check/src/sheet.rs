@@ -1,6 +1,7 @@
 //! Verdicts: what was found out about each check, with the frames that show it.
 
 use crate::table::{Check, Level, all, asserts};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tieline_schema::Dialect;
@@ -10,7 +11,7 @@ use tieline_trace::Side;
 pub(crate) const FRAMES: usize = 12;
 
 /// One frame, as evidence.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
     /// Microseconds since the process was started.
     pub at: u64,

@@ -3,12 +3,12 @@
 use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, Kind};
 use crate::witness::Witness;
-use std::io::BufRead;
+use std::io::{self, BufRead};
 use tieline_schema::Dialect;
-use tieline_trace::{Frames, Kept, ReadError, Side};
+use tieline_trace::{Frames, Kept, Side};
 
 /// Judges both sides of a recording.
-pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> Result<Vec<Sheet>, ReadError> {
+pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> io::Result<Vec<Sheet>> {
     let (mut witness, mut dropped) = (Witness::default(), false);
     while let Some(frame) = frames.next_frame()? {
         if frames.kept() == Kept::Shape {
@@ -25,9 +25,8 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
         let mut sheet = Sheet::new(side, dialect);
         if witness.log.iter().any(|line| line.from == side) {
             witness.judged("recording", &mut sheet);
-            if let Some(wire) =
-                sheet.findings.get_mut("wire-json").filter(|wire| dropped && wire.verdict == Verdict::Holds)
-            {
+            let wire = sheet.findings.get_mut("wire-json");
+            if let Some(wire) = wire.filter(|wire| dropped && wire.verdict == Verdict::Holds) {
                 (wire.verdict, wire.said) = (Verdict::NotExercised, "what is no message was left out".to_owned());
             }
         } else {

@@ -146,9 +146,9 @@ fn each_edit_breaks_exactly_its_law() {
             Before(on, line) => lines.insert(place(&lines, on), (*line).to_owned()),
             After(on, line) => lines.insert(place(&lines, on) + 1, (*line).to_owned()),
         }
-        let found: BTreeSet<(&str, &str)> =
-            judged(&lines).iter().map(|breach| (breach.law, breach.side.name())).collect();
-        let named: BTreeSet<(&str, &str)> = law.split(' ').map(|law| (law, *side)).collect();
+        let found: BTreeSet<(&str, String)> =
+            judged(&lines).iter().map(|breach| (breach.law, breach.side.to_string())).collect();
+        let named: BTreeSet<(&str, String)> = law.split(' ').map(|law| (law, (*side).to_owned())).collect();
         if found != named {
             wrong.push(format!("row {number} {law} {side} {dialect}: {:?}", judged(&lines)));
         }
@@ -221,7 +221,14 @@ fn every_law_can_fail() {
 fn names_are_told_apart_and_the_revision_is_frozen() {
     let path = format!("{}/rules/2026-11.txt", env!("CARGO_MANIFEST_DIR"));
     let table: Vec<String> = all()
-        .map(|check| format!("{} {} {}", check.id, check.level.name(), check.side.map_or("both", Side::name)))
+        .map(|check| {
+            format!(
+                "{} {} {}",
+                check.id,
+                check.level.name(),
+                check.side.map_or("both".to_owned(), |side| side.to_string())
+            )
+        })
         .collect();
     let names: BTreeSet<&str> = all().map(|check| check.id).collect();
     assert_eq!(names.len(), table.len(), "two checks have one name");

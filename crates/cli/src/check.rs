@@ -155,7 +155,7 @@ impl Choice {
             };
             let all: Vec<&Check> = table::all().filter(named).filter(judges).collect();
             if all.is_empty() {
-                let whom = first.side.map_or("agent", Side::name);
+                let whom = first.side.map_or("agent".to_owned(), |side| side.to_string());
                 return Err((USAGE, format!("`{name}` judges the {whom}: `tieline check {whom}`")));
             }
             let of = |dialect: &Dialect| all.iter().any(|check| check.dialects.has(*dialect));
@@ -472,7 +472,8 @@ fn list(arguments: &ListArguments) -> Result<ExitCode, Failed> {
         let dialects: Vec<&str> =
             Dialect::ALL.into_iter().filter(|dialect| check.dialects.has(*dialect)).map(Dialect::name).collect();
         let _ = writeln!(text, "{}: {}\n", check.id, check.says);
-        let _ = writeln!(text, "who:       {}", check.side.map_or("agent and client", Side::name));
+        let _ =
+            writeln!(text, "who:       {}", check.side.map_or("agent and client".to_owned(), |side| side.to_string()));
         let _ = writeln!(text, "level:     {}", check.level.name());
         let _ = writeln!(text, "dialects:  {}", dialects.join(", "));
         let _ = writeln!(text, "found by:  {}", check.kind.name());
@@ -485,7 +486,7 @@ fn list(arguments: &ListArguments) -> Result<ExitCode, Failed> {
         return Ok(print(&markdown_table()));
     }
     for check in table::all() {
-        let who = check.side.map_or("both", Side::name);
+        let who = check.side.map_or("both".to_owned(), |side| side.to_string());
         let _ =
             writeln!(text, "{:28} {:6} {:6} {:8} {}", check.id, who, check.level.name(), check.kind.name(), check.says);
     }
@@ -503,7 +504,7 @@ fn markdown_table() -> String {
             let dialects: BTreeSet<&str> =
                 Dialect::ALL.into_iter().filter(|dialect| check.dialects.has(*dialect)).map(Dialect::name).collect();
             let dialects = dialects.into_iter().collect::<Vec<_>>().join(" ");
-            let who = check.side.map_or("both", Side::name);
+            let who = check.side.map_or("both".to_owned(), |side| side.to_string());
             let _ = writeln!(
                 text,
                 "| `{}` | {who} | {} | {dialects} | {} | {} |",

@@ -1,11 +1,11 @@
 //! `TIELINE_LOG`: what the libraries tell, on standard error or in the file that `TIELINE_LOG_FILE` names.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr as _;
 use tieline_host::unlogged::masked;
+use tieline_host::whole::open_private;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -49,7 +49,9 @@ fn wanted() -> Result<Option<Listener>, String> {
     Ok(Some(match place {
         Some(path) => {
             let path = Path::new(&path);
-            let file = open(path).map_err(|error| format!("{WHERE}: {}: {error}", path.display()))?;
+            // What people do is in it.
+            let file = open_private(File::options().append(true), path);
+            let file = file.map_err(|error| format!("{WHERE}: {}: {error}", path.display()))?;
             lines.with_writer(Masked(file)).with_filter(targets).boxed()
         }
         None => lines.with_writer(Masked(std::io::stderr)).with_filter(targets).boxed(),
@@ -100,15 +102,6 @@ fn filter(text: &str) -> Result<Targets, String> {
         };
     }
     Ok(targets)
-}
-
-/// The file, at its end and for the user alone: what people do is in it.
-fn open(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    if file.metadata()?.is_file() {
-        file.set_permissions(Permissions::from_mode(0o600))?;
-    }
-    Ok(file)
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use crate::shared::{Failed, USAGE, WRONG, block_on, failed, note};
 use clap::{Args, ValueHint};
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tieline_client::journal::Journal;
+use tieline_host::whole::open_private;
 use tieline_process::{Spec, Status};
-use tieline_trace::{Kept, Writer, create};
+use tieline_trace::{Kept, Writer};
 
 /// What is kept of a recording.
 #[derive(Args, Clone, Copy)]
@@ -64,7 +66,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
 async fn work(arguments: Arguments) -> Result<Status, Failed> {
     let path = file(arguments.output)?;
     let wrong = |error: std::io::Error| (USAGE, format!("{}: {error}", path.display()));
-    let out = create(&path).map_err(wrong)?;
+    let out = open_private(File::options().write(true).truncate(true), &path).map_err(wrong)?;
     let words: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let writer = Writer::new(out, arguments.keep.kept(), "tieline record", &words).map_err(wrong)?;
     let mut words = arguments.command.into_iter();

@@ -132,7 +132,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
 
 impl Arguments {
     fn wants(&self, row: &Row) -> bool {
-        let side = self.side.as_ref().is_none_or(|side| row.from.name() == side);
+        let side = self.side.as_ref().is_none_or(|side| row.from.to_string() == *side);
         let session = |wanted: &String| row.session.as_ref().is_some_and(|session| session.starts_with(wanted));
         side && self.method.as_ref().is_none_or(|method| row.method.contains(method))
             && self.session.as_ref().is_none_or(session)
@@ -157,13 +157,13 @@ fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
 /// A row for the terminal.
 fn line(row: &Row) -> String {
     let mut text = format!("{:>9}  {:6}  {:>7}  ", time(row.at), row.from, bytes(row.size));
-    text += if row.method.is_empty() { row.kind.name() } else { &row.method };
+    text += &if row.method.is_empty() { row.kind.to_string() } else { row.method.clone() };
     if let Some(id) = &row.id {
         let _ = write!(text, " #{id}");
     }
     let _ = match (row.kind, row.took) {
-        (Kind::Answer | Kind::Error, Some(took)) => write!(text, " {} in {}", row.kind.name(), time(took)),
-        (Kind::Answer | Kind::Error, None) => write!(text, " {} to nothing", row.kind.name()),
+        (Kind::Answer | Kind::Error, Some(took)) => write!(text, " {} in {}", row.kind, time(took)),
+        (Kind::Answer | Kind::Error, None) => write!(text, " {} to nothing", row.kind),
         _ => Ok(()),
     };
     let _ = write!(text, "  {}", row.about);

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    ChoiceItems, Dialect, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitScope, ElicitValue, FormField,
-    FormSchema, SessionId, to_json,
+    ChoiceItems, Dialect, ElicitAction, ElicitMode, ElicitRequest, ElicitResponse, ElicitValue, FormField, FormSchema,
+    SessionId, to_json,
 };
 use tieline_host::{secret, text};
 
@@ -198,10 +198,7 @@ impl Form {
         let safe = |text: &Option<String>| text.as_deref().map(sanitize::exact);
         Self {
             agent: sanitize::exact_line(agent),
-            session: match &request.scope {
-                ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
-                ElicitScope::Request(_) => None,
-            },
+            session: request.scope.session().cloned(),
             message: sanitize::exact(&request.message),
             title: safe(&schema.title),
             description: safe(&schema.description),

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 use tieline::client::Handler;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
-    CreateTerminalRequest, ElicitAction, ElicitRequest, ElicitResponse, ElicitScope, Encode, ExitStatus,
-    PermissionOutcome, PermissionRequest, PermissionSubject, ReadTextFileRequest, SessionId, TerminalOutputResponse,
-    TerminalRequest, WriteTextFileRequest, to_json,
+    CreateTerminalRequest, ElicitAction, ElicitRequest, ElicitResponse, Encode, ExitStatus, PermissionOutcome,
+    PermissionRequest, PermissionSubject, ReadTextFileRequest, SessionId, TerminalOutputResponse, TerminalRequest,
+    WriteTextFileRequest, to_json,
 };
 use tieline::{ClientCapabilities, Dialect, Error, Result};
 use tieline_host::files::{Expect, Files, Hash};
@@ -391,10 +391,7 @@ impl Handler for Services {
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
         let agent = self.inner.agent.locked().clone();
-        let session = match &request.scope {
-            ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
-            ElicitScope::Request(_) => None,
-        };
+        let session = request.scope.session().cloned();
         let answer = if let Some(text) = self.inner.elicitor.refusal(&request, &agent, self.inner.ours) {
             self.tell(&Event::Notice { session: session.clone(), text });
             ElicitResponse { action: ElicitAction::Decline, meta: None }

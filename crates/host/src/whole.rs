@@ -1,8 +1,8 @@
 //! Files of our own: written whole or not at all, for the user alone, and changed by one process at a time.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -75,6 +75,16 @@ pub fn lock(path: &Path, timeout: Duration) -> io::Result<File> {
     }
 }
 
+/// Opens a file at a place that the user has named, made if it is not there; for the user alone, also if it was there for others.
+pub fn open_private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.create(true).mode(0o600).open(path)?;
+    // A pipe or a terminal stays as it is.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
 /// Opens a file of our own, made if it is not there. A link is refused: what it leads to is not ours.
 pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -104,7 +114,6 @@ pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_file_is_written_whole_through_links_and_keeps_its_mode() {

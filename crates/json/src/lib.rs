@@ -25,6 +25,7 @@ mod raw;
 mod reader;
 mod serde_raw;
 mod terminal;
+mod text;
 mod write;
 
 pub use error::Error;
@@ -32,4 +33,5 @@ pub use raw::{Raw, whole_pairs};
 pub use reader::{Kind, MAX_DEPTH, MAX_ENTRIES, Mark, Names, Reader, Sequence, Watch};
 pub use serde_raw::Portable;
 pub use terminal::{Seen, Sequences, push_line};
+pub use text::{cut, cut_line};
 pub use write::{char_floor, write_f64, write_i64, write_raw, write_str, write_u64};

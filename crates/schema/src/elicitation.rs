@@ -32,6 +32,16 @@ pub enum ElicitScope {
     Request(Raw),
 }
 
+impl ElicitScope {
+    /// The session, if it is about one.
+    pub fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Session { session_id, .. } => Some(session_id),
+            Self::Request(_) => None,
+        }
+    }
+}
+
 /// How something is asked.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitMode {

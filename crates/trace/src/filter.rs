@@ -2,6 +2,7 @@
 
 use crate::Side;
 use crate::pieces::body;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -24,7 +25,8 @@ const WORDS: &str =
 const FREE: [&str; 3] = ["rawInput", "rawOutput", "_meta"];
 
 /// What is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kept {
     /// Every byte.
     #[default]
@@ -33,21 +35,6 @@ pub enum Kept {
     Redacted,
     /// Keys, methods, kinds, types and lengths; no values.
     Shape,
-}
-
-impl Kept {
-    /// The name in a header.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Exact => "exact",
-            Self::Redacted => "redacted",
-            Self::Shape => "shape",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Exact, Self::Redacted, Self::Shape].into_iter().find(|kept| kept.name() == name)
-    }
 }
 
 /// A message without the values of headers, variables and keys. What has none of them comes back as it is.
@@ -69,7 +56,7 @@ pub(crate) fn parse(json: &str) -> Option<Value> {
 /// Takes out of frames what is not to be kept.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
-    kept: Kept,
+    pub(crate) kept: Kept,
     /// What was hidden so far, to be found again in other places.
     secrets: Vec<String>,
     /// Ids by first sight.
@@ -79,10 +66,6 @@ pub(crate) struct Filter {
 impl Filter {
     pub(crate) fn new(kept: Kept) -> Self {
         Self { kept, ..Self::default() }
-    }
-
-    pub(crate) fn kept(&self) -> Kept {
-        self.kept
     }
 
     /// What is kept of something whole that comes from here; `None` if it may not be kept at all.

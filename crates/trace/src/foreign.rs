@@ -1,4 +1,4 @@
-//! Recordings of others: the conductor's trace, acpx's logs, Zed's copied JSON, and our own trace of before.
+//! What a line of a recording says, of ours and of others: the conductor's trace, acpx's logs, Zed's copied JSON, and our own trace of before.
 //!
 //! | format | looks like |
 //! |---|---|
@@ -9,13 +9,14 @@
 //! | Zed | an array of `{"_direction":"outgoing","_type":"request","id":1,"method":"…","params":{…}}` |
 
 use crate::{Event, Side};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tieline_schema::{Direction, find};
 
 /// So many requests without an answer are remembered.
 const MAX_PENDING: usize = 10_000;
 
-/// Reads entries of others.
+/// Reads entries.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
     /// The first time, if times are of the calendar.
@@ -29,6 +30,9 @@ pub(crate) struct Foreign {
 impl Foreign {
     /// The event of an entry, none if it did not go between client and agent; `None` if the entry is of no known kind.
     pub(crate) fn read(&mut self, entry: &Value) -> Option<Vec<Event>> {
+        if let Ok(event) = Event::deserialize(entry) {
+            return Some(vec![event]);
+        }
         let word = |key: &str| entry[key].as_str().unwrap_or_default();
         let (at, by_client, text) = if matches!(word("direction"), "to_agent" | "from_agent" | "outbound" | "inbound") {
             let at = entry.get("time").or(entry.get("at")).and_then(Value::as_str).and_then(micros);
@@ -56,7 +60,7 @@ impl Foreign {
             return None;
         };
         let from = if by_client { Side::Client } else { Side::Agent };
-        Some(vec![Event { at, from, bytes: (text + "\n").into_bytes(), more: false, end: false, dropped: 0 }])
+        Some(vec![Event { at, from, raw: text + "\n", ..Event::default() }])
     }
 
     /// Who sent a message, by its method, or by whose question it answers.

@@ -39,17 +39,19 @@ mod write;
 
 pub use filter::{Kept, redact};
 pub use page::Page;
-pub use read::{Frame, Frames, ReadError};
+pub use read::{Frame, Frames};
 #[cfg(unix)]
 pub use record::record;
 pub use replay::{Extra, Options, Player};
 pub use story::{Call, Kind, Row, Story, Turn, bytes, time};
-pub use write::{Writer, create};
+pub use write::Writer;
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Who an event comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+/// Who an event comes from. Shown as it is named in a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The client.
     #[default]
@@ -63,21 +65,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The name in a recording.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::Agent => "agent",
-            Self::Stderr => "stderr",
-            Self::Exit => "exit",
-        }
-    }
-
-    /// The side with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        [Self::Client, Self::Agent, Self::Stderr, Self::Exit].into_iter().find(|side| side.name() == name)
-    }
-
     /// What comes from here are messages.
     pub fn talks(self) -> bool {
         matches!(self, Self::Client | Self::Agent)
@@ -92,23 +79,18 @@ impl Side {
 
 impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        self.serialize(f)
     }
 }
 
-/// One line of a recording.
-#[derive(Debug)]
+/// One line of a recording, with the keys of the table above.
+#[derive(Debug, Default, Deserialize)]
 struct Event {
-    /// Microseconds since the start.
     at: u64,
-    /// Who.
     from: Side,
-    /// The bytes as they were passed on.
-    bytes: Vec<u8>,
-    /// The frame goes on in the next event of the same side.
-    more: bool,
-    /// The side has closed its end.
-    end: bool,
-    /// So many bytes are left out, because they could not be redacted.
-    dropped: u64,
+    raw: String,
+    base64: Option<String>,
+    more: Option<bool>,
+    end: Option<bool>,
+    dropped: Option<u64>,
 }

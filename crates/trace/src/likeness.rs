@@ -1,9 +1,9 @@
 //! Whether a live message is the recorded one: ids, session ids and paths are mapped by first sight. No I/O.
 
 use crate::foreign::micros;
-use crate::story::cut;
 use serde_json::Value;
 use std::collections::HashMap;
+use tieline_json::cut;
 
 /// So many ids are remembered.
 const MAX_IDS: usize = 100_000;

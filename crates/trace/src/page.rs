@@ -2,6 +2,7 @@
 
 use crate::{Frame, Row, Story};
 use serde_json::{Value, json};
+use std::mem::take;
 use tieline_schema::{Diff, from_json};
 
 /// Of a longer message only the start is on the page.
@@ -14,23 +15,20 @@ pub struct Page {
 }
 
 impl Page {
-    /// Adds the rows of a frame.
+    /// Adds the rows of a frame; what stands in it goes with the first.
     pub fn add(&mut self, frame: &Frame, rows: &[Row]) {
         let body = String::from_utf8_lossy(&frame.body);
         let end = body.floor_char_boundary(MAX_BODY_BYTES);
+        let (cut, mut body) = (body.len() - end, body[..end].to_owned());
         let mut patches = Vec::new();
         if let Some(message) = &frame.message {
             find_patches(message, &mut patches);
         }
-        for (at, row) in rows.iter().enumerate() {
-            self.rows.push(json!({
-                "frame": row.frame, "at": row.at, "from": row.from.name(), "kind": row.kind.name(), "size": row.size,
-                "method": row.method, "id": row.id, "session": row.session, "took": row.took, "about": row.about,
-                "breaches": row.breaches,
-                "body": if at == 0 { &body[..end] } else { "" },
-                "cut": body.len() - end,
-                "patches": if at == 0 { &patches[..] } else { &[] },
-            }));
+        for row in rows {
+            let (body, patches) = (take(&mut body), take(&mut patches));
+            let mut shown = json!(row);
+            (shown["body"], shown["cut"], shown["patches"]) = (body.into(), cut.into(), patches.into());
+            self.rows.push(shown);
         }
     }
 

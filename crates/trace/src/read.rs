@@ -6,8 +6,10 @@ use crate::pieces::{Gathered, body};
 use crate::{Event, Side};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::VecDeque;
+use std::fmt::Display;
 use std::io::{self, BufRead, Read as _};
 
 /// A line of a recording, or a file that is one value, may be this long.
@@ -15,24 +17,8 @@ const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
 /// Of a longer frame only the start is kept.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a recording can't be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// The file can't be read.
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// It is something else.
-    #[error("line {line} is no part of a recording: {why}")]
-    Line {
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong with it.
-        why: String,
-    },
-}
-
 /// Something whole: a message, a line of standard error, an end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Frame {
     /// When its last byte was passed on, in microseconds since the start.
     pub at: u64,
@@ -86,43 +72,36 @@ impl<R: BufRead> Frames<R> {
     }
 
     /// The next frame; `None` at the end, which may move while somebody writes.
-    pub fn next_frame(&mut self) -> Result<Option<Frame>, ReadError> {
-        while let Some(event) = self.next_event()? {
-            let open = &mut self.open[event.from as usize];
-            open.add(&event.bytes, MAX_FRAME_BYTES);
-            if event.more {
+    pub fn next_frame(&mut self) -> io::Result<Option<Frame>> {
+        while let Some(Event { at, from, raw, base64, more, end, dropped }) = self.next_event()? {
+            let bytes = match base64 {
+                Some(coded) => STANDARD.decode(coded).map_err(|_| self.wrong("it is of no known kind"))?,
+                None => raw.into_bytes(),
+            };
+            let open = &mut self.open[from as usize];
+            open.add(&bytes, MAX_FRAME_BYTES);
+            if more == Some(true) {
                 continue;
             }
             let whole = std::mem::take(open);
+            let (end, dropped) = (end == Some(true), dropped.unwrap_or(0));
             // Blank lines between frames are nothing.
-            let blank = event.from.talks() && whole.bytes.trim_ascii().is_empty();
-            if event.end || event.dropped > 0 || !blank {
-                return Ok(Some(self.whole(&event, whole)));
+            if from.talks() && !end && dropped == 0 && whole.bytes.trim_ascii().is_empty() {
+                continue;
             }
+            let kept = self.filter.keep(from, whole.bytes);
+            let (body, headers) = kept.as_deref().map_or((&b""[..], false), body);
+            let text = std::str::from_utf8(body).ok().filter(|_| from.talks());
+            let (size, dropped) = (whole.size.saturating_add(dropped), dropped > 0 || kept.is_none());
+            let (body, message) = (body.to_vec(), text.and_then(parse));
+            return Ok(Some(Frame { at, from, body, size, headers, end, dropped, message }));
         }
         Ok(None)
     }
 
-    fn whole(&mut self, event: &Event, whole: Gathered) -> Frame {
-        let kept = self.filter.keep(event.from, whole.bytes);
-        let (body, headers) = kept.as_deref().map_or((&b""[..], false), body);
-        let text = std::str::from_utf8(body).ok().filter(|_| event.from.talks());
-        let message = text.and_then(parse);
-        Frame {
-            at: event.at,
-            from: event.from,
-            body: body.to_vec(),
-            size: whole.size + event.dropped,
-            headers,
-            end: event.end,
-            dropped: event.dropped > 0 || kept.is_none(),
-            message,
-        }
-    }
-
     /// The next event; `None` at the end, which may move while somebody writes. A last line without its line end is the
     /// trace of a recorder that was killed, and is not read.
-    fn next_event(&mut self) -> Result<Option<Event>, ReadError> {
+    fn next_event(&mut self) -> io::Result<Option<Event>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Ok(Some(event));
@@ -147,18 +126,15 @@ impl<R: BufRead> Frames<R> {
         }
     }
 
-    fn wrong(&self, why: impl ToString) -> ReadError {
-        ReadError::Line { line: self.line.max(1), why: why.to_string() }
+    fn wrong(&self, why: impl Display) -> io::Error {
+        let what = format!("line {} is no part of a recording: {why}", self.line.max(1));
+        io::Error::new(io::ErrorKind::InvalidData, what)
     }
 
-    fn take(&mut self, line: &[u8]) -> Result<(), ReadError> {
+    fn take(&mut self, line: &[u8]) -> io::Result<()> {
         let value: Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
         if !value["tieline-trace"].is_null() {
-            self.kept = value["kept"].as_str().and_then(Kept::named).unwrap_or_default();
-            return Ok(());
-        }
-        if let Some(event) = own(&value) {
-            self.ready.push_back(event);
+            self.kept = Kept::deserialize(&value["kept"]).unwrap_or_default();
             return Ok(());
         }
         let (entries, unknown) = match value {
@@ -171,21 +147,4 @@ impl<R: BufRead> Frames<R> {
         }
         Ok(())
     }
-}
-
-/// An event of our own format.
-fn own(value: &Value) -> Option<Event> {
-    let raw = value["raw"].as_str()?;
-    let bytes = match value["base64"].as_str() {
-        Some(coded) => STANDARD.decode(coded).ok()?,
-        None => raw.as_bytes().to_vec(),
-    };
-    Some(Event {
-        at: value["at"].as_u64()?,
-        from: Side::named(value["from"].as_str()?)?,
-        bytes,
-        more: value["more"] == true,
-        end: value["end"] == true,
-        dropped: value["dropped"].as_u64().unwrap_or(0),
-    })
 }

@@ -18,12 +18,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const STDERR_LINGER: Duration = Duration::from_secs(5);
 
 /// What others send to us and mean for the agent.
-const PASSED_ON: [(SignalKind, Signal); 4] = [
-    (SignalKind::interrupt(), Signal::INT),
-    (SignalKind::terminate(), Signal::TERM),
-    (SignalKind::hangup(), Signal::HUP),
-    (SignalKind::quit(), Signal::QUIT),
-];
+const PASSED_ON: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
 
 /// The recording, until it can't be written any more. What goes on between client and agent does not depend on it.
 struct Tape {
@@ -49,7 +44,7 @@ pub async fn record(
     trouble: impl Fn(io::Error) + Send + Sync + 'static,
 ) -> io::Result<Status> {
     // Heard from the start, so that none is lost.
-    let signals = PASSED_ON.map(|(kind, number)| (signal(kind), number));
+    let signals = PASSED_ON.map(|number| (signal(SignalKind::from_raw(number.as_raw())), number));
     let (errors, their_errors) = io::pipe()?;
     let spec = spec.guard(Guard::IfPossible).stderr(OwnedFd::from(their_errors));
     let (pipes, child) = ChildProcess::spawn(&spec).await?;

@@ -42,11 +42,9 @@ pub struct Options {
 /// A message of the recording.
 #[derive(Debug)]
 struct Step {
-    frame: usize,
-    from: Side,
-    message: Option<Value>,
-    body: Vec<u8>,
-    end: bool,
+    /// Which frame of the recording, from 1.
+    number: usize,
+    frame: Frame,
     /// It came before its turn; nobody waits for it again.
     done: bool,
 }
@@ -97,16 +95,14 @@ impl Player {
     /// Plays these frames.
     pub fn new(frames: impl IntoIterator<Item = Frame>, options: Options) -> Self {
         let mut steps = Vec::new();
-        for (at, frame) in frames.into_iter().enumerate().filter(|(_, frame)| frame.from.talks()) {
-            let messages = match frame.message {
+        for (number, mut frame) in (1..).zip(frames).filter(|(_, frame)| frame.from.talks()) {
+            let messages = match frame.message.take() {
                 // Each message of a batch is a step of its own.
                 Some(Value::Array(batch)) if frame.from != options.side => batch.into_iter().map(Some).collect(),
                 message => vec![message],
             };
-            for message in messages {
-                let (body, end) = (frame.body.clone(), frame.end);
-                steps.push(Step { frame: at + 1, from: frame.from, message, body, end, done: false });
-            }
+            let step = |message| Step { number, frame: Frame { message, ..frame.clone() }, done: false };
+            steps.extend(messages.into_iter().map(step));
         }
         Self { options, steps, ..Self::default() }
     }
@@ -161,14 +157,14 @@ impl Player {
     }
 
     fn next(&mut self) -> Next {
-        while let Some(step) = self.steps.get(self.at) {
+        while let Some(Step { number, frame, done }) = self.steps.get(self.at) {
             let at = self.at;
-            if step.from == self.options.side {
+            if frame.from == self.options.side {
                 if self.waits() {
                     break;
                 }
                 self.at += 1;
-                if step.end {
+                if frame.end {
                     return Next::Close;
                 }
                 if let Some(bytes) = self.say(at) {
@@ -177,11 +173,11 @@ impl Player {
                 }
                 continue;
             }
-            match step.message.as_ref().and_then(chunk) {
-                _ if step.done => {}
+            match frame.message.as_ref().and_then(chunk) {
+                _ if *done => {}
                 Some((kind, text)) => {
-                    let frame = step.frame;
-                    self.text.entry(kind).or_insert_with(|| Text { frame, ..Text::default() }).recorded += text;
+                    let new = || Text { frame: *number, ..Text::default() };
+                    self.text.entry(kind).or_insert_with(new).recorded += text;
                 }
                 None => self.awaited.push(at),
             }
@@ -198,9 +194,9 @@ impl Player {
 
     /// What is sent for a step, as it was recorded if nothing in it has another name now; `None` for an answer that nobody asked for.
     fn say(&mut self, at: usize) -> Option<Vec<u8>> {
-        let step = &self.steps[at];
-        let mut bytes = step.body.clone();
-        if let Some(message) = &step.message {
+        let frame = &self.steps[at].frame;
+        let mut bytes = frame.body.clone();
+        if let Some(message) = &frame.message {
             if let (Some(folder), Some(cwd)) = (&self.options.folder, message["params"]["cwd"].as_str()) {
                 self.likeness.learn_path(cwd, folder);
                 self.options.folder = None;
@@ -226,7 +222,7 @@ impl Player {
             Ok(Value::Array(batch)) => batch.iter().filter_map(|message| self.message(message)).collect(),
             Ok(message) => self.message(&message).into_iter().collect(),
             Err(_) => {
-                let same = |at: &usize| self.steps[*at].message.is_none() && self.steps[*at].body == body;
+                let same = |at: &usize| self.steps[*at].frame.message.is_none() && self.steps[*at].frame.body == body;
                 if let Some(at) = self.awaited.iter().position(same) {
                     self.awaited.remove(at);
                     self.matched += 1;
@@ -258,15 +254,15 @@ impl Player {
             return None;
         }
         let key = key(live);
-        let alike = |at: &usize| self.steps[*at].message.as_ref().is_some_and(|message| self::key(message) == key);
+        let alike = |at: &usize| self.steps[*at].frame.message.as_ref().map(self::key).as_ref() == Some(&key);
         let mut candidates: Vec<usize> = self.awaited.iter().copied().filter(alike).collect();
         if candidates.is_empty() {
-            let later = |at: &usize| self.steps[*at].from != self.options.side && !self.steps[*at].done;
+            let later = |at: &usize| self.steps[*at].frame.from != self.options.side && !self.steps[*at].done;
             let mut later = (self.at..self.steps.len()).filter(later).take(MAX_AHEAD);
             candidates.extend(later.find(alike));
         }
         let compared = candidates.into_iter().map(|at| {
-            let mut recorded = self.steps[at].message.clone().unwrap_or_default();
+            let mut recorded = self.steps[at].frame.message.clone().unwrap_or_default();
             if let Some(id) = live.get("id") {
                 recorded["id"] = id.clone();
             }
@@ -280,15 +276,15 @@ impl Player {
         self.likeness = likeness;
         self.ahead |= !self.awaited.contains(&at);
         self.awaited.retain(|awaited| *awaited != at);
-        let step = &mut self.steps[at];
-        step.done = true;
-        let frame = step.frame;
-        if let (Some(id), Some(_), Some(recorded)) = (live.get("id"), live.get("method"), &step.message) {
+        let Step { number, frame, done } = &mut self.steps[at];
+        let number = *number;
+        *done = true;
+        if let (Some(id), Some(_), Some(recorded)) = (live.get("id"), live.get("method"), &frame.message) {
             self.ids.insert(recorded["id"].to_string(), id.clone());
         }
         self.matched += usize::from(found.is_empty());
         for what in found {
-            self.diverges(Some(frame), &format!("{key}: {what}"));
+            self.diverges(Some(number), &format!("{key}: {what}"));
         }
         None
     }
@@ -310,16 +306,16 @@ impl Player {
         }
         self.ahead = false;
         for at in std::mem::take(&mut self.awaited) {
-            let step = &self.steps[at];
-            let what = match &step.message {
-                _ if step.end => "it was recorded that this side ends".to_owned(),
+            let Step { number, frame, .. } = &self.steps[at];
+            let what = match &frame.message {
+                _ if frame.end => "it was recorded that this side ends".to_owned(),
                 Some(message) => {
                     self.stopped |= message.get("method").is_none();
                     format!("{} did not come", key(message))
                 }
                 None => "a line did not come".to_owned(),
             };
-            self.diverges(Some(step.frame), &what);
+            self.diverges(Some(*number), &what);
         }
         for (kind, text) in std::mem::take(&mut self.text) {
             let rest = text.rest(&self.likeness);
@@ -334,7 +330,7 @@ impl Player {
         self.stopped = true;
         self.awaited.extend(self.at..self.steps.len());
         self.at = self.steps.len();
-        let comes = |step: &Step| step.from != self.options.side && !step.done && !step.end;
+        let comes = |step: &Step| step.frame.from != self.options.side && !step.done && !step.frame.end;
         self.awaited.retain(|at| comes(&self.steps[*at]));
         if self.waits() {
             self.silence();
@@ -352,19 +348,18 @@ impl Text {
 impl Step {
     /// Whether the recording can't go on without it.
     fn is_needed(&self) -> bool {
-        self.end || self.message.as_ref().is_some_and(|message| message.get("id").is_some())
+        self.frame.end || self.frame.message.as_ref().is_some_and(|message| message.get("id").is_some())
     }
 }
 
 /// What a message is, for people and to find it again.
 fn key(message: &Value) -> String {
-    match (message["method"].as_str(), message.get("id")) {
-        (Some(method), _) => match message.pointer("/params/update/sessionUpdate").and_then(Value::as_str) {
-            Some(kind) => format!("{method} {kind}"),
-            None => method.to_owned(),
-        },
-        (None, Some(id)) => format!("the answer to #{id}"),
-        (None, None) => "a message of no kind".to_owned(),
+    let update = message.pointer("/params/update/sessionUpdate").and_then(Value::as_str);
+    match (message["method"].as_str(), update, message.get("id")) {
+        (Some(method), Some(kind), _) => format!("{method} {kind}"),
+        (Some(method), None, _) => method.to_owned(),
+        (None, _, Some(id)) => format!("the answer to #{id}"),
+        (None, _, None) => "a message of no kind".to_owned(),
     }
 }
 
@@ -399,16 +394,9 @@ mod tests {
             (["see /w/a ", "and /w/b"], ["see /w/s", "ub/a and /w/sub/b"], 0),
             (["see /w/a ", "and /w/b"], ["see /w/sub/a and ", "/w/sub/sub/b"], 1),
         ] {
-            let step = |text: &str| Step {
-                frame: 1,
-                from: Side::Agent,
-                message: Some(said(text)),
-                body: Vec::new(),
-                end: false,
-                done: false,
-            };
+            let frame = |text: &str| Frame { from: Side::Agent, message: Some(said(text)), ..Frame::default() };
             let options = Options { side: Side::Client, ..Options::default() };
-            let mut player = Player { options, steps: recorded.map(step).into(), ..Player::default() };
+            let mut player = Player::new(recorded.map(frame), options);
             player.likeness.learn_path("/w", "/w/sub");
             assert!(matches!(player.next(), Next::Wait(_)));
             for piece in live {

@@ -1,9 +1,11 @@
 //! What happened in a recording: every message with what it answers, turns, tool calls, times, what is wrong. No I/O.
 
 use crate::{Frame, Side};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use tieline_json::push_line;
+use std::fmt;
+use tieline_json::{cut_line, push_line};
 
 /// What is told of a message in its line has at most so many characters.
 const MAX_ABOUT_CHARS: usize = 90;
@@ -16,7 +18,8 @@ const ABOUT: &str = "/params/update/sessionUpdate /params/update/content/text /p
     /result/outcome/optionId /error/message /error/data";
 
 /// What a row is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Wants an answer.
     Request,
@@ -32,32 +35,20 @@ pub enum Kind {
     Dropped,
     /// Standard error.
     #[default]
-    Text,
+    Stderr,
     /// An end was closed, or the agent is gone.
     End,
 }
 
-impl Kind {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Notification => "notification",
-            Self::Answer => "answer",
-            Self::Error => "error",
-            Self::Rubbish => "rubbish",
-            Self::Dropped => "dropped",
-            Self::Text => "stderr",
-            Self::End => "end",
-        }
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
 /// One message, or something else that happened. Its texts are as they came: make them safe before they are shown.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
-    /// The number of its frame, from 1.
-    pub frame: usize,
     /// Microseconds since the start.
     pub at: u64,
     /// Who.
@@ -121,20 +112,11 @@ pub struct Call {
     pub ended: Option<u64>,
 }
 
-/// A request without an answer.
-#[derive(Debug, Clone)]
-struct Asked {
-    method: String,
-    session: Option<String>,
-    at: u64,
-    turn: Option<usize>,
-}
-
 /// Follows a recording.
 #[derive(Debug, Default)]
 pub struct Story {
-    frames: usize,
-    rows: BTreeMap<&'static str, (usize, u64)>,
+    /// How many rows of each side, and their bytes.
+    rows: BTreeMap<String, (usize, u64)>,
     errors: usize,
     breaches: usize,
     sessions: BTreeSet<String>,
@@ -143,16 +125,15 @@ pub struct Story {
     /// Tool calls in their order.
     pub calls: Vec<Call>,
     known: HashMap<(String, String), usize>,
-    asked: HashMap<(Side, String), Asked>,
+    /// Requests without an answer, and the turn that they began.
+    asked: HashMap<(Side, String), (Row, Option<usize>)>,
     took: BTreeMap<String, Vec<u64>>,
 }
 
 impl Story {
     /// Takes the next frame and what is wrong with it; gives its rows: one, or one for each message of a batch.
     pub fn take(&mut self, frame: &Frame, breaches: Vec<String>) -> Vec<Row> {
-        self.frames += 1;
         let base = Row {
-            frame: self.frames,
             at: frame.at,
             from: frame.from,
             size: frame.size,
@@ -181,8 +162,8 @@ impl Story {
             self.errors += usize::from(matches!(row.kind, Kind::Error | Kind::Rubbish));
             self.breaches += row.breaches.len();
         }
-        let sum = self.rows.entry(frame.from.name()).or_default();
-        (sum.0, sum.1) = (sum.0 + rows.len(), sum.1 + frame.size);
+        let (count, size) = self.rows.entry(frame.from.to_string()).or_default();
+        (*count, *size) = (*count + rows.len(), size.saturating_add(frame.size));
         rows
     }
 
@@ -190,21 +171,19 @@ impl Story {
         let id = message.get("id").filter(|id| !id.is_null()).map(Value::to_string);
         let session = message["params"]["sessionId"].as_str().map(str::to_owned);
         let mut row = Row { id: id.clone(), session, about: about(message), ..base.clone() };
+        let answer = if message.get("error").is_some() { Kind::Error } else { Kind::Answer };
         if let Some(method) = message["method"].as_str() {
             method.clone_into(&mut row.method);
             row.kind = if id.is_some() { Kind::Request } else { Kind::Notification };
             self.called(&row, message);
         } else if let Some(id) = id {
-            row.kind = if message.get("error").is_some() { Kind::Error } else { Kind::Answer };
-            if let Some(asked) = self.asked.remove(&(base.from.other(), id)) {
-                self.answered(&mut row, asked, message);
+            row.kind = answer;
+            if let Some((asked, turn)) = self.asked.remove(&(base.from.other(), id)) {
+                self.answered(&mut row, asked, turn, message);
             }
         } else {
-            row.kind = match () {
-                () if message.get("error").is_some() => Kind::Error,
-                () if message.get("result").is_some() => Kind::Answer,
-                () => Kind::Rubbish,
-            };
+            let is_answer = message.get("error").or(message.get("result")).is_some();
+            row.kind = if is_answer { answer } else { Kind::Rubbish };
             if row.about.is_empty() {
                 row.about.clone_from(&base.about);
             }
@@ -227,26 +206,24 @@ impl Story {
             });
         }
         if let Some(id) = &row.id {
-            let asked = Asked { method: row.method.clone(), session: row.session.clone(), at: row.at, turn };
-            self.asked.insert((row.from, id.clone()), asked);
+            self.asked.insert((row.from, id.clone()), (row.clone(), turn));
         }
         if row.method == "session/update" {
             self.updated(row, &message["params"]["update"]);
         }
     }
 
-    fn answered(&mut self, row: &mut Row, asked: Asked, message: &Value) {
+    fn answered(&mut self, row: &mut Row, asked: Row, turn: Option<usize>, message: &Value) {
         let took = row.at.saturating_sub(asked.at);
         self.took.entry(asked.method.clone()).or_default().push(took);
         row.took = Some(took);
         row.session = message["result"]["sessionId"].as_str().map(str::to_owned).or(asked.session);
         row.method = asked.method;
-        if let Some(turn) = asked.turn.and_then(|turn| self.turns.get_mut(turn)) {
-            let stop = if row.kind == Kind::Error { Some("error") } else { message["result"]["stopReason"].as_str() };
-            // In version 2 the prompt is answered at once, and the end of the turn is told later.
-            if let Some(stop) = stop {
-                (turn.ended, turn.stop) = (Some(row.at), stop.to_owned());
-            }
+        let stop = if row.kind == Kind::Error { Some("error") } else { message["result"]["stopReason"].as_str() };
+        // In version 2 the prompt is answered at once, and the end of the turn is told later.
+        if let (Some(turn), Some(stop)) = (turn, stop) {
+            let turn = &mut self.turns[turn];
+            (turn.ended, turn.stop) = (Some(row.at), stop.to_owned());
         }
     }
 
@@ -297,32 +274,30 @@ impl Story {
         ];
         let sizes: Vec<String> =
             self.rows.iter().map(|(from, (count, size))| format!("{from} {count} ({})", bytes(*size))).collect();
-        let mut lines = vec![format!("{}; {}", counts.join(", "), sizes.join(", "))];
+        let mut text = String::new();
+        push_line(&mut text, format_args!("{}; {}", counts.join(", "), sizes.join(", ")));
         for (number, turn) in (1..).zip(&self.turns) {
             let after = |at: u64| format!("after {}", time(at.saturating_sub(turn.began)));
             let end = turn.ended.map_or("without an end".to_owned(), |at| format!("{} {}", turn.stop, after(at)));
             let first = turn.first.map(|at| format!(", first words {}", after(at))).unwrap_or_default();
             let updates = counted(turn.updates, "update");
-            lines.push(format!("turn {number}: “{}”: {end}{first}, {updates}", turn.prompt));
+            push_line(&mut text, format_args!("turn {number}: “{}”: {end}{first}, {updates}", turn.prompt));
         }
         for call in &self.calls {
             let took = call.ended.map_or("no end".to_owned(), |at| time(at.saturating_sub(call.began)));
-            lines.push(format!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
+            push_line(&mut text, format_args!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
         }
         for (method, took) in &self.took {
             let mut took = took.clone();
             took.sort_unstable();
             let (count, median, worst) = (took.len(), time(took[took.len() / 2]), time(took[took.len() - 1]));
-            lines.push(format!("answers to {method}: {count}, median {median}, longest {worst}"));
+            push_line(&mut text, format_args!("answers to {method}: {count}, median {median}, longest {worst}"));
         }
         let mut open: Vec<_> = self.asked.iter().collect();
-        open.sort_unstable_by_key(|&((from, id), asked)| (asked.at, from.name(), id));
-        for ((from, id), asked) in open {
-            lines.push(format!("no answer: {} #{id} of the {from} at {}", asked.method, time(asked.at)));
-        }
-        let mut text = String::new();
-        for line in lines {
-            push_line(&mut text, format_args!("{line}"));
+        open.sort_unstable_by_key(|&((from, id), (asked, _))| (asked.at, from.to_string(), id));
+        for ((from, id), (asked, _)) in open {
+            let at = time(asked.at);
+            push_line(&mut text, format_args!("no answer: {} #{id} of the {from} at {at}", asked.method));
         }
         text
     }
@@ -356,16 +331,7 @@ fn about(message: &Value) -> String {
 
 /// In one line, and not too long.
 fn about_text(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().take(MAX_ABOUT_CHARS).collect();
-    cut(&words.join(" "), MAX_ABOUT_CHARS)
-}
-
-/// The text, or its first `most` characters and `…`.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    cut_line(text, MAX_ABOUT_CHARS)
 }
 
 #[cfg(test)]
@@ -374,11 +340,22 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn sizes_that_nobody_can_add_are_the_largest_that_can_be_told() {
+        let line = format!(r#"{{"at":1,"from":"agent","raw":"","dropped":{}}}"#, u64::MAX);
+        let recording = format!("{line}\n{line}\n");
+        let mut frames = crate::Frames::new(recording.as_bytes(), crate::Kept::Exact);
+        let mut story = Story::default();
+        while let Ok(Some(frame)) = frames.next_frame() {
+            story.take(&frame, Vec::new());
+        }
+        assert!(story.summary().contains("agent 2 (18446744073709 MB)"), "{}", story.summary());
+    }
+
+    #[test]
     fn times_that_go_back_take_no_time() {
         let mut story = Story::default();
         let mut hear = |at, from, message: Value| {
-            let (body, message) = (Vec::new(), Some(message));
-            let frame = Frame { at, from, body, size: 1, headers: false, end: false, dropped: false, message };
+            let frame = Frame { at, from, size: 1, message: Some(message), ..Frame::default() };
             story.take(&frame, Vec::new());
         };
         let update =

@@ -5,9 +5,7 @@ use crate::filter::{Filter, Kept};
 use crate::pieces::{Gathered, Pieces};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tieline_json::write_str;
 use tieline_process::Status;
@@ -15,36 +13,14 @@ use tieline_process::Status;
 /// A frame that has to be filtered is held until it is whole, but never more of it than this.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
 
-/// Makes the file of a recording, for its owner alone, also if it was there for others.
-pub fn create(path: &Path) -> io::Result<File> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
-    #[cfg(unix)]
-    if file.metadata()?.is_file() {
-        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-    }
-    Ok(file)
-}
-
 /// Writes a recording.
 pub struct Writer {
     out: Box<dyn Write + Send>,
     start: Instant,
     filter: Filter,
-    /// By [`Side`].
-    lanes: [Lane; 4],
+    /// By [`Side`]: where its frames end, and one that is not whole yet, if it has to be filtered.
+    lanes: [(Pieces, Gathered); 4],
     line: Vec<u8>,
-}
-
-/// One direction.
-#[derive(Default)]
-struct Lane {
-    pieces: Pieces,
-    /// A frame that is not whole yet, if it has to be filtered.
-    held: Gathered,
 }
 
 impl Writer {
@@ -56,7 +32,8 @@ impl Writer {
         let (lanes, line) = Default::default();
         let (start, filter) = (Instant::now(), Filter::new(kept));
         let mut writer = Self { out: Box::new(out), start, filter, lanes, line };
-        let header = serde_json::json!({"tieline-trace": 1, "started": started, "by": by, "kept": kept.name(), "command": command});
+        let header =
+            serde_json::json!({"tieline-trace": 1, "started": started, "by": by, "kept": kept, "command": command});
         writer.out.write_all(format!("{header}\n").as_bytes())?;
         Ok(writer)
     }
@@ -64,7 +41,7 @@ impl Writer {
     /// Bytes of a stream, as they are about to be passed on: they are cut where frames end.
     pub fn bytes(&mut self, from: Side, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let pieces = &mut self.lanes[from as usize].pieces;
+            let (pieces, _) = &mut self.lanes[from as usize];
             let (here, end) = if from.talks() { pieces.next(bytes) } else { (bytes.len(), true) };
             self.piece(from, &bytes[..here], end)?;
             bytes = &bytes[here..];
@@ -81,7 +58,7 @@ impl Writer {
 
     /// A side has closed its end.
     pub fn end(&mut self, from: Side) -> io::Result<()> {
-        if self.lanes[from as usize].held.size > 0 {
+        if self.lanes[from as usize].1.size > 0 {
             self.piece(from, b"", true)?;
         }
         self.event(from, b"", r#","end":true"#)
@@ -98,10 +75,10 @@ impl Writer {
     }
 
     fn piece(&mut self, from: Side, bytes: &[u8], end: bool) -> io::Result<()> {
-        if self.filter.kept() == Kept::Exact {
+        if self.filter.kept == Kept::Exact {
             return self.event(from, bytes, if end { "" } else { r#","more":true"# });
         }
-        let held = &mut self.lanes[from as usize].held;
+        let (_, held) = &mut self.lanes[from as usize];
         held.add(bytes, MAX_HELD_BYTES);
         if !end {
             return Ok(());

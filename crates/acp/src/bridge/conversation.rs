@@ -85,10 +85,8 @@ impl Session for Conversation {
             // In a lossless bridge the turn is over all the same, but not in good order.
             let _ = line.lose(loss::STOP).await;
         }
-        match line.end(turn.is_cancelled()).await {
-            Some(refused) => Err(refused),
-            None => result.map_err(told),
-        }
+        let refused = line.end(turn.is_cancelled()).await;
+        refused.map_or_else(|| result.map_err(told), Err)
     }
 
     async fn set_option(&self, id: String, value: ConfigValue) -> Result<Option<Vec<ConfigOption>>> {

@@ -7,9 +7,10 @@ use crate::client::{AgentHandle, Handler, refuse};
 use crate::error::Result;
 use crate::{meta, wire};
 use std::sync::Arc;
+use tieline_rpc::sync::Lock as _;
 use tieline_schema::{
-    ClientCall, ElicitRequest, ElicitResponse, ElicitScope, PermissionOutcome, PermissionRequest, PermissionResponse,
-    Raw, SessionId, data_field,
+    ClientCall, ElicitRequest, ElicitResponse, PermissionOutcome, PermissionRequest, PermissionResponse, Raw,
+    SessionId, data_field,
 };
 
 /// Serves the agent with what the client serves.
@@ -29,7 +30,7 @@ impl Desk {
 
     async fn permission_of(&self, request: PermissionRequest) -> Result<PermissionResponse> {
         let client = self.client(Some(request.session_id.clone())).await?;
-        let turn = self.0.line(&request.session_id)?.turn().as_ref().map(|open| open.turn.clone());
+        let turn = self.0.line(&request.session_id)?.turn.locked().as_ref().map(|open| open.turn.clone());
         match turn {
             Some(turn) => put(&turn, request).await,
             None => client.ask(ClientCall::Permission(Box::new(request)), None).await,
@@ -56,10 +57,7 @@ impl Handler for Desk {
     }
 
     async fn elicit(&self, request: ElicitRequest) -> Result<ElicitResponse> {
-        let session = match &request.scope {
-            ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
-            ElicitScope::Request(_) => None,
-        };
+        let session = request.scope.session().cloned();
         self.client(session).await?.ask(ClientCall::Elicit(Box::new(request)), None).await
     }
 

@@ -6,7 +6,7 @@ use crate::client::update_queue::UpdateQueue;
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use tieline_rpc::Cancel;
 use tieline_rpc::sync::Lock as _;
 use tieline_schema::{
@@ -22,7 +22,7 @@ pub(super) struct Line {
     pub(super) shared: Arc<Shared>,
     pub(super) session: SessionHandle,
     pub(super) queue: Arc<UpdateQueue>,
-    turn: Mutex<Option<OpenTurn>>,
+    pub(super) turn: Mutex<Option<OpenTurn>>,
     /// What comes now is an earlier conversation that nobody asked for.
     swallows: AtomicBool,
 }
@@ -49,11 +49,8 @@ pub(super) struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         self.task.abort();
-        let mut lines = self.line.shared.lines.locked();
         // Another one may have taken its place.
-        if lines.get(self.line.session.id()).is_some_and(|line| Arc::ptr_eq(line, &self.line)) {
-            lines.remove(self.line.session.id());
-        }
+        self.line.shared.lines.locked().retain(|_, line| !Arc::ptr_eq(line, &self.line));
     }
 }
 
@@ -81,14 +78,10 @@ impl Line {
         self.swallows.store(swallows, Ordering::Relaxed);
     }
 
-    pub(super) fn turn(&self) -> MutexGuard<'_, Option<OpenTurn>> {
-        self.turn.locked()
-    }
-
     pub(super) fn begin(&self, turn: Turn) -> Cancel {
         let stop = Cancel::default();
         let calls = BTreeSet::new();
-        *self.turn() = Some(OpenTurn { turn, echo: None, calls, refused: None, stop: stop.clone() });
+        *self.turn.locked() = Some(OpenTurn { turn, echo: None, calls, refused: None, stop: stop.clone() });
         stop
     }
 
@@ -110,7 +103,7 @@ impl Line {
 
     /// Takes note of what happens in the turn. False for what the client has heard from us: its own prompt.
     fn note(&self, update: &Update) -> bool {
-        let mut turn = self.turn();
+        let mut turn = self.turn.locked();
         let Some(turn) = &mut *turn else { return true };
         let said = match update {
             Update::Message(Message { kind: MessageKind::User, message_id, .. })
@@ -134,7 +127,7 @@ impl Line {
             session.background(background.clone()).await?;
         }
         let again = update.state == State::default();
-        if self.turn().is_some() || again { Ok(()) } else { session.update(update).await }
+        if self.turn.locked().is_some() || again { Ok(()) } else { session.update(update).await }
     }
 
     /// Something is lost: the client is told, or its turn ends.
@@ -143,7 +136,7 @@ impl Line {
             Ok(true) => self.session.notice(Severity::Warning, format!("Not passed on: {what}")).await,
             Ok(false) => Ok(()),
             Err(error) => {
-                if let Some(turn) = &mut *self.turn() {
+                if let Some(turn) = &mut *self.turn.locked() {
                     turn.refused.get_or_insert_with(|| error.clone());
                     turn.stop.cancel();
                 }
@@ -154,7 +147,7 @@ impl Line {
 
     /// The turn is over: what the agent left open is told to have ended with it, if the user stopped it.
     pub(super) async fn end(&self, cancelled: bool) -> Option<Error> {
-        let open = self.turn().take()?;
+        let open = self.turn.locked().take()?;
         for call in open.calls.into_iter().filter(|_| cancelled) {
             let update = ToolCallUpdate::new(call).status(ToolCallStatus::Cancelled);
             let _ = self.session.update(update).await;

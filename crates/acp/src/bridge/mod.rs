@@ -81,10 +81,8 @@ pub struct Bridge {
 
 impl std::fmt::Debug for Bridge {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Bridge")
-            .field("protocol", &self.protocol)
-            .field("lossless", &self.lossless)
-            .finish_non_exhaustive()
+        let mut shown = f.debug_struct("Bridge");
+        shown.field("protocol", &self.protocol).field("lossless", &self.lossless).finish_non_exhaustive()
     }
 }
 
@@ -123,21 +121,15 @@ impl Bridge {
         self.run(client, Target::Wire(Mutex::new(Some(agent))), std::future::pending()).await
     }
 
-    async fn run(
-        self,
-        client: Transport,
-        target: Target,
-        stop: impl Future<Output = ()> + Send + 'static,
-    ) -> Result<()> {
-        let grace = self.cancel_grace;
-        let (reached, client_handle, lines, told, over, failed) = Default::default();
-        let shared = Shared { settings: self, target, reached, client: client_handle, lines, told, over, failed };
-        let shared = Arc::new(shared);
+    /// `near` leads to the client.
+    async fn run(self, near: Transport, target: Target, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
+        let (reached, client, lines, told, over, failed) = Default::default();
+        let shared = Arc::new(Shared { settings: self, target, reached, client, lines, told, over, failed });
         let over = shared.over.clone();
         let stop = async move { either(over.cancelled(), stop).await };
         let front = Server::new(Front(Arc::clone(&shared))).relaying();
         // Ours comes first: the engine would drop the turn without having heard its end.
-        let served = front.cancel_grace(grace * 2).serve_until(client, stop).await;
+        let served = front.cancel_grace(shared.settings.cancel_grace * 2).serve_until(near, stop).await;
         let failed = shared.failed.get().cloned();
         if let Some(reached) = shared.reached.get() {
             reached.agent.close().await;

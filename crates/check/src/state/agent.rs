@@ -4,8 +4,8 @@ use super::{MAX_KNOWN, UPDATES};
 use crate::laws::{Asked, Fields, Judge};
 use std::collections::HashSet;
 use tieline_schema::{
-    Change, ClientCall, Dialect, Diff, ElicitMode, ElicitScope, MessageKind, PermissionRequest, Raw, State as Work,
-    StopReason, ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
+    Change, ClientCall, Dialect, Diff, ElicitMode, MessageKind, PermissionRequest, Raw, State as Work, StopReason,
+    ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
 };
 use tieline_trace::Side;
 
@@ -57,7 +57,7 @@ impl Judge {
                     ElicitMode::Other(_) => true,
                 };
                 self.expect("can-elicit", can, || format!("the mode `{}` was not offered", request.mode.name()));
-                if let ElicitScope::Session { session_id, .. } = &request.scope {
+                if let Some(session_id) = request.scope.session() {
                     self.agent_names(method, session_id.as_ref());
                 }
             }

@@ -1,7 +1,7 @@
 //! A web page that an agent wants a person to visit: its whole address, its host, and what is odd about it.
 
 use crate::sanitize;
-use tieline::schema::{ElicitRequest, ElicitScope, SessionId};
+use tieline::schema::{ElicitRequest, SessionId};
 
 /// A page to visit. All texts are safe to show, `url` too.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,10 +27,7 @@ impl Page {
         let (host, warnings) = look(url)?;
         Some(Self {
             agent: sanitize::exact_line(agent),
-            session: match &request.scope {
-                ElicitScope::Session { session_id, .. } => Some(session_id.clone()),
-                ElicitScope::Request(_) => None,
-            },
+            session: request.scope.session().cloned(),
             message: sanitize::exact(&request.message),
             url: url.to_owned(),
             host,

@@ -2,13 +2,15 @@
 
 use super::Notes;
 use std::borrow::Cow;
+use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 use tieline::rpc::sync::Lock;
 use tieline::rpc::{Direction, Dropped};
 use tieline::schema::Dialect;
 use tieline_check::{Breach, Judge};
-use tieline_trace::{Kept, Side, Writer, create, redact};
+use tieline_host::whole::open_private;
+use tieline_trace::{Kept, Side, Writer, redact};
 
 /// What stands before a line that is none, in a warning.
 pub(crate) const NO_MESSAGE: &str = "the agent wrote a line that is no message: ";
@@ -69,7 +71,8 @@ impl Frames {
 
     /// Also writes every frame into a recording, without the values of headers, variables and keys.
     pub fn trace(mut self, path: &Path) -> std::io::Result<Self> {
-        self.trace = Some(Mutex::new(Writer::new(create(path)?, Kept::Redacted, "tieline exec", &[])?));
+        let file = open_private(File::options().write(true).truncate(true), path)?;
+        self.trace = Some(Mutex::new(Writer::new(file, Kept::Redacted, "tieline exec", &[])?));
         Ok(self)
     }
 

@@ -15,10 +15,9 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
             witness.judge.shape_only();
         }
         dropped |= frame.dropped;
-        if frame.end || frame.dropped || !frame.from.talks() {
-            continue;
+        if !frame.end && !frame.dropped && frame.from.talks() {
+            witness.frame(frame.at, frame.from, &String::from_utf8_lossy(&frame.body), frame.message.is_some());
         }
-        witness.frame(frame.at, frame.from, &String::from_utf8_lossy(&frame.body), frame.message.is_some());
     }
     let dialect = witness.judge.dialect().unwrap_or(Dialect::V1);
     let sheets = [Side::Client, Side::Agent].map(|side| {

@@ -67,11 +67,10 @@ impl Witness {
         for law in LAWS.iter().filter(|law| law.applies(side, dialect)) {
             let (seen, broken) = self.judge.tally(law.id, side);
             let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
-            let verdict = match (breach, seen) {
-                (Some(_), _) => Verdict::Broken,
-                (None, 0) => continue,
-                (None, _) => Verdict::Holds,
-            };
+            if breach.is_none() && seen == 0 {
+                continue;
+            }
+            let verdict = if breach.is_some() { Verdict::Broken } else { Verdict::Holds };
             let more = if broken > 1 { format!(" ({broken} times)") } else { String::new() };
             let (said, frame) =
                 breach.map_or_else(Default::default, |breach| (breach.said.clone() + &more, breach.frame.max(1) - 1));

@@ -40,6 +40,7 @@ enum Command {
     Trace(TraceArguments),
     #[command(hide = true)]
     Play(PlayArguments),
+    #[command(long_flag = "list", long_flag_alias = "explain")]
     List(ListArguments),
     Matrix(MatrixArguments),
 }

@@ -10,14 +10,12 @@ use tieline_schema::Dialect;
 use tokio::io::AsyncReadExt as _;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How often it is looked at what the agent tells.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often it is looked at what the agent tells, and the time between two keys: a client may take what comes faster for something pasted.
+const PACE: Duration = Duration::from_millis(80);
 /// A screen gets this long to show what is new before something is typed.
 const SETTLE: Duration = Duration::from_millis(500);
 /// How long a person reads a question before it is answered. Screens that keep keys away from a question that has just come up are right to.
 const READ: Duration = Duration::from_secs(2);
-/// Between what is typed. A client may take what comes faster for something pasted.
-const KEY: Duration = Duration::from_millis(80);
 /// So much of what a client prints is looked at.
 const MAX_OUTPUT_BYTES: usize = 4 << 20;
 /// How long a client has between being asked to end and being killed.
@@ -45,12 +43,11 @@ pub(super) async fn run(plan: &Plan, part: &str, dialect: Dialect, folder: &Path
     std::fs::write(&agent, script)?;
     #[cfg(unix)]
     std::fs::set_permissions(&agent, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    let agent = agent.to_string_lossy();
-    let words = plan.command.iter().map(|word| OsString::from(word.to_string_lossy().replace("{agent}", &agent)));
+    let named = |word: &OsString| OsString::from(word.to_string_lossy().replace("{agent}", &agent.to_string_lossy()));
     let user = (&*told, plan.patience);
     let mut ran = match &plan.keys {
-        None => with_pipes(words.collect(), &work, user).await?,
-        Some(keys) => in_terminal(words.collect(), &work, user, keys).await?,
+        None => with_pipes(plan.command.iter().map(named).collect(), &work, user).await?,
+        Some(keys) => in_terminal(plan.command.iter().map(named).collect(), &work, user, keys).await?,
     };
     let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     (ran.found, ran.told) = (read(&found), read(&told));
@@ -76,7 +73,7 @@ async fn attend((told, patience): User<'_>, act: impl AsyncFn(&str) -> bool) {
             }
             seen += 1;
         }
-        sleep(LOOK).await;
+        sleep(PACE).await;
     }
 }
 
@@ -87,8 +84,7 @@ async fn with_pipes(words: Vec<OsString>, folder: &Path, user: User<'_>) -> io::
     drop(pipes.input);
     let mut output = pipes.output;
     let printed = tokio::spawn(async move {
-        let mut kept = Vec::new();
-        let mut chunk = vec![0; 16 << 10];
+        let (mut kept, mut chunk) = (Vec::new(), vec![0; 16 << 10]);
         // Everything is read, so that the client is not held up.
         while let Ok(size @ 1..) = output.read(&mut chunk).await {
             let room = MAX_OUTPUT_BYTES.saturating_sub(kept.len());
@@ -138,7 +134,7 @@ async fn in_terminal(words: Vec<OsString>, folder: &Path, user: User<'_>, keys: 
         };
         for key in pressed(keys) {
             let _ = client.type_in(key);
-            sleep(KEY).await;
+            sleep(PACE).await;
         }
         quits
     };

@@ -1,6 +1,6 @@
 //! The rows of a message that grows: what is finished is laid out once, only the last block again.
 
-use super::blocks::{Block, Finder, Kind, MAX_NAMED_BYTES, Names};
+use super::blocks::{Block, Finder, Kind, MAX_NAMED_BYTES, Names, is_bare_fence};
 use super::look::QUIET;
 use super::markdown::{lines, markdown};
 use super::safe::Safe;
@@ -28,8 +28,10 @@ pub struct Manner {
 struct Part {
     source: Range<usize>,
     kind: Kind,
-    /// There is another one behind it.
-    followed: bool,
+    /// An empty row sets it off from the one before.
+    spaced: bool,
+    /// It ends with an empty row.
+    ends_empty: bool,
     /// The rows before it.
     before: usize,
     count: usize,
@@ -80,13 +82,12 @@ impl Message {
             let found = self.finder.find(&text, all);
             self.kept -=
                 self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
-            let last = found.open.len().saturating_sub(1);
             for block in &found.stay {
-                self.add(*block, &text, from, true);
+                self.add(*block, &text, from);
             }
             self.stay = self.parts.len();
-            for (i, block) in found.open.iter().enumerate() {
-                self.add(*block, &text, from, i < last);
+            for block in &found.open {
+                self.add(*block, &text, from);
             }
             *room = room.saturating_sub(text.len().max(self.work - work));
             if all && (!found.open.is_empty() || self.finder.done >= bytes || text.is_empty()) {
@@ -105,14 +106,20 @@ impl Message {
         false
     }
 
-    fn add(&mut self, block: Block, text: &str, from: usize, followed: bool) {
+    fn add(&mut self, block: Block, text: &str, from: usize) {
         let start = self.parts.last().map_or(0, |part| part.source.end);
         let source = start..block.end.max(start);
         let before = self.count();
         let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
-        let (rows, pale) = self.lay_out(shown, start, block.kind, followed, false);
+        // A fence without a name has an empty row already.
+        let spaced = self.parts.last().is_some_and(|last| last.kind == Kind::Markdown && !last.ends_empty)
+            && !(block.kind == Kind::Markdown && is_bare_fence(shown));
+        let (rows, pale) = self.lay_out(shown, start, block.kind, spaced, false);
         self.kept += rows.len();
-        self.parts.push(Part { source, kind: block.kind, followed, before, count: rows.len(), rows: Some(rows), pale });
+        // The mark stands in every row.
+        let ends_empty = rows.last().is_some_and(|row| row.spans.len() < 2);
+        let (kind, count, rows) = (block.kind, rows.len(), Some(rows));
+        self.parts.push(Part { source, kind, spaced, ends_empty, before, count, rows, pale });
     }
 
     /// A name stands for something else now: everything is laid out again.
@@ -127,7 +134,7 @@ impl Message {
         }
     }
 
-    fn lay_out(&mut self, text: &str, at: usize, kind: Kind, followed: bool, coloured: bool) -> (Vec<Row>, bool) {
+    fn lay_out(&mut self, text: &str, at: usize, kind: Kind, spaced: bool, coloured: bool) -> (Vec<Row>, bool) {
         let Manner { width, mark: (mark, mark_style), style, markdown: is_markdown } = self.manner;
         self.work += text.len();
         let columns = usize::from(width).saturating_sub(super::wrap::width(mark)).max(1);
@@ -140,10 +147,8 @@ impl Message {
         if rows.is_empty() {
             rows = lines(safe.text.trim_end(), columns, style.patch(QUIET), Break::Words);
         }
-        if rows.is_empty()
-            || (followed && kind == Kind::Markdown && rows.last().is_some_and(|row| !row.spans.is_empty()))
-        {
-            rows.push(Row { source: usize::MAX..usize::MAX, ..Row::default() });
+        if spaced || rows.is_empty() {
+            rows.insert(0, Row::default());
         }
         seal(&mut rows, 0, safe.text.len());
         for row in &mut rows {
@@ -158,9 +163,9 @@ impl Message {
     }
 
     fn lay_out_part(&mut self, at: usize, read: &impl Read, coloured: bool) -> (Vec<Row>, bool) {
-        let Part { source, kind, followed, .. } = &self.parts[at];
-        let (start, kind, followed, text) = (source.start, *kind, *followed, read(source.start, source.len()));
-        self.lay_out(&text, start, kind, followed, coloured)
+        let Part { source, kind, spaced, .. } = &self.parts[at];
+        let (start, kind, spaced, text) = (source.start, *kind, *spaced, read(source.start, source.len()));
+        self.lay_out(&text, start, kind, spaced, coloured)
     }
 
     fn keep(&mut self, at: usize, rows: Vec<Row>) {

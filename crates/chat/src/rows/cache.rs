@@ -143,7 +143,7 @@ impl Cache {
         match &mut laid.what {
             What::Message(message) => {
                 let before = message.work;
-                let rows = message.rows(&reader(talk, item), range);
+                let rows = message.rows(&reader(talk, item), &range);
                 let more = message.work - before;
                 self.work += more;
                 rows
@@ -273,7 +273,7 @@ impl Laid {
         let done = message.advance(&reader(talk, item), usize::try_from(bytes).unwrap_or(usize::MAX), room);
         *work += message.work - before;
         if message.kept() > MAX_ROWS {
-            message.forget(self.asked.clone());
+            message.forget(&self.asked);
         }
         done
     }

@@ -8,6 +8,7 @@ use super::wrap::{Break, indent, seal};
 use super::{Row, code};
 use ratatui::style::Style;
 use ratatui::text::Span;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// How a message looks.
@@ -23,20 +24,18 @@ pub struct Manner {
     pub markdown: bool,
 }
 
-/// One block, laid out.
+/// One block, laid out. A huge message has very many of them.
 #[derive(Debug)]
 struct Part {
-    source: Range<usize>,
+    /// The byte behind it; it begins where the one before ends.
+    end: usize,
+    /// The rows before it. It has one at least.
+    before: usize,
     kind: Kind,
     /// An empty row sets it off from the one before.
     spaced: bool,
     /// It ends with an empty row.
     ends_empty: bool,
-    /// The rows before it.
-    before: usize,
-    count: usize,
-    /// Its rows, if they are kept.
-    rows: Option<Vec<Row>>,
     /// There is code in it that could be shown in colours, and is not yet.
     pale: bool,
 }
@@ -52,7 +51,10 @@ pub struct Message {
     stay: usize,
     /// So many bytes were looked at.
     seen: usize,
-    /// So many rows are kept.
+    /// So many rows there are.
+    count: usize,
+    /// The rows that are kept, by their part, and how many these are.
+    rows: BTreeMap<usize, Vec<Row>>,
     kept: usize,
     /// So many bytes were laid out, again or for the first time.
     pub work: usize,
@@ -66,7 +68,8 @@ impl Message {
     /// Nothing is laid out yet.
     pub fn new(manner: Manner) -> Self {
         let finder = if manner.markdown { Finder::default() } else { Finder::of_lines() };
-        Self { manner, finder, names: Names::new(), parts: Vec::new(), stay: 0, seen: 0, kept: 0, work: 0 }
+        let (names, parts, rows) = (Names::new(), Vec::new(), BTreeMap::new());
+        Self { manner, finder, names, parts, stay: 0, seen: 0, count: 0, rows, kept: 0, work: 0 }
     }
 
     /// Lays out what is new, until there is no room for more bytes; of one that is quite new something in any case. The message has
@@ -80,8 +83,9 @@ impl Message {
             let text = read(from, self.finder.window());
             let all = from + text.len() >= bytes || text.is_empty();
             let found = self.finder.find(&text, all);
-            self.kept -=
-                self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
+            self.kept -= self.rows.split_off(&self.stay).values().map(Vec::len).sum::<usize>();
+            self.count = self.parts.get(self.stay).map_or(self.count, |part| part.before);
+            self.parts.truncate(self.stay);
             for block in &found.stay {
                 self.add(*block, &text, from);
             }
@@ -107,29 +111,28 @@ impl Message {
     }
 
     fn add(&mut self, block: Block, text: &str, from: usize) {
-        let start = self.parts.last().map_or(0, |part| part.source.end);
-        let source = start..block.end.max(start);
-        let before = self.count();
-        let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
+        let last = self.parts.last();
+        let start = last.map_or(0, |part| part.end);
+        let (end, kind) = (block.end.max(start), block.kind);
+        let shown = text.get(start.saturating_sub(from)..end - from).unwrap_or_default();
         // A fence without a name has an empty row already.
-        let spaced = self.parts.last().is_some_and(|last| last.kind == Kind::Markdown && !last.ends_empty)
-            && !(block.kind == Kind::Markdown && is_bare_fence(shown));
-        let (rows, pale) = self.lay_out(shown, start, block.kind, spaced, false);
-        self.kept += rows.len();
+        let spaced = last.is_some_and(|last| last.kind == Kind::Markdown && !last.ends_empty)
+            && !(kind == Kind::Markdown && is_bare_fence(shown));
+        let (rows, pale) = self.lay_out(shown, start, kind, spaced, false);
         // The mark stands in every row.
         let ends_empty = rows.last().is_some_and(|row| row.spans.len() < 2);
-        let (kind, count, rows) = (block.kind, rows.len(), Some(rows));
-        self.parts.push(Part { source, kind, spaced, ends_empty, before, count, rows, pale });
+        self.parts.push(Part { end, before: self.count, kind, spaced, ends_empty, pale });
+        self.count += rows.len();
+        self.keep(self.parts.len() - 1, rows);
     }
 
     /// A name stands for something else now: everything is laid out again.
     fn again(&mut self, read: &impl Read) {
-        let mut before = 0;
+        self.count = 0;
         for i in 0..self.parts.len() {
             let (rows, pale) = self.lay_out_part(i, read, false);
-            self.parts[i].pale = pale;
-            (self.parts[i].before, self.parts[i].count) = (before, rows.len());
-            before += rows.len();
+            (self.parts[i].pale, self.parts[i].before) = (pale, self.count);
+            self.count += rows.len();
             self.keep(i, rows);
         }
     }
@@ -163,19 +166,19 @@ impl Message {
     }
 
     fn lay_out_part(&mut self, at: usize, read: &impl Read, coloured: bool) -> (Vec<Row>, bool) {
-        let Part { source, kind, spaced, .. } = &self.parts[at];
-        let (start, kind, spaced, text) = (source.start, *kind, *spaced, read(source.start, source.len()));
-        self.lay_out(&text, start, kind, spaced, coloured)
+        let start = at.checked_sub(1).map_or(0, |before| self.parts[before].end);
+        let Part { end, kind, spaced, .. } = self.parts[at];
+        self.lay_out(&read(start, end - start), start, kind, spaced, coloured)
     }
 
     fn keep(&mut self, at: usize, rows: Vec<Row>) {
         self.kept += rows.len();
-        self.kept -= self.parts[at].rows.replace(rows).map_or(0, |before| before.len());
+        self.kept -= self.rows.insert(at, rows).map_or(0, |before| before.len());
     }
 
     /// How many rows there are.
     pub fn count(&self) -> usize {
-        self.parts.last().map_or(0, |part| part.before + part.count)
+        self.count
     }
 
     /// How many of them are kept in memory.
@@ -183,38 +186,38 @@ impl Message {
         self.kept
     }
 
+    /// The parts that have some of these rows.
+    fn with(&self, rows: &Range<usize>) -> Range<usize> {
+        let first = self.parts.partition_point(|part| part.before <= rows.start).saturating_sub(1);
+        first..self.parts.partition_point(|part| part.before < rows.end).max(first)
+    }
+
     /// Lets the rows go that are not among these.
-    pub fn forget(&mut self, but: Range<usize>) {
-        for part in &mut self.parts {
-            if part.before + part.count <= but.start || part.before >= but.end {
-                self.kept -= part.rows.take().map_or(0, |rows| rows.len());
-            }
-        }
+    pub fn forget(&mut self, but: &Range<usize>) {
+        let parts = self.with(but);
+        self.rows.retain(|at, _| parts.contains(at));
+        self.kept = self.rows.values().map(Vec::len).sum();
     }
 
     /// Some rows, by their numbers.
-    pub fn rows(&mut self, read: &impl Read, range: Range<usize>) -> Vec<Row> {
-        let first = self.parts.partition_point(|part| part.before + part.count <= range.start);
+    pub fn rows(&mut self, read: &impl Read, range: &Range<usize>) -> Vec<Row> {
         let mut out = Vec::with_capacity(range.len().min(1000));
-        for i in first..self.parts.len() {
-            let part = &self.parts[i];
-            if part.before >= range.end {
-                break;
-            }
-            let coloured = part.pale && code::is_ready();
-            if part.rows.is_none() || coloured {
+        for i in self.with(range) {
+            let before = self.parts[i].before;
+            let count = self.parts.get(i + 1).map_or(self.count, |next| next.before) - before;
+            let coloured = self.parts[i].pale && code::is_ready();
+            if coloured || !self.rows.contains_key(&i) {
                 let (mut rows, pale) = self.lay_out_part(i, read, coloured);
                 // Colours change no row; should they all the same, there are none.
-                if rows.len() != self.parts[i].count {
+                if rows.len() != count {
                     (rows, _) = self.lay_out_part(i, read, false);
                 }
                 self.parts[i].pale = pale && !coloured;
                 self.keep(i, rows);
             }
-            let part = &self.parts[i];
-            let rows = part.rows.as_deref().unwrap_or_default();
-            let from = range.start.saturating_sub(part.before).min(rows.len());
-            let to = (range.end - part.before).min(rows.len());
+            let rows = self.rows.get(&i).map(Vec::as_slice).unwrap_or_default();
+            let from = range.start.saturating_sub(before).min(rows.len());
+            let to = range.end.saturating_sub(before).min(rows.len());
             out.extend_from_slice(&rows[from..to.max(from)]);
         }
         out

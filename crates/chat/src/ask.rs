@@ -448,7 +448,8 @@ fn permission(question: &Question, width: usize) -> Vec<Part> {
 
 fn patch_rows(patch: &str, width: usize, rows: &mut Vec<Line<'static>>) {
     // The names of files stand above it, in our words.
-    let is_head = |line: &&str| !["diff --git ", "index ", "--- ", "+++ "].iter().any(|head| line.starts_with(head));
+    let heads = ["diff --git ", "index ", "--- ", "+++ ", "new file mode 100644"];
+    let is_head = |line: &&str| !heads.iter().any(|head| line.starts_with(head));
     for line in sanitize::exact(patch).lines().filter(is_head) {
         let style = match line.as_bytes().first() {
             Some(b'+') => theme::GOOD,

@@ -21,6 +21,7 @@ pub mod view;
 mod work;
 
 pub use app::run;
+pub use rows::terminal::shown_size;
 
 use std::path::PathBuf;
 use tieline_client::Future;

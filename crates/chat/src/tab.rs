@@ -65,6 +65,8 @@ pub struct Tab {
     pub reason: bool,
     /// What waits.
     pub queue: Vec<Queued>,
+    /// The turn is stopped for one of them, which goes next.
+    pub sends: bool,
     /// What is typed was waiting before these, and goes back to its place.
     pub edits: Vec<u64>,
     /// What can be chosen.
@@ -205,10 +207,18 @@ impl Tab {
                 // One that comes right behind another is not told as a change of what the session does.
                 self.does(State::Running, now);
             }
-            Event::Given(Ok(())) => self.notice(Mark::Info, "given to the agent: it is shown when it is taken in"),
-            Event::Given(Err(why)) => {
-                let text = format!("the agent does not take it into the turn: {}; it waits on", sanitize::line(&why));
-                self.notice(Mark::Warn, text);
+            Event::Given(given) => {
+                self.sends = false;
+                match given {
+                    Ok(()) => self.notice(Mark::Info, "given to the agent: it is shown when it is taken in"),
+                    Err(why) => {
+                        let why = sanitize::line(&why);
+                        self.notice(
+                            Mark::Warn,
+                            format!("the agent does not take it into the turn: {why}; it waits on"),
+                        );
+                    }
+                }
             }
             Event::Ended { stop, changed, remarks } => {
                 self.ended(stop, now);
@@ -250,7 +260,8 @@ impl Tab {
         self.does(State::Idle, now);
         self.questions.clear();
         self.dock.blur();
-        if !self.queue.is_empty() && (cancelled || failed) {
+        let sends = std::mem::take(&mut self.sends);
+        if !self.queue.is_empty() && (cancelled || failed) && !sends {
             self.notice(Mark::Info, "the queue waits: Enter sends its first, Ctrl+Q shows it");
         }
     }

@@ -16,7 +16,7 @@ use std::time::Instant;
 use tieline::schema::{ConfigCategory, ConfigOption};
 use tieline_client::live::State as Doing;
 use tieline_client::sanitize;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// So many columns are left free at both edges.
 const MARGIN: u16 = 1;
@@ -99,27 +99,39 @@ pub fn paint(state: &mut State, area: Rect, buffer: &mut Buffer, now: Instant) -
     caret
 }
 
-/// Terminals disagree about how wide flags, families and pictures made of several characters are, and leave pieces of them behind.
-/// What all of them draw alike stands there instead: the letters of a flag, the first picture of a sequence.
+/// Terminals disagree about how wide flags, families and pictures made of several characters are, and whether letters that are written
+/// as one are, and leave pieces of them behind. What all of them draw alike stands there instead: the letters of a flag, the first
+/// picture of a sequence, each letter with its marks in a cell of its own.
 fn agree(area: Rect, buffer: &mut Buffer) {
     let letter = |c: char| char::from_u32(u32::from(c).checked_sub(0x1f1e6)? + 0x41).filter(char::is_ascii_uppercase);
+    let joined = |c: char| matches!(u32::from(c), 0x200d | 0xfe0e | 0xfe0f | 0x20e3 | 0x1f3fb..=0x1f3ff);
     for y in area.y..area.bottom() {
         for x in area.x..area.right() {
             let symbol = buffer[(x, y)].symbol();
-            let mut chars = symbol.chars();
-            let (Some(first), Some(second)) = (chars.next(), chars.next()) else { continue };
-            let joined = |c: char| matches!(u32::from(c), 0x200d | 0xfe0e | 0xfe0f | 0x20e3 | 0x1f3fb..=0x1f3ff);
-            let (one, other) = match (letter(first), letter(second)) {
-                (Some(one), Some(other)) => (one, other),
-                _ if symbol.chars().any(joined) && (first.is_ascii() || first >= '\u{200d}') => (first, ' '),
-                _ => continue,
-            };
-            let wide = symbol.width() > 1;
-            let one = String::from(one);
-            if wide && one.width() < 2 && x + 1 < area.right() {
-                buffer[(x + 1, y)].set_char(other);
+            let Some(first) = symbol.chars().next().filter(|first| symbol.len() > first.len_utf8()) else { continue };
+            let mut parts: Vec<String> = Vec::new();
+            if symbol.chars().any(joined) && (first.is_ascii() || first >= '\u{200d}') {
+                parts.push(first.into());
+                parts.resize(1 + symbol.width().saturating_sub(parts[0].width()), " ".into());
+            } else {
+                for c in symbol.chars() {
+                    match parts.last_mut().filter(|_| c.width() == Some(0)) {
+                        Some(part) => part.push(c),
+                        None => parts.push(letter(c).unwrap_or(c).into()),
+                    }
+                }
             }
-            buffer[(x, y)].set_symbol(&one);
+            // Whoever counts these otherwise is not helped by parts that would stand on the next letter.
+            if parts.iter().map(|part| part.width()).sum::<usize>() != symbol.width() {
+                continue;
+            }
+            let (style, mut x) = (buffer[(x, y)].style(), x);
+            for part in parts {
+                if let Some(cell) = buffer.cell_mut((x, y)) {
+                    cell.set_symbol(&part).set_style(style);
+                }
+                x += u16::try_from(part.width().max(1)).unwrap_or(1);
+            }
         }
     }
 }
@@ -238,9 +250,10 @@ fn composer_border(tab: &Tab, width: u16) -> Line<'static> {
     let mut about: Vec<String> = Vec::new();
     let matters =
         |option: &&ConfigOption| matches!(option.category, None | Some(ConfigCategory::Mode | ConfigCategory::Model));
-    for option in tab.about.options.iter().filter(matters) {
-        about.extend(pick::chosen(option).map(|name| fit(&name, MAX_NAME)));
-    }
+    let names: Vec<String> = tab.about.options.iter().filter(matters).filter_map(pick::chosen).collect();
+    // Where there is room names are whole.
+    let whole = names.iter().map(|name| name.width() + 3).sum::<usize>() <= usize::from(width) / 2;
+    about.extend(names.iter().map(|name| fit(name, if whole { usize::MAX } else { MAX_NAME })));
     if let Some(usage) = tab.talk.usage() {
         let size = if usage.size > 0 { format!("/{}k", usage.size / 1000) } else { String::new() };
         about.push(format!("{}k{size} tokens", usage.used / 1000));

@@ -207,6 +207,18 @@ fn diffs_from_patches() {
 }
 
 #[test]
+fn a_new_file_has_nothing_beside_it_and_says_that_it_is_new() {
+    let of = |mode: &str| {
+        let text =
+            format!("diff --git a b\nnew file mode {mode}\n--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+hello\n");
+        let diff = Diff { patch: Some(DiffPatch { text, ..DiffPatch::default() }), ..Diff::default() };
+        rows_of(vec![ToolCallContent::Diff(diff)], &Look { side_by_side: true, ..look(120, Detail::Full) })
+    };
+    assert_eq!(of("100644"), ["✓ edit Edit it", "  │ new file /p/a.txt", "  │ 1 + hello"]);
+    assert_eq!(of("100755"), ["✓ edit Edit it", "  │ new file mode 100755", "  │ /p/a.txt", "  │ 1 + hello"]);
+}
+
+#[test]
 fn hostile_calls_are_harmless_at_any_width() {
     let evil = "\u{1b}[2J\u{202e}allow\r\n· we say so\u{7}";
     let mut update = content(vec![
@@ -237,7 +249,7 @@ fn terminals_go_through_an_emulator() {
         content(vec![ToolCallContent::Terminal(Terminal { terminal_id: "t".into(), ..Terminal::default() })]),
     );
     let (mut cache, full) = (Cache::default(), look(40, Detail::Full));
-    assert_eq!(page(&mut cache, &talk, &item, &full)[1], "    terminal t");
+    assert_eq!(page(&mut cache, &talk, &item, &full)[1], "    no output");
     // In pieces, with lines of a pipe, a bar that overwrites itself, colours.
     for piece in ["10 %\r50", " %\r100 %\n", "\u{1b}[31mred\u{1b}[0m plain\n", "日本\r", "\nend"] {
         cache.screens.feed("t", piece.as_bytes());

@@ -336,6 +336,15 @@ fn complaint_19_only_the_palette_is_used() {
 }
 
 #[test]
+fn one_empty_row_stands_between_words_and_code() {
+    for (fence, before) in [("```", vec!["│ a", "│"]), ("```rust", vec!["│ a", "│", "│ rust"])] {
+        let rows = page(&format!("a\n\n{fence}\nlet b;\n```\n\nc\n"), 40);
+        let rows: Vec<_> = rows.iter().map(|row| row.trim_end()).collect();
+        assert_eq!(rows, [&before[..], &["│ let b;", "│", "│ c"]].concat());
+    }
+}
+
+#[test]
 fn a_message_that_is_replaced_is_laid_out_anew() {
     let (talk, mut cache) = (agent("one\n\ntwo"), Cache::default());
     assert_eq!(cache.count(&talk, &FIRST, &look(40)), 3);

@@ -239,6 +239,13 @@ fn what_terminals_draw_with_different_widths_is_drawn_otherwise() {
     let screen = chat.screen(80, 24);
     assert!(screen.contains("DE flag, 👩  family, ❤  heart, 👍  thumb, 1  key."), "{screen}");
     assert!(screen.contains("❯ FR"), "{screen}");
+    // Letters that are written as one have a cell each, with their marks: what counts them by cells leaves none of them behind.
+    chat.said(MessageKind::Agent, "\n\nनमस्ते हिन्दी.");
+    let (buffer, _) = chat.buffer(80, 24);
+    let cells = (0..24).flat_map(|y| (0..80).map(move |x| (x, y)));
+    let begin = cells.clone().find(|at| buffer[*at].symbol() == "न").unwrap();
+    let shown: Vec<&str> = (0..11).map(|x| buffer[(begin.0 + x, begin.1)].symbol()).collect();
+    assert_eq!(shown, ["न", "म", "स्", "ते", " ", "ह", "ि", "न्", "द", "ी", "."]);
 }
 
 #[test]
@@ -842,6 +849,35 @@ fn the_time_that_a_tool_waits_for_an_answer_is_not_its_own() {
     chat.later(3000);
     let screen = chat.screen(80, 24);
     assert!(screen.contains("Build it  5s\n"), "{screen}");
+}
+
+#[test]
+fn the_time_of_a_call_counts_from_when_it_is_begun() {
+    let mut chat = Chat::new();
+    chat.doing(Doing::Running);
+    for (status, seconds) in [(ToolCallStatus::Pending, 70), (ToolCallStatus::InProgress, 3)] {
+        let call = ToolCallUpdate::new("c").title("Build it").status(status);
+        for event in chat.talk.take(Update::ToolCall(Box::new(call)), When::Turn) {
+            chat.live(event);
+        }
+        chat.later(seconds * 1000);
+    }
+    let screen = chat.screen(80, 24);
+    assert!(screen.contains("● Build it  3s"), "{screen}");
+}
+
+#[test]
+fn complaint_17_who_stops_a_turn_for_the_next_prompt_is_not_told_that_it_waits() {
+    for now in [true, false] {
+        let mut chat = Chat::new();
+        chat.doing(Doing::Running);
+        chat.state.tab_mut().queue = vec![Queued { number: 1, parts: vec![Part::Text("next".into())] }];
+        if now {
+            assert!(matches!(chat.key(KeyCode::Enter)[..], [Effect::SendNow(1, 1)]));
+        }
+        chat.live(live::Event::Ended { stop: Ok(StopReason::Cancelled), changed: Vec::new(), remarks: Vec::new() });
+        assert_eq!(chat.screen(80, 24).contains("the queue waits"), !now);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `tieline chat`, and `tieline` alone on a terminal: the chat on a whole screen.
 
-use crate::exec::ask::Person;
+use crate::exec::ask::{Person, terminal_size};
 use crate::plain;
 use crate::setup::{Answers, Found, Permission, Wanted, agent_key, config_error, find_agent, services, warn};
 use crate::shared::{self, WRONG, here, session_name};
@@ -20,7 +20,6 @@ use tieline_client::journal::Journal;
 use tieline_client::live::{Desk, Failure, Frames, Link, Notes, OnLost, Part, Parts};
 use tieline_client::login::Chooser;
 use tieline_client::permission::Preset;
-use tieline_host::run::Size;
 
 /// How long an agent may take until it has a prompt.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
@@ -267,7 +266,9 @@ impl Sessions {
             Some(person) => person,
             None => desk,
         };
-        let services = services(&wanted, &permission, (&found.cwd, &found.roots), answers, Size::default(), &notes)?;
+        let size = terminal_size().map(|size| if lends { tieline_chat::shown_size(size) } else { size });
+        let size = size.unwrap_or_default();
+        let services = services(&wanted, &permission, (&found.cwd, &found.roots), answers, size, &notes)?;
         let log = Arc::new(Log::default());
         let frames = Frames::new(notes.clone()).show({
             let log = log.clone();

@@ -206,6 +206,12 @@ fn fence(block: &str) -> Option<(char, usize)> {
     (count >= 3).then_some((fence, count))
 }
 
+/// True if a block begins with a fence that names no language.
+pub fn is_bare_fence(block: &str) -> bool {
+    fence(block)
+        .is_some_and(|(_, count)| block.trim_start().lines().next().is_some_and(|line| line.trim().len() == count))
+}
+
 fn closes(line: &str, fence: char, count: usize) -> bool {
     let line = line.trim();
     line.len() >= count && line.chars().all(|c| c == fence)

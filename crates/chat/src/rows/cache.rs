@@ -10,7 +10,7 @@ use ratatui::text::Span;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use tieline::schema::{MessageKind, ToolCallItem};
+use tieline::schema::{MessageKind, ToolCallItem, ToolCallStatus};
 use tieline_client::live::{Conversation, Item};
 use tieline_client::sanitize;
 
@@ -30,7 +30,7 @@ pub struct Cache {
     pub screens: Screens,
     items: HashMap<Item, Laid>,
     /// When calls were first and last heard of.
-    times: HashMap<Item, (Instant, Option<Instant>)>,
+    times: HashMap<Item, Time>,
     /// The calls that wait for the user, and since when.
     waiting: HashMap<Item, Instant>,
     /// A message that is not laid out to its end yet.
@@ -41,6 +41,15 @@ pub struct Cache {
     room: usize,
     /// So many bytes were laid out since the cache was made.
     work: usize,
+}
+
+/// When a call was begun, and when it was over.
+#[derive(Debug)]
+struct Time {
+    begin: Instant,
+    end: Option<Instant>,
+    /// It is not begun yet.
+    pending: bool,
 }
 
 /// What makes rows other ones.
@@ -80,11 +89,16 @@ impl Cache {
     pub fn heard(&mut self, call: &ToolCallItem, now: Instant) {
         if self.times.len() < MAX_ITEMS || !call.status.is_final() {
             let id = Item::Call(call.id.as_str().into());
-            let (_, end) = self.times.entry(id).or_insert((now, None));
-            *end = if call.status.is_final() { end.or(Some(now)) } else { None };
+            let pending = call.status == ToolCallStatus::Pending;
+            let time = self.times.entry(id).or_insert(Time { begin: now, end: None, pending });
+            // Until it is begun it waits, whoever for; one that goes straight to its end took the time between.
+            if std::mem::replace(&mut time.pending, pending) && !pending && !call.status.is_final() {
+                time.begin = now;
+            }
+            time.end = if call.status.is_final() { time.end.or(Some(now)) } else { None };
         }
         if self.times.len() > 2 * MAX_ITEMS {
-            self.times.retain(|_, (_, end)| end.is_none());
+            self.times.retain(|_, time| time.end.is_none());
             self.times.shrink_to(MAX_ITEMS);
         }
     }
@@ -94,7 +108,7 @@ impl Cache {
         let calls: Vec<Item> = calls.map(|id| Item::Call(id.as_str().into())).collect();
         let times = &mut self.times;
         self.waiting.retain(|item, since| {
-            if let Some((begin, _)) = times.get_mut(item).filter(|_| !calls.contains(item)) {
+            if let Some(Time { begin, .. }) = times.get_mut(item).filter(|_| !calls.contains(item)) {
                 *begin += now.saturating_duration_since((*begin).max(*since));
             }
             calls.contains(item)
@@ -129,7 +143,7 @@ impl Cache {
         match &mut laid.what {
             What::Message(message) => {
                 let before = message.work;
-                let rows = message.rows(&reader(talk, item), range);
+                let rows = message.rows(&reader(talk, item), &range);
                 let more = message.work - before;
                 self.work += more;
                 rows
@@ -182,7 +196,7 @@ impl Cache {
     }
 
     fn took(&self, item: &Item, now: Instant) -> Option<Duration> {
-        self.times.get(item).map(|(begin, end)| end.unwrap_or(now).saturating_duration_since(*begin))
+        self.times.get(item).map(|time| time.end.unwrap_or(now).saturating_duration_since(time.begin))
     }
 
     fn laid(&mut self, talk: &Conversation, item: &Item, look: &Look) -> &mut Laid {
@@ -259,7 +273,7 @@ impl Laid {
         let done = message.advance(&reader(talk, item), usize::try_from(bytes).unwrap_or(usize::MAX), room);
         *work += message.work - before;
         if message.kept() > MAX_ROWS {
-            message.forget(self.asked.clone());
+            message.forget(&self.asked);
         }
         done
     }

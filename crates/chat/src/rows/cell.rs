@@ -203,7 +203,8 @@ pub fn body(call: &ToolCallItem, look: &Look, screens: &mut terminal::Screens) -
             }
             ToolCallContent::Terminal(terminal) => match screens.rows(&terminal.terminal_id, columns, most) {
                 Some(shown) => body.marked(&shown.source, shown.rows),
-                None => body.note(&format!("terminal {}", sanitize::line(&terminal.terminal_id)), look),
+                None if call.status.is_final() => body.note("no output", look),
+                None => body.note("no output yet", look),
             },
             ToolCallContent::Other(unknown) => {
                 body.note(&format!("something unknown: {}", sanitize::line(&unknown.tag)), look);

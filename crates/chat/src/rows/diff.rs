@@ -25,6 +25,8 @@ const MIN_SIDE: usize = 35;
 const MIN_TEXT: usize = 12;
 /// What stands where lines are left out.
 const GAP: &str = "⋯";
+/// What stands before the name of a file that is new.
+const NEW_FILE: &str = "new file ";
 /// What stands between two columns.
 const BETWEEN: &str = " │ ";
 /// Words that changed within a line.
@@ -105,7 +107,9 @@ pub fn rows(diff: &Diff, columns: usize, side_by_side: bool, most: usize) -> Bod
     }
     let number = lines.iter().map(|line| line.numbers.0.max(line.numbers.1)).max().unwrap_or(0);
     let mut page = Page { body: Body::default(), columns, digits: number.to_string().len(), most, word_lines: 0 };
-    let beside = side_by_side && columns >= 2 * MIN_SIDE + width(BETWEEN);
+    // A file that is new, or gone, has nothing beside it.
+    let both = |kind| lines.iter().any(|line: &Line| line.kind == kind);
+    let beside = side_by_side && columns >= 2 * MIN_SIDE + width(BETWEEN) && both(Kind::Old) && both(Kind::New);
     let mut rest = &lines[..];
     while let Some(line) = rest.first().filter(|_| !page.is_full()) {
         let run = |lines: &[Line], kind: Kind| lines.iter().take_while(|line| line.kind == kind).count();
@@ -161,7 +165,7 @@ fn of_texts(texts: &DiffTexts, lines: &mut Vec<Line>) {
             come += op.new_range().len();
         }
     }
-    let what = if texts.old.is_none() { "new file " } else { "" };
+    let what = if texts.old.is_none() { NEW_FILE } else { "" };
     let head = format!("{what}{}  +{come} -{gone}", sanitize::exact_line(&texts.path));
     lines.push(Line::ours(Kind::File, head));
     for (number, group) in diff.grouped_ops(AROUND).iter().enumerate() {
@@ -218,14 +222,17 @@ fn of_patch(patch: &str, lines: &mut Vec<Line>) {
 /// What stands between hunks.
 fn head(line: &str, lines: &mut Vec<Line>) {
     let name = |prefix: &str| line.strip_prefix(prefix).map(|path| path.split('\t').next().unwrap_or(path));
+    // That a file is new is seen by its name; one that can be run is another matter.
+    if line.strip_prefix("new file mode ").is_some_and(|mode| mode == "100644") {
+        return lines.push(Line::ours(Kind::File, NEW_FILE));
+    }
     let said = ["rename ", "copy ", "new file", "deleted file", "Binary "];
     if let Some(path) = name("+++ ").or_else(|| name("--- ")) {
         // The second of the two names it, unless the file is gone.
         if path != "/dev/null" {
-            if line.starts_with("+++ ") {
-                lines.pop_if(|last| last.kind == Kind::File);
-            }
-            lines.push(Line::ours(Kind::File, sanitize::exact_line(path)));
+            let before = lines.pop_if(|last| last.kind == Kind::File && line.starts_with("+++ "));
+            let new = if before.is_some_and(|last| last.text == NEW_FILE) { NEW_FILE } else { "" };
+            lines.push(Line::ours(Kind::File, format!("{new}{}", sanitize::exact_line(path))));
         }
     } else if said.iter().any(|begin| line.starts_with(begin)) {
         lines.push(Line::ours(Kind::Note, sanitize::exact_line(line)));

@@ -123,6 +123,8 @@ impl Page<'_> {
             }
             Tag::CodeBlock(kind) => {
                 self.flush(range.start);
+                // A fence without a name is an empty row itself.
+                self.gap &= !matches!(&kind, CodeBlockKind::Fenced(info) if info.is_empty());
                 self.space(range.start);
                 let name = match &kind {
                     CodeBlockKind::Fenced(info) => info.split([' ', ',', '{']).next().unwrap_or_default().to_owned(),
@@ -204,9 +206,8 @@ impl Page<'_> {
             }
             TagEnd::CodeBlock => {
                 if let Some((name, lines)) = self.code.take() {
-                    self.code_rows(&name, lines, range);
+                    self.gap = self.code_rows(&name, lines, range);
                 }
-                self.gap = true;
             }
             TagEnd::List(_) => {
                 self.lists.pop();
@@ -316,7 +317,8 @@ impl Page<'_> {
         self.framed(rows);
     }
 
-    fn code_rows(&mut self, name: &str, lines: Vec<(String, usize)>, range: &Range<usize>) {
+    /// The rows of code. True if what follows has to keep its distance.
+    fn code_rows(&mut self, name: &str, lines: Vec<(String, usize)>, range: &Range<usize>) -> bool {
         self.has_code |= !name.is_empty() && !lines.is_empty();
         let colours = if self.coloured { code::colours(name, &lines) } else { None };
         for (number, (line, at)) in lines.iter().enumerate() {
@@ -341,9 +343,11 @@ impl Page<'_> {
         }
         // The closing fence has a row of its own, so that copying the code is copying code.
         let code_end = lines.last().map_or(range.start, |(line, at)| at + line.len());
-        if self.text.get(code_end..range.end).is_some_and(|rest| !rest.trim().is_empty()) && !lines.is_empty() {
+        let fence = self.text.get(code_end..range.end).is_some_and(|rest| !rest.trim().is_empty()) && !lines.is_empty();
+        if fence {
             self.framed(vec![Row { source: code_end..code_end, ..Row::default() }]);
         }
+        !fence
     }
 
     /// Puts what stands around the rows before them.

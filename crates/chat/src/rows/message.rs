@@ -1,6 +1,6 @@
 //! The rows of a message that grows: what is finished is laid out once, only the last block again.
 
-use super::blocks::{Block, Finder, Kind, MAX_NAMED_BYTES, Names};
+use super::blocks::{Block, Finder, Kind, MAX_NAMED_BYTES, Names, is_bare_fence};
 use super::look::QUIET;
 use super::markdown::{lines, markdown};
 use super::safe::Safe;
@@ -8,6 +8,7 @@ use super::wrap::{Break, indent, seal};
 use super::{Row, code};
 use ratatui::style::Style;
 use ratatui::text::Span;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// How a message looks.
@@ -23,18 +24,18 @@ pub struct Manner {
     pub markdown: bool,
 }
 
-/// One block, laid out.
+/// One block, laid out. A huge message has very many of them.
 #[derive(Debug)]
 struct Part {
-    source: Range<usize>,
-    kind: Kind,
-    /// There is another one behind it.
-    followed: bool,
-    /// The rows before it.
+    /// The byte behind it; it begins where the one before ends.
+    end: usize,
+    /// The rows before it. It has one at least.
     before: usize,
-    count: usize,
-    /// Its rows, if they are kept.
-    rows: Option<Vec<Row>>,
+    kind: Kind,
+    /// An empty row sets it off from the one before.
+    spaced: bool,
+    /// It ends with an empty row.
+    ends_empty: bool,
     /// There is code in it that could be shown in colours, and is not yet.
     pale: bool,
 }
@@ -50,7 +51,10 @@ pub struct Message {
     stay: usize,
     /// So many bytes were looked at.
     seen: usize,
-    /// So many rows are kept.
+    /// So many rows there are.
+    count: usize,
+    /// The rows that are kept, by their part, and how many these are.
+    rows: BTreeMap<usize, Vec<Row>>,
     kept: usize,
     /// So many bytes were laid out, again or for the first time.
     pub work: usize,
@@ -64,7 +68,8 @@ impl Message {
     /// Nothing is laid out yet.
     pub fn new(manner: Manner) -> Self {
         let finder = if manner.markdown { Finder::default() } else { Finder::of_lines() };
-        Self { manner, finder, names: Names::new(), parts: Vec::new(), stay: 0, seen: 0, kept: 0, work: 0 }
+        let (names, parts, rows) = (Names::new(), Vec::new(), BTreeMap::new());
+        Self { manner, finder, names, parts, stay: 0, seen: 0, count: 0, rows, kept: 0, work: 0 }
     }
 
     /// Lays out what is new, until there is no room for more bytes; of one that is quite new something in any case. The message has
@@ -78,15 +83,15 @@ impl Message {
             let text = read(from, self.finder.window());
             let all = from + text.len() >= bytes || text.is_empty();
             let found = self.finder.find(&text, all);
-            self.kept -=
-                self.parts.drain(self.stay..).filter_map(|part| part.rows).map(|rows| rows.len()).sum::<usize>();
-            let last = found.open.len().saturating_sub(1);
+            self.kept -= self.rows.split_off(&self.stay).values().map(Vec::len).sum::<usize>();
+            self.count = self.parts.get(self.stay).map_or(self.count, |part| part.before);
+            self.parts.truncate(self.stay);
             for block in &found.stay {
-                self.add(*block, &text, from, true);
+                self.add(*block, &text, from);
             }
             self.stay = self.parts.len();
-            for (i, block) in found.open.iter().enumerate() {
-                self.add(*block, &text, from, i < last);
+            for block in &found.open {
+                self.add(*block, &text, from);
             }
             *room = room.saturating_sub(text.len().max(self.work - work));
             if all && (!found.open.is_empty() || self.finder.done >= bytes || text.is_empty()) {
@@ -105,29 +110,34 @@ impl Message {
         false
     }
 
-    fn add(&mut self, block: Block, text: &str, from: usize, followed: bool) {
-        let start = self.parts.last().map_or(0, |part| part.source.end);
-        let source = start..block.end.max(start);
-        let before = self.count();
-        let shown = text.get(start.saturating_sub(from)..source.end - from).unwrap_or_default();
-        let (rows, pale) = self.lay_out(shown, start, block.kind, followed, false);
-        self.kept += rows.len();
-        self.parts.push(Part { source, kind: block.kind, followed, before, count: rows.len(), rows: Some(rows), pale });
+    fn add(&mut self, block: Block, text: &str, from: usize) {
+        let last = self.parts.last();
+        let start = last.map_or(0, |part| part.end);
+        let (end, kind) = (block.end.max(start), block.kind);
+        let shown = text.get(start.saturating_sub(from)..end - from).unwrap_or_default();
+        // A fence without a name has an empty row already.
+        let spaced = last.is_some_and(|last| last.kind == Kind::Markdown && !last.ends_empty)
+            && !(kind == Kind::Markdown && is_bare_fence(shown));
+        let (rows, pale) = self.lay_out(shown, start, kind, spaced, false);
+        // The mark stands in every row.
+        let ends_empty = rows.last().is_some_and(|row| row.spans.len() < 2);
+        self.parts.push(Part { end, before: self.count, kind, spaced, ends_empty, pale });
+        self.count += rows.len();
+        self.keep(self.parts.len() - 1, rows);
     }
 
     /// A name stands for something else now: everything is laid out again.
     fn again(&mut self, read: &impl Read) {
-        let mut before = 0;
+        self.count = 0;
         for i in 0..self.parts.len() {
             let (rows, pale) = self.lay_out_part(i, read, false);
-            self.parts[i].pale = pale;
-            (self.parts[i].before, self.parts[i].count) = (before, rows.len());
-            before += rows.len();
+            (self.parts[i].pale, self.parts[i].before) = (pale, self.count);
+            self.count += rows.len();
             self.keep(i, rows);
         }
     }
 
-    fn lay_out(&mut self, text: &str, at: usize, kind: Kind, followed: bool, coloured: bool) -> (Vec<Row>, bool) {
+    fn lay_out(&mut self, text: &str, at: usize, kind: Kind, spaced: bool, coloured: bool) -> (Vec<Row>, bool) {
         let Manner { width, mark: (mark, mark_style), style, markdown: is_markdown } = self.manner;
         self.work += text.len();
         let columns = usize::from(width).saturating_sub(super::wrap::width(mark)).max(1);
@@ -140,10 +150,8 @@ impl Message {
         if rows.is_empty() {
             rows = lines(safe.text.trim_end(), columns, style.patch(QUIET), Break::Words);
         }
-        if rows.is_empty()
-            || (followed && kind == Kind::Markdown && rows.last().is_some_and(|row| !row.spans.is_empty()))
-        {
-            rows.push(Row { source: usize::MAX..usize::MAX, ..Row::default() });
+        if spaced || rows.is_empty() {
+            rows.insert(0, Row::default());
         }
         seal(&mut rows, 0, safe.text.len());
         for row in &mut rows {
@@ -158,19 +166,19 @@ impl Message {
     }
 
     fn lay_out_part(&mut self, at: usize, read: &impl Read, coloured: bool) -> (Vec<Row>, bool) {
-        let Part { source, kind, followed, .. } = &self.parts[at];
-        let (start, kind, followed, text) = (source.start, *kind, *followed, read(source.start, source.len()));
-        self.lay_out(&text, start, kind, followed, coloured)
+        let start = at.checked_sub(1).map_or(0, |before| self.parts[before].end);
+        let Part { end, kind, spaced, .. } = self.parts[at];
+        self.lay_out(&read(start, end - start), start, kind, spaced, coloured)
     }
 
     fn keep(&mut self, at: usize, rows: Vec<Row>) {
         self.kept += rows.len();
-        self.kept -= self.parts[at].rows.replace(rows).map_or(0, |before| before.len());
+        self.kept -= self.rows.insert(at, rows).map_or(0, |before| before.len());
     }
 
     /// How many rows there are.
     pub fn count(&self) -> usize {
-        self.parts.last().map_or(0, |part| part.before + part.count)
+        self.count
     }
 
     /// How many of them are kept in memory.
@@ -178,38 +186,38 @@ impl Message {
         self.kept
     }
 
+    /// The parts that have some of these rows.
+    fn with(&self, rows: &Range<usize>) -> Range<usize> {
+        let first = self.parts.partition_point(|part| part.before <= rows.start).saturating_sub(1);
+        first..self.parts.partition_point(|part| part.before < rows.end).max(first)
+    }
+
     /// Lets the rows go that are not among these.
-    pub fn forget(&mut self, but: Range<usize>) {
-        for part in &mut self.parts {
-            if part.before + part.count <= but.start || part.before >= but.end {
-                self.kept -= part.rows.take().map_or(0, |rows| rows.len());
-            }
-        }
+    pub fn forget(&mut self, but: &Range<usize>) {
+        let parts = self.with(but);
+        self.rows.retain(|at, _| parts.contains(at));
+        self.kept = self.rows.values().map(Vec::len).sum();
     }
 
     /// Some rows, by their numbers.
-    pub fn rows(&mut self, read: &impl Read, range: Range<usize>) -> Vec<Row> {
-        let first = self.parts.partition_point(|part| part.before + part.count <= range.start);
+    pub fn rows(&mut self, read: &impl Read, range: &Range<usize>) -> Vec<Row> {
         let mut out = Vec::with_capacity(range.len().min(1000));
-        for i in first..self.parts.len() {
-            let part = &self.parts[i];
-            if part.before >= range.end {
-                break;
-            }
-            let coloured = part.pale && code::is_ready();
-            if part.rows.is_none() || coloured {
+        for i in self.with(range) {
+            let before = self.parts[i].before;
+            let count = self.parts.get(i + 1).map_or(self.count, |next| next.before) - before;
+            let coloured = self.parts[i].pale && code::is_ready();
+            if coloured || !self.rows.contains_key(&i) {
                 let (mut rows, pale) = self.lay_out_part(i, read, coloured);
                 // Colours change no row; should they all the same, there are none.
-                if rows.len() != self.parts[i].count {
+                if rows.len() != count {
                     (rows, _) = self.lay_out_part(i, read, false);
                 }
                 self.parts[i].pale = pale && !coloured;
                 self.keep(i, rows);
             }
-            let part = &self.parts[i];
-            let rows = part.rows.as_deref().unwrap_or_default();
-            let from = range.start.saturating_sub(part.before).min(rows.len());
-            let to = (range.end - part.before).min(rows.len());
+            let rows = self.rows.get(&i).map(Vec::as_slice).unwrap_or_default();
+            let from = range.start.saturating_sub(before).min(rows.len());
+            let to = range.end.saturating_sub(before).min(rows.len());
             out.extend_from_slice(&rows[from..to.max(from)]);
         }
         out

@@ -10,13 +10,24 @@ use std::collections::HashMap;
 use std::num::NonZeroU16;
 use tieline::schema::{ToolCallContent, ToolCallItem, Update, from_base64};
 use tieline_client::sanitize;
+use tieline_host::run::Size;
 
 /// So large are the screens that are emulated: rows and columns.
 const SIZE: (NonZeroU16, NonZeroU16) = (NonZeroU16::new(24).unwrap(), NonZeroU16::new(120).unwrap());
+/// So many columns of the screen stand beside what a terminal shows.
+const BESIDE: u16 = 6;
 /// So many rows above the screen are kept.
 const SCROLLBACK: usize = 500;
+/// A command has at least so many columns, however narrow the screen is.
+const MIN_COLUMNS: u16 = 20;
 /// So many terminals are kept; those that were written to longest ago are forgotten.
 const MAX_TERMINALS: usize = 16;
+
+/// How large the terminal of a command is, on a screen of this size: as it is shown here, so that what it draws fits.
+pub fn shown_size(screen: Size) -> Size {
+    let columns = screen.columns.saturating_sub(BESIDE).clamp(MIN_COLUMNS, SIZE.1.get());
+    Size { columns, rows: SIZE.0.get() }
+}
 
 /// The screens of terminals, by their ids.
 #[derive(Default)]

@@ -39,7 +39,7 @@ impl State {
             Deed::Queue | Deed::SendNow if tab.queue.is_empty() => self.say("nothing waits", now),
             Deed::Queue => self.over = Some(Over::Pick(pick::queue(&tab.queue, tab.about.now))),
             Deed::SendNow => {
-                tab.reason = false;
+                (tab.reason, tab.sends) = (false, tab.runs());
                 let effect = if tab.runs() { Effect::SendNow(id, tab.queue[0].number) } else { Effect::Revive(id) };
                 self.want(effect);
             }

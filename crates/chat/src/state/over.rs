@@ -175,6 +175,7 @@ impl State {
         let Some(at) = tab.queue.iter().position(|queued| queued.number == number) else { return };
         match what {
             Waiting::Now => {
+                tab.sends = tab.runs();
                 let id = tab.id;
                 return self.want(Effect::SendNow(id, number));
             }

@@ -20,6 +20,8 @@ pub enum Where {
     File(String),
     /// What the model server was sent since the last command.
     Request,
+    /// The bytes that came to the terminal since its command began.
+    Terminal,
 }
 
 #[derive(Debug, Clone)]
@@ -66,6 +68,8 @@ pub enum What {
     Press(String),
     /// It has left the top of the main screen.
     Scrolled(String),
+    /// Everything on the other screen was drawn in whole frames, and not too often.
+    Steady,
     Resize(Size),
     /// Waits until the command in the terminal has ended.
     End(i32),
@@ -199,6 +203,8 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
         "out:" => What::Has(Where::Out, text(rest), true),
         "err:" => What::Has(Where::Err, text(rest), true),
         "request:" => What::Has(Where::Request, text(rest), true),
+        "wrote:" => What::Has(Where::Terminal, escaped(rest), true),
+        "steady" => What::Steady,
         "requests:" => What::Requests(rest.parse().map_err(|_| format!("`{rest}` is no number"))?),
         "no" => {
             let (place, rest) = rest.split_once(' ').ok_or("`no` what?")?;
@@ -206,6 +212,7 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
                 "out:" => What::Has(Where::Out, text(rest.trim()), false),
                 "err:" => What::Has(Where::Err, text(rest.trim()), false),
                 "request:" => What::Has(Where::Request, text(rest.trim()), false),
+                "wrote:" => What::Has(Where::Terminal, escaped(rest.trim()), false),
                 "file" => What::Exists(rest.trim().into(), false),
                 "has" => {
                     let (path, text) = two(rest, ":")?;
@@ -239,6 +246,11 @@ fn step(journey: &mut Journey, number: usize, line: &str, block: String) -> Resu
     };
     journey.steps.push(Step { line: number, what });
     Ok(())
+}
+
+/// `\\e` stands for the character that begins what drives a terminal.
+fn escaped(text: &str) -> String {
+    text.replace("\\e", "\x1b")
 }
 
 fn size(text: &str) -> Result<Size, String> {

@@ -177,6 +177,7 @@ impl Player {
                     self.screen()?.write(&bytes);
                 }
             }
+            What::Steady => self.screen()?.steady()?,
             What::Resize(size) => self.screen()?.resize(*size),
             What::End(code) => {
                 let terminal = self.screen()?;
@@ -220,6 +221,7 @@ impl Player {
         Ok(match place {
             Where::Out => self.said.out.clone(),
             Where::Err => self.said.err.clone(),
+            Where::Terminal => self.terminal.as_ref().ok_or("there is no terminal")?.wrote(),
             Where::Request => self.world.requests().join("\n"),
             Where::File(path) => {
                 let bytes = std::fs::read(self.world.path(path)).map_err(|error| format!("{path}: {error}"))?;

@@ -7,11 +7,20 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// So many frames a second a screen may draw, and so many more for keys and for the beginning.
+const MAX_FRAMES: (f64, f64) = (30.0, 60.0);
+/// What stands around a frame, so that terminals show it whole.
+const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 
 pub struct Terminal {
     pub child: Child,
     master: File,
     screen: Arc<Mutex<vt100::Parser>>,
+    /// The bytes that came, and since when.
+    wrote: Arc<Mutex<Vec<u8>>>,
+    begun: Instant,
 }
 
 impl Drop for Terminal {
@@ -45,13 +54,54 @@ impl Terminal {
         let child = leader.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
         let screen = Arc::new(Mutex::new(vt100::Parser::new(some(rows), some(columns), 1000)));
         let (mut from, sink) = (master.try_clone().unwrap(), Arc::clone(&screen));
+        let wrote = Arc::new(Mutex::new(Vec::new()));
+        let bytes = Arc::clone(&wrote);
         std::thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(size @ 1..) = from.read(&mut chunk) {
+                bytes.lock().unwrap().extend_from_slice(&chunk[..size]);
                 sink.lock().unwrap().process(&chunk[..size]);
             }
         });
-        Self { child, master, screen }
+        Self { child, master, screen, wrote, begun: Instant::now() }
+    }
+
+    /// All that came since the command began.
+    pub fn wrote(&self) -> String {
+        String::from_utf8_lossy(&self.wrote.lock().unwrap()).into_owned()
+    }
+
+    /// Nothing flickers: on the other screen all words, and every clearing, are within frames that a terminal shows whole, and
+    /// there are not too many of those.
+    pub fn steady(&self) -> Result<(), String> {
+        let wrote = self.wrote();
+        let screens = wrote.split("\x1b[?1049h").skip(1).map(|rest| rest.split("\x1b[?1049l").next().unwrap_or(rest));
+        let mut frames = 0;
+        for screen in screens {
+            for part in screen.split(FRAME.0).enumerate() {
+                frames += usize::from(part.0 > 0);
+                // Before the first frame, and behind the end of each.
+                let between = match part {
+                    (0, part) => part,
+                    (_, part) => part.split_once(FRAME.1).map_or("", |(_, behind)| behind),
+                };
+                let cleared = ["\x1b[2J", "\x1b[J", "\x1b[3J", "\x1bc"].iter().any(|clear| between.contains(clear));
+                // Nothing but modes: what is no part of a sequence would be words.
+                let words = between.split('\x1b').skip(1).any(|sequence| {
+                    let end = sequence.find(|c: char| c.is_ascii_alphabetic()).map_or(sequence.len(), |end| end + 1);
+                    !sequence[end..].trim_matches(['\x07', '\\']).is_empty()
+                });
+                if cleared || words {
+                    return Err(format!("outside of a frame: {between:?}"));
+                }
+            }
+        }
+        let most = MAX_FRAMES.0 * self.begun.elapsed().as_secs_f64() + MAX_FRAMES.1;
+        match frames {
+            0 => Err("there was no frame".into()),
+            _ if frames as f64 > most => Err(format!("{frames} frames are more than {most:.0}")),
+            _ => Ok(()),
+        }
     }
 
     /// The rows of the screen as text.
@@ -101,6 +151,7 @@ fn resize(master: &File, (columns, rows): Size) {
 pub fn key(name: &str) -> Option<Vec<u8>> {
     let bytes: &[u8] = match name {
         "enter" => b"\r",
+        "shift-enter" => b"\x1b[13;2u",
         "esc" => b"\x1b",
         "tab" => b"\t",
         "backspace" => b"\x7f",

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tieline::Protocol;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
 use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
@@ -59,6 +60,12 @@ pub struct Arguments {
     /// The agent as a command with its arguments
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<String>,
+
+    /// auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    ///
+    /// The version of the protocol that the agent is spoken to in. Clients may speak any.
+    #[arg(long, value_name = "VERSION")]
+    protocol: Option<Protocol>,
 
     /// The folder to work in; sessions stay in it and below
     #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -242,7 +249,12 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
     if let Some(mended) = mended {
         shared::note(mended);
     }
-    let launcher = Sessions { config, command: arguments.command.clone(), agent: arguments.agent.first().cloned() };
+    let launcher = Sessions {
+        config,
+        command: arguments.command.clone(),
+        agent: arguments.agent.first().cloned(),
+        protocol: arguments.protocol,
+    };
     // What can't be started is said now, not to the first client.
     let wanted = Wanted { cwd: folder.clone(), ..Wanted::default() };
     Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default())
@@ -314,6 +326,7 @@ struct Sessions {
     config: Config,
     command: Vec<String>,
     agent: Option<String>,
+    protocol: Option<Protocol>,
 }
 
 impl Sessions {
@@ -326,6 +339,7 @@ impl Sessions {
             cwd: new.then(|| wanted.cwd.clone()),
             add_dir: wanted.roots.clone(),
             resume: wanted.resume.clone(),
+            protocol: self.protocol,
             on_lost: OnLost::HandOver,
             start_timeout: START_TIMEOUT,
             ..setup::Wanted::default()

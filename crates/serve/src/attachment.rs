@@ -3,6 +3,7 @@
 use crate::hub::{Role, failed};
 use crate::question;
 use crate::room::{Arrival, Out, Person, Room, STALL_TIMEOUT, Takes, state};
+use crate::watch::Watch;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tieline::agent::{Opened, Session, SessionHandle, Turn};
@@ -65,6 +66,8 @@ impl Attachment {
         let waiting = Waiting::default();
         let line = Line {
             session: session.clone(),
+            name: name.to_owned(),
+            watch: Arc::clone(&room.watch),
             waiting: Arc::clone(&waiting),
             takes,
             own: None,
@@ -173,6 +176,8 @@ impl Session for Attachment {
 /// The way from a session to one client.
 struct Line {
     session: SessionHandle,
+    name: String,
+    watch: Arc<Watch>,
     waiting: Waiting,
     takes: Takes,
     /// The turn that runs is this client's.
@@ -292,7 +297,7 @@ impl Line {
             return;
         }
         let (number, session) = (asked.number, self.session.clone());
-        let task = tokio::spawn(question::ask(asked, session));
+        let task = tokio::spawn(question::ask(asked, session, self.name.clone(), Arc::clone(&self.watch)));
         self.asking.insert(number, task.abort_handle());
     }
 }

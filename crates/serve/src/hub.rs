@@ -320,7 +320,7 @@ impl Hub {
     }
 
     /// An error for a folder that is none of ours. Links are followed: what counts is where they lead.
-    fn allowed<'p>(&self, folders: impl IntoIterator<Item = impl AsRef<Path> + 'p>) -> Result<()> {
+    pub(crate) fn allowed<'p>(&self, folders: impl IntoIterator<Item = impl AsRef<Path> + 'p>) -> Result<()> {
         for folder in folders {
             let folder = folder.as_ref();
             let real = folder.canonicalize().ok().filter(|real| real.is_dir());

@@ -8,6 +8,7 @@
 //! with a [`Door`] that asks for tokens and has the web page for people.
 
 mod attachment;
+mod extras;
 mod front;
 mod gate;
 mod hub;

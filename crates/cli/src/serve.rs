@@ -3,20 +3,23 @@
 use crate::setup::{self, Answers, Found, Permission, config_error, services, warn};
 use crate::shared::{self, Failed, ListFormat, USAGE, WRONG, here, table};
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use qrcode::{Color, EcLevel, QrCode};
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::io::IsTerminal as _;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tieline::Protocol;
 use tieline_client::config::{Config, Flags, Sources};
 use tieline_client::journal::Journal;
 use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Parts};
 use tieline_host::run::Size;
 use tieline_host::store::Time;
 use tieline_serve::{
-    Codes, Door, Hub, Launched, Launcher, Listener, Role, Rules, Secure, Settings, Token, Tokens, Wanted,
+    Codes, Door, Hub, Launched, Launcher, Listener, Role, Rules, Secure, Settings, Token, Tokens, Wanted, Watch,
 };
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -31,6 +34,11 @@ const MAX_SESSIONS: usize = 200;
 const MAX_SESSIONS_EACH: usize = 100;
 /// The file with the tokens, in the state folder.
 const TOKENS: &str = "serve-tokens.json";
+/// The file with the answers to questions, in the state folder.
+const ANSWERS: &str = "serve-answers.jsonl";
+
+/// The light border of a picture that cameras read, in squares.
+const QUIET: usize = 2;
 
 const EXAMPLES: &str = "Examples:
   tieline serve                              the built-in agent in this folder; prints a link for a browser
@@ -59,6 +67,12 @@ pub struct Arguments {
     /// The agent as a command with its arguments
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     command: Vec<String>,
+
+    /// auto, 1, 2 or 2-seed [default: 1; auto for the built-in agent]
+    ///
+    /// The version of the protocol that the agent is spoken to in. Clients may speak any.
+    #[arg(long, value_name = "VERSION")]
+    protocol: Option<Protocol>,
 
     /// The folder to work in; sessions stay in it and below
     #[arg(long, short = 'C', value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -91,6 +105,10 @@ pub struct Arguments {
     /// Lets everybody in; only for an address of this machine
     #[arg(long)]
     no_auth: bool,
+
+    /// Tells this address, by POST, when a question waits and when a turn ends
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    webhook: Option<String>,
 
     /// Refuses what the draft of the transport refuses
     #[arg(long)]
@@ -242,7 +260,12 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
     if let Some(mended) = mended {
         shared::note(mended);
     }
-    let launcher = Sessions { config, command: arguments.command.clone(), agent: arguments.agent.first().cloned() };
+    let launcher = Sessions {
+        config,
+        command: arguments.command.clone(),
+        agent: arguments.agent.first().cloned(),
+        protocol: arguments.protocol,
+    };
     // What can't be started is said now, not to the first client.
     let wanted = Wanted { cwd: folder.clone(), ..Wanted::default() };
     Found::of(&launcher.wanted(&wanted), &launcher.config, &Notes::default())
@@ -257,13 +280,20 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
         max_sessions_each: MAX_SESSIONS_EACH,
         idle: IDLE,
     };
-    let hub = Hub::new(launcher, journal, settings);
+    let tokens = tokens()?;
+    let mut watch = Watch::default().log(tokens.path().with_file_name(ANSWERS));
+    if let Some(address) = &arguments.webhook {
+        // It may hold a secret, so it is not said again.
+        let wrong = || (USAGE, "--webhook takes an address that begins with http:// or https://".to_owned());
+        watch = watch.call(address).ok_or_else(wrong)?;
+    }
+    let hub = Hub::new(launcher, journal, settings).watched(watch);
     let listener = TcpListener::bind(arguments.listen)
         .await
         .map_err(|error| (WRONG, format!("can't listen at {}: {error}; --listen takes another", arguments.listen)))?;
     let bound = listener.local_addr().map_err(|error| (WRONG, error.to_string()))?;
     let codes = Arc::new(Codes::default());
-    let door = Door::new(tokens()?, Arc::clone(&codes)).open(arguments.no_auth).secure(secure.is_some());
+    let door = Door::new(tokens, Arc::clone(&codes)).open(arguments.no_auth).secure(secure.is_some());
     tell(bound, secure.is_some(), arguments.no_auth, &codes)?;
     let listener = match secure {
         Some(secure) => Listener::Tls(listener, secure),
@@ -293,6 +323,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failed> {
 /// Says where the server is, and how a person comes in.
 fn tell(bound: SocketAddr, secure: bool, open: bool, codes: &Codes) -> Result<(), Failed> {
     let (web, socket) = if secure { ("https", "wss") } else { ("http", "ws") };
+    let bound = reachable(bound);
     let link = if open {
         format!("{web}://{bound}/")
     } else {
@@ -303,10 +334,47 @@ fn tell(bound: SocketAddr, secure: bool, open: bool, codes: &Codes) -> Result<()
     let text =
         format!("{page}:\n  {link}\nClients of the protocol:\n  {socket}://{bound}/acp\n  {web}://{bound}/acp\n");
     let _ = shared::print(&text);
+    // For the camera of a phone, which reaches no address of this machine's own.
+    if std::io::stdout().is_terminal() && !bound.ip().is_loopback() {
+        let _ = shared::print(&picture(&link).unwrap_or_default());
+    }
     if !open {
         shared::note("They need a token: `tieline serve token add NAME`. Ctrl-C ends the server.");
     }
     Ok(())
+}
+
+/// An address that others can use: for one that stands for all of this machine, the one that it has in its network.
+fn reachable(bound: SocketAddr) -> SocketAddr {
+    if !bound.ip().is_unspecified() {
+        return bound;
+    }
+    let (any, somewhere) = if bound.is_ipv4() { ("0.0.0.0:0", "192.0.2.1:9") } else { ("[::]:0", "[2001:db8::1]:9") };
+    // Nothing is sent: it only asks which way would be taken.
+    let way = UdpSocket::bind(any).and_then(|socket| socket.connect(somewhere).and_then(|()| socket.local_addr()));
+    way.map_or(bound, |way| SocketAddr::new(way.ip(), bound.port()))
+}
+
+/// A link as a picture of half blocks, dark on light whatever the terminal's colours are.
+fn picture(link: &str) -> Option<String> {
+    let code = QrCode::with_error_correction_level(link, EcLevel::L).ok()?;
+    let (width, colors) = (code.width(), code.to_colors());
+    let dark = |x: usize, y: usize| {
+        let inside = (QUIET..width + QUIET).contains(&x) && (QUIET..width + QUIET).contains(&y);
+        inside && colors[(y - QUIET) * width + x - QUIET] == Color::Dark
+    };
+    let rows = (0..width + 2 * QUIET).step_by(2).map(|y| {
+        let line: String = (0..width + 2 * QUIET)
+            .map(|x| match (dark(x, y), dark(x, y + 1)) {
+                (true, true) => '█',
+                (true, false) => '▀',
+                (false, true) => '▄',
+                (false, false) => ' ',
+            })
+            .collect();
+        format!("\x1b[30;107m{line}\x1b[0m\n")
+    });
+    Some(rows.collect())
 }
 
 /// Starts sessions as the configuration says.
@@ -314,6 +382,7 @@ struct Sessions {
     config: Config,
     command: Vec<String>,
     agent: Option<String>,
+    protocol: Option<Protocol>,
 }
 
 impl Sessions {
@@ -326,6 +395,7 @@ impl Sessions {
             cwd: new.then(|| wanted.cwd.clone()),
             add_dir: wanted.roots.clone(),
             resume: wanted.resume.clone(),
+            protocol: self.protocol,
             on_lost: OnLost::HandOver,
             start_timeout: START_TIMEOUT,
             ..setup::Wanted::default()

@@ -204,11 +204,79 @@ async fn who_has_no_token_is_not_let_in_and_a_token_ends_when_it_is_revoked() {
     let token = server.token("reader", "read");
     let reader = server.connect("ws", &token, Dialect::V2, Person::default()).await.unwrap();
     assert!(reader.open(server.project()).await.unwrap_err().to_string().contains("may not open"));
+    let other = server.token("other", "read");
+    let stays = server.connect("ws", &other, Dialect::V2, Person::default()).await.unwrap();
+    let streams = server.connect("http", &token, Dialect::V1, Person::default()).await.unwrap();
     let revoked = tieline(&server.folder).args(["serve", "token", "revoke", "reader"]).status().unwrap();
     assert!(revoked.success());
+    // Who is connected with it is let go, and nobody else.
+    timeout(LONG, reader.closed()).await.expect("the socket ends");
+    timeout(LONG, streams.closed()).await.expect("the streams end");
+    assert!(stays.list(ListRequest::default()).await.is_ok());
     assert!(server.connect("ws", &token, Dialect::V2, Person::default()).await.is_err());
     let list = tieline(&server.folder).args(["serve", "token", "list"]).output().unwrap();
-    assert_eq!(String::from_utf8(list.stdout).unwrap(), "");
+    assert!(String::from_utf8(list.stdout).unwrap().starts_with("other"));
+}
+
+/// What somebody else's server hears: each request, which is refused once and taken then.
+fn listening() -> (String, std::sync::mpsc::Receiver<serde_json::Value>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/hook?secret=s3cret", listener.local_addr().unwrap());
+    let (heard, hears) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let (mut length, mut line) = (0, String::new());
+            while stream.read_line(&mut line).unwrap() > 2 {
+                if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().unwrap();
+                }
+                line.clear();
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).unwrap();
+            let status = if number == 0 { "503 Later" } else { "204 Taken" };
+            write!(stream.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+            let _ = heard.send(serde_json::from_slice(&body).unwrap());
+        }
+    });
+    (address, hears)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_is_watched_from_outside() {
+    let (address, hears) = listening();
+    let server = Server::start(&["--webhook", &address]);
+    let token = server.token("laptop", "use");
+    let client = server.connect("ws", &token, Dialect::V2, Person::default()).await.unwrap();
+    let session = client.open(server.project()).await.unwrap();
+    say(&session, "write a.txt: something secret").await;
+    // Somebody is called, again if that failed; what was said is not told.
+    let next = || hears.recv_timeout(LONG).unwrap();
+    let (first, again, ended) = (next(), next(), next());
+    assert_eq!(first, again);
+    assert_eq!((first["event"].as_str(), first["session"].as_str()), (Some("question"), Some(&**session.id())));
+    assert_eq!((&ended["event"], &ended["stop_reason"]), (&"turn_ended".into(), &"end_turn".into()));
+    assert!(!format!("{first}{ended}").contains("something secret"));
+    // Who answered what is written down, for the user alone.
+    let log = server.folder.path().join("home/.local/state/tieline/serve-answers.jsonl");
+    let line: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&log).unwrap()).unwrap();
+    assert_eq!((&line["who"], &line["question"]), (&"laptop".into(), &"permission".into()), "{line}");
+    assert!(line["answer"].as_str().unwrap().contains("allow"), "{line}");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&log.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    // Everybody may know that it runs; figures are for those who have a token.
+    assert_eq!(server.get("/health", "").1, "ok\n");
+    assert!(server.get("/metrics", "").0.starts_with("http/1.1 401"));
+    assert!(server.get("/metrics", "\r\nAuthorization: Bearer tl-wrong").0.starts_with("http/1.1 401"));
+    let (head, figures) = server.get("/metrics", &format!("\r\nAuthorization: Bearer {token}"));
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    for wanted in
+        ["sessions 1", "questions 0", "clients 1", "turns_total 1", "answers_total 1", "webhook_calls_total 2"]
+    {
+        assert!(figures.contains(&format!("\ntieline_{wanted}\n")), "{wanted}: {figures}");
+    }
+    assert!(!figures.contains("secret") && !figures.contains(&**session.id()), "{figures}");
 }
 
 #[test]
@@ -248,6 +316,20 @@ fn the_page_has_a_strict_policy_and_its_link_is_good_once() {
     };
     assert!(socket("").starts_with("http/1.1 401"));
     assert!(socket(", half.0000").starts_with("http/1.1 401"));
+    // A page of another server brings a token as a subprotocol; a browser wants one of those that it offers back.
+    let token = server.token("page", "use");
+    let offers = |offered: &str| {
+        let mut stream = TcpStream::connect(&server.address).unwrap();
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        let asks = format!("GET /acp HTTP/1.1\r\nHost: {}{upgrade}", server.address);
+        write!(stream, "{asks}\r\nSec-WebSocket-Protocol: {offered}\r\n\r\n").unwrap();
+        let lines = BufReader::new(stream).lines().map(Result::unwrap);
+        lines.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join("\n").to_lowercase()
+    };
+    let (alone, beside) = (offers(&format!("bearer.{token}")), offers(&format!("bearer.{token}, acp.v1")));
+    assert!(alone.starts_with("http/1.1 101") && alone.contains(&format!("protocol: bearer.{token}")), "{alone}");
+    assert!(beside.starts_with("http/1.1 101") && beside.contains("protocol: acp.v1\n"), "{beside}");
+    assert!(offers("bearer.tl-wrong").starts_with("http/1.1 401"));
     assert!(server.get(&link, "").0.starts_with("http/1.1 403"), "it is good once");
     // A name that somebody made to lead here, and a page of somebody else.
     let (head, _) = server.ask("GET /acp HTTP/1.1\r\nHost: evil.example\r\nAccept: text/event-stream");
@@ -269,6 +351,7 @@ fn what_makes_no_sense_is_said() {
         (&["--tls-cert", "a.pem"], 2, "--tls-key"),
         (&["--tls-cert", "a.pem", "--tls-key", "b.pem"], 2, "no TLS"),
         (&["-C", "nowhere"], 2, "nowhere"),
+        (&["--webhook", "s3cret.example"], 2, "--webhook takes"),
         (&["--agent", "no-such-agent"], 1, "no-such-agent"),
         (&["token", "revoke", "nobody"], 1, "there is no token"),
         (&["token", "add", "a\u{1b}[2J"], 1, "a name has"),
@@ -280,7 +363,7 @@ fn what_makes_no_sense_is_said() {
 }
 
 /// What the browser is driven with.
-const PACKAGE: &str = r#"{"private": true, "type": "module", "dependencies": {"puppeteer-core": "24.43.1"}}"#;
+const PACKAGE: &str = r#"{"private": true, "type": "module", "dependencies": {"axe-core": "4.14.0", "puppeteer-core": "24.43.1"}}"#;
 
 #[test]
 fn the_page_in_a_browser() {
@@ -338,7 +421,11 @@ async fn a_server_that_is_told_to_end_does_so_with_a_question_open() {
     let mut server = Server::start(&[]);
     let token = server.token("test", "use");
     let silent = Person { silent: true, ..Person::default() };
-    let client = server.connect("ws", &token, Dialect::V2, silent.clone()).await.unwrap();
+    let remote = Remote::new(&format!("ws://{}/acp", server.address)).unwrap();
+    let remote = remote.header("Authorization", &format!("Bearer {token}")).unwrap();
+    let client = Client::new("test", "1").handler(silent.clone()).protocol(Protocol::Only(Dialect::V2));
+    let client = client.connect(remote.connect().await.unwrap()).await.unwrap();
+    let streams = server.connect("http", &token, Dialect::V1, silent.clone()).await.unwrap();
     let session = client.open(server.project()).await.unwrap();
     let turn = session.prompt("write a.txt: hello").await.unwrap();
     timeout(LONG, silent.asked.notified()).await.unwrap();
@@ -351,6 +438,9 @@ async fn a_server_that_is_told_to_end_does_so_with_a_question_open() {
     let (status, server) = timeout(LONG, status).await.expect("it ends").unwrap();
     assert!(status.success(), "{status}");
     assert!(!server.folder.path().join("project/a.txt").exists());
+    timeout(LONG, client.closed()).await.unwrap();
+    assert!(remote.trouble().is_some_and(|why| why.contains("(1001) the server stops")), "{:?}", remote.trouble());
+    timeout(LONG, streams.closed()).await.unwrap();
     drop(turn);
 }
 

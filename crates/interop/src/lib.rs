@@ -4,7 +4,10 @@ pub mod coder;
 pub mod oracle;
 pub mod python;
 pub mod real;
+pub mod remote;
 pub mod scenario;
+pub mod sdk_agent;
+pub mod sdk_client;
 pub mod terminals;
 pub mod vocabulary;
 

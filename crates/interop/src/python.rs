@@ -6,19 +6,24 @@ use std::process::Command;
 
 const REQUIREMENTS: &str = include_str!("../py/requirements.txt");
 
-/// The Python of the environment, installed on first use.
+/// The Python of our own environment.
+pub fn python() -> PathBuf {
+    environment("py-peers", REQUIREMENTS)
+}
+
+/// The Python of an environment with these packages, installed on first use.
 ///
 /// Panics with the reason when it cannot be made. Processes wait for each other, and the network is used only when the
 /// requirements have changed.
-pub fn python() -> PathBuf {
+pub fn environment(name: &str, requirements: &str) -> PathBuf {
     let target = tieline_npm::target_folder();
-    let lock = File::create(target.join("py-peers.lock")).expect("the target folder can be written");
+    let lock = File::create(target.join(format!("{name}.lock"))).expect("the target folder can be written");
     lock.lock().expect("the lock file can be locked");
-    let folder = target.join("py-peers");
+    let folder = target.join(name);
     let python = folder.join("bin/python");
     // Written last, so its presence means a whole installation.
     let installed = folder.join("installed.txt");
-    if fs::read_to_string(&installed).is_ok_and(|text| text == REQUIREMENTS) {
+    if fs::read_to_string(&installed).is_ok_and(|text| text == requirements) {
         return python;
     }
     if folder.exists() {
@@ -34,10 +39,10 @@ pub fn python() -> PathBuf {
         "`python3 -m venv` failed; on Debian: apt-get install python3-venv",
     );
     let list = folder.join("requirements.txt");
-    fs::write(&list, REQUIREMENTS).expect("the target folder can be written");
+    fs::write(&list, requirements).expect("the target folder can be written");
     let quiet = ["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check", "--requirement"];
     run(Command::new(&python).args(quiet).arg(&list), "pip could not install the Python SDK");
-    fs::write(&installed, REQUIREMENTS).expect("the target folder can be written");
+    fs::write(&installed, requirements).expect("the target folder can be written");
     python
 }
 

@@ -4,7 +4,7 @@ use crate::vocabulary::{CALL_RESULT, CALL_TITLE, PLAN, THOUGHT};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tieline::Dialect;
 
@@ -12,6 +12,11 @@ use tieline::Dialect;
 pub const STEP_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a `wait` turn runs at most before it is cancelled.
 pub const CANCEL_AFTER: Duration = Duration::from_millis(200);
+
+/// The variable with the folder of the session, if it is not to be one that ends with the scenario.
+pub const FOLDER: &str = "INTEROP_FOLDER";
+/// The variable with a session of an earlier scenario in that folder: it is taken up on this connection, and nothing else is done.
+pub const SESSION: &str = "INTEROP_SESSION";
 
 const SAID: &str = "hello from the client, größer als ASCII";
 
@@ -101,6 +106,8 @@ pub trait Driver {
     async fn list(&mut self, cwd: &Path) -> Result<Vec<String>, String>;
     /// Closes the session.
     async fn close(&mut self) -> Result<(), String>;
+    /// Takes this session for the one that was opened.
+    fn adopt(&mut self, session: &str);
     /// Attaches to the session again with its whole history.
     async fn replay(&mut self, cwd: &Path) -> Result<Seen, String>;
 }
@@ -129,15 +136,20 @@ async fn within<T>(step: &str, work: impl Future<Output = Result<T, String>>) ->
 }
 
 async fn steps<W: Write>(driver: &mut impl Driver, dialect: Dialect, report: &mut Report<'_, W>) -> Result<(), String> {
-    let folder = tempfile::tempdir().map_err(|e| format!("no temporary directory: {e}"))?;
+    let own = tempfile::tempdir().map_err(|e| format!("no temporary directory: {e}"))?;
+    let folder = std::env::var_os(FOLDER).map_or_else(|| own.path().to_owned(), PathBuf::from);
     // Some systems reach their temporary directory through a link.
-    let dir = folder.path().canonicalize().map_err(|e| format!("temporary directory: {e}"))?;
+    let dir = folder.canonicalize().map_err(|e| format!("{}: {e}", folder.display()))?;
 
     let hello = within("initialize", driver.initialize()).await?;
     report.line(&json!({ "step": "initialize", "protocol": hello.protocol, "agent": hello.agent }));
     report.expect("initialize", "the protocol version", &hello.protocol, &dialect.version());
     if hello.protocol != dialect.version() {
         return Err("initialize: the rest makes no sense in another version".into());
+    }
+    if let Ok(session) = std::env::var(SESSION) {
+        driver.adopt(&session);
+        return taken_up(driver, dialect, &dir, report).await;
     }
     let session = within("new", driver.open(&dir)).await?;
     report.line(&json!({ "step": "new", "session": session }));
@@ -247,6 +259,16 @@ async fn sessions<W: Write>(
         report.skipped("replay");
         return Ok(());
     }
+    taken_up(driver, dialect, dir, report).await
+}
+
+/// A session that was there before is told again, and goes on.
+async fn taken_up<W: Write>(
+    driver: &mut impl Driver,
+    dialect: Dialect,
+    dir: &Path,
+    report: &mut Report<'_, W>,
+) -> Result<(), String> {
     let seen = within("replay", driver.replay(dir)).await?;
     report.seen("replay", &seen);
     report.expect("replay", "the user's first prompt", &seen.user.contains(&format!("say {SAID}")), &true);

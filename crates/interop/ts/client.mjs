@@ -236,6 +236,10 @@ async function scenario(cwd) {
   line({ step: "initialize", protocol: hello.protocol, agent: hello.agent });
   expect("initialize", "the protocol version", hello.protocol, version);
   if (hello.protocol !== version) throw new Error("the rest makes no sense in another version");
+  if (process.env.INTEROP_SESSION) {
+    sessionId = process.env.INTEROP_SESSION;
+    return takenUp(cwd);
+  }
   const opened = agent.request(methods.agent.session.new, version === 1 ? { cwd, mcpServers: [] } : { cwd });
   ({ sessionId } = await within("new", opened));
   line({ step: "new", session: sessionId });
@@ -299,6 +303,11 @@ async function sessions(cwd, hello) {
     line({ step: "replay", skipped: true });
     return;
   }
+  await takenUp(cwd);
+}
+
+// A session that was there before is told again, and goes on.
+async function takenUp(cwd) {
   let seen = await within("replay", replay(cwd));
   line({ step: "replay", ...seen });
   expect("replay", "the user's first prompt", seen.user?.includes(`say ${SAID}`), true);
@@ -309,7 +318,9 @@ async function sessions(cwd, hello) {
 }
 
 begin("allow");
-const folder = realpathSync(mkdtempSync(join(tmpdir(), "interop-")));
+// As in the scenario of the other clients: a folder that stays, and a session in it that is taken up.
+const given = process.env.INTEROP_FOLDER;
+const folder = realpathSync(given ?? mkdtempSync(join(tmpdir(), "interop-")));
 const remote = /^(http|ws):/.exec(args[2])?.[1];
 const child = remote ? undefined : spawn(args[2], args.slice(3), { stdio: ["pipe", "pipe", "inherit"] });
 const gone = new Promise((resolve) => child?.on("close", resolve));
@@ -336,7 +347,7 @@ try {
   // A broken connection rejects with its own error, not with that of the step.
   complain(`${current}: ${tell(e)}`);
 }
-rmSync(folder, { recursive: true, force: true });
+if (!given) rmSync(folder, { recursive: true, force: true });
 line({ step: "done", ok });
 // The end of its input is the agent's sign to leave.
 child?.stdin.destroy();

@@ -1,15 +1,16 @@
 // The page: sessions on the left, one of them in the middle, the composer below. A client of the protocol like any other.
 
-import { html, render, useEffect, useRef, useState } from "./ui.js";
+import { html, render } from "./ui.js";
 import { connect, half, keepHalf } from "./wire.js";
 import { apply, newStory, note } from "./story.js";
-import { Conversation, Options, Question, Traffic } from "./view.js";
+import { Conversation, Options, Question, Traffic, Undo } from "./view.js";
+import { Composer } from "./composer.js";
 import { relative } from "./diff.js";
 
 const LIST_MS = 5_000;
 const TOAST_MS = 8_000;
-const MAX_PICTURE_BYTES = 10_000_000;
-const DRAFT = "tieline.draft.";
+const SEARCH_MS = 300;
+const MIN_SEARCH = 3;
 
 const app = {
   connected: false,
@@ -19,6 +20,10 @@ const app = {
   server: {},
   sessions: [],
   filter: "",
+  /** What was found in the words of sessions: their ids, and a line of each. */
+  found: new Map(),
+  /** Sessions in which something ended while another one was looked at. */
+  news: new Set(),
   /** The session that is shown: its id, folder and story. */
   open: null,
   opening: false,
@@ -30,6 +35,8 @@ const app = {
   toasts: [],
   traffic: false,
   menu: false,
+  /** What taking the last turn back would do. */
+  undo: null,
 };
 
 // A page that nobody sees gets no frames, but its title and its questions must be true all the same.
@@ -121,13 +128,42 @@ function take({ sessionId, update }) {
   if (was !== is) list();
 }
 
-/** The title says that something waits for the person, while they look elsewhere. */
+/** Something happened while the person looks elsewhere. */
 function attention() {
-  if (document.hidden) document.title = "● Tieline";
+  if (document.hidden && app.open) app.news.add(app.open.id);
 }
 addEventListener("visibilitychange", () => {
-  if (!document.hidden) document.title = "Tieline";
+  if (!document.hidden && app.open) app.news.delete(app.open.id);
+  draw();
 });
+
+/** In how many sessions somebody is waited for, or something ended that nobody has seen. The title says it. */
+function wanted() {
+  const waiting = app.sessions.filter((session) => session.state === "asking" || app.news.has(session.id));
+  const here = app.questions.length > 0 && !waiting.some((session) => session.id === app.open?.id);
+  return waiting.length + (here ? 1 : 0);
+}
+
+function shortcuts(event) {
+  if (event.key === "Escape") {
+    [app.menu, app.traffic, app.undo] = [false, false, null];
+  } else if (event.key === "k" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    app.menu = true;
+    setTimeout(() => document.getElementById("find")?.focus(), 50);
+  } else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) {
+    event.preventDefault();
+    const shown = listed();
+    const at = shown.findIndex((session) => session.id === app.open?.id);
+    const next = shown[at + (event.key === "ArrowDown" ? 1 : -1)];
+    if (next) show(next.id, next.cwd);
+  } else if (event.altKey && event.key.toLowerCase() === "n") {
+    event.preventDefault();
+    start();
+  } else return;
+  draw();
+}
+addEventListener("keydown", shortcuts);
 
 async function list() {
   const found = [];
@@ -137,10 +173,15 @@ async function list() {
     found.push(...page.sessions);
     cursor = page.nextCursor;
   } while (cursor && found.length < 500);
+  const before = new Map(app.sessions.map((session) => [session.id, session.state]));
   app.sessions = found.map((session) => {
     const known = session._meta?.tieline ?? {};
     return { id: session.sessionId, cwd: session.cwd, title: session.title ?? session.sessionId, at: session.updatedAt, ...known };
   });
+  const works = (state) => ["running", "asking", "cancelling"].includes(state);
+  for (const { id, state } of app.sessions) {
+    if (id !== app.open?.id && works(before.get(id)) && !works(state)) app.news.add(id);
+  }
   draw();
 }
 setInterval(() => app.connected && !document.hidden && list().catch(() => {}), LIST_MS);
@@ -152,6 +193,8 @@ async function show(id, cwd) {
   app.story = newStory();
   app.questions = [];
   app.waiting = [];
+  app.undo = null;
+  app.news.delete(id);
   draw();
   try {
     opened(await wire.request("session/resume", { sessionId: id, cwd, mcpServers: [], replayFrom: { type: "start" } }));
@@ -226,6 +269,47 @@ async function setOption(configId, value) {
   draw();
 }
 
+/** Asks what taking the last turn back would do; with a turn, it is taken back. */
+async function undo(turn) {
+  app.undo = null;
+  try {
+    const answer = await wire.request("_tieline/undo", { sessionId: app.open.id, ...(turn ? { turn } : {}) });
+    if (!turn) app.undo = answer;
+    else {
+      const left = answer.refused.length ? ` Left alone: ${answer.refused.join(", ")}.` : "";
+      note(app.story, `${answer.files.length} ${answer.files.length === 1 ? "file" : "files"} put back. Undo again to have the changes back.${left}`);
+    }
+  } catch (error) {
+    toast(error.message);
+  }
+  draw();
+}
+
+async function filesFor(query) {
+  const answer = await wire.request("_tieline/files", { sessionId: app.open?.id ?? "", query });
+  return answer.files;
+}
+
+let searching = 0;
+function find(text) {
+  app.filter = text;
+  clearTimeout(searching);
+  if (text.trim().length < MIN_SEARCH) app.found = new Map();
+  else searching = setTimeout(async () => {
+    const { hits } = await wire.request("_tieline/search", { query: text.trim() }).catch(() => ({ hits: [] }));
+    if (app.filter !== text) return;
+    app.found = new Map(hits.reverse().map((hit) => [hit.sessionId, hit.snippet]));
+    draw();
+  }, SEARCH_MS);
+  draw();
+}
+
+/** The sessions that are shown in the list. */
+function listed() {
+  const words = app.filter.toLowerCase();
+  return app.sessions.filter((session) => app.found.has(session.id) || `${session.title} ${session.cwd} ${session.agent}`.toLowerCase().includes(words));
+}
+
 async function remove(session) {
   if (!confirm(`Delete “${session.title}” for good?`)) return;
   try {
@@ -268,21 +352,26 @@ function Page() {
   const busy = app.story.state !== "idle";
   const title = app.story.title ?? app.sessions.find((session) => session.id === app.open?.id)?.title ?? (app.open ? "New session" : "Tieline");
   const question = app.questions[0];
+  const may = app.server.role !== "read";
+  const count = wanted();
+  document.title = count > 0 ? `(${count}) Tieline` : "Tieline";
   return html`
     <div class="page ${app.menu ? "menu" : ""}">
       <nav aria-label="Sessions"><${Sessions} /></nav>
       <main>
         <header>
-          <button class="toggle" aria-label="Sessions" aria-expanded=${app.menu} onClick=${() => { app.menu = !app.menu; draw(); }}>☰</button>
+          <button class="toggle" aria-label=${count ? `Sessions, ${count} of them want you` : "Sessions"} aria-expanded=${app.menu} onClick=${() => { app.menu = !app.menu; draw(); }}>☰${count ? html`<sup>${count}</sup>` : ""}</button>
           <h1>${title}</h1>
           <span class="state ${busy ? "busy" : ""}" role="status">${app.opening ? "opening …" : app.open ? stateWords() : ""}</span>
           ${app.open && html`<${Options} options=${app.story.options} set=${setOption} />`}
+          ${app.open && may && !busy && app.story.items.length > 0 && html`<button class="undo" onClick=${() => undo()}>Undo</button>`}
           <button class="quiet" onClick=${() => { app.traffic = !app.traffic; draw(); }}>Traffic</button>
         </header>
         ${!app.connected && html`<p class="offline" role="alert">Not connected. Trying again${app.retry ? ` in about ${app.retry} s` : ""} … The agent works on.</p>`}
         <${Conversation} story=${app.story} folder=${app.open?.cwd} version=${app.version} />
         ${question && html`<${Question} key=${question.id} question=${question} count=${app.questions.length} folder=${app.open?.cwd} story=${app.story} choose=${(option) => choose(question, option)} />`}
-        <${Composer} busy=${busy} />
+        ${app.undo && html`<${Undo} undo=${app.undo} apply=${() => undo(app.undo.turn)} close=${() => { app.undo = null; draw(); }} />`}
+        ${may ? html`<${Composer} app=${app} wire=${wire} busy=${busy} say=${say} toast=${toast} draw=${draw} filesFor=${filesFor} />` : html`<p class="note">You may look on.</p>`}
       </main>
       ${app.traffic && html`<${Traffic} frames=${wire.traffic} close=${() => { app.traffic = false; draw(); }} />`}
       <div class="toasts" aria-live="polite">${app.toasts.map((entry) => html`<p class=${entry.kind}>${withCode(entry.text)}</p>`)}</div>
@@ -295,9 +384,9 @@ function stateWords() {
   return app.story.state === "requires_action" ? "waits for an answer" : "works";
 }
 
+const STATES = { idle: "ready", running: "at work", asking: "waits for you", cancelling: "stops", opening: "opens", lost: "the agent is gone" };
+
 function Sessions() {
-  const wanted = app.filter.toLowerCase();
-  const fits = (session) => `${session.title} ${session.cwd} ${session.agent}`.toLowerCase().includes(wanted);
   const agents = app.server.agents ?? [];
   const may = app.server.role !== "read";
   return html`
@@ -307,92 +396,20 @@ function Sessions() {
         <select aria-label="New session with" onChange=${(event) => { start(event.currentTarget.value); event.currentTarget.value = ""; }}>
           <option value="">with …</option>${agents.map((agent) => html`<option value=${agent}>${agent}</option>`)}
         </select>`}
-      <input type="search" placeholder="Find a session" aria-label="Find a session" value=${app.filter} onInput=${(event) => { app.filter = event.currentTarget.value; draw(); }} />
+      <input id="find" type="search" placeholder="Find words in sessions" aria-label="Find words in sessions" value=${app.filter} onInput=${(event) => find(event.currentTarget.value)} />
     </div>
     <ul>
-      ${app.sessions.filter(fits).map((session) => html`
-        <li class=${session.id === app.open?.id ? "shown" : ""} key=${session.id}>
-          <button onClick=${() => { app.menu = false; show(session.id, session.cwd); }}>
-            <span class="mark ${session.state ?? ""}" title=${session.state ?? "asleep"}></span>
+      ${listed().map((session) => html`
+        <li class=${`${session.id === app.open?.id ? "shown" : ""} ${app.news.has(session.id) ? "news" : ""}`} key=${session.id}>
+          <button aria-current=${session.id === app.open?.id ? "true" : undefined} onClick=${() => { app.menu = false; show(session.id, session.cwd); }}>
+            <span class="mark ${session.state ?? ""}" aria-hidden="true"></span>
             <span class="title">${session.title}</span>
-            <small>${session.agent} · ${relative(session.cwd, app.server.folder)}${session.state === "asking" ? " · waits for you" : ""}</small>
+            <small>${STATES[session.state] ?? "asleep"}${app.news.has(session.id) ? ", with news" : ""} · ${session.agent} · ${relative(session.cwd, app.server.folder)}</small>
+            ${app.found.has(session.id) && html`<small class="snippet">${app.found.get(session.id)}</small>`}
           </button>
           ${app.server.role === "admin" && html`<button class="delete" aria-label=${`Delete ${session.title}`} onClick=${() => remove(session)}>×</button>`}
         </li>`)}
     </ul>`;
-}
-
-function Composer({ busy }) {
-  const [pictures, setPictures] = useState([]);
-  const field = useRef(null);
-  const key = DRAFT + (app.open?.id ?? "new");
-  useEffect(() => {
-    if (field.current) field.current.value = localStorage.getItem(key) ?? "";
-  }, [key]);
-  const submit = async () => {
-    const text = field.current.value.trim();
-    if (!text && pictures.length === 0) return;
-    const blocks = [...pictures.map(({ data, mimeType }) => ({ type: "image", data, mimeType })), ...(text ? [{ type: "text", text }] : [])];
-    field.current.value = "";
-    grow(field.current);
-    setPictures([]);
-    if (await say(blocks)) localStorage.removeItem(key);
-    else field.current.value = text;
-  };
-  const onKeyDown = (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    submit();
-  };
-  const onInput = (event) => {
-    grow(event.currentTarget);
-    localStorage.setItem(key, event.currentTarget.value);
-    draw();
-  };
-  const add = async (files) => {
-    for (const file of files) {
-      if (!file.type.startsWith("image/")) toast(`${file.name} is no picture; name files in your words instead.`);
-      else if (file.size > MAX_PICTURE_BYTES) toast(`${file.name} is too large.`);
-      else {
-        const data = await base64(file);
-        setPictures((before) => [...before, { name: file.name, mimeType: file.type, data }]);
-      }
-    }
-  };
-  const onPaste = (event) => {
-    if (event.clipboardData.files.length > 0) {
-      event.preventDefault();
-      add(event.clipboardData.files);
-    }
-  };
-  const typed = field.current?.value ?? "";
-  const hints = /^\/\S*$/.test(typed) ? app.story.commands.filter((command) => `/${command.name}`.startsWith(typed)).slice(0, 6) : [];
-  if (app.server.role === "read") return html`<p class="note">You may look on.</p>`;
-  return html`
-    <form class="composer" onSubmit=${(event) => { event.preventDefault(); submit(); }} onDragOver=${(event) => event.preventDefault()} onDrop=${(event) => { event.preventDefault(); add(event.dataTransfer.files); }}>
-      ${app.waiting.length > 0 && busy && html`<ul class="queue" aria-label="Queued">${app.waiting.map((entry) => html`<li>${entry.text} <button type="button" onClick=${() => wire.notify("$/cancel_request", { requestId: entry.id })}>Withdraw</button></li>`)}</ul>`}
-      ${hints.length > 0 && html`<ul class="hints">${hints.map((command) => html`<li><b>/${command.name}</b> ${command.description}</li>`)}</ul>`}
-      ${pictures.map((picture, at) => html`<p class="attached">${picture.name || "picture"} <button type="button" aria-label="Remove" onClick=${() => setPictures(pictures.filter((_, other) => other !== at))}>×</button></p>`)}
-      <div class="line">
-        <textarea id="composer" ref=${field} rows="1" placeholder=${busy ? "Say more; it waits for its turn" : "What shall be done?"} aria-label="Message" onKeyDown=${onKeyDown} onInput=${onInput} onPaste=${onPaste}></textarea>
-        ${busy && html`<button type="button" class="stop" onClick=${() => wire.notify("session/cancel", { sessionId: app.open.id })}>Stop</button>`}
-        <button type="submit" class="send" disabled=${!app.connected}>${busy ? "Queue" : "Send"}</button>
-      </div>
-    </form>`;
-}
-
-function grow(field) {
-  field.style.height = "auto";
-  field.style.height = `${Math.min(field.scrollHeight, innerHeight / 3)}px`;
-}
-
-function base64(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
 }
 
 draw();

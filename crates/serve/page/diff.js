@@ -54,7 +54,7 @@ export function Diff({ diff, folder }) {
         ${paths.map(({ text, operation }) => html`<span class="path">${text}</span>${operation && operation !== "modify" && html` <em>${operation}</em>`} `)}
         <span class="added">+${count("add")}</span> <span class="removed">−${count("remove")}</span>
       </figcaption>
-      <table>
+      <table tabindex="0">
         <tbody>
           ${shown.map((line) => html`
             <tr class=${line.kind}>

@@ -42,6 +42,8 @@ const marked = new Marked({
 });
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  // What scrolls can be scrolled by the keyboard.
+  if (node.tagName === "PRE" || node.tagName === "TABLE") node.setAttribute("tabindex", "0");
   if (node.tagName !== "A") return;
   const href = node.getAttribute("href") ?? "";
   if (!/^(https?:|mailto:)/i.test(href)) node.removeAttribute("href");

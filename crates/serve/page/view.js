@@ -31,7 +31,7 @@ function Message({ item }) {
   }
   return html`
     <article class="message ${item.kind}" aria-label=${SPEAKERS[item.kind]}>
-      <h3>${SPEAKERS[item.kind]}</h3>
+      <h2>${SPEAKERS[item.kind]}</h2>
       ${item.kind === "user" ? html`<pre class="plain">${item.text}</pre>` : html`<${Markdown} text=${item.text} />`}
       ${others}
     </article>`;
@@ -82,7 +82,7 @@ function Content({ part, folder, story }) {
   if (part.type === "terminal") {
     const terminal = story.terminals.get(part.terminalId);
     const exit = terminal?.exit ? `\n[ended${terminal.exit.exitCode ? ` with ${terminal.exit.exitCode}` : ""}]` : "";
-    return html`<pre class="terminal">${plain(terminal?.output ?? "")}${exit}</pre>`;
+    return html`<pre class="terminal" tabindex="0">${plain(terminal?.output ?? "")}${exit}</pre>`;
   }
   const block = part.content ?? part;
   if (block.type === "text") return html`<pre class="plain">${short(plain(block.text ?? ""))}</pre>`;
@@ -119,22 +119,26 @@ function Welcome() {
       <h2>What shall be done?</h2>
       <p>Type below and press Enter. The agent works in the folder of this server and asks before it changes something.</p>
       <p>The built-in agent needs no key: try <code>list the files</code> or <code>/help</code>.</p>
+      <p class="keys"><kbd>@</kbd> names a file, <kbd>/</kbd> a command. <kbd>Shift Enter</kbd> begins a line. <kbd>Ctrl K</kbd> finds words in all sessions, <kbd>Alt ↑ ↓</kbd> goes from one to the next, <kbd>Alt N</kbd> opens a new one.</p>
     </div>`;
 }
 
 function Plan({ entries }) {
   return html`
     <section class="plan" aria-label="Plan">
-      <h3>Plan</h3>
-      <ol>${entries.map((entry) => html`<li class=${entry.status}><span aria-hidden="true">${SIGNS[entry.status] ?? "○"}</span> ${entry.content}</li>`)}</ol>
+      <h2>Plan</h2>
+      <ol>${entries.map((entry) => html`<li class=${entry.status} aria-label=${`${entry.content}: ${WORDS[entry.status] ?? entry.status}`}><span aria-hidden="true">${SIGNS[entry.status] ?? "○"}</span> ${entry.content}</li>`)}</ol>
     </section>`;
 }
 
 /** A question stands above the composer; nothing is chosen before somebody chooses. */
 export function Question({ question, count, folder, story, choose }) {
   const [ready, setReady] = useState(false);
+  const box = useRef(null);
   useEffect(() => {
     setReady(false);
+    // Who types goes on typing; who does not is led to the question.
+    if (!document.activeElement?.value) box.current?.focus();
     const timer = setTimeout(() => setReady(true), DEAD_MS);
     return () => clearTimeout(timer);
   }, [question.id]);
@@ -143,16 +147,35 @@ export function Question({ question, count, folder, story, choose }) {
   const content = call.content ?? [];
   const subject = params.subject?.type === "command" ? params.subject.command : null;
   return html`
-    <section class="question" role="alertdialog" aria-label="The agent asks for permission">
-      <h3>${params.title ?? call.title ?? "The agent asks for permission"}${count > 1 && html` <small>1 of ${count}</small>`}</h3>
+    <section class="question" role="alertdialog" aria-label="The agent asks for permission" tabindex="-1" ref=${box}>
+      <h2>${params.title ?? call.title ?? "The agent asks for permission"}${count > 1 && html` <small>1 of ${count}</small>`}</h2>
       ${params.description && html`<pre class="plain">${params.description}</pre>`}
-      ${subject && html`<pre class="terminal">${subject}</pre>`}
-      <div class="what">${content.map((part) => html`<${Content} part=${part} folder=${folder} story=${story} />`)}</div>
+      ${subject && html`<pre class="terminal" tabindex="0">${subject}</pre>`}
+      <div class="what" tabindex="0">${content.map((part) => html`<${Content} part=${part} folder=${folder} story=${story} />`)}</div>
       <div class="answers">
         ${(params.options ?? []).map((option) => {
           const allows = String(option.kind).startsWith("allow");
           return html`<button class=${allows ? "allow" : "reject"} disabled=${allows && !ready} onClick=${() => choose(option.optionId)}>${option.name}</button>`;
         })}
+      </div>
+    </section>`;
+}
+
+/** What taking a turn back would do, before it is done. */
+export function Undo({ undo, apply, close }) {
+  const box = useRef(null);
+  useEffect(() => box.current?.focus(), []);
+  return html`
+    <section class="question" role="dialog" aria-label="Undo" tabindex="-1" ref=${box}>
+      <h2>Undo the last turn?</h2>
+      <div class="what" tabindex="0">
+        ${undo.files.length === 0 && html`<p>Nothing can be put back.</p>`}
+        ${undo.files.map((file) => (file.patch ? html`<${Diff} diff=${{ path: file.path, patch: { text: file.patch } }} />` : html`<p class="places">${file.path}</p>`))}
+        ${undo.refused.map((words) => html`<p class="note">Left alone: ${words}</p>`)}
+      </div>
+      <div class="answers">
+        ${undo.files.length > 0 && html`<button class="allow" onClick=${apply}>Put back</button>`}
+        <button onClick=${close}>Leave it</button>
       </div>
     </section>`;
 }
@@ -163,7 +186,7 @@ export function Options({ options, set }) {
     .map((option) => html`
       <label class="option">
         <span>${option.name}</span>
-        <select value=${option.currentValue} onChange=${(event) => set(option.configId ?? option.id, event.currentTarget.value)}>
+        <select aria-label=${option.name} value=${option.currentValue} onChange=${(event) => set(option.configId ?? option.id, event.currentTarget.value)}>
           ${flat(option.options).map((choice) => html`<option value=${choice.value} title=${choice.description ?? ""}>${choice.name}</option>`)}
         </select>
       </label>`);

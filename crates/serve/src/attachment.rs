@@ -3,12 +3,13 @@
 use crate::hub::{Role, failed};
 use crate::question;
 use crate::room::{Arrival, Out, Person, Room, STALL_TIMEOUT, Takes, state};
-use std::collections::HashMap;
+use crate::watch::Watch;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tieline::agent::{Opened, Session, SessionHandle, Turn};
 use tieline::rpc::Cancel;
 use tieline::rpc::sync::Lock as _;
-use tieline::schema::{ConfigOption, ConfigValue, ContentBlock, Severity, StopReason, Update};
+use tieline::schema::{ConfigOption, ConfigValue, ContentBlock, Severity, State, StateUpdate, StopReason, Update};
 use tieline::{Error, Result};
 use tieline_client::live::{Asked, Part};
 use tokio::sync::{mpsc, oneshot};
@@ -63,8 +64,16 @@ impl Attachment {
         let Some(arrival) = room.arrive(name, takes, over.clone()).map_err(Error::internal)? else { return Ok(None) };
         let Arrival { person, out, before, running, questions } = arrival;
         let waiting = Waiting::default();
-        let line =
-            Line { session: session.clone(), waiting: Arc::clone(&waiting), takes, own: None, asking: HashMap::new() };
+        let line = Line {
+            session: session.clone(),
+            name: name.to_owned(),
+            watch: Arc::clone(&room.watch),
+            waiting: Arc::clone(&waiting),
+            takes,
+            own: None,
+            open: HashSet::new(),
+            asking: HashMap::new(),
+        };
         let agent = room.live.agent();
         let (options, commands) = agent.map(|agent| (agent.options(), agent.commands())).unwrap_or_default();
         // It is made before anything is told: if that fails, the client has left.
@@ -167,11 +176,15 @@ impl Session for Attachment {
 /// The way from a session to one client.
 struct Line {
     session: SessionHandle,
+    name: String,
+    watch: Arc<Watch>,
     waiting: Waiting,
     takes: Takes,
     /// The turn that runs is this client's.
     own: Option<u64>,
-    /// The questions that it is asked.
+    /// The questions that wait, whoever is asked.
+    open: HashSet<u64>,
+    /// Those that it is asked.
     asking: HashMap<u64, AbortHandle>,
 }
 
@@ -198,7 +211,7 @@ impl Line {
             let _ = self.session.update(state(true, None)).await;
         }
         for asked in questions {
-            self.ask(asked);
+            let _ = self.pass(Out::Asked(asked)).await;
         }
         while let Some(next) = out.recv().await {
             if self.pass(next).await.is_err() {
@@ -232,14 +245,17 @@ impl Line {
                 self.tell_state(state(false, stop.ok())).await
             }
             Out::Asked(asked) => {
+                let first = self.open.is_empty();
+                self.open.insert(asked.number);
                 self.ask(asked);
-                Ok(())
+                if first { self.tell_asking(true).await } else { Ok(()) }
             }
             Out::Settled(number) => {
                 if let Some(asking) = self.asking.remove(&number) {
                     asking.abort();
                 }
-                Ok(())
+                let last = self.open.remove(&number) && self.open.is_empty();
+                if last { self.tell_asking(false).await } else { Ok(()) }
             }
             Out::Lost(failure, last) => {
                 self.own = None;
@@ -257,11 +273,22 @@ impl Line {
     /// Tells what the session does for others. A client that waits for its own prompt knows that it is at work, and would take the
     /// end of another turn for that of its own.
     async fn tell_state(&self, state: Update) -> Result<()> {
-        let waits = {
-            let waiting = self.waiting.locked();
-            waiting.coming > 0 || !waiting.known.is_empty()
-        };
-        if waits { Ok(()) } else { self.session.update(state).await }
+        if self.waits() { Ok(()) } else { self.session.update(state).await }
+    }
+
+    /// Tells that the turn waits for somebody, or goes on. Of its own turn the engine knows no questions: they are asked beside it.
+    async fn tell_asking(&self, open: bool) -> Result<()> {
+        if self.waits() && self.own.is_none() {
+            return Ok(());
+        }
+        let state = if open { State::RequiresAction } else { State::Running };
+        self.session.update(Update::State(StateUpdate { state, background: None, meta: None })).await
+    }
+
+    /// A prompt of this client has no end yet.
+    fn waits(&self) -> bool {
+        let waiting = self.waiting.locked();
+        waiting.coming > 0 || !waiting.known.is_empty()
     }
 
     /// Asks the client beside what else it is told; once for each question.
@@ -270,7 +297,7 @@ impl Line {
             return;
         }
         let (number, session) = (asked.number, self.session.clone());
-        let task = tokio::spawn(question::ask(asked, session));
+        let task = tokio::spawn(question::ask(asked, session, self.name.clone(), Arc::clone(&self.watch)));
         self.asking.insert(number, task.abort_handle());
     }
 }

@@ -1,11 +1,12 @@
 //! What a client sees of a server: an agent whose sessions it may share with others.
 
 use crate::attachment::Attachment;
+use crate::extras;
 use crate::hub::{Hub, Role, Visitor, Wanted};
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tieline::agent::{About, Agent, Opened, Opening, Resuming};
+use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming};
 use tieline::rpc::Cancel;
 use tieline::schema::{ListRequest, ListResponse, Meta, Raw, SessionId, SessionInfo, Severity, data_field};
 use tieline::{Error, Result};
@@ -129,6 +130,10 @@ impl Agent for Front {
         };
         let sessions = entries.into_iter().map(info).collect();
         Ok(Some(ListResponse { sessions, next_cursor, ..ListResponse::default() }))
+    }
+
+    async fn extension(&self, method: String, params: Raw, _: ClientHandle) -> Result<Raw> {
+        extras::answer(&self.hub, &self.visitor, &method, &params).await
     }
 
     async fn delete(&self, id: SessionId) -> Result<()> {

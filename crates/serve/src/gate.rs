@@ -8,7 +8,8 @@ use http::request::Parts;
 use http::response::Builder;
 use http::{Method, Response, StatusCode};
 use hyper::body::Bytes;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 use tieline_http::server::{Gate, Guest, Visitor as Knocking, cookie_name, in_cookie};
 
 /// Lets people in.
@@ -20,12 +21,23 @@ pub struct Door {
     open: bool,
     /// The cookie goes over TLS only.
     secure: bool,
+    pub(crate) figures: Figures,
+}
+
+/// The figures of the server, once it runs.
+#[derive(Clone, Default)]
+pub(crate) struct Figures(pub Arc<OnceLock<Box<dyn Fn() -> String + Send + Sync>>>);
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Figures").finish_non_exhaustive()
+    }
 }
 
 impl Door {
     /// A door that these tokens open.
     pub fn new(tokens: Tokens, codes: Arc<Codes>) -> Self {
-        Self { tokens, codes, open: false, secure: false }
+        Self { tokens, codes, open: false, secure: false, figures: Figures::default() }
     }
 
     /// Lets everybody in. Only for a server that nobody but this user can reach.
@@ -40,6 +52,11 @@ impl Door {
     pub fn secure(mut self, secure: bool) -> Self {
         self.secure = secure;
         self
+    }
+
+    /// The tokens that open it; `None` if everybody is let in.
+    pub(crate) fn tokens(&self) -> Option<Tokens> {
+        (!self.open).then(|| self.tokens.clone())
     }
 
     fn find(&self, secret: Option<&str>) -> Option<Visitor> {
@@ -104,9 +121,19 @@ impl Gate for Door {
                 None => plain(StatusCode::UNAUTHORIZED, "Nobody that is known here."),
             });
         }
+        if path == "/health" {
+            return Some(plain(StatusCode::OK, "ok\n"));
+        }
+        let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        if path == "/metrics" {
+            let figures = self.find(bearer).and_then(|_| self.figures.0.get()).map(|figures| figures());
+            return Some(match figures {
+                Some(figures) => plain(StatusCode::OK, &figures),
+                None => plain(StatusCode::UNAUTHORIZED, "A token is needed: Authorization: Bearer …\n"),
+            });
+        }
         if path == "/login" {
             // In a header, which no page of others can send here: a token in an address would stay in the browser's history.
-            let bearer = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
             return Some(match bearer.filter(|token| self.tokens.find(token).is_some()) {
                 Some(token) => {
                     let response = safe(StatusCode::OK).header(SET_COOKIE, self.cookie(head, halves(token).0));

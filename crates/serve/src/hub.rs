@@ -2,6 +2,7 @@
 
 use crate::front::Front;
 use crate::room::Room;
+use crate::watch::{Now, Watch};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -109,6 +110,7 @@ struct Inner {
     /// Held while a session is told again, by all and by each visitor: it is in memory until its client has taken it.
     replays: (Arc<Semaphore>, Mutex<HashMap<String, Arc<Semaphore>>>),
     stopping: Cancel,
+    watch: Arc<Watch>,
 }
 
 /// A session, or the place of one that is started.
@@ -145,7 +147,27 @@ impl Hub {
     pub fn new(launcher: impl Launcher, journal: Journal, settings: Settings) -> Self {
         let (launcher, rooms, stopping) = (Box::new(launcher), Mutex::default(), Cancel::default());
         let replays = (Arc::new(Semaphore::new(MAX_REPLAYS)), Mutex::default());
-        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping }))
+        Self(Arc::new(Inner { launcher, journal, settings, rooms, replays, stopping, watch: Arc::default() }))
+    }
+
+    /// Who watches over it. To be said before it is used.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.watch = Arc::new(watch);
+        }
+        self
+    }
+
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        &self.0.watch
+    }
+
+    /// What is true of its sessions now.
+    pub(crate) fn now(&self) -> Now {
+        let live: Vec<_> = self.0.rooms.locked().known.values().filter_map(|(_, cell)| cell.get().cloned()).collect();
+        let questions = live.iter().map(|room| room.live.questions().len()).sum();
+        Now { sessions: live.len(), questions, ..Now::default() }
     }
 
     /// What it offers.
@@ -159,7 +181,11 @@ impl Hub {
 
     /// Serves a client until it goes away or the hub is stopped. Its sessions stay.
     pub async fn serve(&self, transport: Transport, visitor: Visitor) -> Result<()> {
-        let over = Cancel::default();
+        self.serve_until(transport, visitor, Cancel::default()).await
+    }
+
+    /// As [`Self::serve`], or until `over`.
+    pub(crate) async fn serve_until(&self, transport: Transport, visitor: Visitor, over: Cancel) -> Result<()> {
         let front = Front::new(self.clone(), visitor, over.clone());
         let stopping = self.0.stopping.clone();
         let stop = async move {
@@ -256,7 +282,9 @@ impl Hub {
         let Launched { setup, parts, opening } = self.0.launcher.launch(wanted).await.map_err(|why| failed(&why))?;
         let link = Link::new(setup, parts);
         let (live, events) = link.open(opening, Vec::new());
-        Room::start(live, link, events, self.0.settings.idle).await.map_err(|why| failed(&why))
+        Room::start(live, link, events, self.0.settings.idle, Arc::clone(&self.0.watch))
+            .await
+            .map_err(|why| failed(&why))
     }
 
     fn forget_when_over(&self, room: &Arc<Room>) {
@@ -292,7 +320,7 @@ impl Hub {
     }
 
     /// An error for a folder that is none of ours. Links are followed: what counts is where they lead.
-    fn allowed<'p>(&self, folders: impl IntoIterator<Item = impl AsRef<Path> + 'p>) -> Result<()> {
+    pub(crate) fn allowed<'p>(&self, folders: impl IntoIterator<Item = impl AsRef<Path> + 'p>) -> Result<()> {
         for folder in folders {
             let folder = folder.as_ref();
             let real = folder.canonicalize().ok().filter(|real| real.is_dir());

@@ -8,6 +8,7 @@
 //! with a [`Door`] that asks for tokens and has the web page for people.
 
 mod attachment;
+mod extras;
 mod front;
 mod gate;
 mod hub;
@@ -16,9 +17,11 @@ mod room;
 mod server;
 mod site;
 mod tokens;
+mod watch;
 
 pub use gate::Door;
 pub use hub::{Hub, Launched, Launcher, Role, Settings, Visitor, Wanted};
 pub use server::serve;
 pub use tieline_http::server::{Listener, Rules, Secure};
 pub use tokens::{Codes, Token, TokenError, Tokens};
+pub use watch::Watch;

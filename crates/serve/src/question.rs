@@ -1,5 +1,6 @@
 //! A question of a session as a client of the protocol is asked it, and its answer.
 
+use crate::watch::{self, Watch};
 use std::sync::Arc;
 use tieline::Error;
 use tieline::agent::SessionHandle;
@@ -15,8 +16,8 @@ use tieline_client::permission::{Answer, Question};
 const ALLOW: &str = "allow";
 const REJECT: &str = "reject";
 
-/// Asks a client, and answers for it. True if its answer was the one that counts.
-pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle) -> bool {
+/// Asks a client, and answers for it. If its answer is the one that counts, that is written down.
+pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle, name: String, watch: Arc<Watch>) {
     let client = session.client();
     let reply = match &asked.what {
         What::Permission(question) => match client.request_permission(request(question, asked.number)).await {
@@ -55,7 +56,11 @@ pub(crate) async fn ask(asked: Arc<Asked>, session: SessionHandle) -> bool {
         }
         What::Login(_) | What::Terminal(_) => None,
     };
-    reply.is_some_and(|reply| asked.reply(reply))
+    let Some(reply) = reply else { return };
+    let word = watch::word(&reply);
+    if asked.reply(reply) {
+        watch.answered(&name, session.id(), &asked, &word);
+    }
 }
 
 /// The question in the words of the protocol. What would change is shown against the files as they are, not as the agent says.

@@ -1,5 +1,6 @@
 //! One live session and the clients on it: what it tells goes to all of them, each in its own time.
 
+use crate::watch::Watch;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tieline::rpc::Cancel;
@@ -68,6 +69,7 @@ pub(crate) struct Room {
     /// How many clients are on it.
     count: watch::Sender<usize>,
     ended: Cancel,
+    pub(crate) watch: Arc<Watch>,
 }
 
 #[derive(Default)]
@@ -101,10 +103,11 @@ impl Room {
         link: Link,
         events: Events,
         idle: Duration,
+        watch: Arc<Watch>,
     ) -> std::result::Result<Arc<Self>, Arc<Failure>> {
         // Whoever had it opened is on the way.
         let (people, count) = (Mutex::default(), watch::Sender::new(1));
-        let room = Arc::new(Self { id: OnceLock::new(), live, link, people, count, ended: Cancel::default() });
+        let room = Arc::new(Self { id: OnceLock::new(), live, link, people, count, ended: Cancel::default(), watch });
         let (told, opened) = oneshot::channel();
         tokio::spawn(Arc::clone(&room).pass_on(events, told, idle));
         match opened.await {
@@ -271,9 +274,11 @@ impl Room {
                 if !remarks.is_empty() {
                     tracing::info!(?remarks, "a turn is over");
                 }
+                self.watch.ended(self.id(), stop.as_ref().ok().map(StopReason::as_str));
                 Some(Out::Ended(number, stop.map_err(Arc::from)))
             }
             Event::Asked(asked) => {
+                self.watch.asked(self.id(), &asked);
                 let list = Arc::clone(&self.people.locked().list);
                 match &asked.what {
                     // It waits for somebody who can answer, however long.

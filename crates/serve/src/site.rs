@@ -27,6 +27,7 @@ static FILES: &[File] = files![
     "icon.svg" "image/svg+xml",
     "manifest.webmanifest" "application/manifest+json",
     "app.js" SCRIPT,
+    "composer.js" SCRIPT,
     "diff.js" SCRIPT,
     "markdown.js" SCRIPT,
     "story.js" SCRIPT,

@@ -1,10 +1,33 @@
 // Drives the page in a real browser: node page.mjs CHROMIUM LINK FOLDER [PICTURES]. Every step says what it saw; the first that fails ends it.
 import assert from "node:assert/strict";
 import fs from "node:fs";
+import { createRequire } from "node:module";
+import net from "node:net";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
 
-const [chromium, link, folder, pictures] = process.argv.slice(2);
+const [chromium, given, folder, pictures] = process.argv.slice(2);
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+// A wire between browser and server that can be cut.
+const wires = new Set();
+let whole = true;
+const far = new URL(given);
+const proxy = net.createServer((near) => {
+  if (!whole) return near.destroy();
+  const on = net.connect(far.port, far.hostname);
+  for (const [one, other] of [[near, on], [on, near]]) {
+    one.pipe(other);
+    one.on("error", () => other.destroy()).on("close", () => (wires.delete(one), other.destroy()));
+    wires.add(one);
+  }
+});
+await new Promise((ready) => proxy.listen(0, "127.0.0.1", ready));
+function cut() {
+  whole = false;
+  wires.forEach((wire) => wire.destroy());
+}
+const link = given.replace(far.host, `127.0.0.1:${proxy.address().port}`);
 // By the clock: a page in the background gets no frames.
 const WAIT = { timeout: 60_000, polling: 100 };
 const browser = await puppeteer.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-gpu"], protocolTimeout: 120_000 });
@@ -31,6 +54,18 @@ async function say(page, words) {
   await page.type("#composer", words);
   await page.keyboard.press("Enter");
 }
+/** What a checker finds that keeps somebody from using the page. */
+async function usable(page, name) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const found = violations.map(({ id, impact, nodes }) => `${impact} ${id}: ${nodes.map((node) => node.html).join(" | ").slice(0, 500)}`);
+  assert.deepEqual(found.filter((line) => /^(serious|critical)/.test(line)), [], name);
+}
+/** No wider than the screen. */
+async function fits(page, width) {
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert(wide <= width, `it must not scroll sideways at ${width}: ${wide}`);
+}
 async function picture(page, name) {
   if (pictures) await page.screenshot({ path: path.join(pictures, `${name}.png`) });
 }
@@ -45,6 +80,7 @@ assert(!first.url().includes("code") && !first.url().includes("half"), first.url
 const kept = await first.evaluate(() => [document.cookie, localStorage.getItem("tieline-half")]);
 assert(kept[0] === "" && /^[0-9a-f]{30,}$/.test(kept[1]), JSON.stringify(kept));
 await picture(first, "first");
+await usable(first, "the first look");
 step("the link lets in");
 
 // A whole turn with a question and a change.
@@ -55,6 +91,7 @@ assert(!fs.existsSync(path.join(folder, "notes.txt")), "nothing is written befor
 await first.waitForFunction(() => document.querySelector("nav li .title")?.textContent.includes("notes.txt"), WAIT);
 assert(!(await first.$eval(".toasts", (node) => node.textContent)).includes("`"), "what is code in a notice is shown as code");
 await picture(first, "question");
+await usable(first, "a question");
 await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
 await sees(first, "Wrote");
 await ready(first);
@@ -70,8 +107,14 @@ await sees(second, "read notes.txt");
 await ready(first);
 assert((await text(second)).includes("Read"), await text(second));
 await picture(second, "phone");
-const wide = await second.evaluate(() => document.documentElement.scrollWidth);
-assert(wide <= 390, `the phone must not scroll sideways: ${wide}`);
+await fits(second, 390);
+await second.click(".toggle");
+await second.waitForSelector("nav li");
+await picture(second, "phone-sessions");
+await usable(second, "the sessions on a phone");
+await second.keyboard.press("Escape");
+await second.setViewport({ width: 360, height: 640 });
+await fits(second, 360);
 step("two pages on one session, one of them a phone");
 
 // A question is answered on one page and disappears from the other.
@@ -84,6 +127,7 @@ assert(!fs.existsSync(path.join(folder, "other.txt")));
 step("one answer for both pages");
 
 // What an agent says is hostile: no script, no picture from elsewhere, no form, no style.
+const [named] = await first.$$eval("nav li .title", (titles) => titles.map((title) => title.textContent));
 fs.writeFileSync(path.join(folder, "evil.md"), `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
 ![x](http://203.0.113.7/a.png) [a](javascript:window.hacked=1) <style>*{display:none}</style> <form action="http://203.0.113.7/"><input name=a></form>\n`);
 await say(first, "read evil.md");
@@ -96,19 +140,123 @@ const state = await first.evaluate(() => ({
 assert.deepEqual(state, { hacked: null, bad: 0 });
 step("hostile text is text");
 
-// The connection is cut and comes back: the page shows the same, and nothing twice.
-const before = (await text(first)).length;
-const session = await first.createCDPSession();
-await session.send("Network.emulateNetworkConditions", { offline: true, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
-await session.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
-await first.reload({ waitUntil: "load" });
-await first.waitForFunction((before) => document.querySelector(".conversation")?.textContent.length >= before, WAIT, before);
+// What the agent itself says is parsed, and just as harmless.
+await first.evaluate(async () => {
+  const { apply, newStory } = await import("/story.js");
+  const { Conversation } = await import("/view.js");
+  const { html, render } = await import("/ui.js");
+  const story = newStory();
+  const hostile = `<img src=x onerror="window.hacked=1"> <b style="position:fixed;inset:0" onclick="window.hacked=1">x</b>
+[data](data:text/html,<script>window.hacked=1</script>) [vb](vbscript:x) [js](JaVaScRiPt:window.hacked=1) [ok](https://example.org/a) ![p](https://example.org/p.png)
+
+<svg><script>window.hacked=1</script></svg> <iframe src="javascript:window.hacked=1"></iframe> <a href="https://example.org" style="position:fixed" id="app" name="body">z</a>
+`;
+  apply(story, { sessionUpdate: "agent_message", messageId: "m", content: [{ type: "text", text: hostile }] });
+  apply(story, { sessionUpdate: "tool_call", toolCallId: "c", title: "<script>window.hacked=1</script>", content: [] });
+  const box = document.createElement("div");
+  box.id = "hostile";
+  document.body.append(box);
+  render(html`<${Conversation} story=${story} version=${1} />`, box);
+  box.querySelectorAll("*:not(a[href])").forEach((node) => node.click?.());
+});
+const harm = await first.evaluate(() => {
+  const box = document.getElementById("hostile");
+  const bad = box.querySelectorAll("img, script, style, iframe, svg, form, [style], [onclick], [onerror], [id], [name]");
+  const links = [...box.querySelectorAll("a[href]")].map((link) => [link.getAttribute("href"), link.rel, link.target, link.title]);
+  const told = { hacked: window.hacked ?? null, bad: [...bad].map((node) => node.outerHTML), links };
+  box.remove();
+  return told;
+});
+const leads = (href) => [href, "noopener noreferrer", "_blank", href];
+assert.deepEqual(harm, { hacked: null, bad: [], links: [leads("https://example.org/a"), leads("https://example.org/p.png")] });
+step("hostile words of an agent are harmless");
+
+// A file is named with @, by the keyboard alone, and goes along.
+await first.type("#composer", "read @not");
+await first.waitForSelector("#offers [aria-selected=true]", WAIT);
+assert.equal(await first.$eval("#offers [aria-selected=true] b", (node) => node.textContent), "@notes.txt");
+await usable(first, "files are offered");
+await picture(first, "files");
+await first.keyboard.press("Tab");
+assert.equal(await first.$eval("#composer", (field) => field.value), "read @notes.txt ");
+await first.keyboard.press("Enter");
+await sees(first, "read @notes.txt");
 await ready(first);
-assert.equal((await text(first)).match(/Wrote/g).length, 1);
+step("a file is named with @");
+
+// What a turn changed is taken back, after a look at it.
+await first.bringToFront();
+await say(first, "write notes.txt: changed");
+await first.waitForSelector(".question .allow:not([disabled])", WAIT);
+await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
+await first.waitForSelector("button.undo", WAIT);
+await ready(first);
+assert.equal(fs.readFileSync(path.join(folder, "notes.txt"), "utf8"), "changed\n");
+await first.click("button.undo");
+await first.waitForSelector("[role=dialog] .allow", WAIT);
+assert(/changed[^]*hello/.test(await first.$eval("[role=dialog]", (node) => node.textContent)));
+await picture(first, "undo");
+await usable(first, "undo");
+await first.click("[role=dialog] .allow");
+await sees(first, "1 file put back");
+assert.equal(fs.readFileSync(path.join(folder, "notes.txt"), "utf8"), "hello\n");
+step("a turn is taken back");
+
+// The wire is cut in the middle of a question and comes back: no reload, nothing lost, nothing twice.
+await first.evaluate(() => (window.same = true));
+await say(first, "write late.txt: late");
+await first.waitForSelector(".question .allow:not([disabled])", WAIT);
+cut();
+await first.waitForSelector(".offline", WAIT);
+await picture(first, "offline");
+whole = true;
+await first.waitForSelector(".question .allow:not([disabled])", WAIT);
+await first.waitForFunction(() => !document.querySelector(".offline"), WAIT);
+await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
+await first.waitForFunction(() => document.querySelector(".conversation").textContent.match(/Wrote/g)?.length === 3, WAIT);
+await ready(first);
+assert.equal(await first.evaluate(() => window.same), true, "it was not loaded again");
+assert.equal((await text(first)).match(/write late\.txt: late/g).length, 1);
+await second.waitForFunction(() => document.querySelector(".conversation").textContent.includes("late.txt"), WAIT);
 step("a page that comes back shows all of it once");
 
-await first.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-await picture(first, "dark");
-assert.deepEqual(troubles.filter((trouble) => !/401/.test(trouble)), [], "no error and no breach of the policy");
+// Another session wants somebody: the list and the title say so. Words are found in all of them.
+await first.bringToFront();
+await first.keyboard.down("Alt");
+await first.keyboard.press("n");
+await first.keyboard.up("Alt");
+await first.waitForFunction(() => document.querySelector(".welcome"), WAIT);
+await say(second, "write wanted.txt: somebody");
+await first.waitForFunction(() => document.querySelector(".mark.asking") && /^\(1\)/.test(document.title), WAIT);
+await picture(first, "wanted");
+await second.bringToFront();
+await second.waitForSelector(".question .reject", WAIT);
+await second.evaluate(() => document.querySelector(".question .reject").click());
+await first.waitForFunction(() => document.querySelector("nav li.news"), WAIT);
+await first.bringToFront();
+await first.keyboard.down("Control");
+await first.keyboard.press("k");
+await first.keyboard.up("Control");
+await first.waitForFunction(() => document.activeElement.id === "find", WAIT);
+await first.keyboard.type("changed");
+await first.waitForFunction(() => document.querySelector("nav li .snippet")?.textContent.includes("changed"), WAIT);
+await usable(first, "words are found");
+await picture(first, "found");
+await first.click("nav li .title");
+await sees(first, "late.txt");
+assert.equal(await first.$eval("nav li.shown .title", (node) => node.textContent), named);
+assert.equal(await first.$("nav li.news"), null);
+step("other sessions want somebody, and words are found in them");
+
+for (const [page, name] of [[first, "dark"], [second, "phone-dark"]]) {
+  await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+  await page.bringToFront();
+  await usable(page, name);
+  await picture(page, name);
+}
+const cuts = /401|ERR_(EMPTY_RESPONSE|CONNECTION|SOCKET)|WebSocket connection to/;
+assert.deepEqual(troubles.filter((trouble) => !cuts.test(trouble)), [], "no error and no breach of the policy");
+proxy.close();
+cut();
 await browser.close();
 console.log("1 passed, 0 failed");

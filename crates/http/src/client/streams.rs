@@ -16,7 +16,7 @@ use tieline_rpc::{DEFAULT_LIMIT, Id, ReadMessages, Transport, WriteMessages};
 use tieline_web::sse::Parser;
 use tieline_web::{Body, Bytes, HttpError, Phase};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Messages that wait to be read above.
@@ -76,7 +76,7 @@ struct State {
     loading: HashMap<String, Instant>,
     /// The agent's requests, and their sessions.
     asked: HashMap<Id, String>,
-    streams: HashMap<String, watch::Receiver<Opened>>,
+    streams: HashMap<String, (watch::Receiver<Opened>, AbortHandle)>,
     /// Sessions whose stream the server refuses until they are taken up.
     late: HashSet<String>,
     /// The tasks that read streams; they end with this.
@@ -88,6 +88,7 @@ struct State {
 struct Open {
     session: Option<String>,
     loads: bool,
+    closes: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -248,10 +249,11 @@ impl Link {
             for look in sight.looks().iter().filter(|look| look.is_request()) {
                 if let Some(id) = &look.id {
                     let (session, loads) = (look.scope().map(str::to_owned), look.is("session/load"));
+                    let closes = look.is("session/close") || look.is("session/delete");
                     if let (Some(session), true) = (&session, loads) {
                         state.loading.insert(session.clone(), Instant::now());
                     }
-                    state.open.insert(id.clone(), Open { session, loads });
+                    state.open.insert(id.clone(), Open { session, loads, closes });
                 }
             }
         }
@@ -311,7 +313,7 @@ impl Link {
             if state.late.contains(session) {
                 return;
             }
-            state.streams.get(session).cloned()
+            state.streams.get(session).map(|(opened, _)| opened.clone())
         };
         let mut opened = known.unwrap_or_else(|| self.read_stream(Some(session.to_owned())));
         let _ = timeout(STREAM_TIME, opened.wait_for(|opened| *opened != Opened::Waiting)).await;
@@ -322,11 +324,12 @@ impl Link {
         let (tell, opened) = watch::channel(Opened::Waiting);
         let link = Arc::clone(self);
         let mut state = self.state.locked();
-        if let Some(session) = &session {
-            state.late.remove(session);
-            state.streams.insert(session.clone(), opened.clone());
+        let name = session.clone();
+        let reader = state.readers.spawn(async move { link.follow(session, tell).await });
+        if let Some(session) = name {
+            state.late.remove(&session);
+            state.streams.insert(session, (opened.clone(), reader));
         }
-        state.readers.spawn(async move { link.follow(session, tell).await });
         opened
     }
 
@@ -413,15 +416,22 @@ impl Link {
 
     /// Takes a message in, and opens the streams of sessions it makes.
     async fn take(self: &Arc<Self>, text: String, stream: Option<&str>) {
-        if let Some(session) = look(&text).and_then(|sight| self.note(&sight, stream)) {
+        let (loaded, closed) = look(&text).map(|sight| self.note(&sight, stream)).unwrap_or_default();
+        if let Some(session) = loaded {
             self.until_quiet(&session).await;
         }
         let _ = self.up.send(Ok(text.into_bytes())).await;
+        // A server may leave it open and tell nothing on it any more, even if the session is taken up again.
+        let closed = closed.and_then(|session| self.state.locked().streams.remove(&session));
+        if let Some((_, reader)) = closed {
+            reader.abort();
+        }
     }
 
-    /// What there is to know of a message; gives the session whose load it answers on another stream.
-    fn note(self: &Arc<Self>, sight: &Sight<'_>, stream: Option<&str>) -> Option<String> {
-        let (mut fresh, mut loaded) = (HashSet::new(), None);
+    /// What there is to know of a message; gives the session whose load it answers on another stream, and the one that it says is
+    /// closed.
+    fn note(self: &Arc<Self>, sight: &Sight<'_>, stream: Option<&str>) -> (Option<String>, Option<String>) {
+        let (mut fresh, mut loaded, mut closed) = (HashSet::new(), None, None);
         let mut state = self.state.locked();
         if let Some(heard) = stream.and_then(|session| state.loading.get_mut(session)) {
             *heard = Instant::now();
@@ -431,8 +441,11 @@ impl Link {
             if look.is_response() {
                 let open = state.open.remove(id);
                 let session = open.as_ref().and_then(|open| open.session.clone());
-                if open.is_some_and(|open| open.loads && stream.is_none()) {
+                if open.as_ref().is_some_and(|open| open.loads && stream.is_none()) {
                     loaded.clone_from(&session);
+                }
+                if open.is_some_and(|open| open.closes && !look.is_error) {
+                    closed.clone_from(&session);
                 }
                 fresh.extend(session.filter(|session| !look.is_error && state.late.contains(session)));
                 let made = look.made.as_deref().filter(|made| !state.streams.contains_key(*made));
@@ -447,7 +460,7 @@ impl Link {
         for session in fresh {
             self.read_stream(Some(session));
         }
-        loaded
+        (loaded, closed)
     }
 
     /// Waits until what a session was loaded with has come.

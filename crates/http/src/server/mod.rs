@@ -276,6 +276,11 @@ impl Server {
         let _ = timeout(limit, self.0.sockets.closed()).await;
     }
 
+    /// How many clients are connected.
+    pub fn clients(&self) -> usize {
+        self.limits().connections.saturating_sub(self.0.places.available_permits())
+    }
+
     /// What waits for readers, of all clients, in bytes.
     pub fn waiting_bytes(&self) -> usize {
         self.0.waiting.load(Ordering::Relaxed)

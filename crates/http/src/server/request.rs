@@ -9,7 +9,7 @@ use super::shares::Caller;
 use super::who::{self, Place};
 use super::{Arrival, Guest, Opened, Server, Streams};
 use crate::look::{Sight, look};
-use crate::{CONNECTION, LAST_EVENT, SESSION, SUBPROTOCOL, random_name, socket};
+use crate::{CONNECTION, LAST_EVENT, SESSION, random_name, socket};
 use http::header::{self, HeaderValue};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode};
@@ -291,7 +291,7 @@ async fn upgrade(server: &Server, mut head: Parts, guest: Guest) -> Result<Answe
     let room = server.0.arrivals.clone().reserve_owned();
     let room = timeout(server.limits().take_time, room).await.ok().and_then(Result::ok);
     let room = room.ok_or_else(|| later("nobody takes new connections now"))?;
-    let ours = who::offers_ours(&head.headers);
+    let chosen = who::chosen(&head.headers);
     let Some(upgrade) = head.extensions.remove::<hyper::upgrade::OnUpgrade>() else {
         return Err(told(StatusCode::BAD_REQUEST, "this connection can't become a WebSocket"));
     };
@@ -304,8 +304,8 @@ async fn upgrade(server: &Server, mut head: Parts, guest: Guest) -> Result<Answe
     for (key, value) in [(header::SEC_WEBSOCKET_ACCEPT, accept.as_str()), (CONNECTION, id.as_str())] {
         headers.insert(key, HeaderValue::from_str(value).map_err(|_| empty(StatusCode::INTERNAL_SERVER_ERROR))?);
     }
-    if ours {
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+    if let Some(chosen) = chosen {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, chosen);
     }
     let server = server.clone();
     let (stop, open) = (server.0.stop.subscribe(), server.0.sockets.subscribe());

@@ -101,9 +101,13 @@ pub fn in_cookie(head: &Parts, name: &str) -> Option<String> {
 /// `half.…`.
 pub const HALF: &str = "tieline-half";
 
-/// True if the client offers our subprotocol. Nothing else is ever chosen.
-pub(super) fn offers_ours(headers: &HeaderMap) -> bool {
-    protocols(headers).any(|name| name == SUBPROTOCOL)
+/// The subprotocol that is chosen: ours, if the client offers it. A browser gives up if none of those that it offers is chosen, so
+/// one that brings only its credential has that back; nobody else sees it.
+pub(super) fn chosen(headers: &HeaderMap) -> Option<HeaderValue> {
+    let offered = || protocols(headers);
+    let ours = offered().find(|name| *name == SUBPROTOCOL);
+    let chosen = ours.or_else(|| offered().find(|name| name.starts_with("bearer.")))?;
+    HeaderValue::from_str(chosen).ok()
 }
 
 fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {

@@ -1,4 +1,5 @@
-"""A peer on the official Python SDK: `python peer.py client URL`, or `python peer.py server`, which prints its port."""
+"""A peer on the official Python SDK: `python peer.py client URL`, `python peer.py server`, which prints its port, or
+`python peer.py agent` on stdio."""
 
 import asyncio
 import socket
@@ -33,7 +34,7 @@ class Person(acp.Client):
         return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=options[0].option_id))
 
 
-async def client(url):
+async def client(url, cwd="/"):
     if url.startswith("ws"):
         from acp.ws import create_websocket_stream
 
@@ -45,7 +46,7 @@ async def client(url):
     person = Person()
     agent = acp.connect_to_agent(person, stream)
     await agent.initialize(protocol_version=1)
-    session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
+    session = (await agent.new_session(cwd=cwd, mcp_servers=[])).session_id
     say = [text("go")]
     stop = (await agent.prompt(session_id=session, prompt=say)).stop_reason
     whole = "yes" + "".join(f" {number}" for number in range(200))
@@ -59,7 +60,7 @@ async def client(url):
     stop = (await turn).stop_reason
     assert stop == "cancelled", stop
     person.text = ""
-    await agent.load_session(session_id=session, cwd="/", mcp_servers=[])
+    await agent.load_session(session_id=session, cwd=cwd, mcp_servers=[])
     while whole not in person.text:
         await asyncio.sleep(0)
     await agent.close()
@@ -117,4 +118,5 @@ async def server():
 
 
 if __name__ == "__main__":
-    asyncio.run(client(sys.argv[2]) if sys.argv[1] == "client" else server())
+    modes = {"client": lambda: client(*sys.argv[2:]), "server": server, "agent": lambda: acp.run_agent(Asker())}
+    asyncio.run(modes[sys.argv[1]]())

@@ -1,4 +1,5 @@
-//! An interop client on our own library: `interop-ours-client 1|2|2-seed|auto [--framing content-length] -- AGENT…`.
+//! An interop client on our own library: `interop-ours-client 1|2|2-seed|auto [--framing content-length] -- AGENT…`, or an address
+//! instead of the command.
 #![allow(clippy::print_stderr)]
 
 use std::path::Path;
@@ -17,6 +18,8 @@ use tieline::{
     Dialect, Error, MessageKind, PermissionOptionKind, PermissionOutcome, PermissionRequest, Protocol, Result,
     StopReason, Transcript, Update,
 };
+use tieline_http::Remote;
+use tieline_http::client::is_address;
 use tieline_interop::scenario::{self, CANCEL_AFTER, Driver, Hello, How, STEP_DEADLINE, Seen};
 use tieline_interop::terminals::{Exit, Terminals};
 use tokio::time::timeout;
@@ -36,7 +39,9 @@ async fn main() -> ExitCode {
             let ok = scenario::run(&mut peer, dialect, &mut std::io::stdout()).await;
             peer.session = None;
             peer.agent.close().await;
-            child.shutdown().await;
+            if let Some(child) = child {
+                child.shutdown().await;
+            }
             if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Err(e) => {
@@ -63,13 +68,19 @@ async fn start(
     framing: Framing,
     command: &[String],
     shared: &Shared,
-) -> Result<(AgentHandle, ChildProcess)> {
+) -> Result<(AgentHandle, Option<ChildProcess>)> {
     let [program, args @ ..] = command else { return Err(Error::Start("no agent was named".into())) };
-    let spec = Spec::new(program).args(args).on_stderr(|line| eprintln!("{line}"));
-    let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|e| Error::Start(e.to_string()))?;
+    let (transport, child) = if is_address(program) {
+        let remote = Remote::new(program).map_err(|e| Error::Start(e.to_string()))?;
+        (remote.connect().await.map_err(|e| Error::Start(e.to_string()))?, None)
+    } else {
+        let spec = Spec::new(program).args(args).on_stderr(|line| eprintln!("{line}"));
+        let (pipes, child) = ChildProcess::spawn(&spec).await.map_err(|e| Error::Start(e.to_string()))?;
+        (Transport::new(pipes.output, pipes.input), Some(child))
+    };
     // The ids of accepted prompts are for the scenario only, so they are read off the wire.
     let wire = shared.clone();
-    let transport = Transport::new(pipes.output, pipes.input).tap(move |way, frame| {
+    let transport = transport.tap(move |way, frame| {
         if way == Direction::In {
             wire.overhear(frame);
         }
@@ -268,6 +279,10 @@ impl Driver for Peer {
         self.id = session.id().to_string();
         self.session = Some(session);
         Ok(self.id.clone())
+    }
+
+    fn adopt(&mut self, session: &str) {
+        session.clone_into(&mut self.id);
     }
 
     async fn prompt(&mut self, text: &str, how: How) -> Result<Seen, String> {

@@ -3,7 +3,7 @@
 import { html, render } from "./ui.js";
 import { connect, half, keepHalf } from "./wire.js";
 import { apply, newStory, note } from "./story.js";
-import { Conversation, Options, Question, Traffic, Undo } from "./view.js";
+import { Conversation, Options, Question, Traffic, Undo, withCode } from "./view.js";
 import { Composer } from "./composer.js";
 import { relative } from "./diff.js";
 
@@ -115,8 +115,8 @@ const wire = connect({
   },
 });
 
-/** Words with `code` in them, as notices have it. */
-const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+/** The questions of the session that is shown; those of others wait until it is theirs. */
+const asked = () => app.questions.filter((question) => question.params.sessionId === app.open?.id);
 
 function take({ sessionId, update }) {
   if (!app.open || sessionId !== app.open.id || !update) return;
@@ -140,7 +140,7 @@ addEventListener("visibilitychange", () => {
 /** In how many sessions somebody is waited for, or something ended that nobody has seen. The title says it. */
 function wanted() {
   const waiting = app.sessions.filter((session) => session.state === "asking" || app.news.has(session.id));
-  const here = app.questions.length > 0 && !waiting.some((session) => session.id === app.open?.id);
+  const here = asked().length > 0 && !waiting.some((session) => session.id === app.open?.id);
   return waiting.length + (here ? 1 : 0);
 }
 
@@ -184,14 +184,16 @@ async function list() {
   }
   draw();
 }
-setInterval(() => app.connected && !document.hidden && list().catch(() => {}), LIST_MS);
+// Also while nobody looks: the title says where somebody is wanted.
+setInterval(() => app.connected && list().catch(() => {}), LIST_MS);
 
 async function show(id, cwd) {
   app.opening = true;
   if (app.open && app.open.id !== id) leave();
   app.open = { id, cwd };
   app.story = newStory();
-  app.questions = [];
+  // They are asked again.
+  app.questions = app.questions.filter((question) => question.params.sessionId !== id);
   app.waiting = [];
   app.undo = null;
   app.news.delete(id);
@@ -210,7 +212,7 @@ async function show(id, cwd) {
 async function start(agent) {
   leave();
   app.story = newStory();
-  app.questions = [];
+  app.waiting = [];
   const cwd = app.server.folder;
   const meta = agent ? { _meta: { tieline: { agent } } } : {};
   try {
@@ -351,7 +353,7 @@ function Page() {
   if (app.stranger && !app.connected) return html`<${Stranger} />`;
   const busy = app.story.state !== "idle";
   const title = app.story.title ?? app.sessions.find((session) => session.id === app.open?.id)?.title ?? (app.open ? "New session" : "Tieline");
-  const question = app.questions[0];
+  const [question, ...more] = asked();
   const may = app.server.role !== "read";
   const count = wanted();
   document.title = count > 0 ? `(${count}) Tieline` : "Tieline";
@@ -369,7 +371,7 @@ function Page() {
         </header>
         ${!app.connected && html`<p class="offline" role="alert">Not connected. Trying again${app.retry ? ` in about ${app.retry} s` : ""} … The agent works on.</p>`}
         <${Conversation} story=${app.story} folder=${app.open?.cwd} version=${app.version} />
-        ${question && html`<${Question} key=${question.id} question=${question} count=${app.questions.length} folder=${app.open?.cwd} story=${app.story} choose=${(option) => choose(question, option)} />`}
+        ${question && html`<${Question} key=${question.id} question=${question} count=${more.length + 1} folder=${app.open?.cwd} story=${app.story} choose=${(option) => choose(question, option)} />`}
         ${app.undo && html`<${Undo} undo=${app.undo} apply=${() => undo(app.undo.turn)} close=${() => { app.undo = null; draw(); }} />`}
         ${may ? html`<${Composer} app=${app} wire=${wire} busy=${busy} say=${say} toast=${toast} draw=${draw} filesFor=${filesFor} />` : html`<p class="note">You may look on.</p>`}
       </main>
@@ -379,7 +381,7 @@ function Page() {
 }
 
 function stateWords() {
-  if (app.questions.length > 0) return "waits for you";
+  if (asked().length > 0) return "waits for you";
   if (app.story.state === "idle") return app.story.usage?.size ? `${Math.round((100 * app.story.usage.used) / app.story.usage.size)} % of the context` : "ready";
   return app.story.state === "requires_action" ? "waits for an answer" : "works";
 }
@@ -404,7 +406,7 @@ function Sessions() {
           <button aria-current=${session.id === app.open?.id ? "true" : undefined} onClick=${() => { app.menu = false; show(session.id, session.cwd); }}>
             <span class="mark ${session.state ?? ""}" aria-hidden="true"></span>
             <span class="title">${session.title}</span>
-            <small>${STATES[session.state] ?? "asleep"}${app.news.has(session.id) ? ", with news" : ""} · ${session.agent} · ${relative(session.cwd, app.server.folder)}</small>
+            <small>${STATES[session.state] ?? "asleep"}${app.news.has(session.id) ? ", with news" : ""} · ${session.agent}${session.cwd === app.server.folder ? "" : ` · ${relative(session.cwd, app.server.folder)}`}</small>
             ${app.found.has(session.id) && html`<small class="snippet">${app.found.get(session.id)}</small>`}
           </button>
           ${app.server.role === "admin" && html`<button class="delete" aria-label=${`Delete ${session.title}`} onClick=${() => remove(session)}>×</button>`}

@@ -11,6 +11,9 @@ const SIGNS = { pending: "○", in_progress: "◐", completed: "✓", failed: "�
 const WORDS = { pending: "waiting", in_progress: "at work", completed: "done", failed: "failed", cancelled: "cancelled" };
 const SPEAKERS = { user: "You", agent: "Agent", thought: "Thought" };
 
+/** Words with `code` in them, as notices and options have it. */
+export const withCode = (text) => text.split("`").map((part, at) => (at % 2 ? html`<code>${part}</code>` : part));
+
 /** Drawn again only if its item is another one. */
 class Same extends Component {
   shouldComponentUpdate(next) {
@@ -155,7 +158,7 @@ export function Question({ question, count, folder, story, choose }) {
       <div class="answers">
         ${(params.options ?? []).map((option) => {
           const allows = String(option.kind).startsWith("allow");
-          return html`<button class=${allows ? "allow" : "reject"} disabled=${allows && !ready} onClick=${() => choose(option.optionId)}>${option.name}</button>`;
+          return html`<button class=${allows ? "allow" : "reject"} disabled=${allows && !ready} onClick=${() => choose(option.optionId)}>${withCode(String(option.name))}</button>`;
         })}
       </div>
     </section>`;

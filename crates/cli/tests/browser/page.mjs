@@ -47,6 +47,12 @@ async function open(address, size = { width: 1280, height: 800 }) {
   return page;
 }
 
+// What was on the screens when something failed.
+process.on("uncaughtException", async (error) => {
+  console.error(error);
+  for (const [at, page] of (await browser.pages()).entries()) await picture(page, `failed-${at}`);
+  process.exit(1);
+});
 const text = (page) => page.$eval(".conversation", (node) => node.textContent);
 const sees = (page, words) => page.waitForFunction((words) => document.querySelector(".conversation")?.textContent.includes(words), WAIT, words);
 const ready = (page) => page.waitForFunction(() => document.querySelector(".state")?.textContent === "ready", WAIT);
@@ -228,9 +234,12 @@ await first.keyboard.up("Alt");
 await first.waitForFunction(() => document.querySelector(".welcome"), WAIT);
 await say(second, "write wanted.txt: somebody");
 await first.waitForFunction(() => document.querySelector(".mark.asking") && /^\(1\)/.test(document.title), WAIT);
+assert.equal(await first.$(".question"), null, "a question is shown in its own session only");
 await picture(first, "wanted");
 await second.bringToFront();
 await second.waitForSelector(".question .reject", WAIT);
+await picture(second, "phone-question");
+await usable(second, "a question on a phone");
 await second.evaluate(() => document.querySelector(".question .reject").click());
 await first.waitForFunction(() => document.querySelector("nav li.news"), WAIT);
 await first.bringToFront();

@@ -57,7 +57,7 @@ function draw() {
 
 function toast(text, kind = "info") {
   const entry = { text, kind };
-  app.toasts = [...app.toasts.slice(-3), entry];
+  app.toasts = [...app.toasts.filter((other) => other.text !== text).slice(-3), entry];
   setTimeout(() => {
     app.toasts = app.toasts.filter((other) => other !== entry);
     draw();
@@ -102,9 +102,9 @@ const wire = connect({
   },
   notification(method, params) {
     if (method === "$/cancel_request") {
-      const before = app.questions.length;
+      const before = asked().length;
       app.questions = app.questions.filter((question) => question.id !== params.requestId && question.id !== params.id);
-      if (app.questions.length < before) toast("The question was answered elsewhere, or is not asked any more.");
+      if (asked().length < before) toast("The question was answered elsewhere, or is not asked any more.");
     } else if (method === "session/update") {
       take(params);
     }

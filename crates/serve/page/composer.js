@@ -123,7 +123,7 @@ export function Composer({ app, wire, busy, say, toast, draw, filesFor }) {
         </ul>`}
       ${pictures.map((picture, place) => html`<p class="attached">${picture.name || "picture"} <button type="button" aria-label=${`Remove ${picture.name || "picture"}`} onClick=${() => setPictures(pictures.filter((_, other) => other !== place))}>×</button></p>`)}
       <div class="line">
-        <textarea id="composer" ref=${field} rows="1" placeholder=${busy ? "Say more; it waits for its turn" : "What shall be done?"} aria-label="Message" aria-autocomplete="list"
+        <textarea id="composer" ref=${field} rows="1" placeholder=${busy ? "Say more" : "What shall be done?"} aria-label="Message" aria-autocomplete="list"
           aria-controls=${offers.length > 0 ? "offers" : undefined} aria-activedescendant=${offers.length > 0 ? `offer-${at}` : undefined}
           onKeyDown=${onKeyDown} onInput=${onInput} onPaste=${onPaste}></textarea>
         ${busy && html`<button type="button" class="stop" onClick=${() => wire.notify("session/cancel", { sessionId: app.open.id })}>Stop</button>`}

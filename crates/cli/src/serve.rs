@@ -364,7 +364,7 @@ fn picture(link: &str) -> Option<String> {
         inside && colors[(y - QUIET) * width + x - QUIET] == Color::Dark
     };
     let rows = (0..width + 2 * QUIET).step_by(2).map(|y| {
-        let line: String = (0..width + 2 * QUIET)
+        let squares: String = (0..width + 2 * QUIET)
             .map(|x| match (dark(x, y), dark(x, y + 1)) {
                 (true, true) => '█',
                 (true, false) => '▀',
@@ -372,7 +372,7 @@ fn picture(link: &str) -> Option<String> {
                 (false, false) => ' ',
             })
             .collect();
-        format!("\x1b[30;107m{line}\x1b[0m\n")
+        format!("\x1b[30;107m{squares}\x1b[0m\n")
     });
     Some(rows.collect())
 }

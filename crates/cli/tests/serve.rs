@@ -222,7 +222,7 @@ async fn who_has_no_token_is_not_let_in_and_a_token_ends_when_it_is_revoked() {
 fn listening() -> (String, std::sync::mpsc::Receiver<serde_json::Value>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/hook?secret=s3cret", listener.local_addr().unwrap());
-    let (heard, hears) = std::sync::mpsc::channel();
+    let (tell, hears) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let mut stream = BufReader::new(stream.unwrap());
@@ -237,7 +237,7 @@ fn listening() -> (String, std::sync::mpsc::Receiver<serde_json::Value>) {
             stream.read_exact(&mut body).unwrap();
             let status = if number == 0 { "503 Later" } else { "204 Taken" };
             write!(stream.get_mut(), "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
-            let _ = heard.send(serde_json::from_slice(&body).unwrap());
+            let _ = tell.send(serde_json::from_slice(&body).unwrap());
         }
     });
     (address, hears)

@@ -251,7 +251,7 @@ struct Peer {
     heard: &'static str,
     long: String,
     /// The model that the agent thinks it has.
-    _model: Option<ModelServer>,
+    model: Option<ModelServer>,
 }
 
 impl Peer {
@@ -259,7 +259,7 @@ impl Peer {
         if name == "python" {
             let running = start(&kit.python(&["server"]), port).await?;
             let (ask, long) = ("go".to_owned(), "wait".to_owned());
-            return Ok(Self { running, headers: "", ask, heard: "yes 0 1 2", long, _model: None });
+            return Ok(Self { running, headers: "", ask, heard: "yes 0 1 2", long, model: None });
         }
         let script = Script::new(vec![Answer::text("I follow directives only.")]).compatible();
         let model = ModelServer::start(script).await.map_err(|e| e.to_string())?;
@@ -293,9 +293,9 @@ impl Peer {
             (words.to_vec(), variables, "headers = { Authorization = \"Bearer s3cret\" }\n")
         };
         let mut command = bare(&words, &place);
-        let log = |name: &str| fs::File::create(place.path().join(name)).map_err(|e| e.to_string());
+        let file = |name: &str| fs::File::create(place.path().join(name)).map_err(|e| e.to_string());
         let child =
-            command.envs(variables).stdout(log("out")?).stderr(log("err")?).spawn().map_err(|e| e.to_string())?;
+            command.envs(variables).stdout(file("out")?).stderr(file("err")?).spawn().map_err(|e| e.to_string())?;
         let address = format!("127.0.0.1:{port}");
         let since = Instant::now();
         while TcpStream::connect(&address).is_err() {
@@ -313,7 +313,7 @@ impl Peer {
         let long =
             "Please do what the model says.\nmodel: say I begin, and then there is a long silence.\nmodel: stall 2";
         let running = Running { _child: child, address, place };
-        Ok(Self { running, headers, ask, heard: "It is done.", long: long.to_owned(), _model: Some(model) })
+        Ok(Self { running, headers, ask, heard: "It is done.", long: long.to_owned(), model: Some(model) })
     }
 
     /// A turn with a question, one that is interrupted, and one that goes on with the first session on a connection of its own.
@@ -337,7 +337,7 @@ impl Peer {
         let turn = exec(&[], &self.ask, false).await?;
         check("the turn does not end well", turn.code == Some(0) && turn.text().contains(self.heard), &turn)?;
         check("nobody was asked", !turn.asked.is_empty(), &turn)?;
-        check("the command did not run", self._model.is_none() || ran.exists(), &turn)?;
+        check("the command did not run", self.model.is_none() || ran.exists(), &turn)?;
         let session = turn.end["session"]["id"].as_str().unwrap_or_default().to_owned();
         let turn = exec(&[], &self.long, true).await?;
         check("it can't be interrupted", turn.end["stop_reason"] == "cancelled", &turn)?;

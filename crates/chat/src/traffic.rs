@@ -76,7 +76,7 @@ fn short(json: &str) -> Cow<'_, str> {
     // Every other part is a text: a quote that ends one has an even number of backslashes before it.
     let (mut rest, mut is_text) = (json, false);
     while !rest.is_empty() {
-        let ends = |(at, _): &(usize, &str)| !is_text || backslashes(&rest[..*at]) % 2 == 0;
+        let ends = |(at, _): &(usize, &str)| !is_text || backslashes(&rest[..*at]).is_multiple_of(2);
         let end = rest.match_indices('"').find(ends).map_or(rest.len(), |(at, _)| at);
         let (part, behind) = rest.split_at(end);
         let mut cut = if is_text { part.floor_char_boundary(MAX_TEXT_BYTES) } else { part.len() };

@@ -266,7 +266,11 @@ async fn end(live: Live) {
 
 /// Passes on what a session tells, and what can be chosen there when that changes.
 async fn pass_on(id: TabId, session: Session, link: Link, mut told: Events, events: Sender<Event>) {
-    while let Some(event) = told.next().await {
+    while let Some(mut event) = told.next().await {
+        // The words are in the transcript.
+        if let live::Event::Said { news, .. } = &mut event {
+            *news = live::News::Nothing;
+        }
         let changed = match &event {
             live::Event::Session(_)
             | live::Event::GoesOn(_)

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// So many frames a second a screen may draw, and so many more for keys and for the beginning.
-const MAX_FRAMES: (f64, f64) = (30.0, 60.0);
+const MAX_FRAMES: (u128, u128) = (30, 60);
 /// What stands around a frame, so that terminals show it whole.
 const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");
 
@@ -79,7 +79,7 @@ impl Terminal {
         let mut frames = 0;
         for screen in screens {
             for part in screen.split(FRAME.0).enumerate() {
-                frames += usize::from(part.0 > 0);
+                frames += u128::from(part.0 > 0);
                 // Before the first frame, and behind the end of each.
                 let between = match part {
                     (0, part) => part,
@@ -96,10 +96,10 @@ impl Terminal {
                 }
             }
         }
-        let most = MAX_FRAMES.0 * self.begun.elapsed().as_secs_f64() + MAX_FRAMES.1;
+        let most = MAX_FRAMES.0 * self.begun.elapsed().as_millis() / 1000 + MAX_FRAMES.1;
         match frames {
             0 => Err("there was no frame".into()),
-            _ if frames as f64 > most => Err(format!("{frames} frames are more than {most:.0}")),
+            _ if frames > most => Err(format!("{frames} frames are more than {most}")),
             _ => Ok(()),
         }
     }

@@ -144,6 +144,12 @@ impl Agent for Front {
             }
             room.ended().await;
         }
+        match self.hub.entry(&id).await {
+            Ok(_) => {}
+            // What is not there need not be deleted.
+            Err(Error::Wire(error)) if error.code == -32002 => return Ok(()),
+            Err(error) => return Err(error),
+        }
         match self.hub.journal().delete(&id).await {
             Err(error) if !error.is_no_session() => Err(Error::internal(error)),
             _ => Ok(()),

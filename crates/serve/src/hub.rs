@@ -244,9 +244,7 @@ impl Hub {
         let cell = match known {
             Some((_, cell)) => cell,
             None => {
-                let entry = self.journal().entry(id).await.map_err(|_| Error::unknown_session(id))?;
-                // Where it works must still be allowed.
-                self.allowed(std::iter::once(Path::new(&entry.cwd)).chain(entry.directories.iter().map(Path::new)))?;
+                self.entry(id).await?;
                 let rooms = &mut *self.0.rooms.locked();
                 if !rooms.known.contains_key(id) {
                     self.room_for_one_more(rooms, name)?;
@@ -269,6 +267,13 @@ impl Hub {
     /// The session of this id, if it is live.
     pub(crate) fn live(&self, id: &str) -> Option<Arc<Room>> {
         self.0.rooms.locked().known.get(id)?.1.get().cloned()
+    }
+
+    /// A session of the journal, if it works where this server may.
+    pub(crate) async fn entry(&self, id: &str) -> Result<tieline_client::journal::Entry> {
+        let entry = self.journal().entry(id).await.map_err(|_| Error::unknown_session(id))?;
+        self.allowed(std::iter::once(Path::new(&entry.cwd)).chain(entry.directories.iter().map(Path::new)))?;
+        Ok(entry)
     }
 
     /// The sessions of the journal that this server may show, the one used last first.

@@ -13,7 +13,7 @@ use tieline::schema::{
 };
 use tieline::{Error, Transport};
 use tieline_client::agents::AgentSpec;
-use tieline_client::journal::Journal;
+use tieline_client::journal::{Begin, Journal};
 use tieline_client::live::{Desk, Failure, Frames, Notes, OnLost, Opening, Parts, Setup};
 use tieline_client::permission::{Engine, Preset};
 use tieline_client::services::Services;
@@ -317,6 +317,16 @@ async fn what_a_visitor_may_not_do_is_refused() {
         assert!(refused.unwrap().to_string().contains("may only look on"));
         assert!(reader.delete(opened.id().clone()).await.is_err());
         assert!(one.load("no-such-session", place.work()).await.is_err());
+        // A session of a folder elsewhere, of the same user: not even the one who may do most deletes it here.
+        let journal = Journal::open(place.folder.path().join("journal.db")).unwrap();
+        let cwd = place.folder.path().to_string_lossy().into_owned();
+        let begin = Begin { id: Some("elsewhere".into()), agent: "scripted".into(), cwd, ..Begin::default() };
+        journal.begin(begin).await.unwrap().close().await.unwrap();
+        let admin = place.visit(dialect, Role::Admin, Person::default()).await;
+        let refused = admin.delete("elsewhere").await.unwrap_err();
+        assert!(refused.to_string().contains("is no folder of this server"), "{refused}");
+        assert!(journal.entry("elsewhere").await.is_ok());
+        admin.delete("no-such-session").await.unwrap();
         place.hub.stop().await;
     }
 }

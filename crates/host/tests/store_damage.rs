@@ -381,6 +381,28 @@ async fn a_journal_that_is_cut_or_gone_costs_its_end() {
     }
     assert_eq!(counts[0], 400, "an undamaged journal is all there");
     println!("events after damage to the journal: {counts:?}");
+    // In the head of the journal, and in each part of a piece of it: the salt, the sums, the page.
+    let flips = [0, 9, 17, 25].into_iter().chain([0, 5, 9, 17, 24, 4000].map(|at| 32 + 4120 * 20 + at));
+    for at in flips.map(Some).chain([None]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let mut bytes = journal.clone();
+        if let Some(at) = at {
+            bytes[at] ^= 0x10;
+        }
+        std::fs::write(&path, &good).unwrap();
+        std::fs::write(folder.path().join("store.db-wal"), &bytes).unwrap();
+        let (store, told) = Store::open_or_mend(&path).unwrap();
+        let read = store.load(&id).all().await.map_or(0, |events| events.len());
+        assert_eq!((read < 400, told.is_some()), (at.is_some(), at.is_some()), "byte {at:?}: {told:?}");
+        drop(store);
+        let aside = std::fs::read_dir(folder.path()).unwrap().flatten().map(|file| file.path());
+        let aside = aside
+            .filter(|file| file.to_string_lossy().contains("-wal.damaged-"))
+            .map(|file| std::fs::read(file).unwrap());
+        assert_eq!(aside.collect::<Vec<_>>(), at.map(|_| bytes).into_iter().collect::<Vec<_>>(), "byte {at:?}");
+        assert_eq!(Store::open_or_mend(&path).unwrap().1, None, "byte {at:?}: it is said once");
+    }
 }
 
 #[tokio::test]
@@ -416,6 +438,12 @@ async fn cut_and_flipped_files_are_mended_or_named() {
     for (what, bytes) in cases {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
+        // Whoever works on is not sent elsewhere, either.
+        if ["byte 18", "byte 19", "byte 47"].contains(&&*what) {
+            let beside = folder.path().join("beside.db");
+            std::fs::write(&beside, &bytes).unwrap();
+            assert!(matches!(Store::open_or_mend(&beside), Ok((_, Some(_)))), "{what}");
+        }
         std::fs::write(&path, bytes).unwrap();
         let repaired = repair(&path);
         match &repaired {

@@ -119,6 +119,8 @@ impl From<rusqlite::Error> for Error {
                 | rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::Utf8Error(..)
                 | rusqlite::Error::IntegralValueOutOfRange(..) => Self::Damaged(error.to_string()),
+                // So it calls a number in the head that no version has.
+                _ if error.to_string().contains("unsupported file format") => Self::Damaged(error.to_string()),
                 _ => Self::Failed(error.to_string()),
             },
         }

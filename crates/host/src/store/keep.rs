@@ -179,6 +179,16 @@ fn tidy(db: &Connection) -> Result<()> {
     }
 }
 
+/// Brings the log into the file and empties it, if nobody is in the way: a log that stays can be damaged, and one that is cut off lays older
+/// pages over newer ones. Without room on the disk it stays.
+pub(super) fn settle(db: &Connection) {
+    let settled =
+        db.busy_timeout(Duration::ZERO).map_err(Error::from).and_then(|()| step(db, "PRAGMA wal_checkpoint(TRUNCATE)"));
+    if let Err(error) = settled.and(db.busy_timeout(super::schema::LOCK_TIMEOUT).map_err(Error::from)) {
+        tracing::debug!(%error, "the log of the store stays");
+    }
+}
+
 /// Runs a pragma to its end.
 fn step(db: &Connection, pragma: &str) -> Result<()> {
     let mut pragma = db.prepare(pragma)?;

@@ -4,7 +4,7 @@ use super::append::{self, Head};
 use super::lease::Token;
 use super::replay::{Walk, decode};
 use super::session::{self, NewSession};
-use super::{Damage, Error, Event, Holder, Result, Store, Time};
+use super::{Damage, Error, Event, Holder, Result, Store, Time, keep};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tieline_rpc::sync::Lock;
@@ -123,6 +123,7 @@ impl SessionLog {
         self.released = true;
         let hold = self.hold.clone();
         self.store.queue().write(0, move |db| release(db, hold.key, hold.token.get())).await?;
+        self.store.queue().alone(|db| Ok(keep::settle(db))).await?;
         let fault = self.hold.fault().take();
         fault.map_or(Ok(()), Err)
     }

@@ -39,6 +39,7 @@ mod salvage;
 mod schema;
 mod session;
 mod time;
+mod wal;
 mod writer;
 
 pub use error::{Error, Result};
@@ -98,12 +99,14 @@ impl Store {
     /// The same as [`Store::open`], but one that is damaged is [repaired](repair) first; then what became of it comes back, too.
     pub fn open_or_mend(path: &Path) -> Result<(Self, Option<String>)> {
         let emptied = salvage::emptied(path);
+        // What can't be opened is named below.
+        let torn = wal::mend(path).unwrap_or_default();
         match Self::open(path) {
             Err(Error::Damaged(_)) => {
                 let told = repair(path)?;
-                Ok((Self::open(path)?, told))
+                Ok((Self::open(path)?, told.or(torn)))
             }
-            opened => Ok((opened?, emptied)),
+            opened => Ok((opened?, emptied.or(torn))),
         }
     }
 

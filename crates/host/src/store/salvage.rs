@@ -3,7 +3,7 @@
 use super::append::{self, Head};
 use super::replay::{self, Walk, decode, one};
 use super::session::{self, NewSession};
-use super::{Error, Event, Result, Stored, Time, keep, pages, place, schema};
+use super::{Error, Event, Result, Stored, Time, keep, pages, place, schema, wal};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::path::{Path, PathBuf};
 
@@ -110,8 +110,9 @@ pub fn repair(path: &Path) -> Result<Option<String>> {
     if emptied.is_some() {
         return Ok(emptied);
     }
+    let torn = wal::mend(path).unwrap_or_default();
     match schema::open_writer(path).and_then(|_| keep::problems(&schema::open_reader(path)?)) {
-        Ok(found) if found.is_empty() => return Ok(None),
+        Ok(found) if found.is_empty() => return Ok(torn),
         // Not ours, or not of our time: that is no damage.
         Err(error @ (Error::Foreign(_) | Error::Newer { .. } | Error::Full | Error::Busy)) => return Err(error),
         Err(error) if place::is_read_only(path) => return Err(error),

@@ -84,7 +84,15 @@ pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// Opens the file for the one that writes, and brings its layout up to date.
 pub(super) fn open_writer(path: &Path) -> Result<Connection> {
-    let db = open_with(path, STEPS)?;
+    let opened = open_with(path, STEPS);
+    let written = opened.as_ref().map(|db| db.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(Error::from));
+    // A number in the head makes it a file that is only read, for whoever has all rights, too.
+    if let Err(Error::ReadOnly) | Ok(Err(Error::ReadOnly)) = written
+        && !place::is_read_only(path)
+    {
+        return Err(Error::Damaged("its head was changed".into()));
+    }
+    let db = opened?;
     let has_sessions = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'session'";
     if !db.prepare(has_sessions)?.exists([])? {
         return Err(Error::Damaged("its sessions are gone".into()));

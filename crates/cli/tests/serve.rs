@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tieline::client::{AgentHandle, Client, Handler};
 use tieline::schema::{
     Dialect, ListRequest, PermissionOptionKind, PermissionOutcome, PermissionRequest, Protocol, Replay, ResumeRequest,
-    StopReason, Transcript,
+    State, StopReason, Transcript,
 };
 use tieline_http::Remote;
 use tieline_model_server::{ModelServer, builtin};
@@ -250,7 +250,16 @@ async fn a_server_is_watched_from_outside() {
     let token = server.token("laptop", "use");
     let client = server.connect("ws", &token, Dialect::V2, Person::default()).await.unwrap();
     let session = client.open(server.project()).await.unwrap();
-    say(&session, "write a.txt: something secret").await;
+    // Who waits is told that somebody is asked, and then that it goes on.
+    let mut turn = session.prompt("write a.txt: something secret").await.unwrap();
+    let mut states = Vec::new();
+    while let Some(update) = timeout(LONG, turn.next()).await.unwrap() {
+        if let tieline::schema::Update::State(update) = update {
+            states.push(update.state);
+        }
+    }
+    let asked = states.iter().position(|state| *state == State::RequiresAction).expect("it waits for somebody");
+    assert_eq!(states.get(asked + 1), Some(&State::Running), "{states:?}");
     // Somebody is called, again if that failed; what was said is not told.
     let next = || hears.recv_timeout(LONG).unwrap();
     let (first, again, ended) = (next(), next(), next());

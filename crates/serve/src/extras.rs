@@ -51,7 +51,7 @@ async fn search(hub: &Hub, query: &str) -> Result<Value> {
     let hits = hub.journal().search(query, MAX_FOUND).await.map_err(Error::internal)?;
     let shown = hits.iter().filter(|hit| hub.allowed([Path::new(&hit.session.cwd)]).is_ok());
     let rows: Vec<Value> = shown
-        .map(|hit| json!({ "sessionId": hit.session.id, "turn": hit.turn, "snippet": sanitize::line(&hit.snippet) }))
+        .map(|hit| json!({ "sessionId": hit.session.id.as_str(), "turn": hit.turn, "snippet": sanitize::line(&hit.snippet) }))
         .collect();
     Ok(json!({ "hits": rows }))
 }

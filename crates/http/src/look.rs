@@ -1,4 +1,4 @@
-//! What a transport has to know of a message: its id, its method, its session. Nothing else is read.
+//! What a transport has to know of a message: its id, its method, its session, its position. Nothing else is read.
 
 use std::borrow::Cow;
 use tieline_json::{Error, Kind, Reader};
@@ -11,6 +11,8 @@ pub(crate) struct Look<'a> {
     pub method: Option<Cow<'a, str>>,
     /// The session in its parameters.
     pub session: Option<Cow<'a, str>>,
+    /// Its position in the log of the session (`_meta.tieline.event`), if the one above gives one.
+    pub position: Option<Cow<'a, str>>,
     /// The session in its result: one that was made.
     pub made: Option<Cow<'a, str>>,
     /// It is an answer that says no.
@@ -50,8 +52,8 @@ fn object<'a>(json: &mut Reader<'a>) -> Result<Look<'a>, Error> {
         match (&*key, json.peek()?) {
             ("id", Kind::Number | Kind::String | Kind::Null) => look.id = Some(Id::read(json)?),
             ("method", Kind::String) => look.method = Some(json.string()?),
-            ("params", Kind::Object) => look.session = session(json)?,
-            ("result", Kind::Object) => look.made = session(json)?,
+            ("params", Kind::Object) => (look.session, look.position) = session(json)?,
+            ("result", Kind::Object) => look.made = session(json)?.0,
             ("error", Kind::Object) => {
                 look.is_error = true;
                 json.skip()?;
@@ -62,15 +64,31 @@ fn object<'a>(json: &mut Reader<'a>) -> Result<Look<'a>, Error> {
     Ok(look)
 }
 
-fn session<'a>(json: &mut Reader<'a>) -> Result<Option<Cow<'a, str>>, Error> {
-    let (mut session, mut object) = (None, json.object()?);
+type Text<'a> = Option<Cow<'a, str>>;
+
+fn session<'a>(json: &mut Reader<'a>) -> Result<(Text<'a>, Text<'a>), Error> {
+    let (mut session, mut position, mut object) = (None, None, json.object()?);
     while let Some(key) = object.key(json)? {
         match (&*key, json.peek()?) {
             ("sessionId", Kind::String) => session = Some(json.string()?),
+            ("_meta", Kind::Object) => position = at(json, &["tieline", "event"])?,
             _ => json.skip()?,
         }
     }
-    Ok(session)
+    Ok((session, position))
+}
+
+/// The text at a path in an object.
+fn at<'a>(json: &mut Reader<'a>, path: &[&str]) -> Result<Text<'a>, Error> {
+    let (mut found, mut object) = (None, json.object()?);
+    while let Some(key) = object.key(json)? {
+        match (path, json.peek()?) {
+            ([name], Kind::String) if key == *name => found = Some(json.string()?),
+            ([name, rest @ ..], Kind::Object) if key == *name && !rest.is_empty() => found = at(json, rest)?,
+            _ => json.skip()?,
+        }
+    }
+    Ok(found)
 }
 
 impl Look<'_> {

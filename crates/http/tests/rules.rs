@@ -61,6 +61,14 @@ async fn puppet(transport: Transport) {
                 }
                 say(answer(json!({"stopReason": "end_turn"}))).await;
             }
+            Some("session/prompt") if params["positions"].is_array() => {
+                for position in params["positions"].as_array().unwrap() {
+                    let mut update = update(session, "x");
+                    update["params"]["_meta"] = json!({"other": {"event": "1.1"}, "tieline": {"event": position}});
+                    say(update).await;
+                }
+                say(answer(json!({"stopReason": "end_turn"}))).await;
+            }
             Some("session/prompt") => {
                 say(json!({"jsonrpc": "2.0", "id": 900, "method": "session/request_permission", "params": {"sessionId": session}})).await;
             }
@@ -376,6 +384,44 @@ async fn a_stream_goes_on_where_it_was_cut() {
         let mut stream = client.stream(&["acp-session-id: s1", &format!("last-event-id: {odd}")]).await;
         client.post(&["acp-session-id: s1"], &request(2, "_x", json!({"sessionId": "s1"}))).await;
         assert_eq!(stream.next().await.unwrap()["id"], 2, "rule 40: {odd}");
+    }
+}
+
+/// Rules 38 to 40: the position of a message is its id, what has none counts behind it; where a client stopped on an earlier
+/// connection is told above, once.
+#[tokio::test]
+async fn positions_from_above_are_ids() {
+    let (tell, mut told) = mpsc::channel(1);
+    let each = move |mut arrival: Arrival| {
+        tell.try_send(arrival.streams.take()).unwrap();
+        serve(arrival);
+    };
+    let running = start(Rules::default(), Open, each).await;
+    let client = Client::new(&running).await;
+    let streams = told.recv().await.unwrap().unwrap();
+    let mut stream = client.stream(&["acp-session-id: s1", "last-event-id: 7.0~2"]).await;
+    assert_eq!(stream.start().await, "id: 7.0~2\n\n");
+    assert_eq!(
+        (streams.stopped("s1").as_deref(), streams.stopped("s1"), streams.stopped("s2")),
+        (Some("7.0~2"), None, None)
+    );
+    let positions = json!([null, "8.0", null, 5, "9.0", "10.0\nid: 11.0", "1 2", "", "x".repeat(200)]);
+    let prompt = request(1, "session/prompt", json!({"sessionId": "s1", "positions": positions}));
+    client.post(&["acp-session-id: s1"], &prompt).await;
+    let expect = ["7.0~1", "8.0", "8.0~1", "8.0~2", "9.0", "9.0~1", "9.0~2", "9.0~3", "9.0~4", "9.0~5"];
+    // Cut before anything was read, it goes on from the beginning.
+    for _ in 0..2 {
+        let mut ids = Vec::new();
+        while ids.len() < expect.len() {
+            if let Some(event) = stream.parser.event() {
+                ids.push(event.unwrap().id);
+                continue;
+            }
+            let chunk = timeout(SOON, stream.body.chunk()).await.unwrap().unwrap().unwrap();
+            stream.parser.push(&chunk);
+        }
+        assert_eq!(ids, expect);
+        stream = client.stream(&["acp-session-id: s1", "last-event-id: 7.0~2"]).await;
     }
 }
 

@@ -1,28 +1,37 @@
-//! One client on one live session: its prompts go in, what the session tells goes out, questions are asked.
+//! One client on one live session: its prompts go in, the log of the session goes out from where the client stands, questions are
+//! asked.
 
-use crate::hub::{Role, failed};
+use crate::hub::Role;
+use crate::log::{Dropped, Position, Question, Teller, Told};
 use crate::question;
-use crate::room::{Arrival, Out, Person, Room, STALL_TIMEOUT, Takes, state};
-use crate::watch::Watch;
-use std::collections::{HashMap, HashSet};
+use crate::room::{Person, Room, Takes, state};
+use serde_json::json;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tieline::agent::{Opened, Session, SessionHandle, Turn};
 use tieline::rpc::Cancel;
 use tieline::rpc::sync::Lock as _;
-use tieline::schema::{ConfigOption, ConfigValue, ContentBlock, Severity, State, StateUpdate, StopReason, Update};
+use tieline::schema::{
+    ConfigOption, ConfigValue, ContentBlock, Meta, SessionId, Severity, State, StateUpdate, StopReason, Update,
+};
 use tieline::{Error, Result};
-use tieline_client::live::{Asked, Part};
-use tokio::sync::{mpsc, oneshot};
+use tieline_client::live::Part;
+use tieline_host::store::{Follow, Stored};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+
+/// A client that takes nothing for this long is let go. It can come back, and goes on where it was.
+const STALL_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The prompts of a client that are not over.
 type Waiting = Arc<Mutex<Prompts>>;
 
 #[derive(Default)]
 struct Prompts {
-    /// Those that the session has, by their numbers.
-    known: HashMap<u64, Prompted>,
+    /// Those that the session has, by their names.
+    known: HashMap<String, Prompted>,
     /// Those that the engine has begun and the session does not have yet.
     coming: usize,
 }
@@ -32,6 +41,20 @@ struct Prompted {
     turn: Turn,
 }
 
+/// How a client comes to a session.
+pub(crate) struct Coming<'a> {
+    pub(crate) session: SessionHandle,
+    /// Who it is.
+    pub(crate) name: &'a str,
+    pub(crate) role: Role,
+    /// It wants to be told what was said before.
+    pub(crate) replay: bool,
+    /// It knows everything up to this position.
+    pub(crate) after: Option<&'a str>,
+    /// Ends its connection.
+    pub(crate) over: Cancel,
+}
+
 /// A client on a session.
 pub(crate) struct Attachment {
     room: Arc<Room>,
@@ -39,57 +62,56 @@ pub(crate) struct Attachment {
     role: Role,
     waiting: Waiting,
     /// Passes on what the session tells.
-    task: AbortHandle,
+    task: Option<AbortHandle>,
 }
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        self.task.abort();
+        self.task.iter().for_each(AbortHandle::abort);
         self.room.leave(&self.person);
     }
 }
 
 impl Attachment {
-    /// Puts a client on a session. With `replay` it is told first what was said before. `None` if the session is about to end.
-    pub(crate) async fn open(
-        room: Arc<Room>,
-        session: SessionHandle,
-        (name, role): (&str, Role),
-        replay: bool,
-        over: Cancel,
-    ) -> Result<Option<Opened<Self>>> {
+    /// Puts a client on a session. With [`Coming::replay`] it is told first what was said before, behind what it knows. `None` if the
+    /// session is about to end.
+    pub(crate) async fn open(room: Arc<Room>, coming: Coming<'_>) -> Result<Option<Opened<Self>>> {
+        let Coming { session, name, role, replay, after, over } = coming;
         let can = session.client().capabilities().clone();
         let may = role >= Role::Use;
         let takes = Takes { questions: may, forms: may && can.elicit_form, pages: may && can.elicit_url };
-        let Some(arrival) = room.arrive(name, takes, over.clone()).map_err(Error::internal)? else { return Ok(None) };
-        let Arrival { person, out, before, running, questions } = arrival;
-        let waiting = Waiting::default();
-        let line = Line {
-            session: session.clone(),
-            name: name.to_owned(),
-            watch: Arc::clone(&room.watch),
-            waiting: Arc::clone(&waiting),
-            takes,
-            own: None,
-            open: HashSet::new(),
-            asking: HashMap::new(),
-        };
+        let Some(person) = room.arrive(takes) else { return Ok(None) };
         let agent = room.live.agent();
         let (options, commands) = agent.map(|agent| (agent.options(), agent.commands())).unwrap_or_default();
+        let waiting = Waiting::default();
         // It is made before anything is told: if that fails, the client has left.
-        let (told, ready) = oneshot::channel();
-        let task = tokio::spawn(line.run(out, running, questions, ready)).abort_handle();
-        let attachment = Self { room, person, role, waiting, task };
-        for update in before.into_iter().filter(|_| replay) {
-            let Ok(sent) = timeout(STALL_TIMEOUT, session.update(update)).await else {
-                over.cancel();
-                return Err(Error::wire(-32603, "the client takes nothing"));
-            };
-            sent?;
-        }
-        let _ = told.send(());
+        let mut attachment = Self { room: Arc::clone(&room), person, role, waiting: Arc::clone(&waiting), task: None };
+        let log = Log::open(Arc::clone(&room), after, replay).await?;
+        let (head, upto) = (log.head, if replay { log.head } else { log.known.seq.min(log.head) });
+        let mut line = Line {
+            session,
+            name: name.to_owned(),
+            room,
+            over,
+            waiting,
+            takes,
+            log,
+            teller: Teller::default(),
+            old: true,
+            running: false,
+            stop: None,
+            own: None,
+            open: Vec::new(),
+            goes_on: false,
+            asking: HashMap::new(),
+        };
+        line.catch_up(upto).await?;
+        let stands = json!({ "event": Position::behind(upto).to_string(), "head": head, "running": line.running,
+            "stopReason": line.stop.as_ref().map(ToString::to_string) });
+        let meta = Some(Meta(json!({ "tieline": stands }).into()));
+        attachment.task = Some(tokio::spawn(line.run()).abort_handle());
         let mut opened = Opened::new(attachment).options(options);
-        opened.commands = commands;
+        (opened.commands, opened.meta) = (commands, meta);
         Ok(Some(opened))
     }
 
@@ -102,25 +124,32 @@ impl Attachment {
 }
 
 impl Session for Attachment {
-    async fn accept(&self, _: &str, _: &[ContentBlock]) -> Result<()> {
+    async fn accept(&self, name: &str, _: &[ContentBlock]) -> Result<()> {
         self.may_use()?;
+        self.room.accept(name).await?;
         self.waiting.locked().coming += 1;
         Ok(())
     }
 
     async fn prompt(&self, turn: Turn, prompt: Vec<ContentBlock>) -> Result<StopReason> {
         let parts = prompt.into_iter().map(|block| Part::Block(Box::new(block))).collect();
-        let (end, mut ended) = oneshot::channel();
-        let number = {
+        let (name, (end, mut ended)) = (turn.prompt_id().to_owned(), oneshot::channel());
+        let queued = {
             // Held until it is known whose prompt this is.
             let mut waiting = self.waiting.locked();
             waiting.coming = waiting.coming.saturating_sub(1);
-            let number = self.room.live.prompt(parts);
-            let number = number.ok_or_else(|| Error::wire(-32603, "too many prompts wait in this session"))?;
-            waiting.known.insert(number, Prompted { end, turn: turn.clone() });
+            let number = self.room.live.prompt_named(name.clone(), parts);
+            if number.is_some() {
+                waiting.known.insert(name.clone(), Prompted { end, turn: turn.clone() });
+            }
             number
         };
-        let gone = || Error::wire(-32603, "the session has ended");
+        let Some(number) = queued else {
+            let why = "too many prompts wait in this session";
+            self.room.drop_prompt(name, why).await;
+            return Err(Error::wire(-32603, why));
+        };
+        let gone = || Error::wire(-32603, self.room.why());
         tokio::select! {
             biased;
             end = &mut ended => return end.unwrap_or_else(|_| Err(gone())),
@@ -143,7 +172,8 @@ impl Session for Attachment {
             waits = queue.len() < before;
         });
         if waits {
-            self.waiting.locked().known.remove(&number);
+            self.waiting.locked().known.remove(&name);
+            self.room.drop_prompt(name, "cancelled").await;
             return Ok(StopReason::Cancelled);
         }
         self.room.live.cancel().await;
@@ -173,19 +203,92 @@ impl Session for Attachment {
     async fn leave(&self) {}
 }
 
+/// The log of a session, read from some place on.
+struct Log {
+    room: Arc<Room>,
+    follow: Follow,
+    /// What was read.
+    seq: u64,
+    /// What the client knows.
+    known: Position,
+    /// It knows that from an earlier connection.
+    from_before: bool,
+    /// Where the log stood when the client came.
+    head: u64,
+}
+
+impl Log {
+    async fn open(room: Arc<Room>, after: Option<&str>, replay: bool) -> Result<Self> {
+        let id = SessionId::from(room.id());
+        // In this order: what is stored in between is waited for.
+        let follow = room.journal.follow(&id);
+        let head = room.journal.entry(&id).await.map_err(Error::internal)?.events;
+        let after: Option<Position> = after.and_then(|after| after.parse().ok());
+        let after = after.filter(|after| after.seq <= head);
+        let known = after.unwrap_or(if replay { Position::default() } else { Position::behind(head) });
+        let mut seq = 0;
+        // What is told of a turn depends on its beginning.
+        if known != Position::default() {
+            let start = room.journal.turn_start(&id, known.seq).await.map_err(Error::internal)?;
+            seq = start.saturating_sub(1);
+        }
+        Ok(Self { room, follow, seq, known, from_before: after.is_some(), head })
+    }
+
+    /// What is stored behind what was read, if there is something.
+    async fn page(&mut self) -> Result<Arc<[Stored]>> {
+        let page = self.room.stored(self.seq).await?;
+        self.seq = page.last().map_or(self.seq, |last| last.seq);
+        Ok(page)
+    }
+
+    /// The same when there is something; empty when the session is over and all is read.
+    async fn next(&mut self) -> Result<Arc<[Stored]>> {
+        loop {
+            let over = tokio::select! {
+                biased;
+                () = self.room.ended() => true,
+                () = std::future::ready(()) => false,
+            };
+            let page = match self.page().await {
+                // It may be deleted.
+                Err(_) if over => return Ok(Arc::default()),
+                page => page?,
+            };
+            if over || !page.is_empty() {
+                return Ok(page);
+            }
+            tokio::select! {
+                () = self.follow.behind(self.seq) => {}
+                () = self.room.ended() => {}
+            }
+        }
+    }
+}
+
 /// The way from a session to one client.
 struct Line {
     session: SessionHandle,
     name: String,
-    watch: Arc<Watch>,
+    room: Arc<Room>,
+    /// Ends the connection.
+    over: Cancel,
     waiting: Waiting,
     takes: Takes,
+    log: Log,
+    teller: Teller,
+    /// What is read is told again: it was over before the client came.
+    old: bool,
+    /// A turn runs, or why the last one stopped, as far as was read.
+    running: bool,
+    stop: Option<StopReason>,
     /// The turn that runs is this client's.
-    own: Option<u64>,
-    /// The questions that wait, whoever is asked.
-    open: HashSet<u64>,
-    /// Those that it is asked.
-    asking: HashMap<u64, AbortHandle>,
+    own: Option<String>,
+    /// The questions that stand, and those of them that the client is asked.
+    open: Vec<Question>,
+    /// The last of them was just answered.
+    goes_on: bool,
+    asking: HashMap<Question, AbortHandle>,
 }
 
 impl Drop for Line {
@@ -197,77 +300,156 @@ impl Drop for Line {
 }
 
 impl Line {
-    async fn run(
-        mut self,
-        mut out: mpsc::Receiver<Out>,
-        running: bool,
-        questions: Vec<Arc<Asked>>,
-        ready: oneshot::Receiver<()>,
-    ) {
-        if ready.await.is_err() {
+    /// Reads the log up to this event.
+    async fn catch_up(&mut self, upto: u64) -> Result<()> {
+        while self.log.seq < upto {
+            let page = self.log.page().await?;
+            if page.is_empty() {
+                return Err(Error::internal("the log of the session has a gap"));
+            }
+            for stored in page.iter() {
+                // What came since is read again, as news.
+                if stored.seq > upto {
+                    self.log.seq = upto;
+                    break;
+                }
+                self.take(stored.clone()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run(mut self) {
+        self.old = false;
+        if self.running && self.session.update(state(true, None)).await.is_err() {
             return;
         }
-        if running {
-            let _ = self.session.update(state(true, None)).await;
+        for question in self.open.clone() {
+            self.ask(question);
         }
-        for asked in questions {
-            let _ = self.pass(Out::Asked(asked)).await;
+        if !self.open.is_empty() && self.tell_asking(true).await.is_err() {
+            return;
         }
-        while let Some(next) = out.recv().await {
-            if self.pass(next).await.is_err() {
-                return;
+        let told = async {
+            loop {
+                let page = self.log.next().await?;
+                if page.is_empty() {
+                    return Ok::<_, Error>(());
+                }
+                for stored in page.iter() {
+                    self.take(stored.clone()).await?;
+                }
+            }
+        };
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "a client is told nothing more");
+            // It would take silence for peace. It can come back.
+            self.over.cancel();
+        }
+    }
+
+    async fn take(&mut self, stored: Stored) -> Result<()> {
+        let told: Vec<_> = self.teller.take(stored).collect();
+        for (position, told) in told {
+            self.note(&told);
+            if position <= self.log.known {
+                if let (true, Told::Prompt(_, update) | Told::Update(update)) = (self.log.from_before, told) {
+                    self.session.knows(update);
+                }
+                continue;
+            }
+            let over = self.over.clone();
+            let Ok(sent) = timeout(STALL_TIMEOUT, self.tell(position, told)).await else {
+                tracing::warn!("a client takes nothing and is let go");
+                over.cancel();
+                return Err(Error::wire(-32603, "the client takes nothing"));
+            };
+            sent?;
+        }
+        Ok(())
+    }
+
+    /// What is known of the session whether it is told or not.
+    fn note(&mut self, told: &Told) {
+        match told {
+            Told::Prompt(..) => (self.running, self.stop) = (true, None),
+            Told::Ended(stop, _) => {
+                (self.running, self.stop) = (false, Some(stop.clone()));
+                self.open.clear();
+            }
+            // The session's task and the turn's write beside each other: what comes behind the end of the turn is over with it.
+            Told::Asked(question) if self.running => self.open.push(question.clone()),
+            Told::Settled(question) => {
+                let before = self.open.len();
+                self.open.retain(|open| open != question);
+                self.goes_on = self.open.is_empty() && before > 0;
+            }
+            _ => {}
+        }
+    }
+
+    async fn tell(&mut self, position: Position, told: Told) -> Result<()> {
+        let session = self.session.with_meta(position.meta());
+        match told {
+            Told::Prompt(name, said) => {
+                self.own = name.filter(|name| self.waiting.locked().known.contains_key(name));
+                if !self.old {
+                    self.tell_state(state(true, None)).await?;
+                }
+                // Its own words it has heard from the engine.
+                if self.own.is_some() { Ok(()) } else { session.said_by_other(said).await }
+            }
+            Told::Update(update @ (Update::Chunk(_) | Update::Message(_))) if is_users(&update) => {
+                session.said_by_other(update).await
+            }
+            Told::Update(update) => session.update(update).await,
+            Told::Ended(stop, failed) => self.ended(&session, stop, failed).await,
+            // What was said to others before it came is no news.
+            Told::Notice(..) if self.old && !self.log.from_before => Ok(()),
+            Told::Notice(severity, words) => session.notice(severity, words).await,
+            Told::Settled(_) | Told::Dropped(_) if self.old => Ok(()),
+            Told::Asked(_) if self.old || !self.running => Ok(()),
+            Told::Asked(question) => {
+                self.ask(question);
+                // The first that stands: it is counted already.
+                if self.open.len() == 1 { self.tell_asking(true).await } else { Ok(()) }
+            }
+            Told::Settled(question) => {
+                if let Some(asking) = self.asking.remove(&question) {
+                    asking.abort();
+                }
+                if self.goes_on { self.tell_asking(false).await } else { Ok(()) }
+            }
+            Told::Dropped(Dropped { prompts, why }) => {
+                self.own = None;
+                for name in prompts {
+                    if let Some(Prompted { end, .. }) = self.waiting.locked().known.remove(&name) {
+                        let _ = end.send(Err(Error::wire(-32603, why.clone())));
+                    }
+                }
+                self.tell_state(state(false, None)).await
             }
         }
     }
 
-    async fn pass(&mut self, out: Out) -> Result<()> {
-        match out {
-            // Its own words it has heard from the engine.
-            Out::Update(_, true) if self.own.is_some() => Ok(()),
-            Out::Update(update, true) => self.session.said_by_other((*update).clone()).await,
-            Out::Update(update, false) => self.session.update((*update).clone()).await,
-            Out::Begun(number) => {
-                self.own = Some(number).filter(|number| self.waiting.locked().known.contains_key(number));
-                self.tell_state(state(true, None)).await
-            }
-            Out::Ended(number, stop) => {
-                self.own = None;
-                let prompted = self.waiting.locked().known.remove(&number);
-                if let Some(Prompted { end, turn }) = prompted {
-                    let _ = end.send(stop.map_err(|failure| failed(&failure)));
-                    // What others do next comes behind the end of this turn.
-                    turn.over().await;
-                    return Ok(());
-                }
-                if let Err(failure) = &stop {
-                    self.session.notice(Severity::Error, failure.message.clone()).await?;
-                }
-                self.tell_state(state(false, stop.ok())).await
-            }
-            Out::Asked(asked) => {
-                let first = self.open.is_empty();
-                self.open.insert(asked.number);
-                self.ask(asked);
-                if first { self.tell_asking(true).await } else { Ok(()) }
-            }
-            Out::Settled(number) => {
-                if let Some(asking) = self.asking.remove(&number) {
-                    asking.abort();
-                }
-                let last = self.open.remove(&number) && self.open.is_empty();
-                if last { self.tell_asking(false).await } else { Ok(()) }
-            }
-            Out::Lost(failure, last) => {
-                self.own = None;
-                for (_, Prompted { end, .. }) in self.waiting.locked().known.extract_if(|number, _| *number <= last) {
-                    let _ = end.send(Err(failed(&failure)));
-                }
-                let words = format!("{}. The next prompt starts the agent again.", failure.message);
-                self.session.notice(Severity::Error, words).await?;
-                self.tell_state(state(false, None)).await
-            }
-            Out::Notice(severity, words) => self.session.notice(severity, &*words).await,
+    async fn ended(&mut self, session: &SessionHandle, stop: StopReason, failed: Option<String>) -> Result<()> {
+        let own = self.own.take();
+        self.asking.drain().for_each(|(_, asking)| asking.abort());
+        let prompted = own.and_then(|own| self.waiting.locked().known.remove(&own));
+        if let Some(Prompted { end, turn }) = prompted {
+            let _ = end.send(failed.map_or(Ok(stop), |why| Err(Error::wire(-32603, why))));
+            // What others do next comes behind the end of this turn.
+            turn.over().await;
+            return Ok(());
         }
+        if self.old && !self.log.from_before {
+            return Ok(());
+        }
+        let stop = Some(stop).filter(|_| failed.is_none());
+        if let Some(failed) = failed {
+            session.notice(Severity::Error, failed).await?;
+        }
+        self.tell_state(state(false, stop)).await
     }
 
     /// Tells what the session does for others. A client that waits for its own prompt knows that it is at work, and would take the
@@ -292,12 +474,19 @@ impl Line {
     }
 
     /// Asks the client beside what else it is told; once for each question.
-    fn ask(&mut self, asked: Arc<Asked>) {
-        if !self.takes.questions || self.asking.contains_key(&asked.number) {
+    fn ask(&mut self, question: Question) {
+        if !self.takes.questions || self.asking.contains_key(&question) {
             return;
         }
-        let (number, session) = (asked.number, self.session.clone());
-        let task = tokio::spawn(question::ask(asked, session, self.name.clone(), Arc::clone(&self.watch)));
-        self.asking.insert(number, task.abort_handle());
+        if let Some(asked) = self.room.question(&question) {
+            let watch = Arc::clone(&self.room.watch);
+            let task = tokio::spawn(question::ask(asked, self.session.clone(), self.name.clone(), watch));
+            self.asking.insert(question, task.abort_handle());
+        }
     }
+}
+
+fn is_users(update: &Update) -> bool {
+    use tieline::schema::{Chunk, Message, MessageKind::User};
+    matches!(update, Update::Chunk(Chunk { kind: User, .. }) | Update::Message(Message { kind: User, .. }))
 }

@@ -1,12 +1,13 @@
 //! What a client sees of a server: an agent whose sessions it may share with others.
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Coming};
 use crate::extras;
 use crate::hub::{Hub, Role, Visitor, Wanted};
+use crate::log::Position;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming};
+use tieline::agent::{About, Agent, ClientHandle, Opened, Opening, Resuming, SessionHandle};
 use tieline::rpc::Cancel;
 use tieline::schema::{ListRequest, ListResponse, Meta, Raw, SessionId, SessionInfo, Severity, data_field};
 use tieline::{Error, Result};
@@ -15,19 +16,23 @@ use tieline_host::store::ListQuery;
 /// So many sessions are on one page of a list.
 const PAGE_SIZE: usize = 50;
 
+/// The last position of a session that the client has, if it said one beside its messages.
+type Stopped = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// A server, as one client sees it.
 pub(crate) struct Front {
     hub: Hub,
     visitor: Visitor,
     /// Ends the connection.
     over: Cancel,
+    stopped: Stopped,
     /// Held while a session is told again.
     replaying: tokio::sync::Mutex<()>,
 }
 
 impl Front {
-    pub(crate) fn new(hub: Hub, visitor: Visitor, over: Cancel) -> Self {
-        Self { hub, visitor, over, replaying: tokio::sync::Mutex::default() }
+    pub(crate) fn new(hub: Hub, visitor: Visitor, over: Cancel, stopped: Stopped) -> Self {
+        Self { hub, visitor, over, stopped, replaying: tokio::sync::Mutex::default() }
     }
 
     fn may(&self, role: Role, what: &str) -> Result<()> {
@@ -37,8 +42,9 @@ impl Front {
         Err(Error::wire(-32603, format!("this token may not {what}")))
     }
 
-    fn me(&self) -> (&str, Role) {
-        (&self.visitor.name, self.visitor.role)
+    fn coming<'a>(&'a self, session: &SessionHandle, replay: bool, after: Option<&'a str>) -> Coming<'a> {
+        let Visitor { name, role } = &self.visitor;
+        Coming { session: session.clone(), name, role: *role, replay, after, over: self.over.clone() }
     }
 }
 
@@ -70,8 +76,7 @@ impl Agent for Front {
         };
         let room = self.hub.open(wanted, &self.visitor.name).await?;
         opening.session.set_id(room.id().into());
-        let session = opening.session.clone();
-        let opened = Attachment::open(room, session, self.me(), false, self.over.clone()).await?;
+        let opened = Attachment::open(room, self.coming(&opening.session, false, None)).await?;
         if !opening.mcp_servers.is_empty() {
             // They would be programs on this machine, started because somebody elsewhere says so.
             let words = "MCP servers of clients are not started here; name them in the configuration of the server.";
@@ -82,6 +87,7 @@ impl Agent for Front {
 
     async fn resume(&self, resuming: Resuming) -> Result<Opened<Attachment>> {
         let (id, replay) = (resuming.session.id().to_string(), resuming.replay);
+        let after = Position::wanted(resuming.meta.as_ref()).or_else(|| (self.stopped)(&id));
         loop {
             let room = match self.hub.live(&id) {
                 Some(room) => room,
@@ -91,11 +97,11 @@ impl Agent for Front {
                     self.hub.find(&id, &self.visitor.name).await?
                 }
             };
-            let session = resuming.session.clone();
             // One at a time: what is told again is held in memory until the client has taken it.
             let _one = self.replaying.lock().await;
             let _held = if replay { Some(self.hub.replay(&self.visitor.name).await) } else { None };
-            let opened = Attachment::open(Arc::clone(&room), session, self.me(), replay, self.over.clone()).await?;
+            let coming = self.coming(&resuming.session, replay, after.as_deref());
+            let opened = Attachment::open(Arc::clone(&room), coming).await?;
             if let Some(opened) = opened {
                 return Ok(opened);
             }

@@ -181,12 +181,19 @@ impl Hub {
 
     /// Serves a client until it goes away or the hub is stopped. Its sessions stay.
     pub async fn serve(&self, transport: Transport, visitor: Visitor) -> Result<()> {
-        self.serve_until(transport, visitor, Cancel::default()).await
+        self.serve_until(transport, visitor, Cancel::default(), |_| None).await
     }
 
-    /// As [`Self::serve`], or until `over`.
-    pub(crate) async fn serve_until(&self, transport: Transport, visitor: Visitor, over: Cancel) -> Result<()> {
-        let front = Front::new(self.clone(), visitor, over.clone());
+    /// As [`Self::serve`], or until `over`; for a client that may say beside its messages what it knows of a session: `stopped` gives
+    /// the last position that it got, once.
+    pub(crate) async fn serve_until(
+        &self,
+        transport: Transport,
+        visitor: Visitor,
+        over: Cancel,
+        stopped: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Result<()> {
+        let front = Front::new(self.clone(), visitor, over.clone(), Box::new(stopped));
         let stopping = self.0.stopping.clone();
         let stop = async move {
             tokio::select! {
@@ -287,7 +294,7 @@ impl Hub {
         let Launched { setup, parts, opening } = self.0.launcher.launch(wanted).await.map_err(|why| failed(&why))?;
         let link = Link::new(setup, parts);
         let (live, events) = link.open(opening, Vec::new());
-        Room::start(live, link, events, self.0.settings.idle, Arc::clone(&self.0.watch))
+        Room::start(live, link, events, (self.0.journal.clone(), Arc::clone(&self.0.watch)), self.0.settings.idle)
             .await
             .map_err(|why| failed(&why))
     }

@@ -12,6 +12,7 @@ mod extras;
 mod front;
 mod gate;
 mod hub;
+mod log;
 mod question;
 mod room;
 mod server;

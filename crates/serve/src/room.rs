@@ -1,55 +1,29 @@
-//! One live session and the clients on it: what it tells goes to all of them, each in its own time.
+//! One live session and the clients on it. What clients are told is its log; the session adds what only a server knows.
 
+use crate::log::{ACCEPTED, ASKED, DROPPED, Dropped, Pending, Question, SETTLED};
 use crate::watch::Watch;
+use serde::Serialize;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tieline::rpc::Cancel;
 use tieline::rpc::sync::Lock as _;
-use tieline::schema::{
-    Chunk, ContentBlock, Items, Message, MessageKind, Patch, Severity, StateUpdate, StopReason, Update,
-};
+use tieline::schema::{StateUpdate, StopReason, Update};
+use tieline::{Error, Result};
 use tieline_client::elicit::{Consent, Filled};
+use tieline_client::journal::{Journal, NOTICE, Said};
 use tieline_client::live::{
-    Asked, Ending, Event, Events, Failure, Link, News, Phase, Reply, Session, SessionFacts, State, What, message_id,
+    Asked, Ending, Event, Events, Failure, Link, Phase, Reply, Session, SessionFacts, State, What,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tieline_host::store::{Stored, new_id};
+use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
-
-/// So many events wait for one client; then the session waits for it.
-const MAX_WAITING: usize = 16;
-/// A client that takes nothing for this long is let go. It can come back.
-pub(crate) const STALL_TIMEOUT: Duration = Duration::from_mins(1);
-
-/// What a client on a session is told.
-#[derive(Clone)]
-pub(crate) enum Out {
-    /// An update; of the user's own words if the second is true.
-    Update(Arc<Update>, bool),
-    /// A prompt is sent to the agent: its number.
-    Begun(u64),
-    /// Its turn is over.
-    Ended(u64, std::result::Result<StopReason, Arc<Failure>>),
-    /// A person is asked.
-    Asked(Arc<Asked>),
-    /// A question is answered, or not wanted any more.
-    Settled(u64),
-    /// The agent is gone, and with it the prompts up to this one.
-    Lost(Arc<Failure>, u64),
-    /// What there is to say.
-    Notice(Severity, Arc<str>),
-}
 
 /// A client on a session.
 pub(crate) struct Person {
     number: u64,
-    pub(crate) name: String,
     /// What it can be asked.
-    pub(crate) takes: Takes,
-    out: mpsc::Sender<Out>,
-    /// It knows the updates up to this one.
-    after: u64,
-    /// Ends its connection.
-    over: Cancel,
+    takes: Takes,
 }
 
 /// What a client can be asked.
@@ -63,11 +37,18 @@ pub(crate) struct Takes {
 /// One live session.
 pub(crate) struct Room {
     id: OnceLock<String>,
+    /// Tells the questions of this run from those of earlier ones.
+    run: String,
     pub(crate) live: Session,
+    pub(crate) journal: Journal,
     link: Link,
     people: Mutex<People>,
     /// How many clients are on it.
     count: watch::Sender<usize>,
+    /// What was read of the log last: those who are at the same place need not read it again.
+    recent: tokio::sync::Mutex<Arc<[Stored]>>,
+    /// Why its log can't be written any more.
+    broken: OnceLock<String>,
     ended: Cancel,
     pub(crate) watch: Arc<Watch>,
 }
@@ -75,7 +56,7 @@ pub(crate) struct Room {
 #[derive(Default)]
 struct People {
     next: u64,
-    list: Arc<Vec<Arc<Person>>>,
+    list: Vec<Arc<Person>>,
     /// The prompt that the agent works on.
     running: Option<u64>,
     /// The last prompt that there was when a turn failed: what comes behind it was said in spite of that.
@@ -84,32 +65,31 @@ struct People {
     closing: bool,
 }
 
-/// A client that has just come.
-pub(crate) struct Arrival {
-    pub(crate) person: Arc<Person>,
-    pub(crate) out: mpsc::Receiver<Out>,
-    /// What it is told first.
-    pub(crate) before: Vec<Update>,
-    /// A turn runs.
-    pub(crate) running: bool,
-    /// The questions that stand.
-    pub(crate) questions: Vec<Arc<Asked>>,
-}
-
 impl Room {
-    /// Waits until the session is open; then what it tells is passed on until it ends.
+    /// Waits until the session is open; then what happens is seen to until it ends.
     pub(crate) async fn start(
         live: Session,
         link: Link,
         events: Events,
+        (journal, watch): (Journal, Arc<Watch>),
         idle: Duration,
-        watch: Arc<Watch>,
     ) -> std::result::Result<Arc<Self>, Arc<Failure>> {
-        // Whoever had it opened is on the way.
-        let (people, count) = (Mutex::default(), watch::Sender::new(1));
-        let room = Arc::new(Self { id: OnceLock::new(), live, link, people, count, ended: Cancel::default(), watch });
+        let room = Arc::new(Self {
+            id: OnceLock::new(),
+            run: new_id(),
+            live,
+            journal,
+            link,
+            people: Mutex::default(),
+            // Whoever had it opened is on the way.
+            count: watch::Sender::new(1),
+            recent: tokio::sync::Mutex::new(Arc::default()),
+            broken: OnceLock::new(),
+            ended: Cancel::default(),
+            watch,
+        });
         let (told, opened) = oneshot::channel();
-        tokio::spawn(Arc::clone(&room).pass_on(events, told, idle));
+        tokio::spawn(Arc::clone(&room).see_to(events, told, idle));
         match opened.await {
             Ok(Ok(())) => Ok(room),
             Ok(Err(failure)) => Err(failure),
@@ -125,6 +105,12 @@ impl Room {
     /// Waits until the session is over.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// Why the session is over, for whoever waits for something of it.
+    pub(crate) fn why(&self) -> String {
+        let why = self.broken.get().map(|why| format!(": {why}")).unwrap_or_default();
+        format!("the session has ended{why}")
     }
 
     /// Ends the session, behind a turn that runs.
@@ -160,41 +146,55 @@ impl Room {
         *self.count.borrow()
     }
 
-    /// A client comes. From the snapshot on it is told everything. `None` if the session is about to end.
-    pub(crate) fn arrive(&self, name: &str, takes: Takes, over: Cancel) -> std::io::Result<Option<Arrival>> {
-        let (sender, out) = mpsc::channel(MAX_WAITING);
+    /// A client comes. `None` if the session is about to end.
+    pub(crate) fn arrive(&self, takes: Takes) -> Option<Arc<Person>> {
         let mut people = self.people.locked();
         if people.closing {
-            return Ok(None);
+            return None;
         }
-        // Under the lock: what is passed on behind this is behind the snapshot, too.
-        let snapshot = self.live.conversation().snapshot()?;
         people.next += 1;
-        let person =
-            Person { number: people.next, name: name.to_owned(), takes, out: sender, after: snapshot.events, over };
-        let person = Arc::new(person);
-        let with = people.list.iter().cloned().chain([Arc::clone(&person)]);
-        people.list = Arc::new(with.collect());
+        let person = Arc::new(Person { number: people.next, takes });
+        people.list.push(Arc::clone(&person));
         self.count.send_replace(people.list.len());
-        let (running, questions) = (people.running.is_some(), self.live.questions());
-        Ok(Some(Arrival { person, out, before: snapshot.updates, running, questions }))
+        Some(person)
     }
 
     /// A client leaves. The session stays.
     pub(crate) fn leave(&self, person: &Person) {
         let mut people = self.people.locked();
-        let without = people.list.iter().filter(|other| other.number != person.number).cloned();
-        people.list = Arc::new(without.collect());
+        people.list.retain(|other| other.number != person.number);
         self.count.send_replace(people.list.len());
     }
 
-    async fn pass_on(
+    /// A page of what is stored behind an event; empty if there is nothing.
+    pub(crate) async fn stored(&self, after: u64) -> Result<Arc<[Stored]>> {
+        // Held while it is read: who comes meanwhile finds it here.
+        let mut recent = self.recent.lock().await;
+        if recent.first().is_some_and(|first| first.seq == after + 1) {
+            return Ok(Arc::clone(&recent));
+        }
+        let page = self.journal.events(&self.id().into(), after).await.map_err(Error::internal)?;
+        let page: Arc<[Stored]> = page.into();
+        // Who reads what was said long ago reads alone.
+        if page.last().is_some_and(|last| recent.last().is_none_or(|known| known.seq < last.seq)) && self.people() > 1 {
+            *recent = Arc::clone(&page);
+        }
+        Ok(page)
+    }
+
+    /// A question of the log, if it still stands.
+    pub(crate) fn question(&self, question: &Question) -> Option<Arc<Asked>> {
+        let mut questions = self.live.questions().into_iter().filter(|_| question.run == self.run);
+        questions.find(|asked| asked.number == question.number)
+    }
+
+    async fn see_to(
         self: Arc<Self>,
         mut events: Events,
         opened: oneshot::Sender<std::result::Result<(), Arc<Failure>>>,
         idle: Duration,
     ) {
-        let (mut opened, mut count) = (Some(opened), 0);
+        let (mut opened, mut early, mut asked) = (Some(opened), Vec::new(), HashSet::new());
         loop {
             let event = tokio::select! {
                 event = events.next() => event,
@@ -206,39 +206,40 @@ impl Room {
             match event {
                 None | Some(Event::Closed) => break,
                 Some(Event::Session(facts)) => {
-                    let notice = taken_up(&facts);
+                    early.extend(taken_up(&facts));
                     if let (Some(opened), Some(id)) = (opened.take(), facts.id) {
                         let _ = self.id.set(id);
+                        self.drop_pending().await;
                         let _ = opened.send(Ok(()));
                     }
-                    if let Some(notice) = notice {
-                        self.tell(count, Out::Notice(Severity::Warning, notice.into())).await;
+                    for words in early.drain(..) {
+                        self.notice("warning", words).await;
                     }
                 }
                 Some(Event::Lost(failure)) => {
-                    let failure = Arc::from(failure);
                     if let Some(opened) = opened.take() {
-                        let _ = opened.send(Err(failure));
+                        let _ = opened.send(Err(Arc::from(failure)));
                         break;
                     }
-                    // Nobody waits for an answer that does not come; what waited can be said again.
-                    let last = {
-                        let mut people = self.people.locked();
-                        people.running = None;
-                        people.failed.take().unwrap_or(u64::MAX)
-                    };
-                    self.live.edit_queue(|queue| queue.retain(|queued| queued.number > last));
-                    self.tell(count, Out::Lost(failure, last)).await;
-                    if !self.live.queue().is_empty() {
-                        self.live.revive();
+                    self.lost(&failure).await;
+                }
+                // There is no log before the session is open.
+                Some(Event::Warning(warning)) if opened.is_some() => early.push(warning),
+                Some(Event::Warning(warning)) => self.notice("warning", warning).await,
+                Some(Event::GoesOn(words)) => self.notice("info", format!("It goes on with {words}.")).await,
+                Some(Event::Asked(question)) => {
+                    self.watch.asked(self.id(), &question);
+                    if self.waits_for_somebody(&question) {
+                        asked.insert(question.number);
+                        self.note(ASKED, &Question { run: self.run.clone(), number: question.number }).await;
                     }
                 }
-                Some(event) => {
-                    count += u64::from(matches!(event, Event::Said { .. } | Event::Update { .. }));
-                    if let Some(out) = self.out(event) {
-                        self.tell(count, out).await;
+                Some(Event::Settled(number)) => {
+                    if asked.remove(&number) {
+                        self.note(SETTLED, &Question { run: self.run.clone(), number }).await;
                     }
                 }
+                Some(event) => self.take(event),
             }
         }
         *self.people.locked() = People { closing: true, ..People::default() };
@@ -246,87 +247,126 @@ impl Room {
         self.ended.cancel();
     }
 
-    /// What the clients are told of an event.
-    fn out(&self, event: Event) -> Option<Out> {
+    /// Whose turn it is. All else is in the log.
+    fn take(&self, event: Event) {
         match event {
-            Event::Said { kind, number, news, .. } => {
-                Some(Out::Update(Arc::new(said(kind, number, news)?), kind == MessageKind::User))
-            }
-            // Whose turn it is and when it ends each client hears from its own engine, or from its line.
-            Event::Update { update, .. } if matches!(*update, Update::State(_)) => None,
-            Event::Update { update, .. } => Some(Out::Update(Arc::from(update), false)),
             Event::Begun(number) => {
                 let mut people = self.people.locked();
                 (people.running, people.failed) = (Some(number), None);
-                drop(people);
-                Some(Out::Begun(number))
             }
             Event::Ended { stop, remarks, .. } => {
-                let number = {
+                {
                     let mut people = self.people.locked();
-                    let number = people.running.take()?;
+                    let Some(number) = people.running.take() else { return };
                     let last = self.live.queue().iter().map(|queued| queued.number).max();
                     people.failed = stop.is_err().then(|| last.unwrap_or(number).max(number));
-                    number
-                };
+                }
                 // What others have queued is not cancelled with it.
                 self.live.revive();
                 if !remarks.is_empty() {
                     tracing::info!(?remarks, "a turn is over");
                 }
                 self.watch.ended(self.id(), stop.as_ref().ok().map(StopReason::as_str));
-                Some(Out::Ended(number, stop.map_err(Arc::from)))
             }
-            Event::Asked(asked) => {
-                self.watch.asked(self.id(), &asked);
-                let list = Arc::clone(&self.people.locked().list);
-                match &asked.what {
-                    // It waits for somebody who can answer, however long.
-                    What::Permission(_) => {}
-                    What::Form(_) if list.iter().any(|person| person.takes.forms) => {}
-                    What::Page(_) if list.iter().any(|person| person.takes.pages) => {}
-                    What::Form(_) => drop(asked.reply(Reply::Form(Filled::Cancel))),
-                    What::Page(_) => drop(asked.reply(Reply::Page(Consent::Cancel))),
-                    What::Login(_) | What::Terminal(_) => drop(asked.reply(Reply::Login(None))),
-                }
-                Some(Out::Asked(asked))
-            }
-            Event::Settled(number) => Some(Out::Settled(number)),
-            Event::Warning(warning) => Some(Out::Notice(Severity::Warning, warning.into())),
-            Event::GoesOn(words) => Some(Out::Notice(Severity::Info, format!("It goes on with {words}.").into())),
             // Who asks waits only for what is on its way here.
-            Event::Asking(shown) => {
-                let _ = shown.send(());
-                None
-            }
-            Event::Phase(_)
-            | Event::Started(_)
-            | Event::Agent(_)
-            | Event::Note(_)
-            | Event::Given(_)
-            | Event::State(_)
-            | Event::Session(_)
-            | Event::Lost(_)
-            | Event::Closed => None,
+            Event::Asking(shown) => drop(shown.send(())),
+            _ => {}
         }
     }
 
-    /// Tells everybody who does not know it yet. Who is slow holds up the session, and is let go in the end.
-    async fn tell(&self, count: u64, out: Out) {
-        let list = Arc::clone(&self.people.locked().list);
-        for person in list.iter() {
-            if matches!(out, Out::Update(..)) && person.after >= count {
-                continue;
+    /// The agent is gone. Nobody waits for an answer that does not come; what waited can be said again.
+    async fn lost(&self, failure: &Failure) {
+        let last = {
+            let mut people = self.people.locked();
+            people.running = None;
+            people.failed.take().unwrap_or(u64::MAX)
+        };
+        let names = self.live.names();
+        let mut gone = Vec::new();
+        self.live.edit_queue(|queue| {
+            queue.retain(|queued| {
+                let stays = queued.number > last;
+                gone.extend(names.get(&queued.number).filter(|_| !stays).cloned());
+                stays
+            });
+        });
+        let hint = failure.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        self.note(DROPPED, &Dropped { prompts: gone, why: format!("{}{hint}", failure.message) }).await;
+        self.notice("error", format!("{}. The next prompt starts the agent again.", failure.message)).await;
+        if !self.live.queue().is_empty() {
+            self.live.revive();
+        }
+    }
+
+    /// Takes a prompt in. When this comes back, it is on the disk.
+    pub(crate) async fn accept(&self, name: &str) -> Result<()> {
+        if self.live.note(ACCEPTED, &name).await {
+            return Ok(());
+        }
+        self.give_up("its log can't be written".to_owned());
+        Err(Error::wire(-32603, self.why()))
+    }
+
+    /// A prompt that was taken in is not sent.
+    pub(crate) async fn drop_prompt(&self, name: String, why: &str) {
+        self.note(DROPPED, &Dropped { prompts: vec![name], why: why.to_owned() }).await;
+    }
+
+    /// What was taken in by a server that is gone, and not begun there, is not run now: nobody may want it any more. It is told.
+    async fn drop_pending(&self) {
+        let (id, mut seq, mut pending) = (self.id().into(), 0, Pending::default());
+        while let Ok(page) = self.journal.events(&id, seq).await
+            && let Some(last) = page.last()
+        {
+            seq = last.seq;
+            for stored in &page {
+                pending.take(&stored.event);
             }
-            match timeout(STALL_TIMEOUT, person.out.send(out.clone())).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => self.leave(person),
-                Err(_) => {
-                    tracing::warn!(client = %person.name, "a client takes nothing and is let go");
-                    self.leave(person);
-                    person.over.cancel();
-                }
-            }
+        }
+        if !pending.0.is_empty() {
+            let why = "the server ended before this prompt was begun; it was not run";
+            self.note(DROPPED, &Dropped { prompts: pending.0, why: why.to_owned() }).await;
+            self.notice("error", format!("A prompt was lost: {why}.")).await;
+        }
+    }
+
+    /// Whether a question waits for a client; what none of them can answer is answered at once.
+    fn waits_for_somebody(&self, asked: &Asked) -> bool {
+        let can = |takes: fn(&Takes) -> bool| self.people.locked().list.iter().any(|person| takes(&person.takes));
+        let reply = match &asked.what {
+            // It waits for somebody who can answer, however long.
+            What::Permission(_) => return true,
+            What::Form(_) if can(|takes| takes.forms) => return true,
+            What::Page(_) if can(|takes| takes.pages) => return true,
+            What::Form(_) => Reply::Form(Filled::Cancel),
+            What::Page(_) => Reply::Page(Consent::Cancel),
+            What::Login(_) | What::Terminal(_) => Reply::Login(None),
+        };
+        asked.reply(reply);
+        false
+    }
+
+    /// Says something to everybody who is on the session.
+    async fn notice(&self, severity: &str, text: impl Into<String>) {
+        let text = text.into();
+        let said = Said { severity: severity.to_owned(), text: text.clone() };
+        if !self.live.note(NOTICE, &said).await {
+            self.give_up(text);
+        }
+    }
+
+    async fn note(&self, kind: &str, body: &impl Serialize) {
+        if !self.live.note(kind, body).await {
+            self.give_up("its log can't be written".to_owned());
+        }
+    }
+
+    /// A session that is not written down any more is told to nobody, so it ends: its agent must not work on unseen.
+    fn give_up(&self, why: String) {
+        if self.broken.set(why).is_ok() {
+            tracing::error!(session = self.id(), "the log of a session can't be written; it ends");
+            self.close();
+            self.link.kill();
         }
     }
 
@@ -350,21 +390,6 @@ impl Room {
                 }
                 _ = count.changed() => {}
             }
-        }
-    }
-}
-
-/// What was said, as an update.
-fn said(kind: MessageKind, number: usize, news: News) -> Option<Update> {
-    let id = message_id(kind, number);
-    match news {
-        News::Nothing => None,
-        News::More(text) | News::Fresh(text) => {
-            Some(Update::Chunk(Chunk { kind, message_id: Some(id), content: text.into(), ..Default::default() }))
-        }
-        News::Instead(text) => {
-            let content = Patch::Set(Items(vec![ContentBlock::from(text)]));
-            Some(Update::Message(Message { kind, message_id: id, content, ..Message::default() }))
         }
     }
 }

@@ -50,7 +50,9 @@ pub async fn serve(hub: Hub, door: Door, rules: Rules, listeners: Vec<Listener>,
         let (hub, here, visitor, over) = (hub.clone(), Arc::clone(&here), visitor(&client.guest), Cancel::default());
         here.locked().insert(client.id.clone(), (visitor.clone(), over.clone()));
         tokio::spawn(async move {
-            if let Err(error) = hub.serve_until(client.transport, visitor, over).await {
+            let streams = client.streams;
+            let stopped = move |session: &str| streams.as_ref()?.stopped(session);
+            if let Err(error) = hub.serve_until(client.transport, visitor, over, stopped).await {
                 tracing::debug!(%error, "a client left");
             }
             here.locked().remove(&client.id);

@@ -194,6 +194,73 @@ async fn who_comes_later_is_told_all_and_hears_what_the_others_say() {
     }
 }
 
+/// The position beside what was told last.
+fn position(meta: Option<Meta>) -> Option<String> {
+    let meta: serde_json::Value = serde_json::from_str(meta?.0.get()).unwrap();
+    Some(meta["tieline"]["event"].as_str()?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_says_what_it_has_is_told_the_rest_once() {
+    for dialect in DIALECTS {
+        for replay in [true, false] {
+            let place = place(LONG);
+            let one = place.visit(dialect, Role::Use, Person::default()).await;
+            let opened = one.open(place.work()).await.unwrap();
+            let id = opened.id().clone();
+            let (mut turn, mut last) = (opened.prompt("hello").await.unwrap(), None);
+            while turn.next().await.is_some() {
+                last = position(turn.update_meta()).or(last);
+            }
+            drop(turn);
+            one.close().await;
+            let two = place.visit(dialect, Role::Use, Person::default()).await;
+            let (other, _) = join(&two, &id, &place.work()).await;
+            say(&other, "more").await;
+            // It comes back, says what it has, and hears the rest.
+            let again = place.visit(dialect, Role::Use, Person::default()).await;
+            let after = serde_json::json!({ "tieline": { "after": last.expect("what is told has a position") } });
+            let request = ResumeRequest {
+                session_id: id.clone(),
+                cwd: place.work(),
+                replay: if replay { tieline::schema::Replay::Start } else { tieline::schema::Replay::None },
+                meta: Some(Meta(after.into())),
+                ..ResumeRequest::default()
+            };
+            let mut told = Transcript::new(dialect);
+            let joining = again.resume_telling(request, |update| {
+                told.apply(&update);
+            });
+            let joined = timeout(LONG, joining).await.unwrap().unwrap();
+            let rest = ["User: more", "Agent: heard: more"];
+            if replay {
+                assert_eq!(lines(&told), rest, "{dialect}");
+            } else {
+                heard(&joined, dialect, &rest).await;
+            }
+            // What makes no sense is as good as nothing.
+            for after in ["", "9999.0", "x.y", "~"] {
+                let odd = place.visit(dialect, Role::Use, Person::default()).await;
+                let meta = serde_json::json!({ "tieline": { "after": after } });
+                let request = ResumeRequest {
+                    session_id: id.clone(),
+                    cwd: place.work(),
+                    replay: tieline::schema::Replay::Start,
+                    meta: Some(Meta(meta.into())),
+                    ..ResumeRequest::default()
+                };
+                let mut told = Transcript::new(dialect);
+                let joining = odd.resume_telling(request, |update| {
+                    told.apply(&update);
+                });
+                timeout(LONG, joining).await.unwrap().unwrap();
+                assert_eq!(lines(&told).len(), 4, "{dialect} {after}: {:?}", lines(&told));
+            }
+            place.hub.stop().await;
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_is_lost_cancels_nothing_and_another_one_can() {
     for dialect in DIALECTS {
@@ -290,6 +357,22 @@ async fn an_agent_that_dies_is_said_and_started_again() {
         let error = timeout(LONG, turn.text()).await.unwrap().unwrap_err();
         assert!(error.to_string().contains("exited"), "{dialect}: {error}");
         assert_eq!(say(&opened, "and now").await.0, "heard: and now", "{dialect}");
+        place.hub.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_log_cannot_be_written_ends_and_says_so() {
+    for dialect in DIALECTS {
+        let place = place(LONG);
+        let one = place.visit(dialect, Role::Use, Person::default()).await;
+        let opened = one.open(place.work()).await.unwrap();
+        say(&opened, "hello").await;
+        // Its log is taken away from under it.
+        Journal::open(place.folder.path().join("journal.db")).unwrap().delete(opened.id()).await.unwrap();
+        let turn = opened.prompt("work and wait").await.unwrap();
+        let error = timeout(LONG, turn.text()).await.unwrap().unwrap_err().to_string();
+        assert!(error.contains("the session has ended"), "{dialect}: {error}");
         place.hub.stop().await;
     }
 }

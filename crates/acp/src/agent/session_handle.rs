@@ -82,7 +82,13 @@ impl SessionHandle {
     /// Tells what the user of another client said, for agents that several clients share. By [`Self::update`] a client of version 1
     /// hears of no user's words: it knows its own.
     pub async fn said_by_other(&self, update: impl Into<Update>) -> Result<()> {
-        self.writer.send_of_other(update.into()).await
+        self.writer.send_of_other(update.into(), self.carried.sent()).await
+    }
+
+    /// Takes note of an update that the client had from an earlier connection, without sending it: what is told next goes on from
+    /// there.
+    pub fn knows(&self, update: impl Into<Update>) {
+        self.writer.knows(update.into());
     }
 
     /// Replaces the list of commands.

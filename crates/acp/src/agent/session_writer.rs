@@ -191,13 +191,22 @@ impl SessionWriter {
         }
     }
 
+    /// Takes note of an update that the client knows.
+    pub(crate) fn knows(&self, update: Update) {
+        let mut inner = self.lock();
+        inner.note(&update);
+        let before = inner.projector.set_replaying(true);
+        inner.projector.update(update, &mut drop);
+        inner.projector.set_replaying(before);
+    }
+
     /// Sends what the user of another client said.
-    pub(crate) async fn send_of_other(&self, update: Update) -> Result<()> {
+    pub(crate) async fn send_of_other(&self, update: Update, meta: Option<&Meta>) -> Result<()> {
         self.peer.room().await;
         let mut inner = self.lock();
         inner.admit(None)?;
         let before = inner.projector.set_replaying(true);
-        let sent = self.put(&mut inner, update, None);
+        let sent = self.put(&mut inner, update, meta);
         inner.projector.set_replaying(before);
         sent
     }

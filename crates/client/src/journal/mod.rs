@@ -14,7 +14,7 @@ mod story;
 pub use entry::{Begin, Entry};
 pub use error::{Error, Result};
 pub use handover::Handover;
-pub use record::{Changed, Decision, HowAsked, HowChanged, HowUndone, Kept, Outcome, Recording, Said};
+pub use record::{Changed, Decision, HowAsked, HowChanged, HowUndone, Kept, NOTICE, OUTCOME, Outcome, Recording, Said};
 pub use resume::{Taken, Way, take_up, way};
 pub use story::{Note, Story, TurnStory};
 
@@ -25,7 +25,7 @@ use std::time::Duration;
 use tieline::rpc::sync::Lock as _;
 use tieline::schema::SessionId;
 use tieline_host::files::Hash;
-use tieline_host::store::{self, Claim, Hit, ListQuery, NewSession, Retention, Store};
+use tieline_host::store::{self, Claim, Follow, Hit, ListQuery, NewSession, Retention, Store, Stored};
 use tieline_host::whole;
 
 /// The file name of the journal, beside the store of the built-in agent.
@@ -241,6 +241,21 @@ impl Journal {
     /// All that happened in a session.
     pub async fn story(&self, id: &str) -> Result<Story> {
         Story::load(&self.store, self.entry(id).await?).await
+    }
+
+    /// What is stored of a session behind this event, a page of it; none if there is no more yet.
+    pub async fn events(&self, id: &SessionId, after: u64) -> Result<Vec<Stored>> {
+        Ok(self.store.load(id).after(after).next().await?.unwrap_or_default())
+    }
+
+    /// Waits for more of a session that is written in this process.
+    pub fn follow(&self, id: &SessionId) -> Follow {
+        self.store.follow(id)
+    }
+
+    /// The event with which the turn begins that this event belongs to; 0 before the first turn.
+    pub async fn turn_start(&self, id: &SessionId, seq: u64) -> Result<u64> {
+        Ok(self.store.turn_start(id, seq).await?)
     }
 
     /// Waits until all that was handed over is on the disk.

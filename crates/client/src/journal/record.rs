@@ -21,6 +21,12 @@ const BURST: Duration = Duration::from_millis(50);
 /// The kind of the event that says which files a turn changed.
 pub(super) const CHANGES: &str = "changes";
 
+/// The kind of the event that says how a turn ended.
+pub const OUTCOME: &str = "outcome";
+
+/// The kind of the event that says what we told the user ourselves.
+pub const NOTICE: &str = "notice";
+
 /// The kind of the event that says which prompts wait.
 pub(super) const QUEUE: &str = "queue";
 
@@ -229,7 +235,12 @@ impl Recording {
 
     /// A turn begins with what the user says. To be called before the prompt is sent. Gives the number of the turn.
     pub async fn prompt(&self, content: &[ContentBlock]) -> Result<u64> {
-        self.log.begin_turn(None, content.to_vec()).await?;
+        self.prompt_named(None, content).await
+    }
+
+    /// The same for a prompt that has a name, by which it is found again.
+    pub async fn prompt_named(&self, name: Option<String>, content: &[ContentBlock]) -> Result<u64> {
+        self.log.begin_turn(name, content.to_vec()).await?;
         if !self.titled.swap(true, Ordering::Relaxed) {
             let words: String = content.iter().filter_map(ContentBlock::as_text).collect();
             let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
@@ -280,12 +291,17 @@ impl Recording {
 
     /// What we told the user ourselves.
     pub async fn notice(&self, severity: &str, text: impl Into<String>) -> Result<()> {
-        self.other("notice", &Said { severity: severity.to_owned(), text: text.into() }).await
+        self.other(NOTICE, &Said { severity: severity.to_owned(), text: text.into() }).await
     }
 
     /// Which files a turn changed.
     pub async fn changes(&self, changed: &[Changed]) -> Result<()> {
         self.other(CHANGES, changed).await
+    }
+
+    /// Something of whoever has the session, under a name of its own.
+    pub async fn note(&self, kind: &str, body: &impl Serialize) -> Result<()> {
+        self.other(kind, body).await
     }
 
     /// Which prompts wait from now on.
@@ -314,12 +330,21 @@ impl Recording {
 
     /// A turn ended. When this comes back, all of it is on the disk.
     pub async fn end(&self, outcome: &Outcome) -> Result<()> {
+        self.end_with(outcome, None).await
+    }
+
+    /// The same, with what can be done about it.
+    pub async fn end_with(&self, outcome: &Outcome, hint: Option<&str>) -> Result<()> {
         let stop = match outcome {
             Outcome::Stopped { reason } => StopReason::from(reason.as_str()),
             Outcome::Failed { .. } => StopReason::Error,
             Outcome::Interrupted { .. } => StopReason::Cancelled,
         };
-        let told = Event::Other { kind: "outcome".to_owned(), body: raw(outcome) };
+        let mut body = serde_json::to_value(outcome).unwrap_or_default();
+        if let (Some(hint), Some(body)) = (hint, body.as_object_mut()) {
+            body.insert("hint".to_owned(), hint.into());
+        }
+        let told = Event::Other { kind: OUTCOME.to_owned(), body: body.into() };
         self.log.append(vec![told, Event::TurnEnd { stop, interrupted: false }]).await?;
         Ok(())
     }

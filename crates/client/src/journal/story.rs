@@ -136,8 +136,8 @@ impl Story {
                     turn.changes.extend(changed);
                 }
                 super::record::QUEUE => self.waiting = body.parse().unwrap_or_default(),
-                "outcome" => turn.outcome = body.parse().ok(),
-                "notice" => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),
+                super::record::OUTCOME => turn.outcome = body.parse().ok(),
+                super::record::NOTICE => turn.notes.push((place, Note::Said(body.parse().unwrap_or_default()))),
                 _ => turn.notes.push((place, Note::Other(kind, body))),
             },
             _ => {}

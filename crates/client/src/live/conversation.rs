@@ -13,7 +13,7 @@ use tieline::json::Reader;
 use tieline::rpc::sync::Lock;
 use tieline::schema::{
     Chunk, ContentBlock, Dialect, Message, MessageKind, Patch, Plan, Raw, ToolCallContent, ToolCallItem,
-    ToolCallStatus, ToolCallUpdate, ToolKind, Transcript, Update, Usage, parts_bytes, to_json,
+    ToolCallStatus, ToolKind, Transcript, Update, Usage, parts_bytes, to_json,
 };
 use tieline_host::text::{RECORD, cut};
 
@@ -40,23 +40,7 @@ const MAX_ID_BYTES: usize = 128;
 
 /// The transcript of a session. Clones are the same.
 #[derive(Debug, Clone)]
-pub struct Conversation(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    known: Mutex<Known>,
-    /// How many events were given for updates; held while one is taken in, so that a [`Snapshot`] knows what is in it.
-    given: Mutex<u64>,
-}
-
-/// Everything that is remembered of a session, and where it stands among the events.
-#[derive(Debug)]
-pub struct Snapshot {
-    /// What tells it to somebody who knows nothing.
-    pub updates: Vec<Update>,
-    /// So many [`Event::Said`] and [`Event::Update`] are in it; those that come behind are not.
-    pub events: u64,
-}
+pub struct Conversation(Arc<Mutex<Known>>);
 
 /// What stands in a conversation, in its order. What it holds is asked for one by one: nobody copies the whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -105,13 +89,13 @@ struct Call {
 
 impl Default for Conversation {
     fn default() -> Self {
-        Self(Arc::new(Shared { known: Mutex::new(Known::new(Dialect::V2)), given: Mutex::default() }))
+        Self(Arc::new(Mutex::new(Known::new(Dialect::V2))))
     }
 }
 
 impl Conversation {
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.known.locked()
+        self.0.locked()
     }
 
     /// The dialect is known now.
@@ -131,43 +115,12 @@ impl Conversation {
     /// Fills it with what the journal knows of the session.
     pub fn recall(&self, story: &Story) {
         for update in story.transcript.to_updates() {
-            self.take_in(update, When::Late);
+            self.take(update, When::Late);
         }
     }
 
     /// Takes an update in, and gives the events that tell of it.
     pub fn take(&self, update: Update, when: When) -> Vec<Event> {
-        let mut given = self.0.given.locked();
-        let events = self.take_in(update, when);
-        *given += events.len() as u64;
-        events
-    }
-
-    /// All of it, for somebody who comes later.
-    pub fn snapshot(&self) -> std::io::Result<Snapshot> {
-        let events = self.0.given.locked();
-        let known = self.known();
-        let mut updates = Vec::new();
-        for item in &known.items {
-            match item {
-                Item::Message(kind, number) => {
-                    let message_id = Some(message_id(*kind, *number));
-                    known.said[*kind as usize].message(*number, |piece| {
-                        let (content, message_id) = (ContentBlock::from(piece), message_id.clone());
-                        updates.push(Update::Chunk(Chunk { kind: *kind, message_id, content, ..Default::default() }));
-                        Ok(())
-                    })?;
-                }
-                Item::Call(id) => updates.extend(known.calls.get(id).map(|call| {
-                    Update::ToolCall(Box::new(ToolCallUpdate { announce: true, ..call.item.to_update() }))
-                })),
-            }
-        }
-        updates.extend(known.session.to_updates());
-        Ok(Snapshot { updates, events: *events })
-    }
-
-    fn take_in(&self, update: Update, when: When) -> Vec<Event> {
         let told = |kind, (number, news)| Event::Said { kind, number, news, when };
         match update {
             Update::Chunk(Chunk { kind, message_id, content: ContentBlock::Text(text), .. })
@@ -195,7 +148,7 @@ impl Conversation {
             Update::Chunk(Chunk { kind: MessageKind::User, .. }) if when != When::Before => Vec::new(),
             Update::Chunk(_) | Update::Message(_) => {
                 if when == When::Before {
-                    self.take_in(update.clone(), When::Late);
+                    self.take(update.clone(), When::Late);
                 }
                 vec![Event::Update { update: Box::new(update), tool: None, when }]
             }
@@ -447,16 +400,6 @@ fn typed(kind: MessageKind, text: &str) -> Option<&str> {
     // Each line of the record itself begins with a mark.
     let rest = text.split_once(&format!("\n{}", RECORD.1)).map_or(text, |(_, rest)| rest.trim_start());
     Some(rest).filter(|rest| !rest.is_empty())
-}
-
-/// What a message is called in a [`Snapshot`], and can be called wherever it is told on.
-pub fn message_id(kind: MessageKind, number: usize) -> String {
-    let who = match kind {
-        MessageKind::User => "user",
-        MessageKind::Agent => "agent",
-        MessageKind::Thought => "thought",
-    };
-    format!("{who}-{number}")
 }
 
 /// What an update of a call takes in memory, roughly.

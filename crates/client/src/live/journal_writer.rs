@@ -5,6 +5,7 @@ use super::{Changed, Conversation, Ending, Failure, Notes, Part};
 use crate::journal::{self, Begin, Decision, HowAsked, Journal, Kept, Recording};
 use crate::permission::{By, NOBODY, Record};
 use crate::undo::{self, Aftermath, Report, Scanning, Undo, Watch};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -135,11 +136,11 @@ impl JournalWriter {
     }
 
     /// The turn begins. When this comes back, the prompt and the state of the files are on the disk.
-    pub(super) async fn prompt(&mut self, prompt: &[ContentBlock]) {
+    pub(super) async fn prompt(&mut self, name: Option<String>, prompt: &[ContentBlock]) {
         self.since_last_turn().await;
         let mut turn = None;
         if let Some(recording) = &self.recording {
-            let begun = recording.prompt(prompt).await;
+            let begun = recording.prompt_named(name, prompt).await;
             turn = self.check(begun);
         }
         self.turn = turn.is_some();
@@ -309,8 +310,16 @@ impl JournalWriter {
             }
             _ => journal::Outcome::Interrupted { by: ending.name().to_owned() },
         };
-        let ended = recording.end(&told).await;
+        let hint = failure.and_then(|failure| failure.hint.as_deref());
+        let ended = recording.end_with(&told, hint).await;
         self.check(ended);
+    }
+
+    /// Writes down something of whoever has the session. False if nothing is written down any more.
+    pub(super) async fn note(&mut self, kind: &str, body: &impl Serialize) -> bool {
+        let Some(recording) = &self.recording else { return false };
+        let done = recording.note(kind, body).await;
+        self.check(done).is_some()
     }
 
     /// Lets the session go.

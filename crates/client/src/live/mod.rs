@@ -21,7 +21,7 @@ mod said;
 mod session;
 mod turn;
 
-pub use conversation::{Conversation, Item, Snapshot, allowed_by, message_id, never_ran, paths_of};
+pub use conversation::{Conversation, Item, allowed_by, never_ran, paths_of};
 pub(crate) use conversation::{is_command, refused_by};
 pub use events::{Event, Events, Gone, When};
 pub use failure::{AgentFacts, Changed, Ending, Failure, Permissions, SessionFacts};

@@ -8,8 +8,9 @@ use super::link::{Link, Result};
 use super::notes::Asked;
 use super::{Budget, Changed, Conversation, Ending, Event, Events, Failure, Gone, Part, Phase, Reached, When};
 use crate::journal::{Journal, Recording};
+use serde::Serialize;
 use std::collections::BTreeMap;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -135,6 +136,8 @@ pub(super) struct Doing {
     told: State,
     pub(super) queue: VecDeque<Queued>,
     count: u64,
+    /// The names of prompts that have one, until they are sent.
+    pub(super) names: HashMap<u64, String>,
     /// The queue waits, because a turn was cancelled or failed, the agent is gone, or somebody wants it.
     pub(super) held: bool,
     /// An agent that is gone is to be started again.
@@ -197,23 +200,38 @@ impl Session {
     /// Says something, or puts it into the queue while the agent works. Gives its number; `None` if the queue is full. A session
     /// whose agent is gone gets it back first.
     pub fn prompt(&self, parts: Vec<Part>) -> Option<u64> {
-        self.put(parts, VecDeque::push_back)
+        self.put(parts, None, VecDeque::push_back)
+    }
+
+    /// The same under a name that the journal keeps with it.
+    pub fn prompt_named(&self, name: String, parts: Vec<Part>) -> Option<u64> {
+        self.put(parts, Some(name), VecDeque::push_back)
+    }
+
+    /// Writes down something of whoever has the session, in its order among all else. False if nothing is written down any more.
+    pub async fn note(&self, kind: &str, body: &impl Serialize) -> bool {
+        self.0.writer.lock().await.note(kind, body).await
     }
 
     /// The same, before all that waits.
     pub fn prompt_first(&self, parts: Vec<Part>) -> Option<u64> {
-        self.put(parts, VecDeque::push_front)
+        self.put(parts, None, VecDeque::push_front)
     }
 
     /// The same, before the first of these that still waits.
     pub fn prompt_before(&self, parts: Vec<Part>, others: &[u64]) -> Option<u64> {
-        self.put(parts, |queue, queued| {
+        self.put(parts, None, |queue, queued| {
             let at = queue.iter().position(|other| others.contains(&other.number));
             queue.insert(at.unwrap_or(queue.len()), queued);
         })
     }
 
-    fn put(&self, parts: Vec<Part>, put: impl FnOnce(&mut VecDeque<Queued>, Queued)) -> Option<u64> {
+    fn put(
+        &self,
+        parts: Vec<Part>,
+        name: Option<String>,
+        put: impl FnOnce(&mut VecDeque<Queued>, Queued),
+    ) -> Option<u64> {
         let number = {
             let mut doing = self.0.doing.locked();
             if doing.queue.len() >= MAX_QUEUED {
@@ -222,6 +240,7 @@ impl Session {
             (doing.held, doing.unwritten) = (false, true);
             doing.count += 1;
             let number = doing.count;
+            doing.names.extend(name.map(|name| (number, name)));
             put(&mut doing.queue, Queued { number, parts });
             number
         };
@@ -239,11 +258,20 @@ impl Session {
         self.0.doing.locked().queue.iter().cloned().collect()
     }
 
+    /// The names of what waits, by their numbers.
+    pub fn names(&self) -> HashMap<u64, String> {
+        self.0.doing.locked().names.clone()
+    }
+
     /// Edits, reorders or drops what waits.
     pub fn edit_queue(&self, edit: impl FnOnce(&mut VecDeque<Queued>)) {
         {
-            let mut doing = self.0.doing.locked();
+            let doing = &mut *self.0.doing.locked();
+            let before: Vec<u64> = doing.queue.iter().map(|queued| queued.number).collect();
             edit(&mut doing.queue);
+            for gone in before.iter().filter(|number| doing.queue.iter().all(|queued| queued.number != **number)) {
+                doing.names.remove(gone);
+            }
             doing.unwritten = true;
         }
         self.0.wake.notify_waiters();

@@ -358,7 +358,7 @@ impl Seat {
     }
 
     /// Sends a prompt and reads the turn to its end.
-    async fn turn(&self, session: &Session, Queued { parts, .. }: Queued) -> Result<StopReason> {
+    async fn turn(&self, session: &Session, Queued { number, parts }: Queued) -> Result<StopReason> {
         let (link, notes, id) = (&self.link, &self.link.parts().notes, session.id());
         if self.phase() != Phase::Prompt {
             self.enter(Phase::Prompt).await?;
@@ -373,7 +373,8 @@ impl Seat {
         if link.setup().agent.is_built_in() {
             self.writer.lock().await.answers(model(session), &self.opening.addresses).await;
         }
-        self.writer.lock().await.prompt(&prompt).await;
+        let name = self.doing.locked().names.remove(&number);
+        self.writer.lock().await.prompt(name, &prompt).await;
         // In this order: what is killed in between stands twice, not nowhere.
         self.keep_queue().await;
         // The journal keeps what the user said; the record is made of it.

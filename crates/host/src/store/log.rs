@@ -1,6 +1,7 @@
 //! A session that is open for writing: the lease, the appends, and what is mended when it is opened.
 
 use super::append::{self, Head};
+use super::follow;
 use super::lease::Token;
 use super::replay::{Walk, decode};
 use super::session::{self, NewSession};
@@ -13,6 +14,7 @@ use tieline_schema::{
     State, StateUpdate, StopReason, TerminalUpdate, ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, Transcript,
     Update,
 };
+use tokio::sync::watch;
 
 /// The right to write to a session.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct Hold {
     pub(super) session: SessionId,
     pub(super) key: i64,
     pub(super) token: Token,
+    /// Who follows the session hears here how far it is stored.
+    pub(super) head: Arc<watch::Sender<u64>>,
     /// Why streamed updates were not stored, until someone was told.
     fault: Mutex<Option<Error>>,
 }
@@ -91,6 +95,9 @@ impl SessionLog {
             append::append(db, &hold, &events)
         });
         let stored = stored.await;
+        if let Ok(seq) = stored {
+            follow::stored(&self.hold.head, seq);
+        }
         if stored.is_err() {
             // Now it was said.
             self.hold.fault().take();
@@ -210,7 +217,8 @@ impl Store {
         };
         let (key, session, more) = self.queue().write(0, work).await?;
         let token = claiming.token.take().ok_or(Error::Closed)?;
-        let hold = Hold { session, key, token, fault: Mutex::new(None) };
+        let head = follow::head_of(self.path(), &session);
+        let hold = Hold { session, key, token, head, fault: Mutex::new(None) };
         Ok((SessionLog { store: self.clone(), hold: Arc::new(hold), released: false }, more))
     }
 }

@@ -27,6 +27,7 @@
 mod append;
 mod error;
 mod event;
+mod follow;
 mod id;
 mod keep;
 mod lease;
@@ -44,6 +45,7 @@ mod writer;
 
 pub use error::{Error, Result};
 pub use event::{Event, Stored};
+pub use follow::Follow;
 pub use id::new_id;
 pub use keep::Retention;
 pub use lease::Holder;

@@ -30,25 +30,34 @@ impl std::fmt::Display for Damage {
 pub struct Replay {
     store: Store,
     session: SessionId,
+    /// Behind which event it begins.
+    after: u64,
     /// Absent before the first page.
     walk: Option<Walk>,
 }
 
 impl Replay {
     pub(super) fn new(store: Store, session: SessionId) -> Self {
-        Self { store, session, walk: None }
+        Self { store, session, after: 0, walk: None }
+    }
+
+    /// The same, but only what comes behind this event.
+    #[must_use]
+    pub fn after(mut self, seq: u64) -> Self {
+        self.after = seq;
+        self
     }
 
     /// The next events, in order; `None` after the last. Events that are stored after the first call don't come.
     pub async fn next(&mut self) -> Result<Option<Vec<Stored>>> {
         let mut walk = self.walk.take();
-        let session = self.session.clone();
+        let (session, after) = (self.session.clone(), self.after);
         let (walk, page) = self
             .store
             .read(move |db| {
                 let mut walk = match walk.take() {
                     Some(walk) => walk,
-                    None => Walk::begin(db, &session)?,
+                    None => Walk::begin(db, &session, after)?,
                 };
                 let page = walk.page(db, decode)?;
                 if walk.damage.is_some() {
@@ -108,11 +117,11 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn begin(db: &Connection, session: &SessionId) -> Result<Self> {
+    fn begin(db: &Connection, session: &SessionId, after: u64) -> Result<Self> {
         let (key, head) = super::session::find(db, session, |row| {
             Ok((super::session::key(row)?, super::session::read(row)?.events.cast_signed()))
         })?;
-        Ok(Self::new(key, head))
+        Ok(Self { seq: i64::try_from(after).unwrap_or(i64::MAX), ..Self::new(key, head) })
     }
 
     pub(super) fn new(key: i64, upto: i64) -> Self {

@@ -2,8 +2,9 @@
 
 use super::event::{join, weight};
 use super::log::Hold;
-use super::{Error, Event, Result, append};
+use super::{Error, Event, Result, append, follow};
 use rusqlite::Connection;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,13 +42,16 @@ struct Stream {
 impl From<Stream> for Job {
     fn from(Stream { hold, updates }: Stream) -> Self {
         let events: Vec<_> = updates.into_iter().map(|update| Event::Update(update).with_body()).collect();
-        let told = Arc::clone(&hold);
+        let (told, upto) = (Arc::clone(&hold), Arc::new(AtomicU64::new(0)));
+        let stored = Arc::clone(&upto);
         Self {
-            work: Box::new(move |db| append::append(db, &hold, &events).map(drop)),
-            done: Box::new(move |outcome| {
-                if let Err(error) = outcome {
-                    told.set_fault(error);
-                }
+            work: Box::new(move |db| {
+                upto.store(append::append(db, &hold, &events)?, Ordering::Relaxed);
+                Ok(())
+            }),
+            done: Box::new(move |outcome| match outcome {
+                Ok(()) => follow::stored(&told.head, stored.load(Ordering::Relaxed)),
+                Err(error) => told.set_fault(error),
             }),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 use tieline_rpc::sync::Lock;
-use tieline_rpc::{Closed, Id, WriteMessages};
+use tieline_rpc::{Id, WriteMessages};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -22,6 +22,9 @@ const INBOX: usize = 4;
 const PIECE: usize = 64 << 10;
 /// A connection whose hello was refused is kept for so long: its client has its name now and may say goodbye.
 const REFUSED: Duration = Duration::from_secs(5);
+
+/// Longer positions are none, in bytes.
+const MAX_POSITION_BYTES: usize = 100;
 
 /// A place among all clients, and one of its guest's.
 pub(super) type Place = (OwnedSemaphorePermit, Share);
@@ -75,6 +78,11 @@ struct Stream {
     taken: u64,
     /// The last position that was given out.
     last: Option<String>,
+    /// The last position that came from above, and how many events without one came behind it.
+    base: Option<(String, u64)>,
+    /// Where the client stopped reading on an earlier connection; and the same until the one above has asked for it.
+    start: Option<String>,
+    stopped: Option<String>,
     /// Which reader is the current one.
     turn: u64,
     has_reader: bool,
@@ -264,7 +272,9 @@ impl Connection {
             }
             Some(Route::Connection) | None => (None, None),
         };
-        self.queue(state, stream, None, text, behind);
+        let position = sight.looks().last().and_then(|look| look.position.as_deref()).filter(|it| is_plain(it));
+        let position = position.map(str::to_owned);
+        self.queue(state, stream, position, text, behind);
     }
 
     /// Queues an event. What has no stream goes to that of the connection.
@@ -279,7 +289,14 @@ impl Connection {
         let key = Some(session).filter(|key| state.streams.get(key).is_some_and(|stream| stream.exists)).flatten();
         let Some(stream) = state.streams.get_mut(&key) else { return };
         stream.put += 1;
-        let position = position.unwrap_or_else(|| format!("{}.{}", self.mark, stream.put));
+        let position = match (position, &mut stream.base) {
+            (Some(position), base) => base.insert((position, 0)).0.clone(),
+            (None, Some((base, count))) => {
+                *count += 1;
+                format!("{base}~{count}")
+            }
+            (None, None) => format!("{}.{}", self.mark, stream.put),
+        };
         state.waiting_bytes += text.len();
         self.all_waiting.fetch_add(text.len(), Ordering::Relaxed);
         stream.queue.push_back(Event { position, text, behind });
@@ -323,13 +340,8 @@ impl Connection {
         }
     }
 
-    /// Gives a stream to a reader; the one before has its end. Says where the stream begins, and whether it goes on behind `last`.
-    pub fn open(
-        &self,
-        session: Option<&str>,
-        last: Option<&str>,
-        strict: bool,
-    ) -> Result<(u64, String, bool), NoStream> {
+    /// Gives a stream to a reader; the one before has its end. Says where the stream begins.
+    pub fn open(&self, session: Option<&str>, last: Option<&str>, strict: bool) -> Result<(u64, String), NoStream> {
         let state = &mut *self.state.locked();
         let key = session.map(str::to_owned);
         if !state.streams.contains_key(&key) {
@@ -339,6 +351,7 @@ impl Connection {
             }
         }
         let stream = state.streams.entry(key).or_default();
+        let key_is_new = session.is_some() && stream.put == 0;
         if stream.has_reader && strict {
             return Err(NoStream::Taken);
         }
@@ -352,8 +365,8 @@ impl Connection {
         let all = stream.taken == stream.kept.len() as u64;
         let first = format!("{}.0", self.mark);
         let from = match last {
-            Some(last) if all && (last == "0" || last == first) => Some(0),
-            Some(last) => stream.kept.iter().position(|event| event.position == last).map(|at| at + 1),
+            Some(last) if all && (last == "0" || last == first || stream.start.as_deref() == Some(last)) => Some(0),
+            Some(last) => stream.kept.iter().rposition(|event| event.position == last).map(|at| at + 1),
             None => None,
         };
         for event in stream.kept.drain(from.unwrap_or(stream.kept.len())..).rev() {
@@ -365,9 +378,14 @@ impl Connection {
         }
         if from.is_some() {
             stream.last = stream.kept.back().map(|event| event.position.clone());
+        } else if let Some(last) = last.filter(|last| key_is_new && is_plain(last)) {
+            // It is from an earlier connection: what comes next is behind that, whatever was counted then.
+            let base = last.split('~').next().unwrap_or_default();
+            stream.base = Some((base.to_owned(), 0));
+            (stream.start, stream.stopped) = (Some(last.to_owned()), Some(last.to_owned()));
         }
-        let start = stream.last.clone().unwrap_or(first);
-        Ok((stream.turn, start, from.is_some()))
+        let start = stream.last.clone().or_else(|| stream.start.clone()).unwrap_or(first);
+        Ok((stream.turn, start))
     }
 
     /// What waits for this reader, as events; the end if it has been replaced or the connection has ended.
@@ -502,7 +520,7 @@ async fn watch_over(server: Server, connection: Arc<Connection>) {
     server.forget(&connection.id);
 }
 
-/// The streams of a client: for messages whose place and position the one above knows. Clones are the same.
+/// The streams of a client, for what it says beside its messages. Clones are the same.
 #[derive(Clone)]
 pub struct Streams(pub(super) Arc<Connection>);
 
@@ -513,23 +531,15 @@ impl std::fmt::Debug for Streams {
 }
 
 impl Streams {
-    /// Sends a message, one line of JSON, on the stream of a session (or of the connection) with this position, which a client
-    /// gives back as its `Last-Event-ID`. Waits for room.
-    pub async fn send(&self, session: Option<&str>, position: &str, message: &str) -> Result<(), Closed> {
-        self.0.room().await.map_err(|_| Closed)?;
-        let state = &mut *self.0.state.locked();
-        if let Some(session) = session {
-            state.know(session, &self.0.limits);
-        }
-        let plain = |text: &str| text.replace(['\n', '\r'], " ");
-        self.0.queue(state, session.map(str::to_owned), Some(plain(position)), plain(message), None);
-        Ok(())
+    /// The last event that the client says it has of a session from an earlier connection; told once.
+    pub fn stopped(&self, session: &str) -> Option<String> {
+        self.0.state.locked().streams.get_mut(&Some(session.to_owned()))?.stopped.take()
     }
+}
 
-    /// Ends the connection, not what its sessions do.
-    pub fn end(&self) {
-        self.0.end();
-    }
+/// Whether a text can be a position: nothing in it ends a line.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_POSITION_BYTES && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// The agent's way to the client.

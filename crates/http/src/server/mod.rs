@@ -50,19 +50,6 @@ impl fmt::Debug for Visitor<'_> {
     }
 }
 
-/// A stream was opened, for the first time or again.
-#[derive(Debug, Clone, Copy)]
-pub struct Opened<'a> {
-    /// The connection.
-    pub connection: &'a str,
-    /// The session; `None` for the connection's own stream.
-    pub session: Option<&'a str>,
-    /// Where the client says it stopped reading.
-    pub last_event: Option<&'a str>,
-    /// True if that was found among what is kept of this stream, so that it goes on there by itself.
-    pub resumed: bool,
-}
-
 /// What the one above decides.
 pub trait Gate: Send + Sync + 'static {
     /// Lets somebody in, or not (401).
@@ -72,9 +59,6 @@ pub trait Gate: Send + Sync + 'static {
     fn may_see(&self, _guest: &Guest, _session: &str) -> bool {
         true
     }
-
-    /// Hears of a stream before anything is sent on it. What is to be sent again goes through [`Arrival::streams`].
-    fn opened(&self, _stream: &Opened<'_>) {}
 
     /// Answers a request for another path than the protocol's. Nobody has asked for a credential then.
     fn page(&self, _head: &Parts) -> Option<Response<Bytes>> {
@@ -204,7 +188,7 @@ pub struct Arrival {
     pub guest: Guest,
     /// The way to it. Dropping it ends the connection.
     pub transport: Transport,
-    /// Its streams, if it came over HTTP: for what is sent with a position of one's own.
+    /// Its streams, if it came over HTTP.
     pub streams: Option<Streams>,
 }
 

@@ -7,7 +7,7 @@ use super::connection::{self, Connection, NoStream, Refused, Writer};
 use super::events::Events;
 use super::shares::Caller;
 use super::who::{self, Place};
-use super::{Arrival, Guest, Opened, Server, Streams};
+use super::{Arrival, Guest, Server, Streams};
 use crate::look::{Sight, look};
 use crate::{CONNECTION, LAST_EVENT, SESSION, random_name, socket};
 use http::header::{self, HeaderValue};
@@ -248,13 +248,11 @@ fn get(server: &Server, head: &Parts, guest: &Guest) -> Result<Answer, Answer> {
     }
     // One that makes no sense is as good as none.
     let last_event = name(&head.headers, &LAST_EVENT).ok().flatten();
-    let (turn, start, resumed) =
-        connection.open(session, last_event, server.0.rules.strict).map_err(|error| match error {
-            NoStream::Taken => told(StatusCode::CONFLICT, "the stream has a reader"),
-            NoStream::Unknown => unknown(),
-        })?;
+    let (turn, start) = connection.open(session, last_event, server.0.rules.strict).map_err(|error| match error {
+        NoStream::Taken => told(StatusCode::CONFLICT, "the stream has a reader"),
+        NoStream::Unknown => unknown(),
+    })?;
     let events = Events::new(connection.clone(), session.map(str::to_owned), turn, &start);
-    server.0.gate.opened(&Opened { connection: &connection.id, session, last_event, resumed });
     let mut answer = Response::new(events.boxed_unsync());
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

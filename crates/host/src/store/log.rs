@@ -130,7 +130,11 @@ impl SessionLog {
         self.released = true;
         let hold = self.hold.clone();
         self.store.queue().write(0, move |db| release(db, hold.key, hold.token.get())).await?;
-        self.store.queue().alone(|db| Ok(keep::settle(db))).await?;
+        let settle = |db: &Connection| {
+            keep::settle(db);
+            Ok(())
+        };
+        self.store.queue().alone(settle).await?;
         let fault = self.hold.fault().take();
         fault.map_or(Ok(()), Err)
     }

@@ -164,6 +164,12 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let mut command = typed_command();
+    // `tieline` alone is the chat, but its options are those of `tieline chat`.
+    if command.find_subcommand("chat").is_some_and(|chat| has_flag(chat, &typed)) {
+        let tip = format!("the chat's options stand behind its name: `tieline chat {typed}`");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return error;
+    }
     let path = SPOKEN.into_iter().find(|path| path.ends_with(command.get_name()));
     if error.kind() != ErrorKind::UnknownArgument {
         // An option that is one, but does not fit, may have been said, too.
@@ -191,6 +197,14 @@ fn helpful(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+fn has_flag(command: &clap::Command, typed: &str) -> bool {
+    let is_it = |flag: &clap::Arg| {
+        let (short, long) = (flag.get_short().map(|short| format!("-{short}")), flag.get_long());
+        short.as_deref() == Some(typed) || typed.strip_prefix("--").is_some_and(|typed| long == Some(typed))
+    };
+    command.get_arguments().any(is_it)
 }
 
 /// The flag that is meant by a name that others have for it.

@@ -40,10 +40,9 @@ async fn main() -> ExitCode {
     let options = match options(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {
-            println!("{USAGE}\nScripts that ship inside:");
-            for (name, about) in builtins() {
-                println!("  {name:<12}{about}");
-            }
+            let scripts: String = builtins().map(|(name, about)| format!("  {name:<12}{about}\n")).collect();
+            // Who reads only its beginning is served as well.
+            let _ = write!(std::io::stdout(), "{USAGE}\nScripts that ship inside:\n{scripts}");
             return ExitCode::SUCCESS;
         }
         Err(error) => return failed(&format!("{error}\n\n{USAGE}"), 2),

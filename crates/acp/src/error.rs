@@ -169,6 +169,12 @@ impl Error {
         }
     }
 
+    /// The answer to a prompt that ends nothing.
+    pub(crate) fn without_stop_reason() -> Self {
+        let error = tieline_json::Error::missing("stopReason");
+        Self::of_call(CallError::Unreadable(error), "session/prompt", Duration::ZERO)
+    }
+
     /// The code of an error answer.
     pub fn code(&self) -> Option<i64> {
         match self {

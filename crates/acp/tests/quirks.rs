@@ -253,6 +253,7 @@ async fn a_prompt_result_of_the_other_dialect_is_understood() {
     let session = open(&mut wire, &agent).await;
     let mut turn = session.prompt("x").await.unwrap();
     let (prompt, _) = wire.request("session/prompt").await;
+    wire.send(&update("s", json!({"sessionUpdate": "state_update", "state": "running"}))).await;
     wire.reply(&prompt, json!({})).await;
     wire.send(&update("s", json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}))).await;
     while tokio::time::timeout(SOON, turn.next()).await.unwrap().is_some() {}
@@ -264,6 +265,36 @@ async fn a_prompt_result_of_the_other_dialect_is_understood() {
     wire.reply(&prompt, json!({"stopReason": "max_tokens"})).await;
     while tokio::time::timeout(SOON, turn.next()).await.unwrap().is_some() {}
     assert_eq!(turn.stop(), Ok(StopReason::MaxTokens));
+}
+
+#[tokio::test]
+async fn an_answer_without_a_reason_ends_the_turn_where_answers_do() {
+    for (dialect, answer, ends) in [
+        (Dialect::V1, json!({}), true),
+        (Dialect::V1, json!({"messageId": "u"}), true),
+        (Dialect::V1, json!({"stopReason": null, "usage": {}}), true),
+        (Dialect::V2Seed, json!({}), true),
+        (Dialect::V2, json!({}), false),
+        (Dialect::V2, json!({"messageId": "u"}), false),
+    ] {
+        let (mut wire, agent) = connect(dialect, Client::default()).await;
+        let session = open(&mut wire, &agent).await;
+        // The next one is not held up either.
+        for _ in 0..2 {
+            let mut turn = session.prompt("x").await.unwrap();
+            let (prompt, _) = wire.request("session/prompt").await;
+            wire.reply(&prompt, answer.clone()).await;
+            if !ends {
+                let idle = json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"});
+                wire.send(&update("s", idle)).await;
+            }
+            while tokio::time::timeout(SOON, turn.next()).await.unwrap().is_some() {}
+            match turn.stop() {
+                Ok(reason) => assert!(!ends && reason == StopReason::EndTurn, "{dialect:?} {answer}"),
+                Err(error) => assert!(ends && error.to_string().contains("stopReason"), "{dialect:?} {answer} {error}"),
+            }
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

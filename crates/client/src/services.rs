@@ -241,6 +241,48 @@ impl Services {
         Ok(terminal)
     }
 
+    /// The first half of a write: may it be? Nothing is written.
+    pub(crate) async fn allow_write(&self, request: WriteTextFileRequest) -> Result<AllowedWrite> {
+        const METHOD: &str = WRITE;
+        if !self.inner.offers.fs_write {
+            return Err(Error::method_not_found(METHOD));
+        }
+        let digest = digest(&request);
+        let WriteTextFileRequest { session_id: session, path, content, .. } = request;
+        let target = self.target(&session, METHOD, digest, &path).await?;
+        let facts = Facts::one(Action::Write(target.location()));
+        let mut case = Self::case(&session, METHOD, format!("Write {path}"), digest);
+        let show = async || {
+            let (target, content) = (target.clone(), content.clone());
+            blocking(move || Shown::of_write(&target, &content)).await.unwrap_or_default()
+        };
+        let mut seen = Vec::new();
+        if self.inner.grants.has(&session, &target.place.real_path()) {
+            seen = show().await.seen;
+            case.before = seen.first().and_then(|now| self.inner.grants.take(&session, now));
+        }
+        let granted = case.before.is_some();
+        let decided = self.decide(case, &facts, show).await;
+        if !decided.chosen.allows {
+            return Err(refused(&decided));
+        }
+        // Who was shown a change agreed to just that one.
+        let seen = if granted { &seen } else { &decided.seen };
+        let expect = seen.first().map_or(Expect::Any, Seen::expect);
+        Ok(AllowedWrite { session, path, content, target, expect })
+    }
+
+    /// The second half: writes it.
+    pub(crate) async fn write_allowed(&self, allowed: AllowedWrite) -> Result<()> {
+        let AllowedWrite { session, path, content, target, expect } = allowed;
+        let (real, bytes) = (target.place.real_path(), content.len());
+        let written = blocking(move || target.write(&content, expect)).await?;
+        let written = written.map_err(|error| files::told(&error, &path))?;
+        let (created, hash) = (written.created, written.version.hash);
+        self.tell(&Event::Wrote { session, path: real, bytes, created, hash });
+        Ok(())
+    }
+
     /// Waits until a text of so many bytes can be held until it is sent: an agent may ask for much and read nothing.
     async fn make_room(&self, bytes: u64) {
         let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX).clamp(1, MAX_UNREAD_KIB);
@@ -261,6 +303,15 @@ pub(crate) struct AllowedTerminal {
     text: String,
     folder: PathBuf,
     roots: Vec<PathBuf>,
+}
+
+/// A write that may be, and is not done yet.
+pub(crate) struct AllowedWrite {
+    session: SessionId,
+    path: String,
+    content: String,
+    target: Target,
+    expect: Expect,
 }
 
 /// Runs what may wait for the disk.
@@ -331,39 +382,8 @@ impl Handler for Services {
     }
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
-        const METHOD: &str = WRITE;
-        if !self.inner.offers.fs_write {
-            return Err(Error::method_not_found(METHOD));
-        }
-        let digest = digest(&request);
-        let WriteTextFileRequest { session_id: session, path, content, .. } = request;
-        let target = self.target(&session, METHOD, digest, &path).await?;
-        let facts = Facts::one(Action::Write(target.location()));
-        let mut case = Self::case(&session, METHOD, format!("Write {path}"), digest);
-        let real = target.place.real_path();
-        let show = async || {
-            let (target, content) = (target.clone(), content.clone());
-            blocking(move || Shown::of_write(&target, &content)).await.unwrap_or_default()
-        };
-        let mut seen = Vec::new();
-        if self.inner.grants.has(&session, &real) {
-            seen = show().await.seen;
-            case.before = seen.first().and_then(|now| self.inner.grants.take(&session, now));
-        }
-        let granted = case.before.is_some();
-        let decided = self.decide(case, &facts, show).await;
-        if !decided.chosen.allows {
-            return Err(refused(&decided));
-        }
-        let bytes = content.len();
-        // Who was shown a change agreed to just that one.
-        let seen = if granted { &seen } else { &decided.seen };
-        let expect = seen.first().map_or(Expect::Any, Seen::expect);
-        let written = blocking(move || target.write(&content, expect)).await?;
-        let written = written.map_err(|error| files::told(&error, &path))?;
-        let (created, hash) = (written.created, written.version.hash);
-        self.tell(&Event::Wrote { session, path: real, bytes, created, hash });
-        Ok(())
+        let allowed = self.allow_write(request).await?;
+        self.write_allowed(allowed).await
     }
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {

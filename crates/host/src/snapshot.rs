@@ -28,7 +28,10 @@ use std::{
     fs::File,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering},
+    },
     time::SystemTime,
 };
 use tieline_rpc::sync::Lock;
@@ -46,6 +49,7 @@ pub struct Snapshots {
     disk: Option<Disk>,
     limit: u64,
     index: Mutex<Index>,
+    writes: AtomicU64,
 }
 
 /// Records the changes of one turn; give it to [`Files::with_journal`].
@@ -184,17 +188,22 @@ impl Snapshots {
     /// is damaged is put aside, what can be read of it counts, and [`Snapshots::damage`] says so.
     pub fn open(dir: impl Into<PathBuf>, limit: u64) -> Result<Arc<Self>> {
         let (disk, index) = Disk::open(dir.into())?;
-        Ok(Arc::new(Self { disk: Some(disk), limit, index: Mutex::new(index) }))
+        Ok(Arc::new(Self { disk: Some(disk), limit, index: Mutex::new(index), writes: AtomicU64::new(0) }))
     }
 
     /// Snapshots without a directory: it is known what changed, but nothing can be put back.
     pub fn in_memory() -> Arc<Self> {
-        Arc::new(Self { disk: None, limit: 0, index: Mutex::default() })
+        Arc::new(Self { disk: None, limit: 0, index: Mutex::default(), writes: AtomicU64::new(0) })
     }
 
     /// What is lost because the index was damaged once, and where the damaged file is, for people.
     pub fn damage(&self) -> Option<String> {
         self.index.locked().damage.clone()
+    }
+
+    /// How often the whole index was written from here: what is done for many files should not write it for each.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Starts to record a turn, or goes on with one.
@@ -273,6 +282,7 @@ impl Snapshots {
         index.stamp = None;
         let dropped = work(&mut index)?;
         let Some(disk) = &self.disk else { return Ok(()) };
+        self.writes.fetch_add(1, Ordering::Relaxed);
         disk.save(&index)?;
         if dropped {
             disk.tidy(&index);
@@ -475,6 +485,24 @@ impl Recorder {
         let found = files.look(place)?;
         let change = Made::at(place, found.as_ref(), Found::state_of(found.as_ref()));
         self.snapshots.record(&self.turn, vec![change], ours)
+    }
+
+    /// Notes what files are after that, all in one step. Gives what could not be noted.
+    pub fn after_all<'p>(&self, files: &Files, places: impl IntoIterator<Item = &'p Place>) -> Vec<Error> {
+        let (mut errors, mut looked) = (Vec::new(), Vec::new());
+        for place in places {
+            match files.look(place) {
+                // What was there is remembered already, and no contents are held here: there may be thousands.
+                Ok(found) => looked.push((place, Found::state_of(found.as_ref()))),
+                Err(error) => errors.push(error),
+            }
+        }
+        let made = |(place, state): (&Place, State)| {
+            let content = if state == State::Missing { Ok(&[][..]) } else { Err(Unkept::Unseen) };
+            Made { before: state, content, ..Made::at(place, None, state) }
+        };
+        errors.extend(self.snapshots.record(&self.turn, looked.into_iter().map(made).collect(), true).err());
+        errors
     }
 }
 

@@ -219,6 +219,23 @@ fn the_same_content_is_kept_once() {
 }
 
 #[test]
+fn what_many_files_became_is_noted_in_one_write() {
+    let world = World::new(1 << 20);
+    let recorder = world.snapshots.begin("t");
+    let names: Vec<String> = (0..60).map(|number| format!("f{number}")).collect();
+    let places: Vec<_> = names.iter().map(|name| world.files.roots().resolve(name).unwrap()).collect();
+    for place in &places {
+        recorder.before(&world.files, place).unwrap();
+    }
+    names.iter().skip(1).for_each(|name| world.put(name, "made"));
+    let before = world.snapshots.writes();
+    assert!(recorder.after_all(&world.files, &places).is_empty());
+    assert_eq!(world.snapshots.writes() - before, 1);
+    assert_eq!(world.changed("t").len(), 59);
+    assert_eq!(world.undo("t", false).restored.len(), 59);
+}
+
+#[test]
 fn changes_by_others_are_noted_before_and_after() {
     let world = World::new(1 << 20);
     let recorder = world.snapshots.begin("t");

@@ -127,12 +127,13 @@ impl Session {
             meta: self.carried.sent().cloned(),
             ..Default::default()
         });
-        let queue = Arc::clone(&core.queue);
+        let (queue, ends) = (Arc::clone(&core.queue), core.shared.dialect != Dialect::V2);
         let then = move |answer: std::result::Result<&str, _>| {
             let answer = answer.and_then(|text| {
                 PromptResponse::decode(&mut tieline_json::Reader::new(text)).map_err(tieline_rpc::CallError::Unreadable)
             });
-            queue.answered(&state, answer.map_err(|error| Error::of_call(error, "session/prompt", Duration::ZERO)));
+            let answer = answer.map_err(|error| Error::of_call(error, "session/prompt", Duration::ZERO));
+            queue.answered(&state, answer, ends);
         };
         let request = core.shared.peer.call_now("session/prompt", wire::write(&call, core.shared.dialect), then);
         turn.sent_as(request);

@@ -147,8 +147,9 @@ impl UpdateQueue {
         Ok(state)
     }
 
-    /// Takes the answer to a prompt, on the reader: behind the updates that came before it.
-    pub(crate) fn answered(&self, turn: &Arc<TurnState>, answer: Result<PromptResponse>) {
+    /// Takes the answer to a prompt, on the reader: behind the updates that came before it. `ends`: in this dialect it is the end of the
+    /// turn.
+    pub(crate) fn answered(&self, turn: &Arc<TurnState>, answer: Result<PromptResponse>, ends: bool) {
         let mut inner = self.lock();
         if let Ok(PromptResponse { meta: Some(meta), .. }) = &answer {
             // The end of the turn may have come first.
@@ -160,7 +161,9 @@ impl UpdateQueue {
                 if let Some(id) = message_id {
                     let _ = turn.message_id.set(id);
                 }
-                inner.accept(turn)
+                let works = !inner.state.is_idle();
+                // Only who told that it works will tell its end: for others nobody waits for ever.
+                inner.accept(turn).or_else(|| (ends && !works).then(|| Err(Error::without_stop_reason())))
             }
             Err(error) => Some(Err(error)),
         };

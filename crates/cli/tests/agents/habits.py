@@ -18,7 +18,7 @@ import agent  # noqa: E402
 from agent import DIALECT, SESSION, Answer, ask, incoming, permission, say, send, state, tool, update, write  # noqa: E402
 
 # These end the turn badly, or not at all, or are about more than one turn.
-ALONE = {"16", "17", "19", "20", "cancel", "error"}
+ALONE = {"16", "17", "19", "20", "cancel", "error", "reason"}
 # Version 2 has neither files nor terminals of the client's.
 ONLY_1 = {"14", "15"}
 ONLY_2 = {"codex", "crow", "claude", "subject", "option", "cancel", "error"}
@@ -404,6 +404,11 @@ def a_cancel_that_takes_its_time(prompt, number):
 def an_end_that_is_an_error(prompt, number):
     say("so far; ")
     raise Answer(-32000 - int(WORDS[0]), "the model is overloaded")
+
+
+@habit("reason", "end")
+def an_answer_without_a_reason(result):
+    result.clear()
 
 
 # The agent

@@ -10,6 +10,8 @@ use tieline::schema::{Protocol, StopReason};
 const ALL: &[&str] = &["1", "2-seed", "2"];
 const V1: &[&str] = &["1"];
 const V2: &[&str] = &["2"];
+/// Where the answer to a prompt is the end of the turn.
+const OLDER: &[&str] = &["1", "2-seed"];
 
 /// The habits by number as `wire-quirks` counts them, and those of version 2 by name.
 const ROWS: &[Row] = &[
@@ -41,6 +43,7 @@ const ROWS: &[Row] = &[
     ("option", V2, options_by_id_only),
     ("cancel", V2, an_idle_that_comes_last),
     ("error", V2, an_end_that_is_an_error),
+    ("reason", OLDER, an_answer_without_a_reason),
     ("all", ALL, all_at_once),
 ];
 
@@ -221,6 +224,10 @@ fn a_model_that_failed(dialect: &str) {
     ends(&["rejected"], 5).err_has("Do it: not done");
     // Older Codex calls that cancelled.
     ends(&["rejected", "cancelled"], 5);
+}
+
+fn an_answer_without_a_reason(dialect: &str) {
+    alone("reason", dialect, &["--timeout", "60"]).ends(1).err_has("missing field `stopReason`");
 }
 
 fn capabilities_that_are_lies(dialect: &str) {

@@ -2,6 +2,7 @@
 
 use super::harness::{DIALECTS, Place};
 use serde_json::{Value, json};
+use std::process::Command;
 
 /// An answer; a no says who decided.
 fn outcome(option: &str, by: Option<&str>) -> Value {
@@ -152,6 +153,22 @@ fn a_refusal_says_what_it_was_and_how_to_allow_it() {
     asked(&[], "1", &edit).ends(5).err_has(&format!("to allow it: {exact}"));
     asked(&["--allow", "write .git/config"], "1", &edit).ends(0);
     asked(&["--allow", "write **"], "1", &edit).ends(5);
+}
+
+// What is remembered for an undo is written anew for each file, so that many refusals would hold up the end of the run.
+#[test]
+fn nothing_is_remembered_of_a_write_that_is_refused() {
+    let write = |name: String| json!(["fs/write_text_file", {"path": format!("CWD/{name}"), "content": "x"}]);
+    let place = Place::new();
+    let refused = (0..30).map(|number| write(format!("sub/{number}/.envrc")));
+    let requests = Value::from(refused.chain([write("made.txt".into())]).collect::<Vec<_>>());
+    let done = place.agent("requests", "1", &["--allow-edits"]).words(&[&requests.to_string()]).run();
+    assert_eq!(done.err.matches("refused: write sub/").count(), 30, "{done:#?}");
+    let remembered = |name: &str| {
+        let found = Command::new("grep").args(["-rho", "--include=index.json", name]).arg(place.path("")).output();
+        String::from_utf8(found.unwrap().stdout).unwrap().lines().count()
+    };
+    assert_eq!((remembered("made.txt\""), remembered(".envrc")), (1, 0));
 }
 
 #[test]

@@ -77,13 +77,15 @@ impl Handler for Hooked {
     }
 
     async fn write_text_file(&self, request: WriteTextFileRequest) -> Result<()> {
-        let (_waits, session) = (self.idle.waits(), request.session_id.clone());
-        if let Some(watch) = self.write_down(&session).await {
-            watch.writing(request.path.as_ref()).await;
+        let (_waits, session, path) = (self.idle.waits(), request.session_id.clone(), request.path.clone());
+        let allowed = self.services.allow_write(request).await;
+        let watch = self.write_down(&session).await;
+        // Nothing is remembered of what was refused: it would cost more with each refusal.
+        let allowed = allowed?;
+        if let Some(watch) = watch {
+            watch.writing(path.as_ref()).await;
         }
-        let written = self.services.write_text_file(request).await;
-        self.write_down(&session).await;
-        written
+        self.services.write_allowed(allowed).await
     }
 
     async fn create_terminal(&self, request: CreateTerminalRequest) -> Result<String> {

@@ -3,7 +3,7 @@
 use super::{Claimed, Error, Looked, RememberedFile, Undo, text};
 use crate::journal::{Changed, HowAsked, HowUndone};
 use crate::live::{Conversation, is_command, paths_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -281,7 +281,12 @@ impl Watch {
     /// Hears that we write a file for the agent, before we do.
     pub async fn writing(&self, path: &Path) {
         let path = real(path);
-        self.inner.told().asked.insert(path.clone());
+        {
+            let mut told = self.inner.told();
+            if told.asked.len() < MAX_ASKED {
+                told.asked.insert(path.clone());
+            }
+        }
         self.guard(vec![path]).await;
     }
 
@@ -566,20 +571,7 @@ impl Inner {
             let kept = report.changed.iter_mut().filter(|changed| changed.unkept.is_none());
             kept.skip(MAX_CHANGED_FILES).for_each(|changed| changed.unkept = Some(Unkept::Room));
         }
-        let guarded = self.told().guarded.clone();
-        for path in &guarded {
-            if report.changed.iter().any(|known| Path::new(&known.path) == path) {
-                continue;
-            }
-            if let Ok(place) = self.undo.files.roots().resolve_entry(path) {
-                let noted = self.recorder.after(&self.undo.files, &place);
-                report.uncovered.extend(noted.err().map(|error| error.to_string()));
-            }
-            let turn = self.undo.snapshots.changed(self.recorder.turn());
-            if let Some(known) = turn.into_iter().find(|changed| changed.path == *path) {
-                report.changed.push(Changed { unkept: known.unkept, ..self.changed(&asked, path, known.kind, false) });
-            }
-        }
+        self.after_guarded(&asked, &mut report);
         report.changed.sort_by(|a, b| a.path.cmp(&b.path));
         // What could not be remembered is looked at again, as after a crash, by whoever comes next.
         if let Some((_, folder)) = self.undo.kept.as_ref().filter(|_| is_kept) {
@@ -587,6 +579,27 @@ impl Inner {
         }
         self.announced.locked().take();
         Ok(report)
+    }
+
+    /// Adds the files that no look covers, all in one step: an agent decides how many there are.
+    fn after_guarded(&self, asked: &Asked, report: &mut Report) {
+        let known: HashSet<&Path> = report.changed.iter().map(|known| Path::new(&known.path)).collect();
+        let told = self.told();
+        let guarded: HashSet<PathBuf> =
+            told.guarded.iter().filter(|path| !known.contains(path.as_path())).cloned().collect();
+        drop(told);
+        if guarded.is_empty() {
+            return;
+        }
+        let roots = self.undo.files.roots();
+        let places: Vec<_> = guarded.iter().filter_map(|path| roots.resolve_entry(path).ok()).collect();
+        let errors = self.recorder.after_all(&self.undo.files, &places);
+        report.uncovered.extend(errors.iter().map(ToString::to_string));
+        let changed = self.undo.snapshots.changed(self.recorder.turn()).into_iter();
+        for known in changed.filter(|changed| guarded.contains(&changed.path)) {
+            let changed = self.changed(asked, &known.path, known.kind, false);
+            report.changed.push(Changed { unkept: known.unkept, ..changed });
+        }
     }
 
     /// For each path the tool that names it, and whether it was allowed.

@@ -9,7 +9,7 @@ pub(super) mod sed;
 mod table;
 
 use super::shell::Word;
-use table::When::{Alone, Always, Doing, Given, Has, If, More, Named, With};
+use table::When::{Alone, Always, Doing, Given, Goals, Has, If, More, Named, With};
 use table::{
     BUILDERS, CODE, OTHER_NAMES, PLAIN, STARTERS, TELLING_LETTERS, TELLING_NAMES, TELLING_PROPERTIES, When, rows,
 };
@@ -76,7 +76,11 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
     let told = |when: &When| match when {
         Always => true,
         Given(options) => given(options),
-        Named(options) => named > 1 && given(options),
+        Named(deeds, options) => named > 1 && (deeds.is_empty() || does(&arguments, deeds)) && given(options),
+        Goals(valued) => {
+            let rule = arguments.get(..named.saturating_sub(1)).unwrap_or_default();
+            has_goal(rule, valued) && has_goal(more, valued)
+        }
         Alone(deeds) => named < 2 && does_short(&arguments, deeds),
         More(so) => more.iter().any(|word| so(word)),
         With(options, so) => more.iter().enumerate().any(|(at, word)| {
@@ -92,10 +96,7 @@ fn told_by(words: &[Word], named: usize) -> Option<&'static str> {
             let word = word.to_ascii_lowercase();
             texts.split_whitespace().any(|text| word.contains(text))
         }),
-        Doing(deeds, options) => {
-            first_words(&arguments).any(|word| deeds.split_whitespace().any(|deed| deed == word))
-                && (options.is_empty() || given(options))
-        }
+        Doing(deeds, options) => does(&arguments, deeds) && (options.is_empty() || given(options)),
         If(so) => so(&arguments),
     };
     let mut told = rows().filter(|(names, _)| lists(names)).map(|(_, when)| when).filter(|when| told(when));
@@ -139,6 +140,27 @@ fn first_words<'a>(words: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
         goes_on
     });
     candidates.filter(move |word| !is_option(word))
+}
+
+/// Whether one of the words that may be the subcommand is one of these.
+fn does(words: &[&str], deeds: &str) -> bool {
+    first_words(words).any(|word| is_listed(deeds, word))
+}
+
+/// Whether there is a word that is no option, no number, and not the value of one of these options.
+fn has_goal(words: &[&str], valued: &str) -> bool {
+    let is_goal = |at: usize, word: &str| {
+        let is_value = at.checked_sub(1).is_some_and(|before| is_listed(valued, words[before]));
+        !word.starts_with('-') && !is_value && !word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    words.iter().enumerate().any(|(at, word)| is_goal(at, word))
+}
+
+/// Whether a filter of warnings names a class of a module, which is imported for it: `error::x.W`. Names of tests begin with a file.
+fn imports_category(word: &str) -> bool {
+    let mut parts = word.split(':');
+    let (action, category) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
+    !action.contains(['.', '/']) && category.contains('.') && !category.trim().starts_with("pytest.")
 }
 
 /// Whether a word is an option, or sets a property, whose name says that it runs or writes what it is given, whatever the program.
@@ -219,12 +241,15 @@ fn names_one(words: &[&str], names: &str) -> bool {
 
 fn tar_runs(words: &[&str]) -> bool {
     const LONG: &str = "--checkpoint-action --use-compress-program --to-command --info-script --new-volume-script --rsh-command \
-        --rmt-command --index-file --volno-file --listed-incremental";
+        --rmt-command --index-file --volno-file --listed-incremental --absolute-names --absolute-paths";
     // The first word may be letters without a dash.
-    let letters = |(at, word): (usize, &&str)| {
-        (at == 0 || word.starts_with('-')) && !word.starts_with("--") && word.contains(['I', 'F', 'g'])
-    };
-    gives(words, LONG) || words.iter().enumerate().any(letters)
+    let letters = |(at, word): &(usize, &&str)| (*at == 0 || word.starts_with('-')) && !word.starts_with("--");
+    let lettered = |set: &[char]| words.iter().enumerate().filter(letters).any(|(_, word)| word.contains(set));
+    // What is taken out goes where the archive says, or into another folder.
+    let takes_out = lettered(&['x']) || gives(words, "--extract --get");
+    gives(words, LONG)
+        || lettered(&['I', 'F', 'g', 'P'])
+        || takes_out && (lettered(&['C']) || gives(words, "--directory --cd --one-top-level"))
 }
 
 /// Whether a database is told more than to be looked at and changed: what its shell does beside SQL, and functions that reach out.

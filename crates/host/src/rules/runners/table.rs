@@ -2,8 +2,8 @@
 
 use super::sed::is_plain_sed;
 use super::{
-    begins_with, does_short, first_words, git_is_led, gives, is_elsewhere, is_listed, is_path, leads_elsewhere,
-    names_element, names_one, sqlite_runs, tar_runs,
+    begins_with, does_short, first_words, git_is_led, gives, imports_category, is_elsewhere, is_listed, is_path,
+    leads_elsewhere, names_element, names_one, sqlite_runs, tar_runs,
 };
 use std::sync::LazyLock;
 
@@ -15,7 +15,10 @@ pub(super) enum When {
     /// dashes, `^start` and others as the start of a word.
     Given(&'static str),
     /// The same, but only where a rule names more than the program: who allows `node *` allows all, who allows `node --check *` does not.
-    Named(&'static str),
+    /// With one of these subcommands, if there are any.
+    Named(&'static str, &'static str),
+    /// With another goal than those that a rule names. These options have a value, which is none.
+    Goals(&'static str),
     /// With one of these subcommands, or the beginning of one, where a rule names only the program.
     Alone(&'static str),
     /// With a word, beyond those of the rule, of which this is so.
@@ -29,7 +32,7 @@ pub(super) enum When {
     /// As this says of its arguments.
     If(fn(&[&str]) -> bool),
 }
-use When::{Alone, Always, Doing, Given, Has, If, More, Named, With};
+use When::{Alone, Always, Doing, Given, Goals, Has, If, More, Named, With};
 
 /// Programs, and when they run or write what they are told.
 pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static When)> {
@@ -40,6 +43,11 @@ pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static When)> {
     PLAIN.iter().chain(TABLE).map(|(names, when)| (*names, when))
 }
 
+/// Names of programs, and their subcommands if there are any.
+fn with_deeds(names: &'static str) -> (&'static str, Option<&'static str>) {
+    names.split_once(" [").map_or((names, None), |(names, deeds)| (names, Some(deeds.trim_end_matches(']'))))
+}
+
 fn row(line: &'static str) -> Option<(&'static str, When)> {
     if let Some((names, texts)) = line.split_once(" ~ ") {
         return Some((names, Has(texts)));
@@ -48,12 +56,13 @@ fn row(line: &'static str) -> Option<(&'static str, When)> {
         return Some((names, Alone(deeds)));
     }
     if let Some((names, options)) = line.split_once(" +: ") {
-        return Some((names, Named(options)));
+        let (names, deeds) = with_deeds(names);
+        return Some((names, Named(deeds.unwrap_or_default(), options)));
     }
     let (names, words) = line.split_once(':')?;
-    let (names, deeds) = names.split_once(" [").map_or((names, None), |(names, deeds)| (names, Some(deeds)));
+    let (names, deeds) = with_deeds(names);
     let when = match (deeds, words.trim()) {
-        (Some(deeds), words) => Doing(deeds.trim_end_matches(']'), words),
+        (Some(deeds), words) => Doing(deeds, words),
         (None, "*") => Always,
         (None, words) => Given(words),
     };
@@ -140,6 +149,22 @@ const TABLE: &[(&str, When)] = &[
     ),
     // A goal of any plug-in, which is loaded for it.
     ("mvn mvnw", If(|words| words.iter().any(|word| !word.starts_with('-') && word.contains(':')))),
+    // Each is something else that is done: `mvn test deploy`.
+    (
+        "mvn mvnw",
+        Goals(
+            "-f -s -gs -t -gt -l -pl -P -T -rf -D -b --projects --activate-profiles --threads --resume-from --define --builder --color",
+        ),
+    ),
+    (
+        "gradle gradlew",
+        Goals(
+            "-b -c -g -I -p --tests -x -P -D --exclude-task --console --max-workers --warning-mode --project-prop --system-prop --priority",
+        ),
+    ),
+    ("make gmake ninja ant rake", Goals("-C -f -I -j -l -k -W -o --jobs --load-average")),
+    ("go", More(|word| matches!(word, "-c" | "--c" | "-c=true" | "--c=true"))),
+    ("pytest py.test", More(imports_category)),
     ("pytest", With("^-p", |plugin| !plugin.starts_with("no:"))),
     (
         "eslint stylelint",
@@ -154,7 +179,13 @@ const TABLE: &[(&str, When)] = &[
         "jest vitest",
         With("--testEnvironment --environment --env", |name| !is_listed("node jsdom happy-dom edge-runtime", name)),
     ),
-    ("mocha", With("-u", is_path)),
+    ("mocha", With("-u --ui", |name| !is_listed("bdd tdd qunit exports", name))),
+    (
+        "mocha",
+        With("-R --reporter", |name| {
+            !is_listed("spec dot nyan tap landing list progress json json-stream min doc markdown xunit", name)
+        }),
+    ),
     ("pandoc", With("-t -f -r -w --to --from --read --write", |name| is_path(name) || name.contains('.'))),
     ("jest vitest mocha", With("-R --reporter --ui --testEnvironment --environment --pool --root --dir", is_path)),
     // Machines of others that run what they are told, and settings and files that are written here.

@@ -363,7 +363,8 @@ fn what_makes_no_sense_is_said() {
 }
 
 /// What the browser is driven with.
-const PACKAGE: &str = r#"{"private": true, "type": "module", "dependencies": {"axe-core": "4.14.0", "puppeteer-core": "24.43.1"}}"#;
+const PACKAGE: &str =
+    r#"{"private": true, "type": "module", "dependencies": {"axe-core": "4.14.0", "puppeteer-core": "24.43.1"}}"#;
 
 #[test]
 fn the_page_in_a_browser() {

@@ -8,7 +8,7 @@ mod work;
 
 pub use checks::{CHECKS, SCENARIOS};
 
-use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_kind, late};
+use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_work, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
 use crate::table::Check;
@@ -29,6 +29,8 @@ pub(crate) struct Stage {
     pub peer: Option<Peer>,
     sheet: Sheet,
     offers: Value,
+    /// As in [`Peer::mute`].
+    pub mute: bool,
 }
 
 /// What is judged, and how.
@@ -50,8 +52,12 @@ pub struct Plan {
 pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     let mut sheet = Sheet::new(Side::Agent, dialect);
     let places = Arc::new(Semaphore::new(plan.parallel.max(1)));
+    let mut mute = false;
     match start(plan, dialect).await {
-        Ok(first) => sheet.merge(first),
+        Ok((first, is_mute)) => {
+            mute = is_mute;
+            sheet.merge(first);
+        }
         Err(Stop::Skip(why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
         Err(stop) => sheet.dead = Some(stop.said()),
     }
@@ -65,7 +71,9 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
         let task = tasks.spawn(async move {
             let _place = places.acquire_owned().await;
             let none = |why| (part, format!("there is no folder to work in: {why}"));
-            let sheet = Stage::new(&plan, dialect, part).map_err(none)?.play().await;
+            let mut stage = Stage::new(&plan, dialect, part).map_err(none)?;
+            stage.mute = mute;
+            let sheet = stage.play().await;
             (plan.progress)(dialect, part);
             Ok(sheet)
         });
@@ -81,13 +89,21 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     sheet
 }
 
-/// The agent can be started, and speaks this dialect.
-async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
+/// The agent can be started, and speaks this dialect. True if it does not answer what it does not know: that is found out here, and once.
+async fn start(plan: &Plan, dialect: Dialect) -> Result<(Sheet, bool), Stop> {
     // Without a folder each scenario says that there is none.
-    let Ok(mut stage) = Stage::new(plan, dialect, "start") else { return Ok(Sheet::new(Side::Agent, dialect)) };
+    let Ok(mut stage) = Stage::new(plan, dialect, "start") else {
+        return Ok((Sheet::new(Side::Agent, dialect), false));
+    };
     stage.greeted().await?;
+    let heard = stage.peer()?.canary().await;
+    let mute = matches!(heard, Err(Stop::Late(_)));
+    if let Err(stop @ Stop::Late(_)) = heard {
+        stage.add("probe-extension-unknown", Verdict::Broken, &stop.said());
+        stage.blame(&stop);
+    }
     stage.done().await;
-    Ok(stage.sheet)
+    Ok((stage.sheet, mute))
 }
 
 impl Stage {
@@ -95,7 +111,7 @@ impl Stage {
         let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir()?;
         std::fs::write(folder.path().join("a.txt"), "one\ntwo\nthree\n")?;
         let sheet = Sheet::new(Side::Agent, dialect);
-        Ok(Self { plan: plan.clone(), dialect, part, folder, peer: None, sheet, offers: json!({}) })
+        Ok(Self { plan: plan.clone(), dialect, part, folder, peer: None, sheet, offers: json!({}), mute: false })
     }
 
     async fn play(mut self) -> Sheet {
@@ -118,6 +134,9 @@ impl Stage {
         };
         if let Err(stop) = played {
             self.blame(&stop);
+            if let Stop::Barred(why) | Stop::Login(why) = &stop {
+                self.sheet.barred = Some(why.clone());
+            }
             let idle = if matches!(stop, Stop::NotFor(_)) { Verdict::NotApplicable } else { Verdict::NotExercised };
             self.sheet.leave(self.part, idle, &stop.said());
         }
@@ -131,7 +150,8 @@ impl Stage {
             Stop::Gone(_) => "agent-lives",
             Stop::Late(_) => "agent-answers",
             Stop::Endless(_) => "turn-ends",
-            Stop::Skip(_) | Stop::NotFor(_) => return,
+            Stop::Barred(_) => "sessions-differ",
+            Stop::Login(_) | Stop::Skip(_) | Stop::NotFor(_) => return,
         };
         self.add(id, Verdict::Broken, &stop.said());
     }
@@ -142,13 +162,17 @@ impl Stage {
 
     async fn greeted(&mut self) -> Result<(), Stop> {
         let offers = self.offers.clone();
-        self.peer = Some(Peer::greeted(&self.plan.settings, self.dialect, self.folder.path(), offers).await?);
+        let mut peer = Peer::greeted(&self.plan.settings, self.dialect, self.folder.path(), offers).await?;
+        peer.mute = self.mute;
+        self.peer = Some(peer);
         Ok(())
     }
 
     pub async fn ready(&mut self) -> Result<Value, Stop> {
         self.greeted().await?;
-        self.peer()?.open().await
+        let setup = self.peer()?.open().await?;
+        self.sheet.opened = true;
+        Ok(setup)
     }
 
     /// The same, if the agent offers to do something with sessions: named as in [`Peer::can`], and in a word.
@@ -250,10 +274,12 @@ impl Stage {
         let words = self.words("wait")?;
         let peer = self.peer()?;
         let id = peer.begin(&words).await?;
-        let is_work = |update: &Value| is_kind(update, "agent_message") || is_kind(update, "tool_call");
         if !peer.turn.updates.iter().any(is_work) {
             let seen = peer.until("the turn does not begin", |message| is_work(&message["params"]["update"])).await;
             seen.map_err(late)?;
+        }
+        if peer.is_over(id).await? {
+            return Err(Stop::Skip("the turn of `wait` ended by itself, before it could be cancelled".into()));
         }
         Ok(id)
     }

@@ -53,8 +53,8 @@ pub const LAWS: &[Check] = &[
     Check::row(Kind::Law, CLIENT, "session-open", Must, ALL, "V1-PROMPT-01 V2-PROMPT-01", "Requests name a session that the agent has opened.", SETUP, "Wait for the answer to `session/new`, and use its id."),
     Check::row(Kind::Law, None, "path-absolute", Must, ALL, "V1-TOOL-08 V1-SESS-01 V1-TERM-12 V2-TOOL-12", "Paths are absolute.", "ACP: overview, argument requirements", "Make the path absolute before it is sent."),
     Check::row(Kind::Law, AGENT, "turn-last", Must, Dialects::OLD, "V1-PROMPT-06 V1-CANCEL-07 V1-SESS-07 V2-PROMPT-05", "Nothing of a turn comes after the answer to its prompt, nothing of a replay after the answer to its load.", TURN, "Flush all updates, then answer."),
-    Check::row(Kind::Law, AGENT, "stop-reason", Must, Dialects::V1, "V1-PROMPT-08", "A turn ends for one of the five reasons.", TURN, "Use end_turn, max_tokens, max_turn_requests, refusal or cancelled."),
-    Check::row(Kind::Law, AGENT, "stop-reason-v2", Must, Dialects::BOTH_V2, "V2-PROMPT-07", "Reasons to stop of one's own start with `_`.", TURN, "Put `_` in front."),
+    Check::row(Kind::Law, AGENT, "stop-reason", Must, Dialects::V1, "V1-PROMPT-08", "A turn ends for one of the five reasons, and `cancelled` is said only of one that was cancelled.", TURN, "Use end_turn, max_tokens, max_turn_requests, refusal or cancelled; forget a cancel when its turn is over."),
+    Check::row(Kind::Law, AGENT, "stop-reason-v2", Must, Dialects::BOTH_V2, "V2-PROMPT-07", "Reasons to stop of one's own start with `_`, and `cancelled` is said only of work that was cancelled.", TURN, "Put `_` in front; forget a cancel when its turn is over."),
     Check::row(Kind::Law, AGENT, "prompt-message", Must, Dialects::V2, "V2-PROMPT-03", "The user's message is reported under the id that the prompt was answered with, before the work is idle again.", "ACP v2: prompt lifecycle", "Send `user_message` with the `messageId` of the answer."),
     Check::row(Kind::Law, AGENT, "state-told", Must, Dialects::V2, "V2-STATE-01 V2-STATE-02", "Work that a prompt starts is told as running (or waiting), before it is idle.", "ACP v2: prompt lifecycle", "Send `state_update` with `running` when work starts and `idle` when none is left."),
     Check::row(Kind::Law, AGENT, "message-id", Must, Dialects::BOTH_V2, "V2-MSG-01", "Every piece of a message has a `messageId`.", "ACP v2: prompt lifecycle, messages", "Give each message an id, and send it with every piece."),
@@ -112,8 +112,8 @@ pub(crate) type Fields = BTreeMap<String, Raw>;
 pub(crate) struct Asked {
     pub method: String,
     pub session: Option<String>,
-    /// The ids of the options of a question.
-    pub options: Vec<String>,
+    /// The ids of the options of a question, and whether they allow it.
+    pub options: HashMap<String, bool>,
     /// The session was cancelled while this was open.
     pub cancelled: bool,
     /// A session is taken up with a replay.
@@ -130,6 +130,8 @@ pub struct Judge {
     pub(crate) shape: bool,
     /// Both sides were heard from the start.
     pub(crate) whole: bool,
+    /// Nobody else talks to the agent, so that only this client can have cancelled a turn.
+    pub(crate) alone: bool,
     pub(crate) state: State,
     /// By [`Side`].
     open: [HashMap<String, Asked>; 4],
@@ -155,6 +157,11 @@ impl Judge {
         self.dialect = Some(dialect);
     }
 
+    /// Nobody else talks to the agent: a turn that is `cancelled` was cancelled here.
+    pub fn alone(&mut self) {
+        self.alone = true;
+    }
+
     /// What is spoken, once it was agreed.
     pub fn dialect(&self) -> Option<Dialect> {
         self.dialect
@@ -167,9 +174,16 @@ impl Judge {
 
     /// What is wrong with a frame; `None` is one that is no JSON.
     pub fn frame(&mut self, from: Side, json: Option<&str>) -> Vec<Breach> {
+        self.heard(from, json, true)
+    }
+
+    /// The same; one that is no UTF-8 is judged by what it resembles, too.
+    pub(crate) fn heard(&mut self, from: Side, json: Option<&str>, utf8: bool) -> Vec<Breach> {
         self.frames += 1;
         self.speaker = from;
-        self.expect("wire-json", json.is_some(), || "a line that is no message".into());
+        self.expect("wire-json", json.is_some() && utf8, || {
+            if utf8 { "a line that is no message" } else { "a line that is not UTF-8" }.to_owned()
+        });
         match json.map(|json| (json, json.trim_start().starts_with('['))) {
             None => {}
             Some((json, true)) => match from_json::<Vec<Raw>>(json) {
@@ -235,6 +249,9 @@ impl Judge {
             self.whole = true;
         }
         let mut asked = Asked { method: method.to_owned(), ..Asked::default() };
+        if method == "$/cancel_request" {
+            self.state.cancelled(None);
+        }
         // Names of the connection, and those of implementations, are not ours to judge.
         if !method.starts_with("$/") && !method.starts_with('_') {
             self.known_call(method, message, &mut asked);
@@ -353,9 +370,13 @@ impl Judge {
                 if let Ok(Settled::Dialect(dialect)) = answer.map(|answer| settle(&answer, Protocol::Auto)) {
                     self.dialect = Some(dialect);
                 }
-                look(result, self.dialect, |answer: InitializeResponse| {
+                let found = look(result, self.dialect, |answer: InitializeResponse| {
                     self.settled(answer);
                     None
+                });
+                found.map(|mut found| {
+                    found.extend(bare_flags(result).filter(|_| self.dialect == Some(Dialect::V1)));
+                    found
                 })
             }
             "session/prompt" => look(result, dialect, |answer: PromptResponse| {
@@ -384,7 +405,10 @@ impl Judge {
             "fs/write_text_file" => shape::<WriteTextFileResponse>(result, dialect),
             "terminal/output" => shape::<TerminalOutputResponse>(result, dialect),
             "terminal/wait_for_exit" => shape::<WaitForTerminalExitResponse>(result, dialect),
-            "elicitation/create" => shape::<ElicitResponse>(result, dialect),
+            "elicitation/create" => {
+                self.state.cancelled(asked.session.as_deref());
+                shape::<ElicitResponse>(result, dialect)
+            }
             "authenticate" | "auth/login" | "logout" | "auth/logout" | "session/close" | "session/delete"
             | "session/set_mode" | "terminal/kill" | "terminal/release" => shape::<OrNull<Done>>(result, dialect),
             _ => return,
@@ -398,6 +422,24 @@ impl Judge {
         };
         self.expect("result-shape", wrong.is_empty(), || wrong.join("; "));
     }
+}
+
+/// A capability that is yes or no in version 1, and neither here.
+fn bare_flags(result: &str) -> Option<Error> {
+    let fields = |raw: Option<&Raw>| from_json::<Fields>(raw?.get()).ok();
+    let all = fields(from_json::<Fields>(result).ok()?.get("agentCapabilities"))?;
+    let (prompt, mcp) = (fields(all.get("promptCapabilities")), fields(all.get("mcpCapabilities")));
+    let rows = [
+        (Some(&all), "loadSession"),
+        (prompt.as_ref(), "image"),
+        (prompt.as_ref(), "audio"),
+        (prompt.as_ref(), "embeddedContext"),
+        (mcp.as_ref(), "http"),
+        (mcp.as_ref(), "sse"),
+    ];
+    let is_other = |flag: &Raw| !["true", "false", "null"].contains(&flag.get().trim());
+    let wrong = rows.into_iter().find(|(of, key)| of.and_then(|of| of.get(*key)).is_some_and(is_other))?;
+    Some(Error::data("true or false was expected").inside(wrong.1))
 }
 
 /// How an answer differs from its shape.

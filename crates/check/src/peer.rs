@@ -4,6 +4,7 @@ use crate::laws::OTHER_ID;
 use crate::sheet::Line;
 use crate::witness::Witness;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// A longer line is no message to us.
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
+/// A turn that is to go on is known to after this time.
+const SOON: Duration = Duration::from_millis(500);
+/// Why something can't be looked at where unknown requests are not answered.
+pub const MUTE: &str =
+    "the agent does not answer unknown requests, so nobody can tell when it has read what was sent before";
 /// So long an agent may take to end after the end of its input; its own children included.
 const END: Duration = Duration::from_secs(10);
 
@@ -111,6 +117,10 @@ pub enum Stop {
     Late(String),
     /// A turn was answered, and is not over in time.
     Endless(String),
+    /// No session is opened, although none of the reasons that are fine is given.
+    Barred(String),
+    /// No session is opened without a login.
+    Login(String),
     /// It can't be looked at, and why.
     Skip(String),
     /// It is not for this agent, and why.
@@ -122,6 +132,7 @@ impl Stop {
     pub fn said(&self) -> String {
         match self {
             Self::Gone(why) | Self::Late(why) | Self::Endless(why) | Self::Skip(why) | Self::NotFor(why) => why.clone(),
+            Self::Barred(why) | Self::Login(why) => why.clone(),
         }
     }
 }
@@ -157,6 +168,8 @@ pub struct Turn {
     pub stop: String,
     /// What was reported.
     pub updates: Vec<Value>,
+    /// Under which session each of them came.
+    sessions: Vec<Value>,
     /// What the agent asked.
     pub asked: Vec<Value>,
 }
@@ -166,11 +179,23 @@ impl Turn {
     pub fn has(&self, kind: &str) -> bool {
         self.updates.iter().any(|update| is_kind(update, kind))
     }
+
+    /// Where its work was reported, if that is only under other sessions.
+    pub fn astray(&self, session: &str) -> Option<&Value> {
+        let mut work = self.updates.iter().zip(&self.sessions).filter(|(update, _)| is_work(update));
+        let (_, first) = work.next()?;
+        (first != session && work.all(|(_, place)| place != session)).then_some(first)
+    }
 }
 
 /// True for an update whose kind starts like this.
 pub fn is_kind(update: &Value, start: &str) -> bool {
     update["sessionUpdate"].as_str().is_some_and(|kind| kind.starts_with(start))
+}
+
+/// True for an update that shows that a turn is under way.
+pub fn is_work(update: &Value) -> bool {
+    is_kind(update, "agent_message") || is_kind(update, "tool_call")
 }
 
 /// What to answer when the agent asks for permission.
@@ -196,6 +221,8 @@ pub struct Peer {
     pub session: String,
     /// What the agent answered to the hello.
     pub hello: Value,
+    /// It does not answer what it does not know, so that nobody can tell when it has read something.
+    pub mute: bool,
     /// The answer to permission requests.
     pub choice: Choice,
     /// What makes it do things.
@@ -207,12 +234,14 @@ pub struct Peer {
     /// The start of a line whose end has not come yet.
     partial: Vec<u8>,
     edit: Editor,
-    /// Lines that were not looked at yet.
-    ready: VecDeque<String>,
+    /// Lines that were not looked at yet, and whether they were UTF-8.
+    ready: VecDeque<(String, bool)>,
     /// What was said so far.
     pub witness: Witness,
     /// What has been reported and asked since the last prompt.
     pub turn: Turn,
+    /// The frame of that prompt.
+    begun: usize,
     next: i64,
 }
 
@@ -229,11 +258,14 @@ impl Peer {
         let spawned = ChildProcess::spawn(&spec).await;
         let (pipes, child) = spawned.map_err(|error| Stop::Gone(format!("it can't be started: {error}")))?;
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+        let mut witness = Witness::default();
+        witness.judge.alone();
         Ok(Self {
             dialect,
             folder,
             session: String::new(),
             hello: Value::Null,
+            mute: false,
             choice: Choice::Allow,
             prompts: settings.prompts.clone().unwrap_or_default(),
             settings: settings.clone(),
@@ -243,8 +275,9 @@ impl Peer {
             partial: Vec::new(),
             edit: settings.edit.as_ref().map_or_else(|| Box::new(|line| vec![line]) as Editor, |edit| edit()),
             ready: VecDeque::new(),
-            witness: Witness::default(),
+            witness,
             next: 1,
+            begun: 0,
             turn: Turn::default(),
         })
     }
@@ -272,11 +305,14 @@ impl Peer {
     pub async fn open(&mut self) -> Result<Value, Stop> {
         let reply = self.call("session/new", json!({"cwd": self.folder, "mcpServers": []})).await?;
         if reply.code() == Some(-32000) {
-            return Err(Stop::Skip("the agent wants a login before it opens a session".into()));
+            return Err(Stop::Login("the agent wants a login before it opens a session".into()));
         }
         match reply.result()["sessionId"].as_str() {
             Some(id) => id.clone_into(&mut self.session),
-            None => return Err(Stop::Skip(format!("no session could be opened: {}", reply.message["error"]))),
+            None => {
+                let answer = reply.message.get("error").unwrap_or(reply.result());
+                return Err(Stop::Barred(format!("no session is opened: `session/new` is answered with {answer}")));
+            }
         }
         Ok(reply.result().clone())
     }
@@ -296,7 +332,7 @@ impl Peer {
     /// Sends bytes as they are, and a line end.
     pub async fn send(&mut self, text: &str) -> Result<(), Stop> {
         // What we send wrong on purpose is nobody's breach; the laws only need to know what was asked.
-        let _ = self.witness.hear(Side::Client, text);
+        let _ = self.witness.hear(Side::Client, text, true);
         let Some(input) = &mut self.input else { return Err(Stop::Gone("its input is closed".into())) };
         let line = format!("{text}\n");
         let write = async {
@@ -360,13 +396,15 @@ impl Peer {
     /// The next message of the agent.
     async fn next_message(&mut self) -> Result<Value, Stop> {
         loop {
-            let Some(line) = self.ready.pop_front() else {
+            let Some((line, utf8)) = self.ready.pop_front() else {
                 let Some(line) = self.line().await else { return Err(self.gone().await) };
-                self.ready.extend((self.edit)(line));
+                let text = String::from_utf8_lossy(&line);
+                let utf8 = matches!(text, Cow::Borrowed(_));
+                self.ready.extend((self.edit)(text.into_owned()).into_iter().map(|line| (line, utf8)));
                 continue;
             };
             if !line.trim().is_empty()
-                && let Some(message) = self.witness.hear(Side::Agent, &line)
+                && let Some(message) = self.witness.hear(Side::Agent, &line, utf8)
             {
                 return Ok(message);
             }
@@ -374,12 +412,12 @@ impl Peer {
     }
 
     /// A line, without its end; `None` at the end.
-    async fn line(&mut self) -> Option<String> {
+    async fn line(&mut self) -> Option<Vec<u8>> {
         let room = MAX_LINE_BYTES - self.partial.len() as u64;
         // What was read stays in `partial` if nobody waits for the rest.
         (&mut self.output).take(room).read_until(b'\n', &mut self.partial).await.ok()?;
-        let line = std::mem::take(&mut self.partial);
-        line.strip_suffix(b"\n").map(|line| String::from_utf8_lossy(line).into_owned())
+        let mut line = std::mem::take(&mut self.partial);
+        (line.pop() == Some(b'\n')).then_some(line)
     }
 
     async fn gone(&mut self) -> Stop {
@@ -395,6 +433,7 @@ impl Peer {
         let params = &message["params"];
         if method == "session/update" {
             self.turn.updates.push(params["update"].clone());
+            self.turn.sessions.push(params["sessionId"].clone());
             return Ok(());
         }
         let Some(id) = message.get("id") else { return Ok(()) };
@@ -441,6 +480,7 @@ impl Peer {
     /// Sends a prompt, and gives its id. What is reported from here on belongs to it.
     pub async fn begin(&mut self, text: &str) -> Result<i64, Stop> {
         self.forget();
+        self.begun = self.witness.log.len();
         let session = self.session.clone();
         self.ask("session/prompt", json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]})).await
     }
@@ -491,12 +531,41 @@ impl Peer {
 
     /// Asks something that nobody knows: when it is answered, what was sent before has been read.
     pub async fn canary(&mut self) -> Result<Reply, Stop> {
+        if self.mute {
+            return Err(Stop::Skip(MUTE.into()));
+        }
         self.call("_tieline.check/canary", json!({})).await
+    }
+
+    /// The same where nothing hangs on it.
+    pub async fn pause(&mut self) -> Result<(), Stop> {
+        if self.mute { Ok(()) } else { self.canary().await.map(drop) }
+    }
+
+    /// True if the turn of a prompt is over by itself, soon.
+    pub async fn is_over(&mut self, id: i64) -> Result<bool, Stop> {
+        let (current, session) = (self.dialect == Dialect::V2, self.session.clone());
+        let ends = |message: &Value| {
+            let (update, place) = (&message["params"]["update"], &message["params"]["sessionId"]);
+            let idle = current && update["state"] == "idle" && *place == *session;
+            idle || (!current || message.get("error").is_some()) && is_answer(message) && message["id"] == id
+        };
+        let since = self.witness.log.iter().skip(self.begun).filter(|line| line.from == Side::Agent);
+        if since.map(Line::value).any(|message| ends(&message)) {
+            return Ok(true);
+        }
+        match self.within(SOON, "it goes on", ends).await {
+            Ok(_) => Ok(true),
+            Err(Stop::Late(_)) => Ok(false),
+            Err(stop) => Err(stop),
+        }
     }
 
     /// Closes the agent's input and waits for its end; what it still says is looked at, too. `None`: it had to be killed.
     pub async fn finish(&mut self) -> Option<Status> {
         self.input = None;
+        // The end of its input may cancel what it is at.
+        self.witness.judge.alone = false;
         let in_time = timeout(END, async { while self.next_message().await.is_ok() {} }).await.is_ok();
         let status = timeout(Duration::from_secs(1), self.child.exit()).await;
         self.child.shutdown().await;

@@ -83,6 +83,11 @@ impl Report {
         self.sheets.iter().any(Sheet::is_judged)
     }
 
+    /// Why a dialect was hardly judged although it is spoken.
+    pub fn barred(&self) -> Option<&str> {
+        self.sheets.iter().find_map(|sheet| sheet.barred.as_deref())
+    }
+
     /// For people. `whole` also shows what holds and what was not looked at.
     pub fn text(&self, whole: bool) -> String {
         let mut text = String::new();
@@ -94,6 +99,9 @@ impl Report {
                 push_line(&mut text, format_args!("  {why}"));
                 text.push('\n');
                 continue;
+            }
+            if let Some(why) = &sheet.barred {
+                push_line(&mut text, format_args!("  only what needs no session could be judged: {why}"));
             }
             let findings = sheet.in_order();
             let (wrong, rest): (Vec<&Finding>, Vec<&Finding>) =
@@ -118,7 +126,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let dialect = |sheet: &Sheet| {
             let checks: Vec<Value> = sheet.in_order().into_iter().map(finding_json).collect();
-            json!({"side": sheet.side, "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "checks": checks})
+            json!({"side": sheet.side, "dialect": sheet.dialect.name(), "dead": sheet.dead, "unspoken": sheet.unspoken, "barred": sheet.barred, "checks": checks})
         };
         let dialects: Vec<Value> = self.sheets.iter().map(dialect).collect();
         json!({"tieline-check": 1, "rules": REVISIONS[REVISIONS.len() - 1], "name": self.name, "dialects": dialects})
@@ -165,6 +173,7 @@ impl Report {
         let dialects: Vec<&str> = judged.map(|sheet| sheet.dialect.name()).collect();
         let (message, color) = match (self.is_judged(), count.broken + count.ours) {
             (false, _) => ("not judged".to_owned(), "lightgrey"),
+            (true, 0) if self.barred().is_some() => ("no session".to_owned(), "lightgrey"),
             (true, 0) => (format!("{} checks hold ({})", count.holds, dialects.join(", ")), "brightgreen"),
             (true, broken) => (format!("{broken} broken ({})", dialects.join(", ")), "red"),
         };

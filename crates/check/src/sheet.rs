@@ -116,6 +116,10 @@ pub struct Sheet {
     pub dead: Option<String>,
     /// Why this dialect is not spoken, if that is so.
     pub unspoken: Option<String>,
+    /// Why no session was opened, if none was: then little was judged.
+    pub barred: Option<String>,
+    /// One was.
+    pub(crate) opened: bool,
     /// By the names of the checks.
     pub findings: BTreeMap<&'static str, Finding>,
 }
@@ -123,7 +127,7 @@ pub struct Sheet {
 impl Sheet {
     /// An empty one.
     pub fn new(side: Side, dialect: Dialect) -> Self {
-        Self { dialect, side, dead: None, unspoken: None, findings: BTreeMap::new() }
+        Self { dialect, side, dead: None, unspoken: None, barred: None, opened: false, findings: BTreeMap::new() }
     }
 
     /// True if something can be said about the peer in this dialect.
@@ -159,6 +163,8 @@ impl Sheet {
     /// All findings of another sheet.
     pub fn merge(&mut self, other: Sheet) {
         self.dead = self.dead.take().or(other.dead);
+        self.opened |= other.opened;
+        self.barred = self.barred.take().or(other.barred).filter(|_| !self.opened);
         other.findings.into_values().for_each(|finding| self.add(finding));
     }
 

@@ -50,6 +50,8 @@ struct Session {
     resumes: usize,
     /// A turn or a replay is over, and the client has asked for nothing else since.
     quiet: bool,
+    /// Since the prompt there was something that may end its turn with `cancelled`.
+    cancelled: bool,
     /// Work was told of since the last prompt, and the state since the session is taken up.
     worked: bool,
     state_told: bool,
@@ -62,6 +64,15 @@ struct Session {
     owed: Option<String>,
     options: Vec<ConfigOption>,
     modes: Option<SessionModes>,
+}
+
+impl State {
+    /// What may end turns with `cancelled` has come: in this session, or in any.
+    pub(crate) fn cancelled(&mut self, session: Option<&str>) {
+        for (id, known) in &mut self.sessions {
+            known.cancelled |= session.is_none_or(|session| session == id);
+        }
+    }
 }
 
 impl Judge {

@@ -3,6 +3,7 @@
 use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, Kind};
 use crate::witness::Witness;
+use std::borrow::Cow;
 use std::io::{self, BufRead};
 use tieline_schema::Dialect;
 use tieline_trace::{Frames, Kept, Side};
@@ -16,7 +17,9 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
         }
         dropped |= frame.dropped;
         if !frame.end && !frame.dropped && frame.from.talks() {
-            witness.frame(frame.at, frame.from, &String::from_utf8_lossy(&frame.body), frame.message.is_some());
+            let text = String::from_utf8_lossy(&frame.body);
+            let utf8 = matches!(text, Cow::Borrowed(_));
+            witness.frame(frame.at, frame.from, &text, frame.message.is_some(), utf8);
         }
     }
     let dialect = witness.judge.dialect().unwrap_or(Dialect::V1);

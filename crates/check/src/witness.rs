@@ -28,21 +28,21 @@ impl Default for Witness {
 
 impl Witness {
     /// Hears a frame now; gives the message, if it is one.
-    pub fn hear(&mut self, from: Side, text: &str) -> Option<serde_json::Value> {
+    pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<serde_json::Value> {
         let message = serde_json::from_str(text).ok();
-        self.frame(self.start.elapsed().as_micros() as u64, from, text, message.is_some());
+        self.frame(self.start.elapsed().as_micros() as u64, from, text, message.is_some(), utf8);
         message
     }
 
-    /// Hears a frame.
-    pub fn frame(&mut self, at: u64, from: Side, text: &str, is_message: bool) {
+    /// Hears a frame; `text` only resembles it if it is no UTF-8.
+    pub fn frame(&mut self, at: u64, from: Side, text: &str, is_message: bool, utf8: bool) {
         if self.log.len() < MAX_FRAMES {
             let end = text.floor_char_boundary(MAX_BYTES);
             let more = if end < text.len() { format!("… ({} bytes)", text.len()) } else { String::new() };
             self.log.push(Line { at, from, text: format!("{}{more}", &text[..end]) });
         }
         let frame = self.log.len();
-        let found = self.judge.frame(from, is_message.then_some(text));
+        let found = self.judge.heard(from, is_message.then_some(text), utf8);
         self.breaches.extend(found.into_iter().map(|breach| Breach { frame, ..breach }));
     }
 

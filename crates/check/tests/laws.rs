@@ -51,6 +51,9 @@ const ROWS: &[(&str, &str, &str, Edit)] = &[
     ("params-shape tool-finished", "agent", "1", Change("\"tool_call_update\"", "\"completed\"", "\"done\"")),
     ("result-shape", "agent", "1", Change("\"sessions\"", "\"sessions\":[{\"sessionId\":\"s\",\"cwd\":\"/w\"}]", "\"sessions\":5")),
     ("result-shape", "agent", "1", Change("authMethods", "\"id\":\"t\"", "\"methodId\":\"t\"")),
+    ("result-shape", "agent", "1", Change("authMethods", "\"image\":true", "\"image\":{}")),
+    ("hello-info", "agent", "1", Change("agentInfo", "\"agentInfo\"", "\"info\"")),
+    ("params-shape", "agent", "1", Change("session/request_permission", "\"toolCall\"", "\"title\":\"Write\",\"call\"")),
     ("result-shape", "agent", "2", Change("authMethods", "\"methodId\":\"t\"", "\"id\":\"t\"")),
     ("result-shape", "client", "1", Change("\"content\":\"x\"}}", "\"x\"", "5")),
     ("update-known", "agent", "2", Before("\"id\":6,\"result", "< {\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"update\":{\"sessionUpdate\":\"plan\",\"entries\":[]}}}")),
@@ -106,6 +109,7 @@ fn good(dialect: &str) -> Vec<String> {
 
 fn judged(lines: &[String]) -> Vec<Breach> {
     let mut judge = Judge::default();
+    judge.alone();
     let look = |line: &String| {
         let from = if line.starts_with('<') { Side::Agent } else { Side::Client };
         let text = &line[2..];
@@ -206,6 +210,41 @@ fn what_is_no_breach() {
         let at = all.iter().position(|line| line.contains(on)).unwrap() + 1;
         all.splice(at..at, lines.iter().map(|line| (*line).to_owned()));
         assert_eq!(judged(&all), [], "{on}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_turn_is_cancelled_by_a_cancel_or_a_no_and_not_by_itself() {
+    let prompt = r#"> {"jsonrpc":"2.0","id":91,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"x"}]}}"#;
+    let ended = r#"< {"jsonrpc":"2.0","id":91,"result":{"stopReason":"cancelled"}}"#;
+    let taken = r#"< {"jsonrpc":"2.0","id":91,"result":{"messageId":"u9"}}"#;
+    let user = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"user_message","messageId":"u9","content":[]}}}"#;
+    let runs = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"running"}}}"#;
+    let idle = r#"< {"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"state_update","state":"idle","stopReason":"cancelled"}}}"#;
+    let cancel = r#"> {"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+    let withdraw = r#"> {"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":91}}"#;
+    let asks = r#"< {"jsonrpc":"2.0","id":92,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c1"},"options":[{"optionId":"y","name":"Y","kind":"allow_once"},{"optionId":"n","name":"N","kind":"reject_once"}]}}"#;
+    let no = r#"> {"jsonrpc":"2.0","id":92,"result":{"outcome":{"outcome":"selected","optionId":"n"}}}"#;
+    let yes = r#"> {"jsonrpc":"2.0","id":92,"result":{"outcome":{"outcome":"selected","optionId":"y"}}}"#;
+    let refused = r#"> {"jsonrpc":"2.0","id":92,"error":{"code":-32603,"message":"no"}}"#;
+    for (dialect, lines, law) in [
+        ("1", &[prompt, ended][..], "stop-reason"),
+        // A cancel of before is over with its turn.
+        ("1", &[cancel, prompt, ended], "stop-reason"),
+        ("1", &[prompt, asks, yes, ended], "stop-reason"),
+        ("1", &[prompt, cancel, ended], ""),
+        ("1", &[prompt, withdraw, ended], ""),
+        ("1", &[prompt, asks, no, ended], ""),
+        ("1", &[prompt, asks, refused, ended], ""),
+        ("2", &[prompt, taken, user, runs, idle], "stop-reason-v2"),
+        ("2", &[prompt, taken, user, runs, cancel, idle], ""),
+    ] {
+        let mut all = good(dialect);
+        let last = if dialect == "1" { "\"stopReason\":\"cancelled\"" } else { "\"stopReason\":\"end_turn\"" };
+        let at = all.iter().position(|line| line.contains(last)).unwrap() + 1;
+        all.splice(at..at, lines.iter().map(|line| (*line).to_owned()));
+        let found: Vec<&str> = judged(&all).iter().map(|breach| breach.law).collect();
+        assert_eq!(found, if law.is_empty() { vec![] } else { vec![law] }, "{lines:?}");
     }
 }
 

@@ -431,9 +431,11 @@ impl Output {
                 .map_err(|error| (USAGE, format!("{}: {error}", path.display())))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let Some(known) = known else {
-            return Ok(ExitCode::from(u8::from(report.findings().any(|(_, finding)| finding.fails()))));
-        };
+        let fails = report.findings().any(|(_, finding)| finding.fails());
+        if let Some(why) = report.barred().filter(|_| !fails) {
+            return Err((USAGE, format!("only what needs no session could be judged: {why}")));
+        }
+        let Some(known) = known else { return Ok(ExitCode::from(u8::from(fails))) };
         let [old, new, stale] = known.compare(report);
         for (names, why) in [
             (&old, "is broken, as the baseline says"),

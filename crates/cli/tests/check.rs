@@ -116,6 +116,25 @@ fn stops(message: &mut Value, old: &str, new: &str) {
     }
 }
 
+/// What the agent says, under the session that was opened last.
+fn astray(_: usize, _: &mut usize, mut m: Value) -> Vec<Value> {
+    static LAST: std::sync::Mutex<Value> = std::sync::Mutex::new(Value::Null);
+    let mut last = LAST.lock().unwrap();
+    if m["result"]["sessionId"].is_string() {
+        *last = m["result"]["sessionId"].clone();
+    }
+    if kind(&m).starts_with("agent_message") {
+        m["params"]["sessionId"] = last.clone();
+    }
+    vec![m]
+}
+
+/// No session is opened, for this reason.
+fn no_session(m: Value, code: i64) -> Vec<Value> {
+    let opened = m["result"]["sessionId"].is_string();
+    if m["method"] == "session/update" { vec![] } else { vec![if opened { failed(&m, code) } else { m }] }
+}
+
 type Change = fn(usize, &mut usize, Value) -> Vec<Value>;
 /// What fails, in which dialect and scenario, and the defect.
 type Row = (&'static str, Dialect, &'static str, Change);
@@ -128,22 +147,52 @@ const ROWS: &[Row] = &[
     ("hello-echo", V1, "hello", |process, _, mut m| { if process == 3 { m["result"]["protocolVersion"] = 7.into(); } vec![m] }),
     ("hello-broken", V1, "hello", |process, _, m| vec![if process == 4 { answered(&m, json!({"protocolVersion": 1, "agentInfo": {"name": "a", "version": "1"}})) } else { m }]),
     ("hello-needed", V1, "hello", |process, _, m| vec![if process == 5 { answered(&m, json!({"sessionId": "s"})) } else { m }]),
-    ("turn-ends", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "cancelled"); vec![m] }),
-    ("turn-ends", V2, "turn", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "end_turn" { m["params"]["update"]["stopReason"] = "cancelled".into(); } vec![m] }),
+    ("stop-reason turn-ends", V1, "turn", |_, _, mut m| { stops(&mut m, "end_turn", "cancelled"); vec![m] }),
+    ("stop-reason-v2 turn-ends", V2, "turn", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "end_turn" { m["params"]["update"]["stopReason"] = "cancelled".into(); } vec![m] }),
     ("turn-said", V1, "turn", |_, _, m| if kind(&m) == "agent_message_chunk" { vec![] } else { vec![m] }),
     ("turn-again", V1, "turn", |_, place, m| vec![if turn(&m, place) == 2 { failed(&m, -32603) } else { m }]),
     ("sessions-parallel", V1, "sessions", |_, place, m| vec![if turn(&m, place) == 1 { failed(&m, -32603) } else { m }]),
     ("cancel-answered", V1, "cancel", |_, _, mut m| { stops(&mut m, "cancelled", "end_turn"); vec![m] }),
     ("cancel-answered", V2, "cancel", |_, _, mut m| { if m["params"]["update"]["stopReason"] == "cancelled" { m["params"]["update"]["stopReason"] = "end_turn".into(); } vec![m] }),
-    ("cancel-idle", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
+    ("cancel-idle stop-reason", V1, "cancel", |_, place, mut m| { if turn(&m, place) == 1 { stops(&mut m, "end_turn", "cancelled"); } vec![m] }),
     ("cancel-then", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 3 { failed(&m, -32603) } else { m }]),
     ("cancel-at-once", V1, "cancel", |_, place, m| vec![if turn(&m, place) == 4 { failed(&m, -32603) } else { m }]),
+    // A cancel of before ends a turn that nobody has cancelled: the second one here, which is to go on.
+    ("stop-reason", V1, "cancel", |_, place, m| {
+        let starts = m["params"]["update"]["content"]["text"].as_str().is_some_and(|text| text.contains("started"));
+        *place += usize::from(starts);
+        let ended = answered(&json!({"id": 4}), json!({"stopReason": "cancelled"}));
+        if starts && *place == 1 { vec![m, ended] } else if m["id"] == 4 && m.get("method").is_none() { vec![] } else { vec![m] }
+    }),
+    // What is said in one session comes under the id of the other.
+    ("sessions-parallel", V1, "sessions", astray),
+    ("sessions-parallel", V2, "sessions", astray),
+    // No session is opened, and no login is asked for.
+    ("sessions-differ", V1, "sessions", |_, _, m| no_session(m, -32603)),
+    // Files are asked for although none are offered.
+    ("can-files", V1, "tools", |process, place, m| {
+        let ask = json!({"jsonrpc": "2.0", "id": 777, "method": "fs/read_text_file", "params": {"sessionId": m["params"]["sessionId"], "path": "/a.txt"}});
+        *place += usize::from(kind(&m) == "tool_call");
+        if process == 2 && *place == 1 && kind(&m) == "tool_call" { vec![m, ask] } else { vec![m] }
+    }),
+    // What version 2 has instead is none of version 1.
+    ("params-shape", V1, "permission", |_, _, mut m| {
+        if m["method"] == "session/request_permission" {
+            let call = m["params"]["toolCall"].take();
+            m["params"].as_object_mut().unwrap().remove("toolCall");
+            m["params"]["title"] = call["title"].clone();
+            m["params"]["toolCallId"] = call["toolCallId"].clone();
+        }
+        vec![m]
+    }),
+    ("result-shape", V1, "end", |_, _, mut m| { if m["result"]["protocolVersion"] == 1 { m["result"]["agentCapabilities"]["loadSession"] = json!({}); } vec![m] }),
+    ("hello-info", V1, "end", |_, _, mut m| { if m["result"]["protocolVersion"] == 1 { m["result"]["info"] = m["result"]["agentInfo"].take(); } vec![m] }),
     // The turn beside the one that is cancelled ends with it, in the words of either version.
-    ("cancel-named", V1, "sessions", |_, place, m| {
+    ("cancel-named stop-reason", V1, "sessions", |_, place, m| {
         let beside = answered(&json!({"id": 4}), json!({"stopReason": "cancelled"}));
         match turn(&m, place) { 2 => vec![m, beside], 3 => vec![], _ => vec![m] }
     }),
-    ("cancel-named", V2, "sessions", |_, _, m| {
+    ("cancel-named stop-reason-v2", V2, "sessions", |_, _, m| {
         static SESSIONS: std::sync::Mutex<Vec<Value>> = std::sync::Mutex::new(Vec::new());
         let mut sessions = SESSIONS.lock().unwrap();
         sessions.extend(m["result"].get("sessionId").cloned());
@@ -204,7 +253,10 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
         plan
     };
     let drop_sessions: Change = |_, _, m| if m["result"]["sessionId"].is_string() { vec![] } else { vec![m] };
-    let drop_canary: Change = |_, _, m| if is_canary(&m) { vec![] } else { vec![m] };
+    // One that does not answer anything unknown is another matter; the first process is asked for that.
+    let drop_unknown: Change = |_, _, m| if m["error"]["code"] == -32601 { vec![] } else { vec![m] };
+    let drop_second: Change = |_, place, m| if turn(&m, place) == 2 { vec![] } else { vec![m] };
+    let drop_canary: Change = |process, _, m| if process > 1 && is_canary(&m) { vec![] } else { vec![m] };
     let drop_turns: Change = |_, _, m| if m["result"]["stopReason"].is_string() { vec![] } else { vec![m] };
     let drop_fourth: Change = |_, place, m| if turn(&m, place) == 4 { vec![] } else { vec![m] };
     let drop_idle: Change = |_, _, m| if m["params"]["update"]["state"] == "idle" { vec![] } else { vec![m] };
@@ -231,7 +283,15 @@ fn others() -> Vec<(&'static str, Dialect, Plan)> {
         // What is a note, such as an array, stays one if the agent ends at it.
         ("probe-batch probe-batch-empty", V1, plan(state(), "sed -u '/^\\[/q' | AGENT", None, &["probes"])),
         ("turn-busy", V1, late(plan(state(), "AGENT", edit(drop_canary), &["cancel"]))),
-        ("content-large", V1, late(plan(state(), "AGENT", edit(drop_canary), &["content"]))),
+        ("content-large", V1, late(plan(state(), "AGENT", edit(drop_second), &["content"]))),
+        // Told once, and nothing else is: neither what can't be seen without it, nor what is behind it.
+        (
+            "agent-answers probe-extension-unknown probe-method-unknown",
+            V1,
+            late(plan(state(), "AGENT", edit(drop_unknown), &["probes", "cancel", "sessions", "end", "content"])),
+        ),
+        // No UTF-8, in what is said.
+        ("wire-json", V1, plan(state(), "AGENT | LC_ALL=C sed -u 's/hello/\\xe9/'", None, &["turn"])),
         ("agent-lives", V1, plan(state(), "head -n 1 | AGENT", None, &["turn"])),
         ("session-named sessions-differ sessions-parallel", V1, plan(state(), "AGENT", edit(same), &["sessions"])),
         ("permission-reject permission-unknown", V1, writes),
@@ -356,6 +416,26 @@ fn what_dies_through_our_own_fault_is_no_fault_of_the_agent() {
         // What another scenario asserts is left as it is.
         assert_eq!(sheet.findings["cancel-then"].verdict, Verdict::NotExercised);
     }
+}
+
+#[test]
+fn without_a_login_or_a_turn_that_goes_on_nothing_is_held_against_an_agent() {
+    let state = tempfile::tempdir().unwrap();
+    let login: Change = |_, _, m| no_session(m, -32000);
+    let sheet = block_on(check_agent(&plan(&state, "AGENT", edit(login), &["turn", "hello"]), V1));
+    assert_eq!(broken(&sheet), BTreeSet::new());
+    assert_eq!(sheet.findings["turn-ends"].verdict, Verdict::NotExercised);
+    assert!(sheet.barred.as_ref().unwrap().contains("wants a login"), "{:?}", sheet.barred);
+    // The turn that is to be cancelled is over before.
+    let mut short = plan(&state, "AGENT", None, &["cancel", "sessions", "close"]);
+    short.settings.prompts =
+        Some(Prompts::parse(r#"{"say": "model: say hello", "wait": "model: say hello"}"#).unwrap());
+    let sheet = block_on(check_agent(&short, V1));
+    assert_eq!(broken(&sheet), BTreeSet::new());
+    let finding = &sheet.findings["cancel-answered"];
+    assert_eq!(finding.verdict, Verdict::NotExercised);
+    assert!(finding.said.contains("ended by itself"), "{}", finding.said);
+    assert_eq!(sheet.barred, None);
 }
 
 #[test]

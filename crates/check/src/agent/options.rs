@@ -98,7 +98,7 @@ impl Stage {
 
     pub(super) async fn end(&mut self) -> Result<(), Stop> {
         self.ready().await?;
-        self.peer()?.canary().await?;
+        self.peer()?.pause().await?;
         let begun = Instant::now();
         let status = self.peer()?.finish().await;
         let took = begun.elapsed();

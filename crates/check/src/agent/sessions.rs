@@ -120,7 +120,6 @@ impl Stage {
         let session = self.peer()?.session.clone();
         self.peer()?.ask("session/close", json!({"sessionId": session})).await?;
         self.ends_cancelled("close-cancels", id, true).await?;
-        let _ = self.peer()?.canary().await?;
-        Ok(())
+        self.peer()?.pause().await
     }
 }

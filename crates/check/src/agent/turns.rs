@@ -1,7 +1,7 @@
 //! Scenarios of one connection: the hello, turns, sessions beside each other, cancels.
 
 use super::Stage;
-use crate::peer::{Choice, Peer, Reply, Stop, hello, late, survived};
+use crate::peer::{Choice, Peer, Reply, Stop, Turn, hello, late, survived};
 use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -68,14 +68,23 @@ impl Stage {
         let second = self.peer()?.session.clone();
         self.expect("sessions-differ", first != second, || format!("both are {first:?}"));
         let one = self.wait().await?;
+        let astray = |turn: &Turn, session: &str| {
+            let place = turn.astray(session)?;
+            Some(format!("what was said in the turn of {session:?} came under {place}"))
+        };
+        let mut stray = astray(&self.peer()?.turn, &second);
         self.peer()?.session.clone_from(&first);
         let turn = self.say().await;
         if let Err(Stop::Late(why) | Stop::Endless(why)) = &turn {
             self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
             return Ok(());
         }
-        let parallel = turn?.stop != "error";
-        self.expect("sessions-parallel", parallel, || "the prompt of the other session failed".into());
+        let turn = turn?;
+        stray = stray.or_else(|| astray(&turn, &first));
+        let parallel = turn.stop != "error";
+        self.expect("sessions-parallel", parallel && stray.is_none(), || {
+            stray.unwrap_or_else(|| "the prompt of the other session failed".into())
+        });
         let both = parallel && first != second;
         if both {
             let beside = self.wait().await?;
@@ -109,7 +118,10 @@ impl Stage {
         self.expect("cancel-idle", turn.stop != "cancelled", || "the turn after it was cancelled".into());
         let id = self.wait().await?;
         let busy = self.peer()?.canary().await;
-        self.expect("turn-busy", busy.is_ok(), || "no answer to another request while a turn runs".into());
+        match busy {
+            Err(Stop::Skip(why)) => self.add("turn-busy", Verdict::NotExercised, &why),
+            busy => self.expect("turn-busy", busy.is_ok(), || "no answer to another request while a turn runs".into()),
+        }
         self.peer()?.cancel().await?;
         if !self.ends_cancelled("cancel-answered", id, true).await? {
             return Ok(());

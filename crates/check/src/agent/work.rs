@@ -38,6 +38,14 @@ impl Stage {
     }
 
     pub(super) async fn tools(&mut self) -> Result<(), Stop> {
+        // One that offers no files first: who asks for them all the same does so here.
+        if self.dialect == Dialect::V1 {
+            self.ready().await?;
+            if self.words("read").is_ok() {
+                survived(self.prompt("read").await)?;
+            }
+            self.done().await;
+        }
         // Files are offered here, and nowhere else.
         self.offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
         self.ready().await?;
@@ -84,10 +92,10 @@ impl Stage {
         }
         // A model may find it too long, which is an answer.
         let filler = format!("{say}\n{}", "x".repeat(1 << 20));
-        self.peer()?.begin(&filler).await?;
-        let lives = self.peer()?.canary().await;
-        self.expect("content-large", lives.is_ok(), || "nothing was answered after it".into());
-        survived(lives)
+        let id = self.peer()?.begin(&filler).await?;
+        let ended = self.peer()?.end(id).await;
+        self.expect("content-large", ended.is_ok(), || "the prompt was never answered, or its turn never ended".into());
+        survived(ended)
     }
 
     /// In current version 2 the work goes on after the answer.

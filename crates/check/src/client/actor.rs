@@ -228,7 +228,7 @@ impl Actor<'_> {
     }
 
     fn raw(&mut self, line: &str) -> Result<(), End> {
-        let _ = self.witness.hear(Side::Agent, line);
+        let _ = self.witness.hear(Side::Agent, line, true);
         let written = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
         written.map_err(|_| End::Closed)
     }
@@ -245,7 +245,7 @@ impl Actor<'_> {
                 RecvTimeoutError::Disconnected => End::Closed,
             })?;
             if !line.trim().is_empty()
-                && let Some(message) = self.witness.hear(Side::Client, &line)
+                && let Some(message) = self.witness.hear(Side::Client, &line, true)
             {
                 return Ok(message);
             }

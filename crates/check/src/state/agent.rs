@@ -2,7 +2,6 @@
 
 use super::{MAX_KNOWN, UPDATES};
 use crate::laws::{Asked, Fields, Judge};
-use std::collections::HashSet;
 use tieline_schema::{
     Change, ClientCall, Dialect, Diff, ElicitMode, MessageKind, PermissionRequest, Raw, State as Work, StopReason,
     ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
@@ -24,6 +23,11 @@ impl Judge {
             ClientCall::Permission(request) => {
                 self.agent_names(method, request.session_id.as_ref());
                 self.question(&request, asked);
+                // Version 2 has a title instead, which alone is no question of the older ones.
+                let call = params(message).is_some_and(|params| params.contains_key("toolCall"));
+                if self.dialect.is_some_and(|dialect| dialect != Dialect::V2) {
+                    self.expect("params-shape", call, || format!("`{method}`: the key `toolCall` is missing"));
+                }
             }
             ClientCall::ReadTextFile(request) => {
                 self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);
@@ -185,6 +189,7 @@ impl Judge {
         match work {
             Work::Idle { stop_reason, .. } => {
                 let (owed, worked, prompted) = (session.owed.take(), session.worked, session.prompts > 0);
+                let cancelled = session.cancelled || !prompted;
                 session.prompts = 0;
                 if let Some(owed) = owed {
                     self.breach("prompt-message", &format!("idle, and the message {owed:?} was not reported"));
@@ -194,14 +199,20 @@ impl Judge {
                     self.expect("state-told", worked, said);
                 }
                 if let Some(reason) = stop_reason {
-                    self.stop_reason(reason);
+                    self.stop_reason(reason, cancelled);
                 }
             }
             _ => session.worked = true,
         }
     }
 
-    pub(super) fn stop_reason(&mut self, reason: &StopReason) {
+    /// `cancelled`: there is a reason to say so.
+    pub(super) fn stop_reason(&mut self, reason: &StopReason, cancelled: bool) {
+        if self.alone && *reason == StopReason::Cancelled && !cancelled {
+            let said = "the turn ended with `cancelled`, and nobody has cancelled it";
+            self.breach("stop-reason", said);
+            self.breach("stop-reason-v2", said);
+        }
         let other = match reason {
             StopReason::Other(text) => text.to_string(),
             StopReason::Error if self.dialect != Some(Dialect::V2) => "error".to_owned(),
@@ -257,18 +268,21 @@ impl Judge {
     }
 
     fn question(&mut self, request: &PermissionRequest, asked: &mut Asked) {
-        asked.options = request.options.iter().map(|option| option.option_id.clone()).collect();
-        let ids: HashSet<&String> = asked.options.iter().collect();
-        let fine = !ids.is_empty() && (self.shape || ids.len() == asked.options.len());
+        let options = request.options.iter();
+        asked.options = options.map(|option| (option.option_id.clone(), option.kind.allows())).collect();
+        let fine = !request.options.is_empty() && (self.shape || asked.options.len() == request.options.len());
         self.expect("permission-options", fine, || {
             if asked.options.is_empty() { "a question without options" } else { "two options with one id" }.to_owned()
         });
     }
 }
 
+fn params(message: &Fields) -> Option<Fields> {
+    from_json(message.get("params")?.get()).ok()
+}
+
 /// The kind of an update as it stands in the message.
 fn update_tag(message: &Fields) -> Option<String> {
-    let params: Fields = from_json(message.get("params")?.get()).ok()?;
-    let update: Fields = from_json(params.get("update")?.get()).ok()?;
+    let update: Fields = from_json(params(message)?.get("update")?.get()).ok()?;
     from_json(update.get("sessionUpdate").map(Raw::get)?).ok()
 }

@@ -14,7 +14,12 @@ impl Judge {
             PermissionOutcome::Selected(selected) => Some(selected.option_id.clone()),
             _ => None,
         };
-        let fine = self.shape || chosen.as_ref().is_none_or(|chosen| asked.options.contains(chosen));
+        let allows = chosen.as_ref().and_then(|chosen| asked.options.get(chosen));
+        // An agent may take a no for a cancel.
+        if allows != Some(&true) {
+            self.state.cancelled(asked.session.as_deref());
+        }
+        let fine = self.shape || chosen.is_none() || allows.is_some();
         self.expect("permission-answer", fine, || {
             format!("the option {:?} was not offered", chosen.as_deref().unwrap_or_default())
         });
@@ -26,7 +31,13 @@ impl Judge {
 
     /// The hello was answered.
     pub(crate) fn settled(&mut self, answer: InitializeResponse) {
-        self.expect("hello-info", answer.info.is_some(), || "the agent does not say who it is".into());
+        // What counts is the key of the version that is spoken.
+        let old = self.dialect.is_some_and(|dialect| dialect != Dialect::V2);
+        let named = answer.info.is_some() && (!old || answer.keys.old_info);
+        self.expect("hello-info", named, || match answer.info {
+            Some(_) => "the agent says who it is in `info`, which is of version 2 only".into(),
+            None => "the agent does not say who it is".into(),
+        });
         let terminal = self.state.client.terminal_auth;
         for method in &answer.auth_methods {
             let fine = terminal || !matches!(method, AuthMethod::Terminal(_));
@@ -43,7 +54,8 @@ impl Judge {
     /// A prompt was answered.
     pub(crate) fn prompted(&mut self, asked: &Asked, answer: &PromptResponse) {
         if let Some(reason) = &answer.stop_reason {
-            self.stop_reason(reason);
+            let cancelled = asked.session.as_deref().and_then(|id| self.session(id)).is_none_or(|it| it.cancelled);
+            self.stop_reason(reason, cancelled);
         }
         let current = self.dialect == Some(Dialect::V2);
         let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
@@ -68,6 +80,9 @@ impl Judge {
 
     /// A request was answered with an error.
     pub(crate) fn refused(&mut self, asked: &Asked) {
+        if ["session/request_permission", "elicitation/create"].contains(&&*asked.method) {
+            self.state.cancelled(asked.session.as_deref());
+        }
         let Some(session) = asked.session.as_deref().and_then(|id| self.session(id)) else { return };
         match asked.method.as_str() {
             "session/prompt" => session.prompts = session.prompts.saturating_sub(1),

@@ -37,7 +37,7 @@ impl Judge {
                 self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
                 let replays = asked.replay;
                 let session = self.opened(&id);
-                session.state_told = false;
+                (session.state_told, session.cancelled) = (false, true);
                 if replays {
                     session.replays += 1;
                     session.calls.clear();
@@ -51,8 +51,14 @@ impl Judge {
                     self.path("cwd", cwd);
                 }
             }
-            AgentCall::Close(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.close),
-            AgentCall::Delete(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete),
+            AgentCall::Close(request) => {
+                self.state.cancelled(Some(request.session_id.as_ref()));
+                asked.unoffered = !self.can("can-sessions", method, |agent| agent.close);
+            }
+            AgentCall::Delete(request) => {
+                self.state.cancelled(Some(request.session_id.as_ref()));
+                asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete);
+            }
             AgentCall::Logout(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.logout),
             AgentCall::SetMode(request) => self.mode_chosen(&request),
             AgentCall::SetOption(request) => self.option_chosen(&request),
@@ -63,12 +69,14 @@ impl Judge {
                 if let Some(session) = self.session(&id) {
                     // One that is refused leaves the work that goes on as it is.
                     session.worked &= session.prompts > 0;
+                    session.cancelled &= session.prompts > 0;
                     session.prompts += 1;
                     session.turn.clear();
                 }
             }
             AgentCall::Cancel(request) => {
                 let id = request.session_id.to_string();
+                self.state.cancelled(Some(&id));
                 for open in self.open(Side::Agent).filter(|open| open.session.as_ref() == Some(&id)) {
                     open.cancelled = true;
                 }

@@ -40,9 +40,9 @@ async fn main() -> ExitCode {
     let options = match options(std::env::args().skip(1)) {
         Ok(Some(options)) => options,
         Ok(None) => {
-            let scripts: String = builtins().map(|(name, about)| format!("  {name:<12}{about}\n")).collect();
+            let scripts: Vec<_> = builtins().map(|(name, about)| format!("  {name:<12}{about}")).collect();
             // Who reads only its beginning is served as well.
-            let _ = write!(std::io::stdout(), "{USAGE}\nScripts that ship inside:\n{scripts}");
+            let _ = writeln!(std::io::stdout(), "{USAGE}\nScripts that ship inside:\n{}", scripts.join("\n"));
             return ExitCode::SUCCESS;
         }
         Err(error) => return failed(&format!("{error}\n\n{USAGE}"), 2),

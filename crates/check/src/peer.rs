@@ -131,8 +131,13 @@ impl Stop {
     /// In words.
     pub fn said(&self) -> String {
         match self {
-            Self::Gone(why) | Self::Late(why) | Self::Endless(why) | Self::Skip(why) | Self::NotFor(why) => why.clone(),
-            Self::Barred(why) | Self::Login(why) => why.clone(),
+            Self::Gone(why)
+            | Self::Late(why)
+            | Self::Endless(why)
+            | Self::Barred(why)
+            | Self::Login(why)
+            | Self::Skip(why)
+            | Self::NotFor(why) => why.clone(),
         }
     }
 }

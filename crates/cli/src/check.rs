@@ -412,9 +412,8 @@ impl Output {
                 .lines()
                 .fold(String::new(), |text, line| text + &sanitize::exact_line(line) + "\n"),
         };
-        let printed = print(&text);
-        if printed != ExitCode::SUCCESS {
-            return Ok(printed);
+        if print(&text) != ExitCode::SUCCESS {
+            return Ok(ExitCode::from(USAGE));
         }
         if self.markdown
             && let Some(path) = std::env::var_os("GITHUB_STEP_SUMMARY")

@@ -54,7 +54,13 @@ pub fn run(arguments: Arguments) -> ExitCode {
                 let value = serde_json::to_value(&diagnosis).unwrap_or_default();
                 print(&(export::json_text(&value) + "\n"));
             } else if diagnosis.exit_code == 0 {
-                print(&format!("\n{} works.\n", sanitize::line(&diagnosis.agent)));
+                let (agent, command) = (sanitize::line(&diagnosis.agent), join_line(&diagnosis.command));
+                let odd = diagnosis.steps.iter().any(|step| step.status == Status::Odd);
+                print(&if odd {
+                    format!("\n{agent} answers, but not as it should; to see why: tieline check agent -- {command}\n")
+                } else {
+                    format!("\n{agent} works.\n")
+                });
             }
             ExitCode::from(diagnosis.exit_code)
         }

@@ -67,11 +67,13 @@ async fn work(arguments: Arguments) -> Result<Status, Failed> {
     let path = file(arguments.output)?;
     let wrong = |error: std::io::Error| (USAGE, format!("{}: {error}", path.display()));
     let out = open_private(File::options().write(true).truncate(true), &path).map_err(wrong)?;
-    let words: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let writer = Writer::new(out, arguments.keep.kept(), "tieline record", &words).map_err(wrong)?;
+    let written: Vec<String> = arguments.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut words = arguments.command.into_iter();
     let spec = Spec::new(words.next().unwrap_or_default()).args(words);
-    let trouble = |error| note(format_args!("tieline record: the recording can't be written any more: {error}"));
+    let trouble =
+        |error: std::io::Error| note(format_args!("tieline record: the recording can't be written any more: {error}"));
+    // A disk that is full from the start is none of the conversation's business, either.
+    let writer = Writer::new(out, arguments.keep.kept(), "tieline record", &written).map_err(trouble).ok();
     // As a shell says it.
     tieline_trace::record(spec, writer, trouble).await.map_err(|error| (127, error.to_string()))
 }

@@ -54,8 +54,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
             // Standard output may be the protocol.
             if ours {
                 note(report.trim_end());
-            } else {
-                print(&report);
+            } else if print(&report) != ExitCode::SUCCESS {
+                return ExitCode::from(USAGE);
             }
             ExitCode::from(told.unwrap_or(u8::from(player.count > 0)))
         }

@@ -5,7 +5,7 @@ use crate::pieces::body;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tieline_json::{Kind, Raw, Reader};
 use tieline_rpc::framing::Framing;
 
@@ -14,6 +14,8 @@ const HIDDEN: &str = "(hidden)";
 /// So many secrets are looked for in later text, and so many ids get a name of their own.
 const MAX_SECRETS: usize = 1000;
 const MAX_NAMES: usize = 100_000;
+/// No key of the protocol is longer.
+const MAX_KEY_BYTES: usize = 64;
 /// Shorter values are not looked for elsewhere: they would be found everywhere.
 const MIN_SECRET_BYTES: usize = 6;
 /// Names of keys, without `-` and `_`, that end like this hold secrets.
@@ -61,6 +63,10 @@ pub(crate) struct Filter {
     secrets: Vec<String>,
     /// Ids by first sight.
     names: HashMap<String, usize>,
+    /// Keys that are not of the protocol, by first sight.
+    keys: HashMap<String, usize>,
+    /// Requests of implementations, by who asked and their id, until they are answered.
+    foreign: HashSet<(Side, String)>,
 }
 
 impl Filter {
@@ -73,11 +79,11 @@ impl Filter {
         match (self.kept, from) {
             (Kept::Exact, _) | (_, Side::Exit) => Some(bytes),
             (_, Side::Stderr) => self.text(&bytes),
-            _ => self.frame(&bytes),
+            _ => self.frame(from, &bytes),
         }
     }
 
-    fn frame(&mut self, frame: &[u8]) -> Option<Vec<u8>> {
+    fn frame(&mut self, from: Side, frame: &[u8]) -> Option<Vec<u8>> {
         let (body, headers) = body(frame);
         let Some(mut value) = std::str::from_utf8(body).ok().and_then(parse) else {
             // Something that was meant as a message may hold anything.
@@ -85,7 +91,10 @@ impl Filter {
             return if message { None } else { self.text(frame) };
         };
         if self.kept == Kept::Shape {
-            self.shape("", &mut value, false, false);
+            match &mut value {
+                Value::Array(batch) => batch.iter_mut().for_each(|message| self.message(from, message)),
+                message => self.message(from, message),
+            }
         } else if !self.hide(&mut value, false) {
             return Some(frame.to_vec());
         }
@@ -93,6 +102,45 @@ impl Filter {
         let framing = if headers { Framing::Headers } else { Framing::Lines };
         framing.write(&mut out, |out| out.extend_from_slice(value.to_string().as_bytes()));
         Some(out)
+    }
+
+    /// Drops every value of a message; of a method of an implementation the keys, too.
+    fn message(&mut self, from: Side, message: &mut Value) {
+        let method = message["method"].as_str();
+        let own = method.is_some_and(|method| method.starts_with('_'));
+        let id = message["id"].to_string();
+        let free = if method.is_none() {
+            self.foreign.remove(&(from.other(), id))
+        } else {
+            if own && self.foreign.len() < MAX_NAMES {
+                self.foreign.insert((from, id));
+            }
+            own
+        };
+        let Value::Object(object) = message else { return self.shape("", message, false, false) };
+        for (key, mut value) in std::mem::take(object) {
+            // What is told of an error is nobody's but the implementation's.
+            let data = value.as_object_mut().filter(|_| key == "error").and_then(|error| error.remove("data"));
+            self.shape(&key, &mut value, free && (key == "params" || key == "result"), false);
+            if let Some(mut data) = data {
+                self.shape("data", &mut data, true, false);
+                value["data"] = data;
+            }
+            object.insert(self.key(key, false), value);
+        }
+    }
+
+    /// A key as it is kept: those of the protocol as they are.
+    fn key(&mut self, key: String, free: bool) -> String {
+        if !free && key.len() <= MAX_KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return key;
+        }
+        let next = self.keys.len() + 1;
+        if next <= MAX_NAMES && !self.keys.contains_key(&key) {
+            self.keys.insert(key.clone(), next);
+        }
+        // What is beyond that keeps its length, at the price of others of that length.
+        self.keys.get(&key).map_or_else(|| format!("<{}>", key.len()), |number| format!("key#{number}"))
     }
 
     /// What is kept of text that is no message.
@@ -148,10 +196,15 @@ impl Filter {
         match value {
             Value::Object(object) => {
                 let whole = std::mem::take(object);
+                // What an implementation has added is its own from here on, but for its name.
+                let tag = |key: &str| !free && (key == "sessionUpdate" || key == "type");
+                let own =
+                    whole.iter().any(|(key, value)| tag(key) && value.as_str().is_some_and(|it| it.starts_with('_')));
                 for (key, mut value) in whole {
-                    let (free, able) = (free || FREE.contains(&&*key), able || key.ends_with("apabilities"));
+                    let hidden = free || own && !tag(&key);
+                    let (free, able) = (hidden || FREE.contains(&&*key), able || key.ends_with("apabilities"));
                     self.shape(&key, &mut value, free, able);
-                    object.insert(if is_word(&key) { key } else { format!("<{}>", key.len()) }, value);
+                    object.insert(self.key(key, hidden), value);
                 }
             }
             Value::Array(items) => items.iter_mut().for_each(|item| self.shape(key, item, free, able)),
@@ -245,12 +298,12 @@ mod tests {
     #[test]
     fn a_secret_is_hidden_wherever_it_comes_again() {
         let mut filter = Filter::new(Kept::Redacted);
-        let frame = filter.frame(b"{\"env\":{\"K\":\"s3cret-key\"},\"text\":1}\n").unwrap();
+        let frame = filter.frame(Side::Client, b"{\"env\":{\"K\":\"s3cret-key\"},\"text\":1}\n").unwrap();
         assert!(frame.ends_with(b"\n"));
-        let later = filter.frame(b"{\"text\":\"it is s3cret-key.\"}\n").unwrap();
+        let later = filter.frame(Side::Agent, b"{\"text\":\"it is s3cret-key.\"}\n").unwrap();
         assert_eq!(later, b"{\"text\":\"it is (hidden).\"}\n");
         assert_eq!(filter.text(b"using s3cret-key\n").unwrap(), b"using (hidden)\n");
-        assert_eq!(filter.frame(b"{\"env\":{\"K\":\"s3cr"), None);
+        assert_eq!(filter.frame(Side::Agent, b"{\"env\":{\"K\":\"s3cr"), None);
     }
 
     #[test]
@@ -258,7 +311,7 @@ mod tests {
         let mut filter = Filter::new(Kept::Shape);
         let mut shape = |value: Value| -> Value {
             let framed = format!("Content-Length: 1\r\n\r\n{value}");
-            let kept = filter.frame(framed.as_bytes()).unwrap();
+            let kept = filter.frame(Side::Client, framed.as_bytes()).unwrap();
             serde_json::from_slice(body(&kept).0).unwrap()
         };
         assert_eq!(
@@ -270,17 +323,36 @@ mod tests {
         assert_eq!(
             shape(json!({"method": "session/update", "params": {"sessionId": "abc", "cwd": "/my/place", "update": {
                 "sessionUpdate": "tool_call", "toolCallId": "def", "kind": "my words", "line": 12,
-                "rawInput": {"type": "secret", "id": 5, "my key is this": {"kind": "secret"}}}}})),
+                "rawInput": {"id": 5, "my key is this": {"kind": "secret"}, "type": "secret"}}}})),
             json!({"method": "session/update", "params": {"sessionId": "id#1", "cwd": "/<9>", "update": {
                 "sessionUpdate": "tool_call", "toolCallId": "id#2", "kind": "<8>", "line": 0,
-                "rawInput": {"type": "<6>", "id": 0, "<14>": {"kind": "<6>"}}}}}),
+                "rawInput": {"key#1": 0, "key#3": {"key#2": "<6>"}, "key#4": "<6>"}}}}),
         );
         assert_eq!(
             shape(
                 json!({"result": {"protocolVersion": 2, "agentCapabilities": {"loadSession": true, "_meta": {"x": true}}}})
             ),
-            json!({"result": {"protocolVersion": 2, "agentCapabilities": {"loadSession": true, "_meta": {"x": false}}}}),
+            json!({"result": {"protocolVersion": 2, "agentCapabilities": {"loadSession": true, "_meta": {"key#5": false}}}}),
         );
-        assert_eq!(filter.frame(b"npm WARN secret\n"), None);
+        // What implementations have of their own has neither keys nor words that we know.
+        assert_eq!(
+            shape(
+                json!({"id": 8, "method": "_acme/x", "params": {"/home/me/pay.py": [{"status": "secret", "type": "acme"}]}})
+            ),
+            json!({"id": 8, "method": "_acme/x", "params": {"key#7": [{"key#6": "<6>", "key#4": "<4>"}]}}),
+        );
+        assert_eq!(
+            shape(
+                json!({"params": {"a/b": 1, "update": {"project": true, "sessionUpdate": "_acme", "status": "secret"}}})
+            ),
+            json!({"params": {"key#8": 0, "update": {"key#9": false, "sessionUpdate": "_acme", "key#6": "<6>"}}}),
+        );
+        let answer = filter.frame(Side::Agent, br#"{"id":8,"result":{"project":"p","type":"acme"}}"#).unwrap();
+        let expect = json!({"id": 8, "result": {"key#9": "<1>", "key#4": "<4>"}});
+        assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), expect);
+        let answer = filter.frame(Side::Agent, br#"{"id":9,"error":{"code":-1,"data":{"type":"acme"}}}"#).unwrap();
+        let expect = json!({"id": 9, "error": {"code": -1, "data": {"key#4": "<4>"}}});
+        assert_eq!(serde_json::from_slice::<Value>(&answer).unwrap(), expect);
+        assert_eq!(filter.frame(Side::Agent, b"npm WARN secret\n"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::foreign::micros;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tieline_json::cut;
 
 /// So many ids are remembered.
@@ -16,6 +16,8 @@ type Object = serde_json::Map<String, Value>;
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Likeness {
     ids: HashMap<String, String>,
+    /// Ids that the played side has said: who names another one means another thing.
+    ours: HashSet<String>,
     paths: Vec<(String, String)>,
 }
 
@@ -35,6 +37,16 @@ impl Likeness {
         if one.len() > 1 && one != other {
             self.paths.push((one.to_owned(), other.to_owned()));
             self.paths.sort_by_key(|(recorded, _)| std::cmp::Reverse(recorded.len()));
+        }
+    }
+
+    /// The played side says this, as it was recorded: the ids in it are not to be given other meanings.
+    pub(crate) fn says(&mut self, key: &str, value: &Value) {
+        match value {
+            Value::String(text) if is_id(key) && self.ours.len() < MAX_IDS => drop(self.ours.insert(text.clone())),
+            Value::Array(items) => items.iter().for_each(|item| self.says(key, item)),
+            Value::Object(object) => object.iter().for_each(|(key, value)| self.says(key, value)),
+            _ => {}
         }
     }
 
@@ -93,7 +105,8 @@ impl Likeness {
             return true;
         }
         let key = place.rsplit('.').next().unwrap_or(place);
-        if (key == "id" || key.ends_with("Id")) && !self.ids.contains_key(recorded) && self.ids.len() < MAX_IDS {
+        let known = self.ids.contains_key(recorded) || self.ours.contains(recorded);
+        if is_id(key) && !known && self.ids.len() < MAX_IDS {
             self.ids.insert(recorded.to_owned(), live.to_owned());
             return true;
         }
@@ -109,6 +122,11 @@ impl Likeness {
 /// A value that counts. Extensions are nobody's business but theirs. What is null is as good as not there.
 fn there<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
     object.get(key).filter(|value| key != "_meta" && !value.is_null())
+}
+
+/// Whether a text under this key names something.
+fn is_id(key: &str) -> bool {
+    key == "id" || key.ends_with("Id")
 }
 
 /// Whether a number at this place says how long something took.
@@ -155,6 +173,10 @@ mod tests {
             json!({"list": [1, {"a": 2}], "new": 3}),
             &["gone: recorded 2, not there live", "list[1].a: recorded 1, live 2", "new: not in the recording, live 3"],
         );
+        likeness.says("params", &json!({"options": [{"optionId": "yes"}, {"optionId": "no"}]}));
+        let mut found = Vec::new();
+        likeness.compare(&json!({"optionId": "yes"}), &json!({"optionId": "no"}), "result.outcome", &mut found);
+        assert_eq!(found, ["result.outcome.optionId: recorded \"yes\", live \"no\""]);
         assert_eq!(
             likeness.translate(&json!({"sessionId": "a", "uri": "file:///home/me/q"})),
             json!({"sessionId": "b", "uri": "file:///tmp/x/q"})

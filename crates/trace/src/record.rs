@@ -37,10 +37,11 @@ impl Tape {
 }
 
 /// Runs an agent between this process's own standard streams and a recording, until it ends. Signals go to the agent. When
-/// we are killed, so is the agent with all that it started. `trouble` is told once if the recording can't be written.
+/// we are killed, so is the agent with all that it started. `trouble` is told once if the recording can't be written; without a writer
+/// everything is only passed on.
 pub async fn record(
     spec: Spec,
-    writer: Writer,
+    writer: Option<Writer>,
     trouble: impl Fn(io::Error) + Send + Sync + 'static,
 ) -> io::Result<Status> {
     // Heard from the start, so that none is lost.
@@ -59,7 +60,7 @@ pub async fn record(
             }
         });
     }
-    let tape = Arc::new(Tape { writer: Mutex::new(Some(writer)), trouble: Box::new(trouble) });
+    let tape = Arc::new(Tape { writer: Mutex::new(writer), trouble: Box::new(trouble) });
     let (all_said, errors_end) = tokio::sync::oneshot::channel();
     let errors_tape = Arc::clone(&tape);
     // A thread, because standard error may block, and that is nobody's business but the agent's.

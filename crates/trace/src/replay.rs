@@ -201,6 +201,9 @@ impl Player {
                 self.likeness.learn_path(cwd, folder);
                 self.options.folder = None;
             }
+            for part in ["params", "result"] {
+                self.likeness.says(part, &message[part]);
+            }
             let mut said = self.likeness.translate(message);
             if said.get("method").is_none() && said.get("id").is_some() {
                 let recorded = said["id"].to_string();

@@ -220,7 +220,9 @@ impl<T: FnMut(&Finding)> Check<T> {
         let said = sanitize::line(seen.said.trim());
         let detail = if said.is_empty() { "no text came".to_owned() } else { format!("{:?} came", cut(&said, 80)) };
         let (until, rest) = (first.saturating_duration_since(seen.began), ended.saturating_duration_since(first));
-        seen.say(Phase::Prompt, Status::Good, until, detail, None);
+        // It was asked to say a word.
+        let status = if said.is_empty() && *stop == StopReason::EndTurn { Status::Odd } else { Status::Good };
+        seen.say(Phase::Prompt, status, until, detail, None);
         let detail = sanitize::line(&format!("stop reason {stop}"));
         match stop {
             StopReason::EndTurn => seen.say(Phase::Turn, Status::Good, rest, detail, None),

@@ -43,7 +43,7 @@ impl Baseline {
                 (false, true) if finding.verdict == Verdict::Holds => 2,
                 (false, _) => continue,
             };
-            found[which].push(format!("{dialect} {}", finding.check.id));
+            found[which].push(format!("{} (protocol {dialect})", finding.check.id));
         }
         found
     }

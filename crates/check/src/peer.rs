@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use tieline_json::cut;
 use tieline_process::{ChildInput, ChildOutput, ChildProcess, Guard, ShutdownTimeouts, Spec, Status};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -20,6 +21,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 const MAX_LINE_BYTES: u64 = 64 * 1024 * 1024;
 /// A turn that is to go on is known to after this time.
 const SOON: Duration = Duration::from_millis(500);
+/// As much of a line as is told where it is the reason for something.
+const MAX_TOLD_CHARS: usize = 100;
 /// Why something can't be looked at where unknown requests are not answered.
 pub const MUTE: &str =
     "the agent does not answer unknown requests, so nobody can tell when it has read what was sent before";
@@ -384,8 +387,7 @@ impl Peer {
         let deadline = Instant::now() + patience;
         loop {
             let Ok(next) = timeout_at(deadline, self.next_message()).await else {
-                let other = self.witness.said(OTHER_ID).map_or_else(String::new, |said| format!("; {said}"));
-                return Err(Stop::Late(format!("{what} within {} s{other}", patience.as_secs())));
+                return Err(Stop::Late(format!("{what} within {} s{}", patience.as_secs(), self.why_late())));
             };
             let message = next?;
             let messages = message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]);
@@ -396,6 +398,17 @@ impl Peer {
                 return Ok(message);
             }
         }
+    }
+
+    /// What may be the reason that something does not come.
+    fn why_late(&self) -> String {
+        if let Some(said) = self.witness.said(OTHER_ID) {
+            return format!("; {said}");
+        }
+        let rubbish =
+            self.witness.rubbish().map(|line| format!("; what came is no message: {:?}", cut(line, MAX_TOLD_CHARS)));
+        let last = self.child.last_lines().pop().map(|line| format!("; its standard error ends with: {line}"));
+        rubbish.unwrap_or_default() + &last.unwrap_or_default()
     }
 
     /// The next message of the agent.

@@ -60,6 +60,13 @@ impl Witness {
         said.find(|said| said.starts_with(start))
     }
 
+    /// The first line of the agent that is no message.
+    pub fn rubbish(&self) -> Option<&str> {
+        let mut breaches = self.breaches.iter().filter(|breach| breach.side == Side::Agent);
+        let breach = breaches.find(|breach| breach.law == "wire-json")?;
+        self.log.get(breach.frame.checked_sub(1)?).map(|line| &*line.text)
+    }
+
     /// What the laws say about the side that is judged, as findings.
     pub fn judged(&self, part: &str, sheet: &mut Sheet) {
         let (side, dialect) = (sheet.side, sheet.dialect);

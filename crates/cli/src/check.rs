@@ -445,6 +445,8 @@ impl Output {
                 note(format_args!("{name} {why}"));
             }
         }
+        let counts = format!("{} known, {} new, {} to be taken out", old.len(), new.len(), stale.len());
+        note(format_args!("against the baseline: {counts}"));
         Ok(ExitCode::from(u8::from(!new.is_empty() || !stale.is_empty())))
     }
 }

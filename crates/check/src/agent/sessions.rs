@@ -21,6 +21,8 @@ impl Stage {
         self.expect("load-replays", user && (agent || !said), || {
             format!("user: {user}, agent: {agent}, after the prompt {words:?}")
         });
+        // What comes behind the answer is heard before the next prompt: it would be taken for the work of that one.
+        self.peer()?.pause().await?;
         let turn = self.say().await?;
         self.expect("load-goes-on", turn.stop != "error", || "the prompt failed".into());
         let reply = self.take_up("tieline-check-no-such-session", true).await?;

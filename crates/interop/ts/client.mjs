@@ -247,7 +247,9 @@ async function scenario(cwd) {
   let seen = await turn("say", `say ${SAID}`, "end_turn");
   expect("say", "the text", seen.text, SAID);
   expect("say", "the thoughts", seen.thoughts, THOUGHT);
-  expect("say", "the number of message and thought chunks", [seen.chunks, seen.thought_chunks], [2, 1]);
+  // A server may join pieces that come right behind each other.
+  const chunks = process.env.INTEROP_FOLDER ? Math.min(Math.max(seen.chunks, 1), 2) : 2;
+  expect("say", "the number of message and thought chunks", [seen.chunks, seen.thought_chunks], [chunks, 1]);
   if (version !== 1) expect("say", "the reported user message", seen.user, `say ${SAID}`);
 
   for (const [step, next, statuses, content] of [

@@ -93,7 +93,8 @@ mod tests {
             let family: Vec<u32> = lines.take(5).map(|line| line.unwrap().parse().unwrap()).collect();
             assert!(family.iter().all(|pid| runs(*pid)), "{family:?}");
             owner.kill().unwrap();
-            gone(&family, 2 * SECOND);
+            // A bound for a busy machine; it is over in milliseconds.
+            gone(&family, 15 * SECOND);
             owner.wait().unwrap();
         }
     }

@@ -55,7 +55,12 @@ process.on("uncaughtException", async (error) => {
 });
 const text = (page) => page.$eval(".conversation", (node) => node.textContent);
 const sees = (page, words) => page.waitForFunction((words) => document.querySelector(".conversation")?.textContent.includes(words), WAIT, words);
-const ready = (page) => page.waitForFunction(() => document.querySelector(".state")?.textContent === "ready", WAIT);
+/** The turn that was asked for last with these words has an answer and is over. "ready" alone is also what a page says that hasn't heard of it yet. */
+const answered = (page, prompt) => page.waitForFunction((prompt) => {
+  const messages = [...document.querySelectorAll(".conversation .message")];
+  const asked = messages.findLastIndex((message) => message.classList.contains("user") && message.textContent.includes(prompt));
+  return asked >= 0 && messages.slice(asked).some((message) => message.classList.contains("agent")) && document.querySelector(".state")?.textContent === "ready";
+}, WAIT, prompt);
 async function say(page, words) {
   await page.type("#composer", words);
   await page.keyboard.press("Enter");
@@ -99,8 +104,7 @@ assert(!(await first.$eval(".toasts", (node) => node.textContent)).includes("`")
 await picture(first, "question");
 await usable(first, "a question");
 await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
-await sees(first, "Wrote");
-await ready(first);
+await answered(first, "write notes.txt: hello");
 assert.equal(fs.readFileSync(path.join(folder, "notes.txt"), "utf8"), "hello\n");
 await picture(first, "done");
 step("a turn with a question and a change");
@@ -109,8 +113,7 @@ step("a turn with a question and a change");
 const second = await open(first.url(), { width: 390, height: 844 });
 await sees(second, "Wrote");
 await say(first, "read notes.txt");
-await sees(second, "read notes.txt");
-await ready(first);
+for (const page of [first, second]) await answered(page, "read notes.txt");
 assert((await text(second)).includes("Read"), await text(second));
 await picture(second, "phone");
 await fits(second, 390);
@@ -128,7 +131,7 @@ await say(first, "write other.txt: there");
 await Promise.all([first, second].map((page) => page.waitForSelector(".question .reject", WAIT)));
 await second.evaluate(() => [...document.querySelectorAll(".question .reject")][0].click());
 await first.waitForFunction(() => !document.querySelector(".question"), WAIT);
-await ready(first);
+await answered(first, "write other.txt: there");
 assert(!fs.existsSync(path.join(folder, "other.txt")));
 step("one answer for both pages");
 
@@ -137,8 +140,8 @@ const [named] = await first.$$eval("nav li .title", (titles) => titles.map((titl
 fs.writeFileSync(path.join(folder, "evil.md"), `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>
 ![x](http://203.0.113.7/a.png) [a](javascript:window.hacked=1) <style>*{display:none}</style> <form action="http://203.0.113.7/"><input name=a></form>\n`);
 await say(first, "read evil.md");
+await answered(first, "read evil.md");
 await sees(first, "onerror");
-await ready(first);
 const state = await first.evaluate(() => ({
   hacked: window.hacked ?? null,
   bad: document.querySelectorAll(".conversation img, .conversation script, .conversation style, .conversation form, .conversation a[href^=javascript]").length,
@@ -186,8 +189,7 @@ await picture(first, "files");
 await first.keyboard.press("Tab");
 assert.equal(await first.$eval("#composer", (field) => field.value), "read @notes.txt ");
 await first.keyboard.press("Enter");
-await sees(first, "read @notes.txt");
-await ready(first);
+await answered(first, "read @notes.txt");
 step("a file is named with @");
 
 // What a turn changed is taken back, after a look at it.
@@ -196,7 +198,7 @@ await say(first, "write notes.txt: changed");
 await first.waitForSelector(".question .allow:not([disabled])", WAIT);
 await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
 await first.waitForSelector("button.undo", WAIT);
-await ready(first);
+await answered(first, "write notes.txt: changed");
 assert.equal(fs.readFileSync(path.join(folder, "notes.txt"), "utf8"), "changed\n");
 await first.click("button.undo");
 await first.waitForSelector("[role=dialog] .allow", WAIT);
@@ -220,7 +222,7 @@ await first.waitForSelector(".question .allow:not([disabled])", WAIT);
 await first.waitForFunction(() => !document.querySelector(".offline"), WAIT);
 await first.evaluate(() => [...document.querySelectorAll(".question .allow")].find((button) => /once/i.test(button.textContent)).click());
 await first.waitForFunction(() => document.querySelector(".conversation").textContent.match(/Wrote/g)?.length === 3, WAIT);
-await ready(first);
+await answered(first, "write late.txt: late");
 assert.equal(await first.evaluate(() => window.same), true, "it was not loaded again");
 assert.equal((await text(first)).match(/write late\.txt: late/g).length, 1);
 await second.waitForFunction(() => document.querySelector(".conversation").textContent.includes("late.txt"), WAIT);

@@ -39,15 +39,7 @@ impl Launcher for Scripted {
             let (mut cwd, mut recording) = (wanted.cwd, None);
             if let Some(id) = &wanted.resume {
                 cwd = PathBuf::from(&self.journal.entry(id).await.unwrap().cwd);
-                // Whoever had it may be about to let it go.
-                let deadline = tokio::time::Instant::now() + LONG;
-                while recording.is_none() {
-                    match self.journal.reopen(id, Claim::IfFree).await {
-                        Ok(reopened) => recording = Some(reopened),
-                        Err(error) => assert!(tokio::time::Instant::now() < deadline, "{error}"),
-                    }
-                    tokio::task::yield_now().await;
-                }
+                recording = Some(self.journal.reopen(id, Claim::IfFree).await.unwrap());
             }
             let notes = Notes::default();
             let desk = Arc::new(Desk(notes.clone()));

@@ -32,11 +32,11 @@ const CLOSE: Duration = Duration::from_secs(1);
 impl Seat {
     /// From the first step until the session is closed, or nobody reads its events.
     pub(super) async fn live(self: Arc<Self>) {
-        tokio::select! {
+        let done = tokio::select! {
             biased;
-            () = self.events.closed() => {}
-            _ = self.lives() => {}
-        }
+            () = self.events.closed() => false,
+            done = self.lives() => done.is_ok(),
+        };
         let id = {
             let mut doing = self.doing.locked();
             (doing.agent, doing.state) = (None, State::Lost);
@@ -48,6 +48,10 @@ impl Seat {
             services.end_session(&id);
             notes.remove_session(&id);
             self.writer.lock().await.close().await;
+        }
+        if done {
+            // Whoever hears it may go on with the session at once, so nothing holds it any more.
+            let _ = self.tell(Event::Closed).await;
         }
     }
 
@@ -88,7 +92,7 @@ impl Seat {
             self.doing.locked().state = State::Opening;
             self.tell_state().await?;
         }
-        self.tell(Event::Closed).await
+        Ok(())
     }
 
     /// What the journal knows of a session that goes on is its view; a run shows only what is new.

@@ -64,7 +64,7 @@ impl fmt::Display for By {
 /// What helps against a refusal by a preset, of this name, or by a rule.
 pub(crate) fn way_out(by: &str) -> String {
     match by.parse() {
-        Ok(Preset::Plan) => "the mode plan changes nothing; --mode edit, or another, leaves it".to_owned(),
+        Ok(Preset::Plan) => "the mode plan edits no file; --mode edit, or another, leaves it".to_owned(),
         Ok(preset) => format!("{preset} refuses it: leave that flag out, or see `default` in `tieline config show`"),
         Err(_) if by == "roots" => "it is outside the project; --add-dir DIR adds a folder".to_owned(),
         Err(_) => "a rule forbids it: of --deny, or one that `tieline config permissions list` shows".to_owned(),

@@ -40,7 +40,7 @@ const fn row(mode: &'static str, title: &'static str, about: &'static str) -> Ro
 const ROWS: [Row; 7] = [
     row("ask-all", "Ask about everything", "Asks before everything, reading too."),
     row("ask", "Ask", "Reads freely; asks before every change and command."),
-    row("plan", "Plan", "Changes nothing; asks before every command; no MCP tools without a rule."),
+    row("plan", "Plan", "Edits no file; asks before every command, which may write; no MCP tools without a rule."),
     row("edit", "Edit", "Changes files in the workspace freely; asks before commands."),
     row("auto", "Auto", "Also runs commands that the sandbox holds in the workspace."),
     row("allow-all", "Allow all", "Does everything that no rule forbids or asks for."),

@@ -211,7 +211,11 @@ impl Filter {
             Value::Null => {}
             Value::Bool(yes) => *yes &= able && !free,
             Value::Number(_) if !free && matches!(key, "id" | "code" | "protocolVersion") => {}
-            Value::Number(number) => *value = if number.is_f64() { 0.0.into() } else { 0.into() },
+            // Lines are counted from one, sizes are not below zero: the sign is what the protocol can be judged by.
+            Value::Number(number) => {
+                let sign = number.as_f64().filter(|_| !free).map_or(0, |it| i8::from(it > 0.0) - i8::from(it < 0.0));
+                *value = if number.is_f64() { f64::from(sign).into() } else { sign.into() };
+            }
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
             Value::String(text) if key == "id" || key.ends_with("Id") => {
                 let next = self.names.len() + 1;
@@ -318,14 +322,14 @@ mod tests {
             shape(json!({"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "abc",
                 "prompt": [{"type": "text", "text": "my secret", "annotations": {"priority": 0.7}}], "on": true}})),
             json!({"jsonrpc": "2.0", "id": 7, "method": "session/prompt", "params": {"sessionId": "id#1",
-                "prompt": [{"type": "text", "text": "<9>", "annotations": {"priority": 0.0}}], "on": false}}),
+                "prompt": [{"type": "text", "text": "<9>", "annotations": {"priority": 1.0}}], "on": false}}),
         );
         assert_eq!(
             shape(json!({"method": "session/update", "params": {"sessionId": "abc", "cwd": "/my/place", "update": {
                 "sessionUpdate": "tool_call", "toolCallId": "def", "kind": "my words", "line": 12,
                 "rawInput": {"id": 5, "my key is this": {"kind": "secret"}, "type": "secret"}}}})),
             json!({"method": "session/update", "params": {"sessionId": "id#1", "cwd": "/<9>", "update": {
-                "sessionUpdate": "tool_call", "toolCallId": "id#2", "kind": "<8>", "line": 0,
+                "sessionUpdate": "tool_call", "toolCallId": "id#2", "kind": "<8>", "line": 1,
                 "rawInput": {"key#1": 0, "key#3": {"key#2": "<6>"}, "key#4": "<6>"}}}}),
         );
         assert_eq!(
@@ -345,7 +349,7 @@ mod tests {
             shape(
                 json!({"params": {"a/b": 1, "update": {"project": true, "sessionUpdate": "_acme", "status": "secret"}}})
             ),
-            json!({"params": {"key#8": 0, "update": {"key#9": false, "sessionUpdate": "_acme", "key#6": "<6>"}}}),
+            json!({"params": {"key#8": 1, "update": {"key#9": false, "sessionUpdate": "_acme", "key#6": "<6>"}}}),
         );
         let answer = filter.frame(Side::Agent, br#"{"id":8,"result":{"project":"p","type":"acme"}}"#).unwrap();
         let expect = json!({"id": 8, "result": {"key#9": "<1>", "key#4": "<4>"}});

@@ -723,7 +723,7 @@ async fn keys_are_watched_but_never_copied() {
     let report = watch.after().await.unwrap();
     assert_eq!(unasked(&report), 2);
     assert!(report.changed.iter().all(|changed| changed.diff.is_none()), "{report:?}");
-    assert!(watch.uncovered().contains(&"the content of folders of keys".to_owned()), "{report:?}");
+    assert!(watch.uncovered().contains(&"the content of keys, logins and histories".to_owned()), "{report:?}");
     // Nothing of it lies anywhere.
     let mut folders = vec![world.journal.path().parent().unwrap().to_owned()];
     while let Some(folder) = folders.pop() {

@@ -329,6 +329,7 @@ impl Policy {
         if self.level == Level::Off {
             return Ok(None);
         }
+        secrets::make_own(&self.roots);
         let hidden = self.hidden();
         let mut sandbox = Sandbox {
             plan: self.plan_with(&hidden)?,
@@ -353,6 +354,13 @@ impl Policy {
     /// Adds what is found below the roots.
     fn look(&self, sandbox: &mut Sandbox) -> Result<(), Refused> {
         let guard = self.guard != Guard::None && self.level == Level::Workspace && sandbox.plan.namespaces;
+        if sandbox.plan.namespaces {
+            // What is hidden would be seen by another name as soon as a folder around it had one.
+            let places = if self.level == Level::Workspace { &self.roots[..] } else { &[] };
+            let places: Vec<Pinned> = places.iter().chain(&self.caches).cloned().collect();
+            let there = sandbox.hide.iter().filter(|path| path.symlink_metadata().is_ok());
+            sandbox.pin = guard::pins(there, &places);
+        }
         if !guard && self.denied.is_none() {
             return Ok(());
         }
@@ -379,7 +387,7 @@ impl Policy {
         let hold: Vec<PathBuf> = hold.iter().filter(|path| !hidden(path)).cloned().collect();
         if self.level == Level::Workspace {
             let all = hold.iter().chain(&found.denied).chain(unchanged).chain(in_place);
-            sandbox.pin = guard::pins(all, &self.roots);
+            sandbox.pin.extend(guard::pins(all, &self.roots));
             sandbox.pin.extend(in_place.iter().filter(|path| !path.is_symlink()).cloned());
             sandbox.pin.sort();
             sandbox.pin.dedup();

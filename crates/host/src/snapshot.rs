@@ -141,8 +141,8 @@ pub enum Unkept {
     /// What is there now is too large to be known again.
     #[error("it is so large that nobody can tell whether it changes again")]
     Huge,
-    /// It is in a folder of keys.
-    #[error("nothing is copied from folders of keys")]
+    /// It is a key, a login or a history, or in a folder of them.
+    #[error("nothing is copied of keys, logins and histories")]
     Private,
     /// There is no room, or there was none.
     #[error("there was no room for its old content")]

@@ -378,7 +378,11 @@ impl Engine {
             _ if changed.into_iter().flatten().any(|path| self.kept_by_another_name(path, now).is_some()) => {
                 (Decision::Deny, "because a rule forbids to change the same file by another name")
             }
-            Some(path) if self.protects && sandbox::secrets::is_secret(path.absolute()) => {
+            Some(path)
+                if self.protects
+                    && (sandbox::secrets::is_secret(path.absolute())
+                        || changed[0].is_some() && sandbox::secrets::is_around_secret(path.absolute())) =>
+            {
                 (Decision::Ask, "built in: it protects keys, tokens and histories")
             }
             // What is only written can't be run; what is moved may be.

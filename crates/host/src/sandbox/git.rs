@@ -182,7 +182,9 @@ pub(super) fn programs(key: &str, value: &str, work_tree: &Path, found: &mut Vec
     let signs = |c: char| c.is_whitespace() || "\"'`!;|&()<>{}$=".contains(c);
     let before = found.len();
     let mut count = 0;
-    for word in value.split(signs).chain(value.split(['"', '\''])).filter(|word| !word.is_empty()) {
+    let joined = shell_words(value);
+    let joined = joined.iter().map(String::as_str);
+    for word in value.split(signs).chain(value.split(['"', '\''])).chain(joined).filter(|word| !word.is_empty()) {
         count += 1;
         // What follows the name of the top folder, which only the shell knows: `$(git rev-parse --show-toplevel)/run`.
         let below = named(word.trim_start_matches('/'), work_tree).filter(|_| word.starts_with('/'));
@@ -197,6 +199,22 @@ pub(super) fn programs(key: &str, value: &str, work_tree: &Path, found: &mut Vec
         found.extend(named(word, work_tree));
     }
     count
+}
+
+/// The words of a line as a shell takes them: `my\ dir/h`, `"my dir"/h` and `t"ool"s/h` are one each.
+fn shell_words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote, mut chars) = (Vec::new(), String::new(), None, line.chars());
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            (None | Some('"'), '\\') => word.extend(chars.next()),
+            (None, _) if c.is_whitespace() || "!;|&()<>".contains(c) => words.push(std::mem::take(&mut word)),
+            _ => word.push(c),
+        }
+    }
+    words.push(word);
+    words
 }
 
 /// A path as git reads it in its settings.
@@ -316,6 +334,20 @@ mod tests {
         check("[core", &[]);
         check("=\n[", &[(".", "")]);
         check("[core]hooksPath=", &[("core.hookspath", "")]);
+    }
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        let check = |line: &str, expect: &[&str]| {
+            let mut words = shell_words(line);
+            words.retain(|word| !word.is_empty());
+            assert_eq!(words, expect, "{line:?}");
+        };
+        check(r#""my dir"/h -x"#, &["my dir/h", "-x"]);
+        check(r"!my\ dir/h&&'it is'/g", &["my dir/h", "it is/g"]);
+        check(r#"t"ool"s/h "a \" b""#, &["tools/h", "a \" b"]);
+        check("'never closed", &["never closed"]);
+        check("\\", &[]);
     }
 
     #[test]

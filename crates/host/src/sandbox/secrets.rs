@@ -1,9 +1,11 @@
 //! What commands have no business to read: keys, tokens, histories, other people's homes, and the sockets of services.
 
+use super::Pinned;
 use super::around::{links, place};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::env;
 use std::fs;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -59,7 +61,13 @@ const IN_HOME: &str = "
     .duckdb_history .mongodb .local/share/xonsh .xonsh_history.json
     .mcp-auth .circleci/cli.yml .travis/config.yml .slack/credentials.json .config/linode-cli .runpod/config.toml
     .config/earthengine/credentials .config/fabric/.env .config/shell_gpt/.sgptrc .config/mods/mods.yml .vast_api_key
-    .config/vastai/vast_api_key .config/JetBrains .config/protonmail";
+    .config/vastai/vast_api_key .config/JetBrains .config/protonmail
+    .google_authenticator .sui .aptos .appstoreconnect .android/debug.keystore .acme.sh .talos .jfrog .sf .sfdx .twilio-cli .expo
+    .sbt/1.0/credentials.sbt .tofurc .gsutil .config/circleci .config/gitlab-runner .civo.json .vault_pass.txt .config/restic
+    .config/aerc .config/himalaya .config/vdirsyncer .config/goa-1.0 .config/tigervnc .config/rustdesk .curlrc .wgetrc .httpie
+    .config/httpie .config/Postman .config/Insomnia .wireguard .openvpn .config/openvpn .cert .history .tcsh_history .xonsh_history
+    .Rhistory .ghc/ghci_history .lftp .config/Mattermost .config/Element .config/teams .local/share/python_keyring .local/share/lpass
+    .local/share/nu";
 
 /// Variables that stand for a folder of the home, and which: the names above that are in it are secrets there as well.
 const MOVED: &[(&str, &str)] = &[
@@ -150,6 +158,25 @@ fn named() -> Vec<PathBuf> {
         named.extend(paths.filter_map(|path| std::path::absolute(path).ok()).filter(|path| !is_wide(path)));
     }
     named
+}
+
+/// Makes our own folders if they would lie below these roots: what is not there can't be hidden, and a command could make it.
+pub(super) fn make_own(roots: &[Pinned]) {
+    let inside = |path: &Path| roots.iter().any(|root| path.starts_with(&root.path) && path != root.path);
+    let mut real = Real::default();
+    for own in named().into_iter().filter(|path| path.ends_with("tieline") && !path.is_dir()) {
+        // Where it can't be made, nobody else can, either.
+        if real.names_of(&own).iter().any(|name| inside(name)) {
+            let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&own);
+        }
+    }
+}
+
+/// Whether a folder, without links, has a secret somewhere below it.
+pub(crate) fn is_around_secret(folder: &Path) -> bool {
+    let mut real = Real::default();
+    let mut names = named().into_iter().flat_map(|path| real.names_of(&path));
+    names.any(|name| name != folder && name.starts_with(folder) && name.symlink_metadata().is_ok())
 }
 
 /// Databases of password managers, where people keep them.

@@ -185,7 +185,7 @@ impl Base {
                     Ok((end, Hash::of(&bytes)))
                 };
                 kept = match &mut pack {
-                    _ if is_private(&name) => Err(Unkept::Private),
+                    _ if is_private(&root, &name) => Err(Unkept::Private),
                     _ if facts.size > limits.each => Err(Unkept::Large),
                     _ if total > limits.total => Err(Unkept::Room),
                     _ if Instant::now() >= until => Err(Unkept::Late),
@@ -194,7 +194,7 @@ impl Base {
                 };
                 end += if kept.is_ok() { facts.size } else { 0 };
                 walked.uncovered.extend(match kept {
-                    Err(Unkept::Private) => Some("the content of folders of keys".into()),
+                    Err(Unkept::Private) => Some("the content of keys, logins and histories".into()),
                     Err(Unkept::Large) => Some(format!("files larger than {} KiB", limits.each >> 10)),
                     Err(Unkept::Room) => Some(format!("more than {} MiB of files", limits.total >> 20)),
                     Err(Unkept::Late) => Some(format!("what could not be copied in {} s", limits.time.as_secs())),
@@ -321,7 +321,7 @@ impl Base {
         let Some(facts) = facts else { return (State::Missing, Ok(Vec::new())) };
         let path = self.root.join(name);
         let (hash, content) = match read(&path, self.limits.each) {
-            Ok(bytes) if is_private(name) => (Hash::of(&bytes), Err(Unkept::Private)),
+            Ok(bytes) if is_private(&self.root, name) => (Hash::of(&bytes), Err(Unkept::Private)),
             Ok(bytes) => (Hash::of(&bytes), Ok(bytes)),
             Err(_) if !facts.is_file() => (unknown(), Err(Unkept::Special)),
             Err(_) => match open(&path).and_then(|file| Hash::of_reader(Until { file, until })) {

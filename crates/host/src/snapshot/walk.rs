@@ -7,6 +7,7 @@
 use crate::files::DIR_MODE;
 use crate::later;
 use crate::roots::shown;
+use crate::sandbox::secrets::is_secret;
 use crate::text::cut;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -104,8 +105,8 @@ impl Facts {
 const KEYS: [&str; 6] = [".ssh", ".gnupg", ".aws", ".kube", ".docker", ".password-store"];
 
 /// True for a file whose content is nobody's business.
-pub(super) fn is_private(name: &Path) -> bool {
-    name.iter().any(|part| KEYS.iter().any(|key| part == *key))
+pub(super) fn is_private(root: &Path, name: &Path) -> bool {
+    name.iter().any(|part| KEYS.iter().any(|key| part == *key)) || is_secret(&root.join(name))
 }
 
 /// Folders in which a version control keeps its own data. Of them only what it runs, or takes programs from, is looked at: to

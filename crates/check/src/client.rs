@@ -1,12 +1,10 @@
 //! Clients, judged by scripted agents: each scenario starts the client once, and the client starts the agent.
 
 mod actor;
-mod checks;
 mod run;
 mod scenes;
 
 pub use actor::play;
-pub use checks::{CHECKS, SCENARIOS};
 
 use crate::report::finding_json;
 use crate::sheet::{Finding, Line, Sheet, Verdict};
@@ -19,6 +17,24 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
+
+/// The scenarios; the table says which of them asserts what.
+pub const SCENARIOS: [&str; 14] = [
+    "talk",
+    "permission",
+    "unknown",
+    "rubbish",
+    "flood",
+    "late",
+    "files",
+    "terminals",
+    "version",
+    "login",
+    "crash",
+    "cancel",
+    "hang",
+    "hostile",
+];
 
 /// What a scripted agent found out, as one line for whoever started the client.
 pub fn to_line(sheet: &Sheet) -> String {

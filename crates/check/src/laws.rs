@@ -1,11 +1,11 @@
 //! Laws: what is true of any recording. One judge looks at each message of both sides, as it comes, and says what is wrong.
 
 use crate::state::State;
-use crate::table::{AGENT, CLIENT, Check, Kind, Level};
+use crate::table::{Level, find};
 use std::collections::{BTreeMap, HashMap};
 use tieline_json::{Error, Names, Reader};
 use tieline_schema::{
-    AgentCall, ClientCall, CreateTerminalResponse, Decode, Dialect, Dialects, Done, ElicitResponse, InitializeResponse,
+    AgentCall, ClientCall, CreateTerminalResponse, Decode, Dialect, Done, ElicitResponse, InitializeResponse,
     ListResponse, MethodKind, OrNull, PermissionResponse, PromptResponse, Protocol, Raw, ReadTextFileResponse,
     SessionSetup, SetOptionResponse, Settled, TerminalOutputResponse, WaitForTerminalExitResponse,
     WriteTextFileResponse, data_field, find as find_method, from_json, from_json_strict, settle,
@@ -18,71 +18,6 @@ const MAX_ASKED: usize = 10_000;
 pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
 const MAX_SAID_CHARS: usize = 300;
-
-const RPC: &str = "JSON-RPC 2.0";
-const TRANSPORT: &str = "ACP: transports";
-const SCHEMA: &str = "ACP: schema";
-const INIT: &str = "ACP: initialization";
-const SETUP: &str = "ACP: session setup";
-const TURN: &str = "ACP: prompt turn";
-const TOOLS: &str = "ACP: tool calls";
-const CONTENT: &str = "ACP: content";
-
-use Level::{Must, Should};
-const ALL: Dialects = Dialects::ALL;
-
-/// Every law.
-#[rustfmt::skip]
-pub const LAWS: &[Check] = &[
-    Check::row(Kind::Law, None, "wire-json", Must, ALL, "TR-STDIO-03 TR-STDIO-04 TR-STDIO-05", "Each frame is one JSON value in UTF-8, and nothing else is written.", TRANSPORT, "Write nothing but messages to the stream; logs belong to standard error. One message is one line."),
-    Check::row(Kind::Law, None, "rpc-version", Must, ALL, "V1-RPC-01", "Every message says `\"jsonrpc\": \"2.0\"`.", RPC, "Add `\"jsonrpc\": \"2.0\"` to every message."),
-    Check::row(Kind::Law, None, "rpc-message", Must, ALL, "TR-ENV-01 TR-BAT-10", "A message is a request, a notification or an answer; an array is not empty.", RPC, "Send an object with `method`, or with `id` and one of `result` and `error`."),
-    Check::row(Kind::Law, None, "rpc-answer", Must, ALL, "V1-RPC-02 V1-RPC-04", "An answer has one of `result` and `error`; an error has a whole `code` and a `message`.", RPC, "Send exactly one of the two; make `code` an integer and `message` a text."),
-    Check::row(Kind::Law, None, "rpc-once", Must, ALL, "V1-RPC-02 V1-RPC-03", "Each request is answered once, and nothing else is.", RPC, "Answer a request once, with its `id` as it came. Don't answer notifications."),
-    Check::row(Kind::Law, None, "rpc-ids", Must, Dialects::V2, "V2-EXT-04", "Ids of requests are texts or whole numbers, and none is used again while it is open.", "ACP v2: transports, message ids", "Count up; never use `null` or a fraction."),
-    Check::row(Kind::Law, None, "rpc-ids-v1", Should, Dialects::OLD, "V1-RPC-05", "No id is used again while it is open.", RPC, "Count up."),
-    Check::row(Kind::Law, None, "method-known", Must, ALL, "V1-EXT-02 V2-EXT-01", "Methods exist for the receiver and in the dialect that was agreed; others start with `_`.", "ACP: extensibility", "Call it by the name of the agreed version, or start the name of your own method with `_`."),
-    Check::row(Kind::Law, None, "method-kind", Must, ALL, "V1-RPC-02", "Requests have an `id`, notifications have none.", RPC, "Give a request an id, and a notification none."),
-    Check::row(Kind::Law, None, "params-shape", Must, ALL, "V1-RPC-09 V2-TOOL-18", "Params have the shape of the schema.", SCHEMA, "Compare the named field with the schema."),
-    Check::row(Kind::Law, None, "result-shape", Must, ALL, "V1-RPC-09", "Results have the shape of the schema.", SCHEMA, "Compare the named field with the schema."),
-    Check::row(Kind::Law, AGENT, "update-known", Must, ALL, "V1-EXT-01 V2-EXT-01 V2-PLAN-04", "Kinds of updates exist in the dialect that was agreed; others start with `_`.", SCHEMA, "Send the update of the agreed version, or start your own kind with `_`."),
-    Check::row(Kind::Law, CLIENT, "hello-first", Must, ALL, "V1-INIT-01 V2-INIT-01", "The first request is `initialize`.", INIT, "Initialize, wait for the answer, then go on."),
-    Check::row(Kind::Law, None, "hello-info", Should, ALL, "V1-INIT-13 V1-INIT-14 V2-INIT-06", "Both sides say who they are.", INIT, "Send `clientInfo` or `agentInfo` (version 2: `info`) with a name and a version."),
-    Check::row(Kind::Law, AGENT, "session-named", Should, ALL, "V1-SESS-08", "Updates and requests name a session that the client knows of.", SETUP, "Use the id from the answer to `session/new`, or the one that the client took up."),
-    Check::row(Kind::Law, AGENT, "session-early", Should, ALL, "V1-CMD-04", "Nothing is said about a session before its `session/new` is answered.", SETUP, "Answer `session/new` first: clients can't place what they don't know yet."),
-    Check::row(Kind::Law, CLIENT, "session-open", Must, ALL, "V1-PROMPT-01 V2-PROMPT-01", "Requests name a session that the agent has opened.", SETUP, "Wait for the answer to `session/new`, and use its id."),
-    Check::row(Kind::Law, None, "path-absolute", Must, ALL, "V1-TOOL-08 V1-SESS-01 V1-TERM-12 V2-TOOL-12", "Paths are absolute.", "ACP: overview, argument requirements", "Make the path absolute before it is sent."),
-    Check::row(Kind::Law, AGENT, "turn-last", Must, Dialects::OLD, "V1-PROMPT-06 V1-CANCEL-07 V1-SESS-07 V2-PROMPT-05", "Nothing of a turn comes after the answer to its prompt, nothing of a replay after the answer to its load.", TURN, "Flush all updates, then answer."),
-    Check::row(Kind::Law, AGENT, "stop-reason", Must, Dialects::V1, "V1-PROMPT-08", "A turn ends for one of the five reasons, and `cancelled` is said only of one that was cancelled.", TURN, "Use end_turn, max_tokens, max_turn_requests, refusal or cancelled; forget a cancel when its turn is over."),
-    Check::row(Kind::Law, AGENT, "stop-reason-v2", Must, Dialects::BOTH_V2, "V2-PROMPT-07", "Reasons to stop of one's own start with `_`, and `cancelled` is said only of work that was cancelled.", TURN, "Put `_` in front; forget a cancel when its turn is over."),
-    Check::row(Kind::Law, AGENT, "prompt-message", Must, Dialects::V2, "V2-PROMPT-03", "The user's message is reported under the id that the prompt was answered with, before the work is idle again.", "ACP v2: prompt lifecycle", "Send `user_message` with the `messageId` of the answer."),
-    Check::row(Kind::Law, AGENT, "state-told", Must, Dialects::V2, "V2-STATE-01 V2-STATE-02", "Work that a prompt starts is told as running (or waiting), before it is idle.", "ACP v2: prompt lifecycle", "Send `state_update` with `running` when work starts and `idle` when none is left."),
-    Check::row(Kind::Law, AGENT, "message-id", Must, Dialects::BOTH_V2, "V2-MSG-01", "Every piece of a message has a `messageId`.", "ACP v2: prompt lifecycle, messages", "Give each message an id, and send it with every piece."),
-    Check::row(Kind::Law, AGENT, "resume-state", Must, Dialects::V2, "V2-SESS-08", "A session that is taken up tells its state before the answer.", "ACP v2: session setup", "Send a `state_update` before the answer to `session/resume`."),
-    Check::row(Kind::Law, AGENT, "resume-silent", Must, ALL, "V1-SESS-15 V2-SESS-06", "A session that is taken up without a replay replays nothing.", SETUP, "Restore the context without sending the history."),
-    Check::row(Kind::Law, AGENT, "tool-unique", Must, Dialects::V1, "V1-TOOL-02", "A tool call has an id that no finished call of the session had.", TOOLS, "Make a new id for each call."),
-    Check::row(Kind::Law, AGENT, "tool-announced", Should, Dialects::V1, "V1-TOOL-01", "A tool call is announced with `tool_call` before it is updated.", TOOLS, "Send `tool_call` first."),
-    Check::row(Kind::Law, AGENT, "tool-finished", Should, Dialects::V1, "V1-TOOL-04", "Every tool call of a turn that ended by itself is completed or failed.", TOOLS, "Send a last `tool_call_update` with `completed` or `failed`."),
-    Check::row(Kind::Law, AGENT, "tool-title", Should, Dialects::BOTH_V2, "V2-TOOL-02", "A tool call has a title from the start.", TOOLS, "Send `title` with the first `tool_call_update`."),
-    Check::row(Kind::Law, AGENT, "can-files", Must, Dialects::OLD, "V1-FS-01", "Files are asked for only if the client serves them.", "ACP: file system", "Look at `clientCapabilities.fs` first."),
-    Check::row(Kind::Law, AGENT, "can-terminal", Must, Dialects::OLD, "V1-TERM-01", "Terminals are asked for only if the client has them.", "ACP: terminals", "Look at `clientCapabilities.terminal` first."),
-    Check::row(Kind::Law, AGENT, "can-elicit", Must, Dialects::NOT_SEED, "V1-ELIC-01", "The user is asked only in a way that the client offers.", "ACP: elicitation", "Look at `elicitation.form` and `elicitation.url` first."),
-    Check::row(Kind::Law, AGENT, "can-update", Must, Dialects::V1, "V1-NOTICE-01 V1-COMPACT-01 V1-CONF-03", "Notices, compactions and boolean options go only to clients that offered to show them.", "ACP: schema, client capabilities", "Look at `clientCapabilities.session` first."),
-    Check::row(Kind::Law, AGENT, "can-login", Must, Dialects::NOT_SEED, "V1-AUTH-10 V2-AUTH-06", "Logins in a terminal are offered only to clients that can run them.", "ACP: authentication", "Look at `auth.terminal` of the client first."),
-    Check::row(Kind::Law, CLIENT, "can-sessions", Must, ALL, "V1-SESS-05 V1-SESS-14 V1-SESS-17 V1-LIST-01 V2-SESS-03 V1-AUTH-07", "Optional methods are called only if the agent offers them.", INIT, "Look at the agent's capabilities first."),
-    Check::row(Kind::Law, CLIENT, "can-prompt", Must, ALL, "V1-PROMPT-02 V2-PROMPT-02", "Prompts hold only content that the agent takes.", CONTENT, "Look at `promptCapabilities` first; send a `resource_link` otherwise."),
-    Check::row(Kind::Law, CLIENT, "can-mcp", Must, ALL, "V1-SESS-10 V1-SESS-20 V2-SESS-14", "MCP servers and further folders are named only as the agent takes them.", SETUP, "Look at `mcpCapabilities` and `additionalDirectories` first."),
-    Check::row(Kind::Law, CLIENT, "prompt-empty", Must, Dialects::V2, "V2-PROMPT-13", "A prompt has at least one block.", TURN, "Don't send an empty prompt."),
-    Check::row(Kind::Law, AGENT, "permission-options", Should, ALL, "V1-PERM-08", "A question has options, and each has its own id.", "ACP: requesting permission", "Offer at least one option; make the ids differ."),
-    Check::row(Kind::Law, CLIENT, "permission-answer", Must, ALL, "V1-PERM-02", "A question is answered with one of its options, or `cancelled`.", "ACP: requesting permission", "Send back the `optionId` as it came."),
-    Check::row(Kind::Law, CLIENT, "permission-cancel", Must, Dialects::OLD, "V1-CANCEL-03 V1-PERM-03", "After a cancel the open questions of that session are answered with `cancelled`.", "ACP: cancellation", "Answer every open question with `cancelled` when the user cancels."),
-    Check::row(Kind::Law, AGENT, "option-value", Must, ALL, "V1-CONF-02 V2-CONF-01", "Each option has a present value, and it is one of its values.", "ACP: session config options", "Set `currentValue` to one of the values."),
-    Check::row(Kind::Law, CLIENT, "option-choice", Must, ALL, "V1-MODE-02 V2-CONF-02", "Only modes, options and values that the agent named are chosen.", "ACP: session modes, config options", "Send ids as they came."),
-    Check::row(Kind::Law, AGENT, "mode-known", Must, Dialects::V1, "V1-MODE-04", "The mode that is on is one of the modes.", "ACP: session modes", "Name the mode in `availableModes`."),
-    Check::row(Kind::Law, AGENT, "command-name", Must, Dialects::V2, "V2-CMD-02", "Commands have names of their own, without `/` and blanks.", "ACP v2: slash commands", "Leave the `/` out; make the names differ."),
-    Check::row(Kind::Law, None, "content-base64", Must, ALL, "V1-CONTENT-04", "Bytes are in base64.", CONTENT, "Encode `data` and `blob` in base64 with padding."),
-    Check::row(Kind::Law, AGENT, "terminal-released", Must, Dialects::OLD, "V1-TERM-08", "A terminal that was released is not used again.", "ACP: terminals", "Release a terminal last."),
-];
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +35,7 @@ pub struct Breach {
 impl Breach {
     /// True if the protocol says MUST.
     pub fn is_must(&self) -> bool {
-        LAWS.iter().any(|law| law.id == self.law && law.level == Must)
+        find(self.law).is_some_and(|law| law.level == Level::Must)
     }
 }
 
@@ -198,7 +133,7 @@ impl Judge {
 
     /// One more look at a law. One for either side is kept or broken by who speaks.
     pub(crate) fn expect(&mut self, law: &'static str, holds: bool, said: impl FnOnce() -> String) {
-        let Some(row) = LAWS.iter().find(|row| row.id == law) else { return };
+        let Some(row) = find(law) else { return };
         let side = row.side.unwrap_or(self.speaker);
         if self.dialect.is_some_and(|dialect| !row.applies(side, dialect)) {
             return;

@@ -1,8 +1,8 @@
 //! What two sides said to each other, as evidence, and what the laws make of it.
 
-use crate::laws::{Breach, Judge, LAWS};
+use crate::laws::{Breach, Judge};
 use crate::sheet::{Finding, Line, Log, Sheet, Verdict};
-use crate::table;
+use crate::table::{self, Kind};
 use std::sync::Arc;
 use std::time::Instant;
 use tieline_trace::Side;
@@ -71,7 +71,7 @@ impl Witness {
     pub fn judged(&self, part: &str, sheet: &mut Sheet) {
         let (side, dialect) = (sheet.side, sheet.dialect);
         let log: Log = Arc::new(self.log.clone());
-        for law in LAWS.iter().filter(|law| law.applies(side, dialect)) {
+        for law in table::all().filter(|law| law.kind == Kind::Law && law.applies(side, dialect)) {
             let (seen, broken) = self.judge.tally(law.id, side);
             let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
             if breach.is_none() && seen == 0 {

@@ -1,7 +1,9 @@
 //! Laws: what is true of any recording. One judge looks at each message of both sides, as it comes, and says what is wrong.
 
+use crate::shapes::told;
 use crate::state::State;
 use crate::table::{Level, find};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use tieline_json::{Error, Names, Reader};
 use tieline_schema::{
@@ -10,14 +12,14 @@ use tieline_schema::{
     SessionSetup, SetOptionResponse, Settled, TerminalOutputResponse, WaitForTerminalExitResponse,
     WriteTextFileResponse, data_field, find as find_method, from_json, from_json_strict, settle,
 };
-use tieline_trace::Side;
+use tieline_trace::{Frame, Header, Kept, Side};
 
 /// So many requests of a side are remembered until they are answered.
 const MAX_ASKED: usize = 10_000;
 /// How it is told that an id came back as another one.
 pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
-const MAX_SAID_CHARS: usize = 300;
+const MAX_SAID_CHARS: usize = 1000;
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub struct Breach {
     pub side: Side,
     /// How.
     pub said: String,
-    /// With which frame, from 1.
+    /// With which frame: its number in the recording, or among all that were heard, from 1.
     pub frame: usize,
 }
 
@@ -110,6 +112,19 @@ impl Judge {
     /// What is wrong with a frame; `None` is one that is no JSON.
     pub fn frame(&mut self, from: Side, json: Option<&str>) -> Vec<Breach> {
         self.heard(from, json, true)
+    }
+
+    /// What is wrong with a frame of a recording that says this of itself; `None` for what is not judged.
+    pub fn recorded(&mut self, frame: &Frame, header: &Header) -> Option<Vec<Breach>> {
+        self.shape |= header.kept == Kept::Shape;
+        // Who has started the agent is alone with it, until the end of its input, which may cancel what it is at.
+        self.alone = (self.alone || self.frames == 0 && !header.command.is_empty()) && !frame.end;
+        if frame.end || frame.dropped || !frame.from.talks() {
+            return None;
+        }
+        let text = String::from_utf8_lossy(&frame.body);
+        let found = self.heard(frame.from, frame.message.is_some().then_some(&*text), matches!(text, Cow::Borrowed(_)));
+        Some(found.into_iter().map(|breach| Breach { frame: frame.number, ..breach }).collect())
     }
 
     /// The same; one that is no UTF-8 is judged by what it resembles, too.
@@ -210,44 +225,58 @@ impl Judge {
         });
     }
 
-    fn known_call(&mut self, method: &str, message: &Fields, asked: &mut Asked) {
-        let mut reader = Reader::strict(message.get("params").map_or("null", Raw::get));
+    /// A call, if its params can be read, and how they differ from their shape.
+    fn read_call(&self, method: &str, params: &str) -> (Option<Call>, Vec<String>) {
+        let mut reader = Reader::strict(params);
         if let Some(dialect) = self.dialect {
             reader = reader.minding(if dialect == Dialect::V2 { Names::New } else { Names::Old });
             // The lists of version 1 are closed; in version 2 a word of one's own starts with `_`, and others may be of a later version.
             reader = reader.closed(dialect == Dialect::V1 && !self.shape);
         }
-        let (call, kind, peers) = if self.speaker == Side::Agent {
-            let call = ClientCall::decode(method, &mut reader).map(|call| call.map(Call::ToClient));
-            (call, ClientCall::kind(method), "clients")
-        } else {
-            let call = AgentCall::decode(method, &mut reader).map(|call| call.map(Call::ToAgent));
-            (call, AgentCall::kind(method), "agents")
+        let call = match self.speaker {
+            Side::Agent => ClientCall::decode(method, &mut reader).map(|call| call.map(Call::ToClient)),
+            _ => AgentCall::decode(method, &mut reader).map(|call| call.map(Call::ToAgent)),
+        };
+        let mut wrong: Vec<String> =
+            reader.deviations().iter().chain(call.as_ref().err()).map(ToString::to_string).collect();
+        // Version 2 has a title instead, which is no question of the older ones.
+        let old = self.dialect.is_some_and(|dialect| dialect != Dialect::V2) && method == "session/request_permission";
+        if old && from_json::<Fields>(params).is_ok_and(|fields| !fields.contains_key("toolCall")) {
+            wrong.retain(|found| *found != Error::missing("title").to_string());
+            wrong.push(Error::missing("toolCall").to_string());
+        }
+        (call.ok().flatten(), wrong)
+    }
+
+    fn known_call(&mut self, method: &str, message: &Fields, asked: &mut Asked) {
+        let (kind, peers) = match self.speaker {
+            Side::Agent => (ClientCall::kind(method), "clients"),
+            _ => (AgentCall::kind(method), "agents"),
+        };
+        let Some(kind) = kind else {
+            let said = || format!("the method `{method}` does not exist for {peers}");
+            return self.expect("method-known", false, said);
         };
         let id = message.contains_key("id");
-        match kind {
-            Some(MethodKind::Request) => {
-                self.expect("method-kind", id, || format!("`{method}` is a request and has no `id`"));
-            }
-            Some(MethodKind::Notification) => {
-                self.expect("method-kind", !id, || format!("`{method}` is a notification and has an `id`"));
-            }
-            None => {}
+        self.expect("method-kind", id == (kind == MethodKind::Request), || match kind {
+            MethodKind::Request => format!("`{method}` is a request and has no `id`"),
+            MethodKind::Notification => format!("`{method}` is a notification and has an `id`"),
+        });
+        let params = message.get("params").map_or("null", Raw::get);
+        let (call, wrong) = self.read_call(method, params);
+        if wrong.is_empty() {
+            self.holds("params-shape");
+        } else {
+            let said = told(method, self.dialect, params, wrong, |params| self.read_call(method, params).1);
+            self.breach("params-shape", &said);
         }
-        let unknown = || format!("the method `{method}` does not exist for {peers}");
-        let call = match call {
-            Ok(Some(call)) => call,
-            Ok(None) => return self.expect("method-known", false, unknown),
-            Err(error) => return self.breach("params-shape", &format!("`{method}`: {error}")),
-        };
-        let deviations: Vec<String> = reader.deviations().iter().map(|error| format!("`{method}`: {error}")).collect();
-        self.expect("params-shape", deviations.is_empty(), || deviations.join("; "));
+        let Some(call) = call else { return };
         // A hello may be tried in the words of any version.
         if let Some(dialect) = self.dialect.filter(|_| method != "initialize") {
             let known = find_method(method).is_none_or(|method| method.dialects.has(dialect));
             self.expect("method-known", known, || format!("`{method}` is not of version {dialect}"));
         }
-        if message.contains_key("id") {
+        if id {
             asked.session = message.get("params").and_then(|params| data_field(params, "sessionId"));
         }
         match call {

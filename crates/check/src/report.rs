@@ -203,7 +203,7 @@ fn told(text: &mut String, finding: &Finding) {
         // The one that it is about has what it is about.
         let (mark, most) = if number == finding.frame { ('>', 1000) } else { (' ', 160) };
         let cut: String = line.text.chars().take(most).collect();
-        push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from));
+        push_line(text, format_args!("    {mark} {} {:>9} {:6} {cut}", line.frame, time(line.at), line.from));
     }
 }
 

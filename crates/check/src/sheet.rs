@@ -13,6 +13,8 @@ pub(crate) const FRAMES: usize = 12;
 /// One frame, as evidence.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
+    /// Its number: in the recording, or among all that one process and the kit said.
+    pub frame: usize,
     /// Microseconds since the process was started.
     pub at: u64,
     /// Who sent it.

@@ -131,15 +131,7 @@ impl Check {
             _ => None,
         };
         let level = [Level::Must, Level::Should, Level::Note].into_iter().find(|known| known.name() == level)?;
-        let dialects = match dialects {
-            "all" => Dialects::ALL,
-            "1" => Dialects::V1,
-            "2" => Dialects::V2,
-            "1 2" => Dialects::NOT_SEED,
-            "1 2-seed" => Dialects::OLD,
-            "2-seed 2" => Dialects::BOTH_V2,
-            _ => return None,
-        };
+        let dialects = self::dialects(dialects)?;
         let [rules, source, says, fix] = [part("rules: ")?, part("from: ")?, part("says: ")?, part("fix: ")?];
         Some(Self { id, side, kind, level, dialects, rules, says, source, fix })
     }
@@ -148,6 +140,20 @@ impl Check {
     pub fn applies(&self, side: Side, dialect: Dialect) -> bool {
         self.side.is_none_or(|judged| judged == side) && self.dialects.has(dialect)
     }
+}
+
+/// A set of dialects by its name in tables.
+pub(crate) fn dialects(name: &str) -> Option<Dialects> {
+    Some(match name {
+        "all" => Dialects::ALL,
+        "1" => Dialects::V1,
+        "2-seed" => Dialects::SEED,
+        "2" => Dialects::V2,
+        "1 2" => Dialects::NOT_SEED,
+        "1 2-seed" => Dialects::OLD,
+        "2-seed 2" => Dialects::BOTH_V2,
+        _ => return None,
+    })
 }
 
 /// The revisions of the table, oldest first. What a revision has never changes: new checks come with a new one.

@@ -39,7 +39,7 @@ mod write;
 
 pub use filter::{Kept, redact};
 pub use page::Page;
-pub use read::{Frame, Frames};
+pub use read::{Frame, Frames, Header};
 #[cfg(unix)]
 pub use record::record;
 pub use replay::{Extra, Options, Player};

@@ -49,6 +49,8 @@ impl fmt::Display for Kind {
 /// One message, or something else that happened. Its texts are as they came: make them safe before they are shown.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
+    /// The number of its frame.
+    pub frame: usize,
     /// Microseconds since the start.
     pub at: u64,
     /// Who.
@@ -134,6 +136,7 @@ impl Story {
     /// Takes the next frame and what is wrong with it; gives its rows: one, or one for each message of a batch.
     pub fn take(&mut self, frame: &Frame, breaches: Vec<String>) -> Vec<Row> {
         let base = Row {
+            frame: frame.number,
             at: frame.at,
             from: frame.from,
             size: frame.size,

@@ -1,7 +1,8 @@
 //! What the agent asks and tells: updates, questions, files and terminals of the client.
 
-use super::{MAX_KNOWN, UPDATES};
+use super::MAX_KNOWN;
 use crate::laws::{Asked, Fields, Judge};
+use crate::shapes::updates;
 use tieline_schema::{
     Change, ClientCall, Dialect, Diff, ElicitMode, MessageKind, PermissionRequest, Raw, State as Work, StopReason,
     ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
@@ -23,11 +24,6 @@ impl Judge {
             ClientCall::Permission(request) => {
                 self.agent_names(method, request.session_id.as_ref());
                 self.question(&request, asked);
-                // Version 2 has a title instead, which alone is no question of the older ones.
-                let call = params(message).is_some_and(|params| params.contains_key("toolCall"));
-                if self.dialect.is_some_and(|dialect| dialect != Dialect::V2) {
-                    self.expect("params-shape", call, || format!("`{method}`: the key `toolCall` is missing"));
-                }
             }
             ClientCall::ReadTextFile(request) => {
                 self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);
@@ -96,9 +92,8 @@ impl Judge {
 
     fn update_kind(&mut self, tag: Option<&str>) {
         let (Some(tag), Some(dialect)) = (tag, self.dialect) else { return };
-        let row = UPDATES.iter().find(|(_, names)| names.split(' ').any(|name| name == tag));
-        let fine = tag.starts_with('_') || row.is_some_and(|(dialects, _)| dialects.has(dialect));
-        self.expect("update-known", fine, || match row {
+        let fine = tag.starts_with('_') || updates(tag).any(|shape| shape.dialects.has(dialect));
+        self.expect("update-known", fine, || match updates(tag).next() {
             None => format!("`session/update`: the kind `{tag}` does not exist"),
             Some(_) => format!("`session/update`: `{tag}` is an update that is not of version {dialect}"),
         });
@@ -277,12 +272,9 @@ impl Judge {
     }
 }
 
-fn params(message: &Fields) -> Option<Fields> {
-    from_json(message.get("params")?.get()).ok()
-}
-
 /// The kind of an update as it stands in the message.
 fn update_tag(message: &Fields) -> Option<String> {
-    let update: Fields = from_json(params(message)?.get("update")?.get()).ok()?;
+    let params: Fields = from_json(message.get("params")?.get()).ok()?;
+    let update: Fields = from_json(params.get("update")?.get()).ok()?;
     from_json(update.get("sessionUpdate").map(Raw::get)?).ok()
 }

@@ -5,10 +5,10 @@ mod sessions;
 mod turns;
 mod work;
 
-use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_work, late};
+use crate::peer::{Peer, Reply, Settings, Stop, Turn, Why, is_work, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
-use crate::table::Check;
+use crate::table::{Check, parts};
 use crate::witness::Witness;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -16,25 +16,6 @@ use std::sync::Arc;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
 use tokio::sync::Semaphore;
-
-/// The scenarios; the table says which of them asserts what.
-pub const SCENARIOS: [&str; 15] = [
-    "probes",
-    "hello",
-    "turn",
-    "sessions",
-    "cancel",
-    "cancel-question",
-    "permission",
-    "tools",
-    "content",
-    "load",
-    "resume",
-    "list",
-    "close",
-    "options",
-    "end",
-];
 
 /// Where a scenario is played.
 pub(crate) struct Stage {
@@ -74,15 +55,15 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
             mute = is_mute;
             sheet.merge(first);
         }
-        Err(Stop::Skip(why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
-        Err(stop) => sheet.dead = Some(stop.said()),
+        Err(Stop(Why::Skip, why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
+        Err(stop) => sheet.dead = Some(stop.1),
     }
     if !sheet.is_judged() {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
-    let (mut tasks, mut parts) = (tokio::task::JoinSet::new(), HashMap::new());
-    for part in SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
+    let (mut tasks, mut named) = (tokio::task::JoinSet::new(), HashMap::new());
+    for part in parts(Side::Agent).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
         let task = tasks.spawn(async move {
             let _place = places.acquire_owned().await;
@@ -93,10 +74,10 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
             (plan.progress)(dialect, part);
             Ok(sheet)
         });
-        parts.insert(task.id(), part);
+        named.insert(task.id(), part);
     }
     while let Some(done) = tasks.join_next().await {
-        match done.unwrap_or_else(|error| Err((parts[&error.id()], error.to_string()))) {
+        match done.unwrap_or_else(|error| Err((named[&error.id()], error.to_string()))) {
             Ok(done) => sheet.merge(done),
             Err((part, why)) => sheet.leave(part, Verdict::KitAtFault, &why),
         }
@@ -113,9 +94,9 @@ async fn start(plan: &Plan, dialect: Dialect) -> Result<(Sheet, bool), Stop> {
     };
     stage.greeted().await?;
     let heard = stage.peer()?.canary().await;
-    let mute = matches!(heard, Err(Stop::Late(_)));
-    if let Err(stop @ Stop::Late(_)) = heard {
-        stage.add("probe-extension-unknown", Verdict::Broken, &stop.said());
+    let mute = matches!(heard, Err(Stop(Why::Late, _)));
+    if let Err(stop @ Stop(Why::Late, _)) = heard {
+        stage.add("probe-extension-unknown", Verdict::Broken, &stop.1);
         stage.blame(&stop);
     }
     stage.done().await;
@@ -150,11 +131,11 @@ impl Stage {
         };
         if let Err(stop) = played {
             self.blame(&stop);
-            if let Stop::Barred(why) | Stop::Login(why) = &stop {
+            if let Stop(Why::Barred | Why::Login, why) = &stop {
                 self.sheet.barred = Some(why.clone());
             }
-            let idle = if matches!(stop, Stop::NotFor(_)) { Verdict::NotApplicable } else { Verdict::NotExercised };
-            self.sheet.leave(self.part, idle, &stop.said());
+            let idle = if stop.0 == Why::NotFor { Verdict::NotApplicable } else { Verdict::NotExercised };
+            self.sheet.leave(self.part, idle, &stop.1);
         }
         self.done().await;
         self.sheet
@@ -162,14 +143,14 @@ impl Stage {
 
     /// Why it can't go on is broken, too, if that is a fault of the agent.
     pub fn blame(&mut self, stop: &Stop) {
-        let id = match stop {
-            Stop::Gone(_) => "agent-lives",
-            Stop::Late(_) => "agent-answers",
-            Stop::Endless(_) => "turn-ends",
-            Stop::Barred(_) => "sessions-differ",
-            Stop::Login(_) | Stop::Skip(_) | Stop::NotFor(_) => return,
+        let id = match stop.0 {
+            Why::Gone => "agent-lives",
+            Why::Late => "agent-answers",
+            Why::Endless => "turn-ends",
+            Why::Barred => "sessions-differ",
+            Why::Login | Why::Skip | Why::NotFor => return,
         };
-        self.add(id, Verdict::Broken, &stop.said());
+        self.add(id, Verdict::Broken, &stop.1);
     }
 
     pub fn wants(&self, check: &Check) -> bool {
@@ -195,11 +176,11 @@ impl Stage {
     async fn ready_to(&mut self, v2: &str, v1: &str, what: &str) -> Result<(), Stop> {
         self.ready().await?;
         let can = self.peer()?.can(v2, v1);
-        can.then_some(()).ok_or_else(|| Stop::NotFor(format!("the agent does not offer to {what} sessions")))
+        can.then_some(()).ok_or_else(|| Stop(Why::NotFor, format!("the agent does not offer to {what} sessions")))
     }
 
     pub fn peer(&mut self) -> Result<&mut Peer, Stop> {
-        self.peer.as_mut().ok_or_else(|| Stop::Skip("there is no agent".into()))
+        self.peer.as_mut().ok_or_else(|| Stop(Why::Skip, "there is no agent".into()))
     }
 
     /// Ends the agent, and lets the laws look at what was said.
@@ -257,7 +238,7 @@ impl Stage {
                 (Verdict::NotExercised, format!("it stopped with {:?}, maybe before the cancel came", turn.stop))
             }
             Ok(turn) => Verdict::of(turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop)),
-            Err(Stop::Late(why) | Stop::Endless(why)) => {
+            Err(Stop(Why::Late | Why::Endless, why)) => {
                 self.add(id, Verdict::Broken, &why);
                 return Ok(false);
             }
@@ -271,7 +252,7 @@ impl Stage {
     fn words(&mut self, what: &str) -> Result<String, Stop> {
         let peer = self.peer()?;
         peer.prompts.get(what, &peer.folder).ok_or_else(|| {
-            Stop::Skip(format!("no prompt is known for `{what}`: give one with --prompts, or use --model-server"))
+            Stop(Why::Skip, format!("no prompt is known for `{what}`: give one with --prompts, or use --model-server"))
         })
     }
 
@@ -295,7 +276,7 @@ impl Stage {
             seen.map_err(late)?;
         }
         if peer.is_over(id).await? {
-            return Err(Stop::Skip("the turn of `wait` ended by itself, before it could be cancelled".into()));
+            return Err(Stop(Why::Skip, "the turn of `wait` ended by itself, before it could be cancelled".into()));
         }
         Ok(id)
     }

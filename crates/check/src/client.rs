@@ -8,7 +8,7 @@ pub use actor::play;
 
 use crate::report::finding_json;
 use crate::sheet::{Finding, Line, Sheet, Verdict};
-use crate::table;
+use crate::table::{self, parts};
 use crate::witness::Witness;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -17,24 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tieline_schema::Dialect;
 use tieline_trace::Side;
-
-/// The scenarios; the table says which of them asserts what.
-pub const SCENARIOS: [&str; 14] = [
-    "talk",
-    "permission",
-    "unknown",
-    "rubbish",
-    "flood",
-    "late",
-    "files",
-    "terminals",
-    "version",
-    "login",
-    "crash",
-    "cancel",
-    "hang",
-    "hostile",
-];
 
 /// What a scripted agent found out, as one line for whoever started the client.
 pub fn to_line(sheet: &Sheet) -> String {
@@ -90,7 +72,7 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
     let mut killed = false;
     // How long a client in a terminal puts up with an agent is for its user to decide.
     let wanted = |part: &&str| plan.keys.is_none() || *part != "hang";
-    let parts = SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
+    let parts = parts(Side::Client).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
     for part in parts.filter(wanted) {
         let folder = match tempfile::Builder::new().prefix("tieline-check-").tempdir() {
             Ok(folder) => folder,

@@ -21,6 +21,16 @@ pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
 const MAX_SAID_CHARS: usize = 1000;
 
+/// What is yes or no in version 1, in the answer to the hello.
+const FLAGS: [&str; 6] = [
+    "/agentCapabilities/loadSession",
+    "/agentCapabilities/promptCapabilities/image",
+    "/agentCapabilities/promptCapabilities/audio",
+    "/agentCapabilities/promptCapabilities/embeddedContext",
+    "/agentCapabilities/mcpCapabilities/http",
+    "/agentCapabilities/mcpCapabilities/sse",
+];
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Breach {
@@ -339,7 +349,7 @@ impl Judge {
                     None
                 });
                 found.map(|mut found| {
-                    found.extend(bare_flags(result).filter(|_| self.dialect == Some(Dialect::V1)));
+                    found.extend(bare_flag(result).filter(|_| self.dialect == Some(Dialect::V1)));
                     found
                 })
             }
@@ -389,21 +399,11 @@ impl Judge {
 }
 
 /// A capability that is yes or no in version 1, and neither here.
-fn bare_flags(result: &str) -> Option<Error> {
-    let fields = |raw: Option<&Raw>| from_json::<Fields>(raw?.get()).ok();
-    let all = fields(from_json::<Fields>(result).ok()?.get("agentCapabilities"))?;
-    let (prompt, mcp) = (fields(all.get("promptCapabilities")), fields(all.get("mcpCapabilities")));
-    let rows = [
-        (Some(&all), "loadSession"),
-        (prompt.as_ref(), "image"),
-        (prompt.as_ref(), "audio"),
-        (prompt.as_ref(), "embeddedContext"),
-        (mcp.as_ref(), "http"),
-        (mcp.as_ref(), "sse"),
-    ];
-    let is_other = |flag: &Raw| !["true", "false", "null"].contains(&flag.get().trim());
-    let wrong = rows.into_iter().find(|(of, key)| of.and_then(|of| of.get(*key)).is_some_and(is_other))?;
-    Some(Error::data("true or false was expected").inside(wrong.1))
+fn bare_flag(result: &str) -> Option<Error> {
+    let result: serde_json::Value = serde_json::from_str(result).ok()?;
+    let is_other = |flag: &serde_json::Value| !flag.is_boolean() && !flag.is_null();
+    let wrong = FLAGS.iter().find(|flag| result.pointer(flag).is_some_and(is_other))?;
+    Some(Error::data("true or false was expected").inside(wrong.trim_start_matches('/').replace('/', ".")))
 }
 
 /// How an answer differs from its shape.

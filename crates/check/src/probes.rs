@@ -23,7 +23,7 @@ pub(crate) async fn play(stage: &mut Stage) -> Result<(), Stop> {
         }
         if let Err(stop) = one(stage, check, probe).await {
             // The next one gets another process.
-            stage.add(check.id, Verdict::Broken, &stop.said());
+            stage.add(check.id, Verdict::Broken, &stop.1);
             // Where nobody agrees, it is a note that the agent ended, too.
             if check.level != Level::Note {
                 stage.blame(&stop);

@@ -1,6 +1,6 @@
 //! The one table of checks, `rules/checks.txt`: what is judged, of whom, how sternly, where it is written, and what to change.
 
-use crate::{agent, client};
+use std::collections::HashSet;
 use std::sync::LazyLock;
 use tieline_schema::{Dialect, Dialects};
 use tieline_trace::Side;
@@ -45,6 +45,15 @@ impl Kind {
             Self::Law => "law",
             Self::Probe(_) => "probe",
             Self::Scenario(_) => "scenario",
+        }
+    }
+
+    /// The scenarios that assert it, with blanks between them.
+    fn parts(self) -> &'static str {
+        match self {
+            Self::Law => "",
+            Self::Probe(_) => "probes",
+            Self::Scenario(parts) => parts,
         }
     }
 }
@@ -169,21 +178,25 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 
 /// True if a scenario asserts a check.
 pub(crate) fn asserts(part: &str, check: &Check) -> bool {
-    match check.kind {
-        Kind::Law => false,
-        Kind::Probe(_) => part == "probes",
-        Kind::Scenario(parts) => parts.split(' ').any(|name| name == part),
-    }
+    check.kind.parts().split(' ').any(|name| name == part)
+}
+
+/// The scenarios for a side, as they come in the table.
+pub fn parts(side: Side) -> Vec<&'static str> {
+    let mut seen = HashSet::new();
+    let names = all().filter(|check| check.side == Some(side)).flat_map(|check| check.kind.parts().split_whitespace());
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 /// The scenarios that have to be played to judge the wanted checks of a side. What no scenario has for its own is found in any of them.
 pub fn scenarios(side: Side, wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
-    let parts: &[&'static str] = if side == Side::Agent { &agent::SCENARIOS } else { &client::SCENARIOS };
+    let mut parts = parts(side);
     let of_side = |check: &&Check| check.side.is_none_or(|judged| judged == side) && wanted(check);
     let wanted: Vec<&Check> = all().filter(of_side).collect();
     let all = wanted.iter().any(|check| !parts.iter().any(|part| asserts(part, check)));
     let has = |part: &&str| all || wanted.iter().any(|check| asserts(part, check));
-    parts.iter().copied().filter(has).collect()
+    parts.retain(has);
+    parts
 }
 
 /// The check of this name.

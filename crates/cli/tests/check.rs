@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tieline_check::agent::{self, Plan, check_agent};
+use tieline_check::agent::{Plan, check_agent};
 use tieline_check::client;
-use tieline_check::table::{Check, Level, all, scenarios};
+use tieline_check::table::{Check, Level, all, parts, scenarios};
 use tieline_check::{Edit, Prompts, Settings, Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -394,9 +394,9 @@ fn only_what_is_needed_is_played() {
     assert_eq!(client("client-unoffered"), ["files", "terminals"]);
     // These may be broken anywhere.
     for id in ["agent-answers", "turn-last"] {
-        assert_eq!(agent(id), agent::SCENARIOS, "{id}");
+        assert_eq!(agent(id), parts(Side::Agent), "{id}");
     }
-    assert_eq!(client("client-answers"), client::SCENARIOS);
+    assert_eq!(client("client-answers"), parts(Side::Client));
     // Nothing is asserted by a scenario that its name does not lead to.
     let probe = all().find(|check| check.kind.name() == "probe").unwrap();
     assert_eq!(agent(probe.id), ["probes"]);

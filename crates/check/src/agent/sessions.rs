@@ -1,7 +1,7 @@
 //! Scenarios of sessions that last: loaded, resumed, listed, closed.
 
 use super::Stage;
-use crate::peer::{Reply, Stop, Turn, is_kind};
+use crate::peer::{Reply, Stop, Turn, Why, is_kind};
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -58,7 +58,7 @@ impl Stage {
                 || format!("this is offered, and refused for a session of this process: {}", taken.message["error"]);
             self.expect(id, false, said);
         }
-        Err(Stop::Skip(format!("a session of before could not be taken up: {}", taken.message["error"])))
+        Err(Stop(Why::Skip, format!("a session of before could not be taken up: {}", taken.message["error"])))
     }
 
     async fn take_up(&mut self, session: &str, replay: bool) -> Result<Reply, Stop> {

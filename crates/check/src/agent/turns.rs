@@ -1,7 +1,7 @@
 //! Scenarios of one connection: the hello, turns, sessions beside each other, cancels.
 
 use super::Stage;
-use crate::peer::{Choice, Peer, Reply, Stop, Turn, hello, late, survived};
+use crate::peer::{Choice, Peer, Reply, Stop, Turn, Why, hello, late, survived};
 use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -49,7 +49,7 @@ impl Stage {
     pub(super) async fn turn(&mut self) -> Result<(), Stop> {
         self.ready().await?;
         let turn = self.say().await;
-        if let Err(Stop::Late(why)) = &turn {
+        if let Err(Stop(Why::Late, why)) = &turn {
             self.add("turn-ends", Verdict::Broken, why);
         }
         let turn = turn?;
@@ -75,7 +75,7 @@ impl Stage {
         let mut stray = astray(&self.peer()?.turn, &second);
         self.peer()?.session.clone_from(&first);
         let turn = self.say().await;
-        if let Err(Stop::Late(why) | Stop::Endless(why)) = &turn {
+        if let Err(Stop(Why::Late | Why::Endless, why)) = &turn {
             self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
             return Ok(());
         }
@@ -119,7 +119,7 @@ impl Stage {
         let id = self.wait().await?;
         let busy = self.peer()?.canary().await;
         match busy {
-            Err(Stop::Skip(why)) => self.add("turn-busy", Verdict::NotExercised, &why),
+            Err(Stop(Why::Skip, why)) => self.add("turn-busy", Verdict::NotExercised, &why),
             busy => self.expect("turn-busy", busy.is_ok(), || "no answer to another request while a turn runs".into()),
         }
         self.peer()?.cancel().await?;

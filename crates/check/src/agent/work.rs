@@ -1,7 +1,7 @@
 //! Scenarios of work: permission, tools, content.
 
 use super::{Stage, items};
-use crate::peer::{Choice, Stop, survived};
+use crate::peer::{Choice, Stop, Why, survived};
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -19,7 +19,7 @@ impl Stage {
             let turn = self.prompt("write").await?;
             let mut asked = turn.asked.iter();
             let Some(question) = asked.find(|message| message["method"] == "session/request_permission") else {
-                return Err(Stop::Skip("the agent did not ask for permission".into()));
+                return Err(Stop(Why::Skip, "the agent did not ask for permission".into()));
             };
             let (made, allowed) = (self.made(), choice == Choice::Allow);
             let allows = |option: &Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("allow_"));

@@ -1,6 +1,6 @@
 //! Plays one side of a recording against a live other side, and takes note of where that diverges.
 
-use crate::likeness::Likeness;
+use crate::likeness::{Likeness, told};
 use crate::{Frame, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -228,7 +228,7 @@ impl Player {
                     self.awaited.remove(at);
                     self.matched += 1;
                 } else {
-                    self.diverges(None, &format!("a line that is no message: {}", cut(&text)));
+                    self.diverges(None, &format!("a line that is no message: {}", told(&text.into())));
                 }
                 Vec::new()
             }
@@ -246,7 +246,7 @@ impl Player {
                 // The rest of what differs would only say the same again.
                 None if expected.recorded.is_empty() => {}
                 None => {
-                    let what = format!("{kind}: recorded {}, live {}", cut(&rest), cut(text));
+                    let what = format!("{kind}: recorded {}, live {}", told(&rest.into()), told(&text.into()));
                     expected.recorded.clear();
                     self.diverges(Some(frame), &what);
                 }
@@ -291,7 +291,7 @@ impl Player {
     }
 
     fn extra(&mut self, live: &Value) -> Option<Value> {
-        self.diverges(None, &format!("{} {}", key(live), cut(&live.to_string())));
+        self.diverges(None, &format!("{} {}", key(live), told(live)));
         self.stopped |= self.options.extra == Extra::Stop;
         let refuses = live.get("method").is_some() && self.options.extra == Extra::Refuse;
         let id = live.get("id").filter(|_| refuses)?;
@@ -322,7 +322,7 @@ impl Player {
         for (kind, text) in std::mem::take(&mut self.text) {
             let rest = text.rest(&self.likeness);
             if !rest.is_empty() {
-                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", cut(&rest)));
+                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", told(&rest.into())));
             }
         }
     }
@@ -370,13 +370,6 @@ fn chunk(message: &Value) -> Option<(String, &str)> {
     let update = message.pointer("/params/update")?;
     let kind = update["sessionUpdate"].as_str().filter(|kind| kind.ends_with("_chunk"))?;
     Some((kind.to_owned(), update["content"]["text"].as_str()?))
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(100) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
-    }
 }
 
 #[cfg(test)]

@@ -172,10 +172,10 @@ impl Stage {
         Ok(setup)
     }
 
-    /// The same, if the agent offers to do something with sessions: named as in [`Peer::can`], and in a word.
-    async fn ready_to(&mut self, v2: &str, v1: &str, what: &str) -> Result<(), Stop> {
+    /// The same, if the agent offers to do something with sessions.
+    async fn ready_to(&mut self, what: &str) -> Result<(), Stop> {
         self.ready().await?;
-        let can = self.peer()?.can(v2, v1);
+        let can = self.peer()?.offers(&format!("session/{what}"));
         can.then_some(()).ok_or_else(|| Stop(Why::NotFor, format!("the agent does not offer to {what} sessions")))
     }
 

@@ -2,6 +2,7 @@
 
 use crate::laws::OTHER_ID;
 use crate::sheet::Line;
+use crate::state::OPTIONAL;
 use crate::witness::Witness;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -288,29 +289,19 @@ impl Peer {
         if reply.code() == Some(-32000) {
             return Err(Stop(Why::Login, "the agent wants a login before it opens a session".into()));
         }
-        match reply.result()["sessionId"].as_str() {
-            Some(id) => id.clone_into(&mut self.session),
-            None => {
-                let answer = reply.message.get("error").unwrap_or(reply.result());
-                return Err(Stop(
-                    Why::Barred,
-                    format!("no session is opened: `session/new` is answered with {answer}"),
-                ));
-            }
-        }
+        let Some(id) = reply.result()["sessionId"].as_str() else {
+            let answer = reply.message.get("error").unwrap_or(reply.result());
+            let why = format!("no session is opened: `session/new` is answered with {answer}");
+            return Err(Stop(Why::Barred, why));
+        };
+        id.clone_into(&mut self.session);
         Ok(reply.result().clone())
     }
 
-    /// Whether the agent offers something: a path into its capabilities as version 2 has it, and as version 1 has it.
-    pub fn offers(&self, v2: &str, v1: &str) -> bool {
-        let v1_path = format!("/agentCapabilities/{v1}");
-        let path = if self.dialect == Dialect::V1 { v1_path } else { format!("/capabilities/{v2}") };
-        self.hello.pointer(&path).is_some_and(|value| value == true || value.is_object())
-    }
-
-    /// The same for what current version 2 promises.
-    pub fn can(&self, v2: &str, v1: &str) -> bool {
-        self.dialect == Dialect::V2 || self.offers(v2, v1)
+    /// Whether the agent offers a method.
+    pub fn offers(&self, method: &str) -> bool {
+        let row = OPTIONAL.iter().find(|(name, _)| *name == method);
+        row.is_some_and(|(_, offers)| self.witness.judge.agent().is_some_and(offers))
     }
 
     /// Sends bytes as they are, and a line end.

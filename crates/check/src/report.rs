@@ -37,12 +37,8 @@ pub struct Count {
 }
 
 impl Count {
-    fn of<'f>(findings: impl Iterator<Item = &'f Finding>) -> Self {
-        Self::of_names(findings.map(|finding| (finding.verdict.name(), finding.check.level.name())))
-    }
-
-    /// The same by the names of verdicts and levels, as they are in a report for programs.
-    fn of_names<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
+    /// By the names of verdicts and levels, as they are in a report for programs.
+    fn of<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
         let mut count = Self::default();
         for finding in findings {
             *match finding {
@@ -75,7 +71,7 @@ impl Report {
 
     /// All of them counted.
     pub fn count(&self) -> Count {
-        Count::of(self.findings().map(|(_, finding)| finding))
+        Count::of(self.findings().map(|(_, finding)| finding.names()))
     }
 
     /// True if at least one dialect was judged.
@@ -117,7 +113,7 @@ impl Report {
             } else {
                 unexercised(&mut text, &findings);
             }
-            let _ = writeln!(text, "  {}\n", Count::of(findings.into_iter()));
+            let _ = writeln!(text, "  {}\n", Count::of(findings.into_iter().map(Finding::names)));
         }
         text
     }
@@ -295,7 +291,7 @@ pub fn matrix(reports: &[Value]) -> String {
                 continue;
             }
             let names = checks(sheet).map(|check| (plain(&check["verdict"]), plain(&check["level"])));
-            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of_names(names);
+            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of(names);
             let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
             for check in checks(sheet).filter(|check| is_wrong(plain(&check["verdict"]))) {
                 let cells = [&check["id"], &check["level"], &check["said"]].map(word);

@@ -82,6 +82,11 @@ impl Finding {
         Self { check, verdict, said: why.to_owned(), part: part.to_owned(), log: Log::default(), frame: 0 }
     }
 
+    /// The names of its verdict and its level.
+    pub(crate) fn names(&self) -> (&'static str, &'static str) {
+        (self.verdict.name(), self.check.level.name())
+    }
+
     /// The frames that show it: so many, the last one is what it is about. With their places in the log.
     pub fn frames(&self, most: usize) -> impl Iterator<Item = (usize, &Line)> {
         let end = (self.frame + 1).min(self.log.len());

@@ -4,6 +4,8 @@ mod agent;
 mod answers;
 mod client;
 
+pub(crate) use client::OPTIONAL;
+
 use crate::laws::Judge;
 use std::collections::{HashMap, HashSet};
 use tieline_schema::{

@@ -4,13 +4,12 @@ use crate::filter::{Filter, Kept, parse};
 use crate::foreign::Foreign;
 use crate::pieces::{Gathered, body};
 use crate::{Event, Side};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, BufRead, Read as _};
+use tieline_schema::from_base64;
 
 /// A line of a recording, or a file that is one value, may be this long.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
@@ -88,7 +87,7 @@ impl<R: BufRead> Frames<R> {
     pub fn next_frame(&mut self) -> io::Result<Option<Frame>> {
         while let Some(Event { at, from, raw, base64, more, end, dropped }) = self.next_event()? {
             let bytes = match base64 {
-                Some(coded) => STANDARD.decode(coded).map_err(|_| self.wrong("it is of no known kind"))?,
+                Some(coded) => from_base64(&coded).ok_or_else(|| self.wrong("it is of no known kind"))?,
                 None => raw.into_bytes(),
             };
             let open = &mut self.open[from as usize];

@@ -3,9 +3,10 @@
 use super::{Stage, items};
 use crate::peer::{Reply, Stop};
 use crate::sheet::Verdict;
+use crate::state::OPTIONAL;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tieline_schema::Dialect;
+use tieline_schema::{Dialect, find};
 
 impl Stage {
     pub(super) async fn options(&mut self) -> Result<(), Stop> {
@@ -69,18 +70,12 @@ impl Stage {
     }
 
     async fn offered_only(&mut self) -> Result<(), Stop> {
-        let optional = [
-            ("session/load", "session/load", "loadSession"),
-            ("session/resume", "session/resume", "sessionCapabilities/resume"),
-            ("session/list", "session/list", "sessionCapabilities/list"),
-            ("session/close", "session/close", "sessionCapabilities/close"),
-            ("session/delete", "session/delete", "sessionCapabilities/delete"),
-            ("logout", "auth/logout", "auth/logout"),
-        ];
         let mut any = false;
-        for (method, v2, v1) in optional {
+        for (method, _) in OPTIONAL {
             // Current version 2 promises most of them.
-            if self.dialect == Dialect::V2 && method != "session/delete" || self.peer()?.offers(v2, v1) {
+            let known = find(method).is_some_and(|row| row.dialects.has(self.dialect));
+            let promised = self.dialect == Dialect::V2 && method != "session/delete";
+            if !known || promised || self.peer()?.offers(method) {
                 continue;
             }
             any = true;

@@ -8,7 +8,7 @@ use tieline_schema::Dialect;
 
 impl Stage {
     pub(super) async fn load(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/load", "loadSession", "load").await?;
+        self.ready_to("load").await?;
         let words = self.words("say")?;
         let turn = self.again(true).await?;
         let heard = &self.peer()?.turn;
@@ -43,7 +43,7 @@ impl Stage {
         self.peer()?.open().await?;
         let turn = self.say().await?;
         let session = self.peer()?.session.clone();
-        if self.peer()?.can("session/close", "sessionCapabilities/close") {
+        if self.peer()?.offers("session/close") {
             self.peer()?.call_in("session/close", json!({})).await?;
         }
         self.peer()?.forget();
@@ -72,7 +72,7 @@ impl Stage {
     }
 
     pub(super) async fn resume(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/resume", "sessionCapabilities/resume", "resume").await?;
+        self.ready_to("resume").await?;
         self.again(false).await?;
         let turn = self.say().await?;
         self.expect("resume-goes-on", turn.stop != "error", || "the prompt failed".into());
@@ -80,7 +80,7 @@ impl Stage {
     }
 
     pub(super) async fn list(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/list", "sessionCapabilities/list", "list").await?;
+        self.ready_to("list").await?;
         self.say().await?;
         let (session, folder) = (self.peer()?.session.clone(), self.peer()?.folder.clone());
         let ids = |reply: &Reply| -> Vec<(String, String)> {
@@ -99,7 +99,7 @@ impl Stage {
         });
         let reply = self.peer()?.call("session/list", json!({"cursor": "tieline-check-no-such-cursor"})).await?;
         self.expect_refusal("list-cursor", &reply);
-        if self.peer()?.offers("session/delete", "sessionCapabilities/delete") {
+        if self.peer()?.offers("session/delete") {
             let reply = self.peer()?.call_in("session/delete", json!({})).await?;
             let left = ids(&self.peer()?.call("session/list", json!({"cwd": folder})).await?);
             let gone = reply.is_ok() && !left.iter().any(|(id, _)| *id == session);
@@ -114,7 +114,7 @@ impl Stage {
     }
 
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/close", "sessionCapabilities/close", "close").await?;
+        self.ready_to("close").await?;
         let reply = self.peer()?.call_in("session/close", json!({})).await?;
         self.expect_result("close-answered", &reply);
         self.peer()?.open().await?;

@@ -74,13 +74,10 @@ impl Stage {
         let reply = self.peer()?.call_in("session/prompt", prompt).await?;
         self.expect_result("content-link", &reply);
         self.settle(&reply.message).await?;
-        let kinds = [
-            ("image", "session/prompt/image", "promptCapabilities/image"),
-            ("audio", "session/prompt/audio", "promptCapabilities/audio"),
-        ];
-        let none = kinds.into_iter().find(|(_, v2, v1)| self.peer.as_ref().is_some_and(|peer| !peer.offers(v2, v1)));
+        let offers = self.peer()?.witness.judge.agent().cloned().unwrap_or_default();
+        let none = [("image", offers.image), ("audio", offers.audio)].into_iter().find(|(_, offered)| !offered);
         let id = if self.dialect == Dialect::V2 { "content-refused" } else { "content-refused-v1" };
-        if let Some((kind, ..)) = none {
+        if let Some((kind, _)) = none {
             let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
             let reply = self.peer()?.call_in("session/prompt", prompt).await?;
             self.expect(id, reply.code() == Some(-32602), || {

@@ -7,7 +7,23 @@ use tieline_schema::{
 };
 use tieline_trace::Side;
 
+/// What an agent has to offer before a method may be called.
+pub(crate) const OPTIONAL: [(&str, fn(&AgentCapabilities) -> bool); 7] = [
+    ("session/load", |agent| agent.load),
+    ("session/resume", |agent| agent.resume),
+    ("session/list", |agent| agent.list),
+    ("session/close", |agent| agent.close),
+    ("session/delete", |agent| agent.delete),
+    ("logout", |agent| agent.logout),
+    ("auth/logout", |agent| agent.logout),
+];
+
 impl Judge {
+    /// What the agent offers, once it has said so.
+    pub(crate) fn agent(&self) -> Option<&AgentCapabilities> {
+        self.state.agent.as_ref()
+    }
+
     /// What the client asks or tells.
     pub(crate) fn client_says(&mut self, method: &str, call: AgentCall, asked: &mut Asked) {
         let hello = matches!(call, AgentCall::Initialize(_));
@@ -17,6 +33,9 @@ impl Judge {
                 self.expect("hello-first", fine, || format!("`{method}` before `initialize` was answered"));
             }
             self.state.hurried |= !fine;
+        }
+        if let Some((_, offers)) = OPTIONAL.iter().find(|(name, _)| *name == method) {
+            asked.unoffered = !self.can("can-sessions", method, offers);
         }
         match call {
             AgentCall::Initialize(hello) => {
@@ -30,9 +49,6 @@ impl Judge {
             AgentCall::Resume(request) => {
                 let id = request.session_id.to_string();
                 asked.replay = request.replay != Replay::None;
-                let load = method == "session/load";
-                asked.unoffered =
-                    !self.can("can-sessions", method, |agent| if load { agent.load } else { agent.resume });
                 self.path("cwd", &request.cwd);
                 self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
                 let replays = asked.replay;
@@ -46,20 +62,13 @@ impl Judge {
                 }
             }
             AgentCall::List(request) => {
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.list);
                 if let Some(cwd) = &request.cwd {
                     self.path("cwd", cwd);
                 }
             }
-            AgentCall::Close(request) => {
+            AgentCall::Close(request) | AgentCall::Delete(request) => {
                 self.state.cancelled(Some(request.session_id.as_ref()));
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.close);
             }
-            AgentCall::Delete(request) => {
-                self.state.cancelled(Some(request.session_id.as_ref()));
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete);
-            }
-            AgentCall::Logout(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.logout),
             AgentCall::SetMode(request) => self.mode_chosen(&request),
             AgentCall::SetOption(request) => self.option_chosen(&request),
             AgentCall::Prompt(request) => {

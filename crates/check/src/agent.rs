@@ -5,7 +5,7 @@ mod sessions;
 mod turns;
 mod work;
 
-use crate::peer::{Peer, Reply, Settings, Stop, Turn, Why, is_work, late};
+use crate::peer::{Peer, Settings, Stop, Turn, Why, is_ok, is_work, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, parts};
@@ -49,12 +49,8 @@ pub struct Plan {
 pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     let mut sheet = Sheet::new(Side::Agent, dialect);
     let places = Arc::new(Semaphore::new(plan.parallel.max(1)));
-    let mut mute = false;
     match start(plan, dialect).await {
-        Ok((first, is_mute)) => {
-            mute = is_mute;
-            sheet.merge(first);
-        }
+        Ok(first) => sheet.merge(first),
         Err(Stop(Why::Skip, why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
         Err(stop) => sheet.dead = Some(stop.1),
     }
@@ -62,6 +58,7 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
+    let mute = sheet.findings.contains_key("probe-extension-unknown");
     let (mut tasks, mut named) = (tokio::task::JoinSet::new(), HashMap::new());
     for part in parts(Side::Agent).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
@@ -86,21 +83,17 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     sheet
 }
 
-/// The agent can be started, and speaks this dialect. True if it does not answer what it does not know: that is found out here, and once.
-async fn start(plan: &Plan, dialect: Dialect) -> Result<(Sheet, bool), Stop> {
+/// The agent can be started, and speaks this dialect. If it does not answer what it does not know, that is found out here, and once.
+async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
     // Without a folder each scenario says that there is none.
-    let Ok(mut stage) = Stage::new(plan, dialect, "start") else {
-        return Ok((Sheet::new(Side::Agent, dialect), false));
-    };
+    let Ok(mut stage) = Stage::new(plan, dialect, "start") else { return Ok(Sheet::new(Side::Agent, dialect)) };
     stage.greeted().await?;
-    let heard = stage.peer()?.canary().await;
-    let mute = matches!(heard, Err(Stop(Why::Late, _)));
-    if let Err(stop @ Stop(Why::Late, _)) = heard {
+    if let Err(stop @ Stop(Why::Late, _)) = stage.peer()?.canary().await {
         stage.add("probe-extension-unknown", Verdict::Broken, &stop.1);
         stage.blame(&stop);
     }
     stage.done().await;
-    Ok((stage.sheet, mute))
+    Ok(stage.sheet)
 }
 
 impl Stage {
@@ -220,13 +213,13 @@ impl Stage {
     }
 
     /// A request has to be refused.
-    fn expect_refusal(&mut self, id: &str, reply: &Reply) {
-        self.expect(id, reply.code().is_some(), || reply.message.to_string());
+    fn expect_refusal(&mut self, id: &str, reply: &Value) {
+        self.expect(id, reply["error"]["code"].is_i64(), || reply.to_string());
     }
 
     /// A request has to be granted.
-    fn expect_result(&mut self, id: &str, reply: &Reply) {
-        self.expect(id, reply.is_ok(), || reply.message["error"].to_string());
+    fn expect_result(&mut self, id: &str, reply: &Value) {
+        self.expect(id, is_ok(&reply), || reply["error"].to_string());
     }
 
     /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have
@@ -285,9 +278,4 @@ impl Stage {
     fn made(&self) -> bool {
         self.folder.path().join("made.txt").exists()
     }
-}
-
-/// What is in a list; nothing if it is none.
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
 }

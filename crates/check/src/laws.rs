@@ -21,15 +21,9 @@ pub(crate) const OTHER_ID: &str = "an answer with the id";
 /// So much is told of one thing that is wrong.
 const MAX_SAID_CHARS: usize = 1000;
 
-/// What is yes or no in version 1, in the answer to the hello.
-const FLAGS: [&str; 6] = [
-    "/agentCapabilities/loadSession",
-    "/agentCapabilities/promptCapabilities/image",
-    "/agentCapabilities/promptCapabilities/audio",
-    "/agentCapabilities/promptCapabilities/embeddedContext",
-    "/agentCapabilities/mcpCapabilities/http",
-    "/agentCapabilities/mcpCapabilities/sse",
-];
+/// What is yes or no in version 1, among what an agent offers.
+const FLAGS: &str = "loadSession promptCapabilities/image promptCapabilities/audio promptCapabilities/embeddedContext \
+    mcpCapabilities/http mcpCapabilities/sse";
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,20 +66,22 @@ pub(crate) struct Asked {
 /// Judges what both sides say.
 #[derive(Debug, Default)]
 pub struct Judge {
-    pub(crate) dialect: Option<Dialect>,
+    /// What is spoken, once it was agreed; may be set where that is known otherwise.
+    pub dialect: Option<Dialect>,
     /// The recording has no values, only their shape.
-    pub(crate) shape: bool,
+    pub shape: bool,
     /// Both sides were heard from the start.
     pub(crate) whole: bool,
     /// Nobody else talks to the agent, so that only this client can have cancelled a turn.
-    pub(crate) alone: bool,
+    pub alone: bool,
     pub(crate) state: State,
     /// By [`Side`].
     open: [HashMap<String, Asked>; 4],
     frames: usize,
     /// Whose frame is looked at.
     speaker: Side,
-    tally: HashMap<(&'static str, Side), (u64, u64)>,
+    /// How often a law was looked at for a side, and how often it was broken.
+    pub(crate) tally: HashMap<(&'static str, Side), (u64, u64)>,
     found: Vec<Breach>,
 }
 
@@ -94,31 +90,6 @@ fn is<T: Decode>(raw: Option<&Raw>) -> bool {
 }
 
 impl Judge {
-    /// The recording has no values, only their shape.
-    pub fn shape_only(&mut self) {
-        self.shape = true;
-    }
-
-    /// This is spoken, whatever the answer to the hello looks like.
-    pub fn speaks(&mut self, dialect: Dialect) {
-        self.dialect = Some(dialect);
-    }
-
-    /// Nobody else talks to the agent: a turn that is `cancelled` was cancelled here.
-    pub fn alone(&mut self) {
-        self.alone = true;
-    }
-
-    /// What is spoken, once it was agreed.
-    pub fn dialect(&self) -> Option<Dialect> {
-        self.dialect
-    }
-
-    /// How often a law was looked at for this side, and how often it was broken.
-    pub fn tally(&self, law: &'static str, side: Side) -> (u64, u64) {
-        self.tally.get(&(law, side)).copied().unwrap_or_default()
-    }
-
     /// What is wrong with a frame; `None` is one that is no JSON.
     pub fn frame(&mut self, from: Side, json: Option<&str>) -> Vec<Breach> {
         self.heard(from, json, true)
@@ -277,7 +248,7 @@ impl Judge {
         if wrong.is_empty() {
             self.holds("params-shape");
         } else {
-            let said = told(method, self.dialect, params, wrong, |params| self.read_call(method, params).1);
+            let said = told(method, self.dialect, params, |params| self.read_call(method, params).1);
             self.breach("params-shape", &said);
         }
         let Some(call) = call else { return };
@@ -304,11 +275,12 @@ impl Judge {
         let one = result.is_some() != error.is_some();
         let fields = error.map(|error| from_json::<Fields>(error.get()).unwrap_or_default());
         let whole = fields.is_none_or(|fields| is::<i64>(fields.get("code")) && is::<String>(fields.get("message")));
-        self.expect("rpc-answer", one && whole, || {
-            let one = if one { "" } else { "an answer needs one of `result` and `error`" };
-            let whole = if whole { "" } else { "an error needs `code`, a whole number, and `message`, a text" };
-            format!("{one}{}{whole}", if one.is_empty() || whole.is_empty() { "" } else { "; " })
-        });
+        for (fine, said) in [
+            (one, "an answer needs one of `result` and `error`"),
+            (whole, "an error needs `code`, a whole number, and `message`, a text"),
+        ] {
+            self.expect("rpc-answer", fine, || said.to_owned());
+        }
         // What can't be read may be refused without an id.
         if id.is_null() && error.is_some() {
             return;
@@ -402,8 +374,9 @@ impl Judge {
 fn bare_flag(result: &str) -> Option<Error> {
     let result: serde_json::Value = serde_json::from_str(result).ok()?;
     let is_other = |flag: &serde_json::Value| !flag.is_boolean() && !flag.is_null();
-    let wrong = FLAGS.iter().find(|flag| result.pointer(flag).is_some_and(is_other))?;
-    Some(Error::data("true or false was expected").inside(wrong.trim_start_matches('/').replace('/', ".")))
+    let value = |flag: &&str| result.pointer(&format!("/agentCapabilities/{flag}")).is_some_and(is_other);
+    let wrong = FLAGS.split(' ').find(value)?;
+    Some(Error::data("true or false was expected").inside(wrong.replace('/', ".")).inside("agentCapabilities"))
 }
 
 /// How an answer differs from its shape.

@@ -119,30 +119,6 @@ pub enum Why {
     NotFor,
 }
 
-/// What was answered.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// The whole message.
-    pub message: Value,
-}
-
-impl Reply {
-    /// The code of the error, if it is one.
-    pub fn code(&self) -> Option<i64> {
-        self.message["error"]["code"].as_i64()
-    }
-
-    /// The result; null if it is an error.
-    pub fn result(&self) -> &Value {
-        &self.message["result"]
-    }
-
-    /// True if it has a result.
-    pub fn is_ok(&self) -> bool {
-        self.message.get("result").is_some()
-    }
-}
-
 /// How a turn went.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
@@ -241,7 +217,7 @@ impl Peer {
         let (pipes, child) = spawned.map_err(|error| Stop(Why::Gone, format!("it can't be started: {error}")))?;
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mut witness = Witness::default();
-        witness.judge.alone();
+        witness.judge.alone = true;
         Ok(Self {
             dialect,
             folder,
@@ -270,12 +246,12 @@ impl Peer {
         let params = hello(dialect, &offers);
         // How long a program takes to start is not the protocol's business.
         let reply = peer.call("initialize", params).await.map_err(late)?;
-        let version = reply.result()["protocolVersion"].as_u64();
-        if version != Some(dialect.version().into()) || peer.witness.judge.dialect() != Some(dialect) {
-            let name = peer.witness.judge.dialect().map_or("nothing that we know", Dialect::name);
+        let version = reply["result"]["protocolVersion"].as_u64();
+        if version != Some(dialect.version().into()) || peer.witness.judge.dialect != Some(dialect) {
+            let name = peer.witness.judge.dialect.map_or("nothing that we know", Dialect::name);
             return Err(Stop(Why::Skip, format!("the agent does not speak {dialect}: it answers with {name}")));
         }
-        peer.hello = reply.result().clone();
+        peer.hello = reply["result"].clone();
         if peer.settings.prompts.is_none() {
             let name = peer.hello.pointer("/agentInfo/name").or(peer.hello.pointer("/info/name"));
             peer.prompts = Prompts::of(name.and_then(Value::as_str).unwrap_or_default());
@@ -286,22 +262,22 @@ impl Peer {
     /// Opens a session.
     pub async fn open(&mut self) -> Result<Value, Stop> {
         let reply = self.call("session/new", json!({"cwd": self.folder, "mcpServers": []})).await?;
-        if reply.code() == Some(-32000) {
+        if reply["error"]["code"] == -32000 {
             return Err(Stop(Why::Login, "the agent wants a login before it opens a session".into()));
         }
-        let Some(id) = reply.result()["sessionId"].as_str() else {
-            let answer = reply.message.get("error").unwrap_or(reply.result());
+        let Some(id) = reply["result"]["sessionId"].as_str() else {
+            let answer = reply.get("error").unwrap_or(&reply["result"]);
             let why = format!("no session is opened: `session/new` is answered with {answer}");
             return Err(Stop(Why::Barred, why));
         };
         id.clone_into(&mut self.session);
-        Ok(reply.result().clone())
+        Ok(reply["result"].clone())
     }
 
     /// Whether the agent offers a method.
     pub fn offers(&self, method: &str) -> bool {
         let row = OPTIONAL.iter().find(|(name, _)| *name == method);
-        row.is_some_and(|(_, offers)| self.witness.judge.agent().is_some_and(offers))
+        row.is_some_and(|(_, offers)| self.witness.judge.state.agent.as_ref().is_some_and(offers))
     }
 
     /// Sends bytes as they are, and a line end.
@@ -330,15 +306,14 @@ impl Peer {
     }
 
     /// Asks, and waits for the answer.
-    pub async fn call(&mut self, method: &str, params: Value) -> Result<Reply, Stop> {
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Stop> {
         let id = self.ask(method, params).await?;
         let what = format!("no answer to `{method}`");
-        let message = self.until(&what, |message| is_answer(message) && message["id"] == id).await?;
-        Ok(Reply { message })
+        self.until(&what, |message| is_answer(message) && message["id"] == id).await
     }
 
     /// The same for a request of the open session.
-    pub async fn call_in(&mut self, method: &str, mut params: Value) -> Result<Reply, Stop> {
+    pub async fn call_in(&mut self, method: &str, mut params: Value) -> Result<Value, Stop> {
         params["sessionId"] = self.session.clone().into();
         self.call(method, params).await
     }
@@ -515,7 +490,7 @@ impl Peer {
     }
 
     /// Asks something that nobody knows: when it is answered, what was sent before has been read.
-    pub async fn canary(&mut self) -> Result<Reply, Stop> {
+    pub async fn canary(&mut self) -> Result<Value, Stop> {
         if self.mute {
             return Err(Stop(Why::Skip, MUTE.into()));
         }
@@ -540,9 +515,8 @@ impl Peer {
             return Ok(true);
         }
         match self.within(SOON, "it goes on", ends).await {
-            Ok(_) => Ok(true),
             Err(Stop(Why::Late, _)) => Ok(false),
-            Err(stop) => Err(stop),
+            over => over.map(|_| true),
         }
     }
 
@@ -567,15 +541,17 @@ impl Line {
 
 /// What is not surely the agent's fault.
 pub fn late(stop: Stop) -> Stop {
-    match stop {
-        Stop(Why::Late, why) => Stop(Why::Skip, why),
-        stop => stop,
-    }
+    if stop.0 == Why::Late { Stop(Why::Skip, stop.1) } else { stop }
 }
 
 /// However it went, the agent is still there.
 pub fn survived<T>(done: Result<T, Stop>) -> Result<(), Stop> {
     if let Err(stop @ Stop(Why::Gone, _)) = done { Err(stop) } else { Ok(()) }
+}
+
+/// True for an answer that grants what was asked.
+pub fn is_ok(answer: &Value) -> bool {
+    answer.get("result").is_some()
 }
 
 /// True for what answers something.

@@ -251,17 +251,15 @@ fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn sheets(report: &Value) -> impl Iterator<Item = &Value> {
-    report["dialects"].as_array().into_iter().flatten()
-}
-
-fn checks(sheet: &Value) -> impl Iterator<Item = &Value> {
-    sheet["checks"].as_array().into_iter().flatten()
+/// What is in a list; nothing if it is none.
+pub(crate) fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Several reports as one page: checks down, peers across, each cell with its frames. It needs nothing else and asks nobody.
 pub fn page(reports: &[Value]) -> String {
-    let checks = reports.iter().flat_map(sheets).flat_map(checks);
+    let sheets = reports.iter().flat_map(|report| items(&report["dialects"]));
+    let checks = sheets.flat_map(|sheet| items(&sheet["checks"]));
     let mut ids: Vec<_> = checks
         .map(|check| [&check["verdict"], &check["level"], &check["id"]].map(plain))
         .map(|[verdict, level, id]| (rank(verdict, level, id), id))
@@ -282,7 +280,8 @@ pub fn matrix(reports: &[Value]) -> String {
     let mut wrong = String::new();
     let word = |value: &Value| cell(plain(value));
     for report in reports {
-        for sheet in sheets(report) {
+        for sheet in items(&report["dialects"]) {
+            let checks = items(&sheet["checks"]);
             let [side, name, dialect] = [&sheet["side"], &report["name"], &sheet["dialect"]].map(word);
             let peer = format!("| {side} {name} | {dialect} |");
             text += &peer;
@@ -290,10 +289,10 @@ pub fn matrix(reports: &[Value]) -> String {
                 let _ = writeln!(text, " {} | | | | | |", cell(why));
                 continue;
             }
-            let names = checks(sheet).map(|check| (plain(&check["verdict"]), plain(&check["level"])));
+            let names = checks.iter().map(|check| (plain(&check["verdict"]), plain(&check["level"])));
             let Count { holds, broken, warned, noted, open, idle, .. } = Count::of(names);
             let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
-            for check in checks(sheet).filter(|check| is_wrong(plain(&check["verdict"]))) {
+            for check in checks.iter().filter(|check| is_wrong(plain(&check["verdict"]))) {
                 let cells = [&check["id"], &check["level"], &check["said"]].map(word);
                 let _ = writeln!(wrong, "{peer} {} |", cells.join(" | "));
             }

@@ -2,6 +2,7 @@
 
 use crate::table::dialects;
 use serde_json::Value;
+use std::collections::HashSet;
 use std::sync::LazyLock;
 use tieline_schema::{Dialect, Dialects};
 
@@ -31,28 +32,19 @@ pub(crate) fn updates(tag: &str) -> impl Iterator<Item = &'static Shape> {
     SHAPES.iter().filter(move |shape| shape.params["update"]["sessionUpdate"] == tag)
 }
 
-/// All that is wrong with params, and params that are right: `wrong` says what was found at once, which may be only the first thing,
-/// `look` what is wrong with others.
-pub(crate) fn told(
-    method: &str,
-    dialect: Option<Dialect>,
-    params: &str,
-    mut wrong: Vec<String>,
-    look: impl Fn(&str) -> Vec<String>,
-) -> String {
+/// All that `look` finds wrong with params, which may be only the first thing at once, and params that are right.
+pub(crate) fn told(method: &str, dialect: Option<Dialect>, params: &str, look: impl Fn(&str) -> Vec<String>) -> String {
+    let mut wrong = look(params);
     let params: Value = serde_json::from_str(params).ok().filter(|_| params.len() <= MAX_BYTES).unwrap_or_default();
     let spoken = |shape: &&Shape| dialect.is_none_or(|dialect| shape.dialects.has(dialect));
     let of_method = || SHAPES.iter().filter(|shape| shape.method == method).filter(spoken);
     let tag = &params["update"]["sessionUpdate"];
     let alike = of_method().find(|shape| shape.params["update"]["sessionUpdate"] == *tag);
     // A key alone among others that are right is to blame for whatever is wrong then.
-    for mixed in alike.map(|shape| mix(&shape.params, &params)).unwrap_or_default() {
-        for found in look(&mixed.to_string()) {
-            if !wrong.contains(&found) {
-                wrong.push(found);
-            }
-        }
-    }
+    let mixed = alike.map(|shape| mix(&shape.params, &params)).unwrap_or_default();
+    wrong.extend(mixed.iter().flat_map(|params| look(&params.to_string())));
+    let mut seen = HashSet::new();
+    wrong.retain(|what| seen.insert(what.clone()));
     let right = alike.or_else(|| of_method().next()).map(|shape| format!("; right is, for example: {}", shape.text));
     format!("`{method}`: {}{}", wrong.join("; "), right.unwrap_or_default())
 }
@@ -66,15 +58,14 @@ fn mix(right: &Value, other: &Value) -> Vec<Value> {
         let mut whole = right.clone();
         whole.remove(key);
         match (right.get(key), other.get(key)) {
-            (_, None) => all.push(whole.into()),
             (Some(ours @ Value::Object(_)), Some(theirs @ Value::Object(_))) if ours["type"] == theirs["type"] => {
                 for part in mix(ours, theirs) {
                     whole.insert(key.clone(), part);
                     all.push(whole.clone().into());
                 }
             }
-            (_, Some(theirs)) => {
-                whole.insert(key.clone(), theirs.clone());
+            (_, theirs) => {
+                whole.extend(theirs.map(|theirs| (key.clone(), theirs.clone())));
                 all.push(whole.into());
             }
         }

@@ -15,7 +15,7 @@ pub(crate) const FRAMES: usize = 12;
 pub struct Line {
     /// Its number: in the recording, or among all that one process and the kit said.
     pub frame: usize,
-    /// Microseconds since the process was started.
+    /// Microseconds since the first frame, or since the start of the recording.
     pub at: u64,
     /// Who sent it.
     pub from: Side,

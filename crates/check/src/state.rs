@@ -19,7 +19,8 @@ const MAX_KNOWN: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct State {
     client: ClientCapabilities,
-    agent: Option<AgentCapabilities>,
+    /// What the agent offers, once it has said so.
+    pub agent: Option<AgentCapabilities>,
     sessions: HashMap<String, Session>,
     /// Sessions that the agent spoke of before it named them.
     early: HashSet<String>,

@@ -134,11 +134,7 @@ impl Check {
             ("scenario", parts) => Kind::Scenario(parts),
             _ => return None,
         };
-        let side = match side {
-            "agent" => Some(Side::Agent),
-            "client" => Some(Side::Client),
-            _ => None,
-        };
+        let side = [Side::Agent, Side::Client].into_iter().find(|one| one.to_string() == side);
         let level = [Level::Must, Level::Should, Level::Note].into_iter().find(|known| known.name() == level)?;
         let dialects = self::dialects(dialects)?;
         let [rules, source, says, fix] = [part("rules: ")?, part("from: ")?, part("says: ")?, part("fix: ")?];

@@ -12,9 +12,9 @@ pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool
     let (mut witness, mut dropped) = (Witness::default(), false);
     while let Some(frame) = frames.next_frame()? {
         dropped |= frame.dropped;
-        witness.recorded(&frame, frames.header());
+        witness.recorded(&frame, &frames.header);
     }
-    let dialect = witness.judge.dialect().unwrap_or(Dialect::V1);
+    let dialect = witness.judge.dialect.unwrap_or(Dialect::V1);
     let sheets = [Side::Client, Side::Agent].map(|side| {
         let mut sheet = Sheet::new(side, dialect);
         if witness.log.iter().any(|line| line.from == side) {

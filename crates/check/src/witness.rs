@@ -13,18 +13,13 @@ const MAX_FRAMES: usize = 20_000;
 const MAX_BYTES: usize = 4096;
 
 /// Hears both sides.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Witness {
-    start: Instant,
+    /// When the first frame was heard.
+    start: Option<Instant>,
     pub log: Vec<Line>,
     pub judge: Judge,
     breaches: Vec<Breach>,
-}
-
-impl Default for Witness {
-    fn default() -> Self {
-        Self { start: Instant::now(), log: Vec::new(), judge: Judge::default(), breaches: Vec::new() }
-    }
 }
 
 impl Witness {
@@ -32,7 +27,8 @@ impl Witness {
     pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<Value> {
         let message = serde_json::from_str(text).ok();
         self.breaches.extend(self.judge.heard(from, message.as_ref().map(|_: &Value| text), utf8));
-        self.keep(self.log.len() + 1, self.start.elapsed().as_micros() as u64, from, text);
+        let at = self.start.get_or_insert_with(Instant::now).elapsed().as_micros() as u64;
+        self.keep(self.log.len() + 1, at, from, text);
         message
     }
 
@@ -83,7 +79,7 @@ impl Witness {
         let (side, dialect) = (sheet.side, sheet.dialect);
         let log: Log = Arc::new(self.log.clone());
         for law in table::all().filter(|law| law.kind == Kind::Law && law.applies(side, dialect)) {
-            let (seen, broken) = self.judge.tally(law.id, side);
+            let (seen, broken) = self.judge.tally.get(&(law.id, side)).copied().unwrap_or_default();
             let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
             if breach.is_none() && seen == 0 {
                 continue;

@@ -110,7 +110,7 @@ fn good(dialect: &str) -> Vec<String> {
 
 fn judged(lines: &[String]) -> Vec<Breach> {
     let mut judge = Judge::default();
-    judge.alone();
+    judge.alone = true;
     let look = |line: &String| {
         let from = if line.starts_with('<') { Side::Agent } else { Side::Client };
         let text = &line[2..];
@@ -199,7 +199,7 @@ fn shape_of(dialect: Dialect, method: &str, params: &str) -> Option<String> {
     let request = find(method).unwrap().kind == MethodKind::Request;
     let id = if request { "\"id\":1," } else { "" };
     let mut judge = Judge::default();
-    judge.speaks(dialect);
+    judge.dialect = Some(dialect);
     let frame = format!("{{\"jsonrpc\":\"2.0\",{id}\"method\":\"{method}\",\"params\":{params}}}");
     let found = judge.frame(from, Some(&frame));
     assert!(

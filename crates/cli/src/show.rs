@@ -88,9 +88,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let input = open(&arguments.file)?;
     let mut frames = Frames::new(BufReader::new(input), arguments.keep.kept());
     let (mut story, mut page, mut judge) = (Story::default(), Page::default(), Judge::default());
-    if arguments.keep.kept() == Kept::Shape {
-        judge.shape_only();
-    }
+    judge.shape = arguments.keep.kept() == Kept::Shape;
     let mut any = false;
     loop {
         let Some(frame) = frames.next_frame().map_err(|error| (USAGE, named(&error)))? else {
@@ -101,7 +99,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
             break;
         };
         any = true;
-        let breaches = judge.recorded(&frame, frames.header()).into_iter().flatten().map(|breach| told(&breach));
+        let breaches = judge.recorded(&frame, &frames.header).into_iter().flatten().map(|breach| told(&breach));
         let mut rows = story.take(&frame, breaches.collect());
         rows.retain(|row| arguments.wants(row));
         if arguments.html {

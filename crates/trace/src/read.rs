@@ -55,7 +55,8 @@ pub struct Frames<R> {
     line: usize,
     /// How many frames were read.
     count: usize,
-    header: Header,
+    /// What the recording says of itself, as far as it is read.
+    pub header: Header,
     foreign: Foreign,
     /// Events that are read and not looked at yet.
     ready: VecDeque<Event>,
@@ -71,11 +72,6 @@ impl<R: BufRead> Frames<R> {
     pub fn new(input: R, kept: Kept) -> Self {
         let (line, count, header, foreign, ready, partial, open) = Default::default();
         Self { input, line, count, header, foreign, ready, partial, filter: Filter::new(kept), open }
-    }
-
-    /// What the recording says of itself, as far as it is read.
-    pub fn header(&self) -> &Header {
-        &self.header
     }
 
     /// How many messages of another format were left out because they did not go between client and agent.

@@ -1,7 +1,8 @@
 //! Scenarios of modes, options and logins, of what was not offered, and of the end.
 
-use super::{Stage, items};
-use crate::peer::{Reply, Stop};
+use super::Stage;
+use crate::peer::{Stop, is_ok};
+use crate::report::items;
 use crate::sheet::Verdict;
 use crate::state::OPTIONAL;
 use serde_json::{Value, json};
@@ -17,8 +18,8 @@ impl Stage {
                 let (mut set, mut failed) = (false, String::new());
                 for mode in modes.iter().chain(modes.first()) {
                     let reply = self.peer()?.call_in("session/set_mode", json!({"modeId": mode["id"]})).await?;
-                    set |= reply.is_ok();
-                    failed = format!("{}: {}", mode["id"], reply.message["error"]);
+                    set |= is_ok(&reply);
+                    failed = format!("{}: {}", mode["id"], reply["error"]);
                 }
                 self.expect("mode-set", set, || failed);
                 let unknown = json!({"modeId": "tieline-check-no-such-mode"});
@@ -36,10 +37,10 @@ impl Stage {
             let present = &option["currentValue"];
             let value = flat.map(|one| &one["value"]).find(|value| *value != present).unwrap_or(present);
             let reply = self.set_option(&option[key], value).await?;
-            let list = items(&reply.result()["configOptions"]);
+            let list = items(&reply["result"]["configOptions"]);
             let now = list.iter().find(|one| one[key] == option[key]).map(|one| &one["currentValue"]);
             self.expect("option-set", now == Some(value) && list.len() >= all.len(), || {
-                format!("{} was set to {value}: {}", option[key], reply.message)
+                format!("{} was set to {value}: {}", option[key], reply)
             });
             let reply = self.set_option(&"tieline-check-no-such-option".into(), &"x".into()).await?;
             self.expect_refusal("option-unknown", &reply);
@@ -50,7 +51,7 @@ impl Stage {
         self.offered_only().await
     }
 
-    async fn set_option(&mut self, id: &Value, value: &Value) -> Result<Reply, Stop> {
+    async fn set_option(&mut self, id: &Value, value: &Value) -> Result<Value, Stop> {
         let mut params = json!({"configId": id, "value": value});
         if self.dialect == Dialect::V2 {
             params["type"] = "id".into();
@@ -81,8 +82,8 @@ impl Stage {
             any = true;
             let params = json!({"cwd": self.peer()?.folder, "mcpServers": []});
             let reply = self.peer()?.call_in(method, params).await?;
-            self.expect("offered-only", reply.code() == Some(-32601), || {
-                format!("`{method}` is not offered, and this came back: {}", reply.message)
+            self.expect("offered-only", reply["error"]["code"] == -32601, || {
+                format!("`{method}` is not offered, and this came back: {}", reply)
             });
         }
         if !any {

@@ -1,7 +1,7 @@
 //! Scenarios of one connection: the hello, turns, sessions beside each other, cancels.
 
 use super::Stage;
-use crate::peer::{Choice, Peer, Reply, Stop, Turn, Why, hello, late, survived};
+use crate::peer::{Choice, Peer, Stop, Turn, Why, hello, late, survived};
 use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -14,16 +14,16 @@ impl Stage {
         params["clientCapabilities"] = json!({});
         params["protocolVersion"] = 999.into();
         let reply = self.first("initialize", &params).await?;
-        let version = reply.result()["protocolVersion"].as_u64();
+        let version = reply["result"]["protocolVersion"].as_u64();
         let one = version.is_some_and(|version| (1..999).contains(&version));
-        self.expect("hello-newer", one, || reply.message.to_string());
+        self.expect("hello-newer", one, || reply.to_string());
         self.done().await;
         if let Some(version) = version {
             params["protocolVersion"] = version.into();
             let reply = self.first("initialize", &params).await?;
-            let echo = reply.result()["protocolVersion"].as_u64();
+            let echo = reply["result"]["protocolVersion"].as_u64();
             self.expect("hello-echo", echo == Some(version), || {
-                format!("{version} was its newest, and now: {}", reply.message)
+                format!("{version} was its newest, and now: {}", reply)
             });
             self.done().await;
         }
@@ -41,7 +41,7 @@ impl Stage {
     }
 
     /// The answer of a fresh agent to the first thing that it hears.
-    async fn first(&mut self, method: &str, params: &Value) -> Result<Reply, Stop> {
+    async fn first(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
         let peer = Peer::start(&self.plan.settings, self.dialect, self.folder.path()).await?;
         self.peer.insert(peer).call(method, params.clone()).await
     }

@@ -141,11 +141,8 @@ impl Actor<'_> {
         self.text("working")?;
         (self.tell)("interrupt");
         if let Err(end) = self.hear_call("session/cancel") {
-            let why = match end {
-                End::Closed => "the client leaves when it is interrupted",
-                End::Late => "the client does not cancel when it is interrupted",
-            };
-            self.add("client-cancel", Verdict::NotExercised, why);
+            let how = if end == End::Closed { "leaves" } else { "does not cancel" };
+            self.add("client-cancel", Verdict::NotExercised, &format!("the client {how} when it is interrupted"));
             return Err(end);
         }
         self.text("late")?;

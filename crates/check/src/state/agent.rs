@@ -12,7 +12,18 @@ use tieline_trace::Side;
 impl Judge {
     /// What the agent asks or tells.
     pub(crate) fn agent_says(&mut self, method: &str, call: ClientCall, message: &Fields, asked: &mut Asked) {
-        let offered = self.state.client.clone();
+        let client = self.state.client.clone();
+        let offered = match method {
+            "fs/read_text_file" => Some(("can-files", client.fs_read)),
+            "fs/write_text_file" => Some(("can-files", client.fs_write)),
+            _ => method.starts_with("terminal/").then_some(("can-terminal", client.terminal)),
+        };
+        if let Some((law, offered)) = offered {
+            self.expect(law, offered, || format!("`{method}`, which was not offered"));
+        }
+        if let Some(session) = &asked.session {
+            self.agent_names(method, session);
+        }
         match call {
             ClientCall::Update(notification) => {
                 let id = notification.session_id.to_string();
@@ -21,20 +32,10 @@ impl Judge {
                 self.agent_names(method, &id);
                 self.update(&id, &notification.update, tag.as_deref() == Some("tool_call"));
             }
-            ClientCall::Permission(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.question(&request, asked);
-            }
-            ClientCall::ReadTextFile(request) => {
-                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);
-                self.path("path", &request.path);
-            }
-            ClientCall::WriteTextFile(request) => {
-                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_write);
-                self.path("path", &request.path);
-            }
+            ClientCall::Permission(request) => self.question(&request, asked),
+            ClientCall::ReadTextFile(request) => self.path("path", &request.path),
+            ClientCall::WriteTextFile(request) => self.path("path", &request.path),
             ClientCall::CreateTerminal(request) => {
-                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 if let Some(cwd) = &request.cwd {
                     self.path("cwd", cwd);
                 }
@@ -43,7 +44,6 @@ impl Judge {
             | ClientCall::WaitForTerminalExit(request)
             | ClientCall::KillTerminal(request)
             | ClientCall::ReleaseTerminal(request) => {
-                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 let gone = self.state.released.contains(&request.terminal_id);
                 self.expect("terminal-released", !gone, || format!("`{method}` of a terminal that was released"));
                 if method == "terminal/release" && self.state.released.len() < MAX_KNOWN {
@@ -52,23 +52,14 @@ impl Judge {
             }
             ClientCall::Elicit(request) => {
                 let can = match request.mode {
-                    ElicitMode::Form(_) => offered.elicit_form,
-                    ElicitMode::Url { .. } => offered.elicit_url,
+                    ElicitMode::Form(_) => client.elicit_form,
+                    ElicitMode::Url { .. } => client.elicit_url,
                     ElicitMode::Other(_) => true,
                 };
                 self.expect("can-elicit", can, || format!("the mode `{}` was not offered", request.mode.name()));
-                if let Some(session_id) = request.scope.session() {
-                    self.agent_names(method, session_id.as_ref());
-                }
             }
             _ => {}
         }
-    }
-
-    /// The agent uses something of the client's in a session, which has to offer it.
-    fn uses(&mut self, law: &'static str, method: &str, session: &str, offered: bool) {
-        self.agent_names(method, session);
-        self.expect(law, offered, || format!("`{method}`, which was not offered"));
     }
 
     /// A session named by the agent.
@@ -165,15 +156,13 @@ impl Judge {
     }
 
     fn user_message(&mut self, id: &str, message: Option<&str>) {
-        let Some(session) = self.session(id) else { return };
-        if let Some(message) = message {
-            if session.users.len() < MAX_KNOWN {
-                session.users.insert(message.to_owned());
-            }
-            if session.owed.as_deref() == Some(message) {
-                session.owed = None;
-                self.holds("prompt-message");
-            }
+        let (Some(session), Some(message)) = (self.session(id), message) else { return };
+        if session.users.len() < MAX_KNOWN {
+            session.users.insert(message.to_owned());
+        }
+        if session.owed.as_deref() == Some(message) {
+            session.owed = None;
+            self.holds("prompt-message");
         }
     }
 

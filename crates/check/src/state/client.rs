@@ -19,11 +19,6 @@ pub(crate) const OPTIONAL: [(&str, fn(&AgentCapabilities) -> bool); 7] = [
 ];
 
 impl Judge {
-    /// What the agent offers, once it has said so.
-    pub(crate) fn agent(&self) -> Option<&AgentCapabilities> {
-        self.state.agent.as_ref()
-    }
-
     /// What the client asks or tells.
     pub(crate) fn client_says(&mut self, method: &str, call: AgentCall, asked: &mut Asked) {
         let hello = matches!(call, AgentCall::Initialize(_));
@@ -43,14 +38,12 @@ impl Judge {
                 self.state.client = hello.capabilities;
             }
             AgentCall::NewSession(request) => {
-                self.path("cwd", &request.cwd);
-                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+                self.setup_request(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref());
             }
             AgentCall::Resume(request) => {
                 let id = request.session_id.to_string();
                 asked.replay = request.replay != Replay::None;
-                self.path("cwd", &request.cwd);
-                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+                self.setup_request(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref());
                 let replays = asked.replay;
                 let session = self.opened(&id);
                 (session.state_told, session.cancelled) = (false, true);
@@ -139,7 +132,8 @@ impl Judge {
         can != Some(false)
     }
 
-    fn setup_request(&mut self, folders: &[String], servers: Option<&[McpServer]>) {
+    fn setup_request(&mut self, cwd: &str, folders: &[String], servers: Option<&[McpServer]>) {
+        self.path("cwd", cwd);
         for folder in folders {
             self.path("additionalDirectories", folder);
             self.can("can-mcp", "additionalDirectories", |agent| agent.additional_directories);

@@ -219,7 +219,7 @@ impl Stage {
 
     /// A request has to be granted.
     fn expect_result(&mut self, id: &str, reply: &Value) {
-        self.expect(id, is_ok(&reply), || reply["error"].to_string());
+        self.expect(id, is_ok(reply), || reply["error"].to_string());
     }
 
     /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have

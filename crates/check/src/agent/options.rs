@@ -83,7 +83,7 @@ impl Stage {
             let params = json!({"cwd": self.peer()?.folder, "mcpServers": []});
             let reply = self.peer()?.call_in(method, params).await?;
             self.expect("offered-only", reply["error"]["code"] == -32601, || {
-                format!("`{method}` is not offered, and this came back: {}", reply)
+                format!("`{method}` is not offered, and this came back: {reply}")
             });
         }
         if !any {

@@ -22,9 +22,7 @@ impl Stage {
             params["protocolVersion"] = version.into();
             let reply = self.first("initialize", &params).await?;
             let echo = reply["result"]["protocolVersion"].as_u64();
-            self.expect("hello-echo", echo == Some(version), || {
-                format!("{version} was its newest, and now: {}", reply)
-            });
+            self.expect("hello-echo", echo == Some(version), || format!("{version} was its newest, and now: {reply}"));
             self.done().await;
         }
         params["protocolVersion"] = "one".into();

@@ -82,7 +82,7 @@ impl Stage {
             let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
             let reply = self.peer()?.call_in("session/prompt", prompt).await?;
             self.expect(id, reply["error"]["code"] == -32602, || {
-                format!("`{kind}` was not offered, and this came back: {}", reply)
+                format!("`{kind}` was not offered, and this came back: {reply}")
             });
             self.settle(&reply).await?;
         } else {

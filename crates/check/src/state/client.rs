@@ -7,8 +7,11 @@ use tieline_schema::{
 };
 use tieline_trace::Side;
 
+/// Looks whether an agent offers something.
+type Offers = fn(&AgentCapabilities) -> bool;
+
 /// What an agent has to offer before a method may be called.
-pub(crate) const OPTIONAL: [(&str, fn(&AgentCapabilities) -> bool); 7] = [
+pub(crate) const OPTIONAL: [(&str, Offers); 7] = [
     ("session/load", |agent| agent.load),
     ("session/resume", |agent| agent.resume),
     ("session/list", |agent| agent.list),
@@ -152,7 +155,7 @@ impl Judge {
     fn prompt_content(&mut self, blocks: &[ContentBlock]) {
         self.expect("prompt-empty", !blocks.is_empty(), || "an empty prompt".into());
         for block in blocks {
-            let (what, takes): (_, fn(&AgentCapabilities) -> bool) = match block {
+            let (what, takes): (_, Offers) = match block {
                 ContentBlock::Image(_) => ("image", |agent| agent.image),
                 ContentBlock::Audio(_) => ("audio", |agent| agent.audio),
                 ContentBlock::Resource(_) => ("resource", |agent| agent.embedded_context),

@@ -1,17 +1,14 @@
 //! Scenarios for agents: each plays a client for one fresh process, and asserts checks along the way.
 
-mod checks;
 mod options;
 mod sessions;
 mod turns;
 mod work;
 
-pub use checks::{CHECKS, SCENARIOS};
-
-use crate::peer::{Peer, Reply, Settings, Stop, Turn, is_work, late};
+use crate::peer::{Peer, Settings, Stop, Turn, Why, is_ok, is_work, late};
 use crate::probes;
 use crate::sheet::{Sheet, Verdict};
-use crate::table::Check;
+use crate::table::{Check, parts};
 use crate::witness::Witness;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -52,21 +49,18 @@ pub struct Plan {
 pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     let mut sheet = Sheet::new(Side::Agent, dialect);
     let places = Arc::new(Semaphore::new(plan.parallel.max(1)));
-    let mut mute = false;
     match start(plan, dialect).await {
-        Ok((first, is_mute)) => {
-            mute = is_mute;
-            sheet.merge(first);
-        }
-        Err(Stop::Skip(why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
-        Err(stop) => sheet.dead = Some(stop.said()),
+        Ok(first) => sheet.merge(first),
+        Err(Stop(Why::Skip, why)) if why.contains("does not speak") => sheet.unspoken = Some(why),
+        Err(stop) => sheet.dead = Some(stop.1),
     }
     if !sheet.is_judged() {
         sheet.complete(&*plan.wanted);
         return sheet;
     }
-    let (mut tasks, mut parts) = (tokio::task::JoinSet::new(), HashMap::new());
-    for part in SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
+    let mute = sheet.findings.contains_key("probe-extension-unknown");
+    let (mut tasks, mut named) = (tokio::task::JoinSet::new(), HashMap::new());
+    for part in parts(Side::Agent).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part)) {
         let (plan, places) = (plan.clone(), places.clone());
         let task = tasks.spawn(async move {
             let _place = places.acquire_owned().await;
@@ -77,10 +71,10 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
             (plan.progress)(dialect, part);
             Ok(sheet)
         });
-        parts.insert(task.id(), part);
+        named.insert(task.id(), part);
     }
     while let Some(done) = tasks.join_next().await {
-        match done.unwrap_or_else(|error| Err((parts[&error.id()], error.to_string()))) {
+        match done.unwrap_or_else(|error| Err((named[&error.id()], error.to_string()))) {
             Ok(done) => sheet.merge(done),
             Err((part, why)) => sheet.leave(part, Verdict::KitAtFault, &why),
         }
@@ -89,21 +83,17 @@ pub async fn check_agent(plan: &Plan, dialect: Dialect) -> Sheet {
     sheet
 }
 
-/// The agent can be started, and speaks this dialect. True if it does not answer what it does not know: that is found out here, and once.
-async fn start(plan: &Plan, dialect: Dialect) -> Result<(Sheet, bool), Stop> {
+/// The agent can be started, and speaks this dialect. If it does not answer what it does not know, that is found out here, and once.
+async fn start(plan: &Plan, dialect: Dialect) -> Result<Sheet, Stop> {
     // Without a folder each scenario says that there is none.
-    let Ok(mut stage) = Stage::new(plan, dialect, "start") else {
-        return Ok((Sheet::new(Side::Agent, dialect), false));
-    };
+    let Ok(mut stage) = Stage::new(plan, dialect, "start") else { return Ok(Sheet::new(Side::Agent, dialect)) };
     stage.greeted().await?;
-    let heard = stage.peer()?.canary().await;
-    let mute = matches!(heard, Err(Stop::Late(_)));
-    if let Err(stop @ Stop::Late(_)) = heard {
-        stage.add("probe-extension-unknown", Verdict::Broken, &stop.said());
+    if let Err(stop @ Stop(Why::Late, _)) = stage.peer()?.canary().await {
+        stage.add("probe-extension-unknown", Verdict::Broken, &stop.1);
         stage.blame(&stop);
     }
     stage.done().await;
-    Ok((stage.sheet, mute))
+    Ok(stage.sheet)
 }
 
 impl Stage {
@@ -134,11 +124,11 @@ impl Stage {
         };
         if let Err(stop) = played {
             self.blame(&stop);
-            if let Stop::Barred(why) | Stop::Login(why) = &stop {
+            if let Stop(Why::Barred | Why::Login, why) = &stop {
                 self.sheet.barred = Some(why.clone());
             }
-            let idle = if matches!(stop, Stop::NotFor(_)) { Verdict::NotApplicable } else { Verdict::NotExercised };
-            self.sheet.leave(self.part, idle, &stop.said());
+            let idle = if stop.0 == Why::NotFor { Verdict::NotApplicable } else { Verdict::NotExercised };
+            self.sheet.leave(self.part, idle, &stop.1);
         }
         self.done().await;
         self.sheet
@@ -146,14 +136,14 @@ impl Stage {
 
     /// Why it can't go on is broken, too, if that is a fault of the agent.
     pub fn blame(&mut self, stop: &Stop) {
-        let id = match stop {
-            Stop::Gone(_) => "agent-lives",
-            Stop::Late(_) => "agent-answers",
-            Stop::Endless(_) => "turn-ends",
-            Stop::Barred(_) => "sessions-differ",
-            Stop::Login(_) | Stop::Skip(_) | Stop::NotFor(_) => return,
+        let id = match stop.0 {
+            Why::Gone => "agent-lives",
+            Why::Late => "agent-answers",
+            Why::Endless => "turn-ends",
+            Why::Barred => "sessions-differ",
+            Why::Login | Why::Skip | Why::NotFor => return,
         };
-        self.add(id, Verdict::Broken, &stop.said());
+        self.add(id, Verdict::Broken, &stop.1);
     }
 
     pub fn wants(&self, check: &Check) -> bool {
@@ -175,15 +165,15 @@ impl Stage {
         Ok(setup)
     }
 
-    /// The same, if the agent offers to do something with sessions: named as in [`Peer::can`], and in a word.
-    async fn ready_to(&mut self, v2: &str, v1: &str, what: &str) -> Result<(), Stop> {
+    /// The same, if the agent offers to do something with sessions.
+    async fn ready_to(&mut self, what: &str) -> Result<(), Stop> {
         self.ready().await?;
-        let can = self.peer()?.can(v2, v1);
-        can.then_some(()).ok_or_else(|| Stop::NotFor(format!("the agent does not offer to {what} sessions")))
+        let can = self.peer()?.offers(&format!("session/{what}"));
+        can.then_some(()).ok_or_else(|| Stop(Why::NotFor, format!("the agent does not offer to {what} sessions")))
     }
 
     pub fn peer(&mut self) -> Result<&mut Peer, Stop> {
-        self.peer.as_mut().ok_or_else(|| Stop::Skip("there is no agent".into()))
+        self.peer.as_mut().ok_or_else(|| Stop(Why::Skip, "there is no agent".into()))
     }
 
     /// Ends the agent, and lets the laws look at what was said.
@@ -223,13 +213,13 @@ impl Stage {
     }
 
     /// A request has to be refused.
-    fn expect_refusal(&mut self, id: &str, reply: &Reply) {
-        self.expect(id, reply.code().is_some(), || reply.message.to_string());
+    fn expect_refusal(&mut self, id: &str, reply: &Value) {
+        self.expect(id, reply["error"]["code"].is_i64(), || reply.to_string());
     }
 
     /// A request has to be granted.
-    fn expect_result(&mut self, id: &str, reply: &Reply) {
-        self.expect(id, reply.is_ok(), || reply.message["error"].to_string());
+    fn expect_result(&mut self, id: &str, reply: &Value) {
+        self.expect(id, is_ok(reply), || reply["error"].to_string());
     }
 
     /// A turn that was cancelled has to end, and with `cancelled`. False if it did not end. One that was not surely under way may have
@@ -241,7 +231,7 @@ impl Stage {
                 (Verdict::NotExercised, format!("it stopped with {:?}, maybe before the cancel came", turn.stop))
             }
             Ok(turn) => Verdict::of(turn.stop == "cancelled", || format!("the turn stopped with {:?}", turn.stop)),
-            Err(Stop::Late(why) | Stop::Endless(why)) => {
+            Err(Stop(Why::Late | Why::Endless, why)) => {
                 self.add(id, Verdict::Broken, &why);
                 return Ok(false);
             }
@@ -255,7 +245,7 @@ impl Stage {
     fn words(&mut self, what: &str) -> Result<String, Stop> {
         let peer = self.peer()?;
         peer.prompts.get(what, &peer.folder).ok_or_else(|| {
-            Stop::Skip(format!("no prompt is known for `{what}`: give one with --prompts, or use --model-server"))
+            Stop(Why::Skip, format!("no prompt is known for `{what}`: give one with --prompts, or use --model-server"))
         })
     }
 
@@ -279,7 +269,7 @@ impl Stage {
             seen.map_err(late)?;
         }
         if peer.is_over(id).await? {
-            return Err(Stop::Skip("the turn of `wait` ended by itself, before it could be cancelled".into()));
+            return Err(Stop(Why::Skip, "the turn of `wait` ended by itself, before it could be cancelled".into()));
         }
         Ok(id)
     }
@@ -288,9 +278,4 @@ impl Stage {
     fn made(&self) -> bool {
         self.folder.path().join("made.txt").exists()
     }
-}
-
-/// What is in a list; nothing if it is none.
-fn items(list: &Value) -> &[Value] {
-    list.as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,16 +1,14 @@
 //! Clients, judged by scripted agents: each scenario starts the client once, and the client starts the agent.
 
 mod actor;
-mod checks;
 mod run;
 mod scenes;
 
 pub use actor::play;
-pub use checks::{CHECKS, SCENARIOS};
 
-use crate::report::finding_json;
+use crate::report::{finding_json, items};
 use crate::sheet::{Finding, Line, Sheet, Verdict};
-use crate::table;
+use crate::table::{self, parts};
 use crate::witness::Witness;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -29,7 +27,7 @@ pub fn to_line(sheet: &Sheet) -> String {
 /// The same, read again.
 pub fn from_line(line: &str, part: &str, sheet: &mut Sheet) {
     let Ok(value) = serde_json::from_str::<Value>(line) else { return };
-    for one in value["findings"].as_array().into_iter().flatten() {
+    for one in items(&value["findings"]) {
         let Some(check) = one["id"].as_str().and_then(table::find) else { continue };
         let verdicts =
             [Verdict::Holds, Verdict::Broken, Verdict::KitAtFault, Verdict::NotExercised, Verdict::NotApplicable];
@@ -74,15 +72,12 @@ pub async fn check_client(plan: &Plan, dialect: Dialect, progress: &dyn Fn(Diale
     let mut killed = false;
     // How long a client in a terminal puts up with an agent is for its user to decide.
     let wanted = |part: &&str| plan.keys.is_none() || *part != "hang";
-    let parts = SCENARIOS.into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
+    let parts = parts(Side::Client).into_iter().filter(|part| plan.only.is_empty() || plan.only.contains(part));
     for part in parts.filter(wanted) {
-        let folder = match tempfile::Builder::new().prefix("tieline-check-").tempdir() {
-            Ok(folder) => folder,
-            Err(why) => {
-                sheet.leave(part, Verdict::KitAtFault, &format!("there is no folder to work in: {why}"));
-                continue;
-            }
-        };
+        let folder = tempfile::Builder::new().prefix("tieline-check-").tempdir();
+        let no_folder =
+            |why: &_| sheet.leave(part, Verdict::KitAtFault, &format!("there is no folder to work in: {why}"));
+        let Ok(folder) = folder.inspect_err(no_folder) else { continue };
         let ran = run::run(plan, part, dialect, folder.path()).await?;
         from_line(&ran.found, part, &mut sheet);
         let mut judge = |id: &str, holds: bool, said: &str| {

@@ -10,6 +10,7 @@ mod laws;
 mod peer;
 mod probes;
 mod report;
+mod shapes;
 mod sheet;
 mod state;
 pub mod table;

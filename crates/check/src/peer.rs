@@ -2,7 +2,9 @@
 
 use crate::laws::OTHER_ID;
 use crate::sheet::Line;
+use crate::state::OPTIONAL;
 use crate::witness::Witness;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
@@ -59,50 +61,33 @@ pub struct Settings {
 /// | `write` | writes `made.txt`, and asks before |
 /// | `wait` | says something, or starts a tool, and goes on until it is cancelled |
 /// | `fail` | uses a tool that fails, and says something then |
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Prompts(BTreeMap<String, String>);
 
 impl Prompts {
     /// The names of the prompts, as in a file.
     pub const NAMES: [&str; 5] = ["say", "read", "write", "wait", "fail"];
 
-    fn of_rows<const N: usize>(rows: [(&str, &str); N]) -> Self {
-        Self(rows.map(|(name, text)| (name.to_owned(), text.to_owned())).into())
-    }
-
     /// Reads an object of texts.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let prompts: BTreeMap<String, String> = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        match prompts.keys().find(|name| !Self::NAMES.contains(&name.as_str())) {
+        let prompts: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        match prompts.0.keys().find(|name| !Self::NAMES.contains(&name.as_str())) {
             Some(name) => Err(format!("`{name}` is none of {}", Self::NAMES.join(", "))),
-            None => Ok(Self(prompts)),
+            None => Ok(prompts),
         }
     }
 
-    /// For a scripted model: lines that start with `model:`.
+    /// For a scripted model: lines that start with `model:`. More than one piece of a stream is said before a wait, because a server may
+    /// keep back the last.
     pub fn directives() -> Self {
-        Self::of_rows([
-            ("say", "model: say hello"),
-            ("read", "model: read {cwd}/a.txt\nmodel: say done"),
-            ("write", "model: write {cwd}/made.txt made\nmodel: say done"),
-            // More than one piece of a stream, of which a server may keep back the last.
-            ("wait", "model: say It has started, and goes on until it is cancelled.\nmodel: wait"),
-            ("fail", "model: read {cwd}/nowhere.txt\nmodel: say done"),
-        ])
+        Self::of("directives")
     }
 
     /// For an agent that calls itself so, as far as we know one.
     pub fn of(name: &str) -> Self {
-        match name {
-            "tieline" => Self::of_rows([
-                ("say", "/help"),
-                ("read", "show a.txt"),
-                ("write", "create made.txt with made"),
-                ("wait", "run sleep 60"),
-                ("fail", "show nowhere.txt"),
-            ]),
-            _ => Self::of_rows([("say", "Say hello, and nothing else.")]),
-        }
+        let known = include_str!("../rules/prompts.json");
+        let mut known: BTreeMap<String, Self> = serde_json::from_str(known).unwrap_or_default();
+        known.remove(name).or_else(|| known.remove("others")).unwrap_or_default()
     }
 
     /// The prompt of this name for an agent that works in this folder.
@@ -111,62 +96,27 @@ impl Prompts {
     }
 }
 
-/// Why a scenario can't go on.
+/// Why a scenario can't go on: what it is, and in words.
 #[derive(Debug, Clone)]
-pub enum Stop {
+pub struct Stop(pub Why, pub String);
+
+/// What keeps a scenario from going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
     /// The agent has ended.
-    Gone(String),
+    Gone,
     /// Something was not answered in time.
-    Late(String),
+    Late,
     /// A turn was answered, and is not over in time.
-    Endless(String),
+    Endless,
     /// No session is opened, although none of the reasons that are fine is given.
-    Barred(String),
+    Barred,
     /// No session is opened without a login.
-    Login(String),
-    /// It can't be looked at, and why.
-    Skip(String),
-    /// It is not for this agent, and why.
-    NotFor(String),
-}
-
-impl Stop {
-    /// In words.
-    pub fn said(&self) -> String {
-        match self {
-            Self::Gone(why)
-            | Self::Late(why)
-            | Self::Endless(why)
-            | Self::Barred(why)
-            | Self::Login(why)
-            | Self::Skip(why)
-            | Self::NotFor(why) => why.clone(),
-        }
-    }
-}
-
-/// What was answered.
-#[derive(Debug, Clone)]
-pub struct Reply {
-    /// The whole message.
-    pub message: Value,
-}
-
-impl Reply {
-    /// The code of the error, if it is one.
-    pub fn code(&self) -> Option<i64> {
-        self.message["error"]["code"].as_i64()
-    }
-
-    /// The result; null if it is an error.
-    pub fn result(&self) -> &Value {
-        &self.message["result"]
-    }
-
-    /// True if it has a result.
-    pub fn is_ok(&self) -> bool {
-        self.message.get("result").is_some()
-    }
+    Login,
+    /// It can't be looked at.
+    Skip,
+    /// It is not for this agent.
+    NotFor,
 }
 
 /// How a turn went.
@@ -264,10 +214,10 @@ impl Peer {
             spec = env.iter().fold(spec.env_clear(), |spec, (name, value)| spec.env(name, value));
         }
         let spawned = ChildProcess::spawn(&spec).await;
-        let (pipes, child) = spawned.map_err(|error| Stop::Gone(format!("it can't be started: {error}")))?;
+        let (pipes, child) = spawned.map_err(|error| Stop(Why::Gone, format!("it can't be started: {error}")))?;
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
         let mut witness = Witness::default();
-        witness.judge.alone();
+        witness.judge.alone = true;
         Ok(Self {
             dialect,
             folder,
@@ -296,12 +246,12 @@ impl Peer {
         let params = hello(dialect, &offers);
         // How long a program takes to start is not the protocol's business.
         let reply = peer.call("initialize", params).await.map_err(late)?;
-        let version = reply.result()["protocolVersion"].as_u64();
-        if version != Some(dialect.version().into()) || peer.witness.judge.dialect() != Some(dialect) {
-            let name = peer.witness.judge.dialect().map_or("nothing that we know", Dialect::name);
-            return Err(Stop::Skip(format!("the agent does not speak {dialect}: it answers with {name}")));
+        let version = reply["result"]["protocolVersion"].as_u64();
+        if version != Some(dialect.version().into()) || peer.witness.judge.dialect != Some(dialect) {
+            let name = peer.witness.judge.dialect.map_or("nothing that we know", Dialect::name);
+            return Err(Stop(Why::Skip, format!("the agent does not speak {dialect}: it answers with {name}")));
         }
-        peer.hello = reply.result().clone();
+        peer.hello = reply["result"].clone();
         if peer.settings.prompts.is_none() {
             let name = peer.hello.pointer("/agentInfo/name").or(peer.hello.pointer("/info/name"));
             peer.prompts = Prompts::of(name.and_then(Value::as_str).unwrap_or_default());
@@ -312,36 +262,29 @@ impl Peer {
     /// Opens a session.
     pub async fn open(&mut self) -> Result<Value, Stop> {
         let reply = self.call("session/new", json!({"cwd": self.folder, "mcpServers": []})).await?;
-        if reply.code() == Some(-32000) {
-            return Err(Stop::Login("the agent wants a login before it opens a session".into()));
+        if reply["error"]["code"] == -32000 {
+            return Err(Stop(Why::Login, "the agent wants a login before it opens a session".into()));
         }
-        match reply.result()["sessionId"].as_str() {
-            Some(id) => id.clone_into(&mut self.session),
-            None => {
-                let answer = reply.message.get("error").unwrap_or(reply.result());
-                return Err(Stop::Barred(format!("no session is opened: `session/new` is answered with {answer}")));
-            }
-        }
-        Ok(reply.result().clone())
+        let Some(id) = reply["result"]["sessionId"].as_str() else {
+            let answer = reply.get("error").unwrap_or(&reply["result"]);
+            let why = format!("no session is opened: `session/new` is answered with {answer}");
+            return Err(Stop(Why::Barred, why));
+        };
+        id.clone_into(&mut self.session);
+        Ok(reply["result"].clone())
     }
 
-    /// Whether the agent offers something: a path into its capabilities as version 2 has it, and as version 1 has it.
-    pub fn offers(&self, v2: &str, v1: &str) -> bool {
-        let v1_path = format!("/agentCapabilities/{v1}");
-        let path = if self.dialect == Dialect::V1 { v1_path } else { format!("/capabilities/{v2}") };
-        self.hello.pointer(&path).is_some_and(|value| value == true || value.is_object())
-    }
-
-    /// The same for what current version 2 promises.
-    pub fn can(&self, v2: &str, v1: &str) -> bool {
-        self.dialect == Dialect::V2 || self.offers(v2, v1)
+    /// Whether the agent offers a method.
+    pub fn offers(&self, method: &str) -> bool {
+        let row = OPTIONAL.iter().find(|(name, _)| *name == method);
+        row.is_some_and(|(_, offers)| self.witness.judge.state.agent.as_ref().is_some_and(offers))
     }
 
     /// Sends bytes as they are, and a line end.
     pub async fn send(&mut self, text: &str) -> Result<(), Stop> {
         // What we send wrong on purpose is nobody's breach; the laws only need to know what was asked.
         let _ = self.witness.hear(Side::Client, text, true);
-        let Some(input) = &mut self.input else { return Err(Stop::Gone("its input is closed".into())) };
+        let Some(input) = &mut self.input else { return Err(Stop(Why::Gone, "its input is closed".into())) };
         let line = format!("{text}\n");
         let write = async {
             input.write_all(line.as_bytes()).await?;
@@ -350,7 +293,7 @@ impl Peer {
         match timeout(self.settings.patience, write).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(self.gone().await),
-            Err(_) => Err(Stop::Late("the agent has stopped reading".into())),
+            Err(_) => Err(Stop(Why::Late, "the agent has stopped reading".into())),
         }
     }
 
@@ -363,15 +306,14 @@ impl Peer {
     }
 
     /// Asks, and waits for the answer.
-    pub async fn call(&mut self, method: &str, params: Value) -> Result<Reply, Stop> {
+    pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, Stop> {
         let id = self.ask(method, params).await?;
         let what = format!("no answer to `{method}`");
-        let message = self.until(&what, |message| is_answer(message) && message["id"] == id).await?;
-        Ok(Reply { message })
+        self.until(&what, |message| is_answer(message) && message["id"] == id).await
     }
 
     /// The same for a request of the open session.
-    pub async fn call_in(&mut self, method: &str, mut params: Value) -> Result<Reply, Stop> {
+    pub async fn call_in(&mut self, method: &str, mut params: Value) -> Result<Value, Stop> {
         params["sessionId"] = self.session.clone().into();
         self.call(method, params).await
     }
@@ -387,7 +329,7 @@ impl Peer {
         let deadline = Instant::now() + patience;
         loop {
             let Ok(next) = timeout_at(deadline, self.next_message()).await else {
-                return Err(Stop::Late(format!("{what} within {} s{}", patience.as_secs(), self.why_late())));
+                return Err(Stop(Why::Late, format!("{what} within {} s{}", patience.as_secs(), self.why_late())));
             };
             let message = next?;
             let messages = message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]);
@@ -442,7 +384,7 @@ impl Peer {
         let reason = timeout(Duration::from_secs(2), self.child.exit()).await;
         let how = reason.map_or("closed its output".to_owned(), |reason| reason.status.to_string());
         let last = self.child.last_lines().join("; ");
-        Stop::Gone(if last.is_empty() { format!("the agent {how}") } else { format!("the agent {how}: {last}") })
+        Stop(Why::Gone, if last.is_empty() { format!("the agent {how}") } else { format!("the agent {how}: {last}") })
     }
 
     /// What the agent says and asks is kept; what it asks is answered.
@@ -521,7 +463,7 @@ impl Peer {
             if !told.is_some_and(is_idle) {
                 let idle = |message: &Value| is_idle(&message["params"]["update"]);
                 let told = self.until("the session is not told to be idle", idle).await;
-                told.map_err(|stop| if let Stop::Late(why) = stop { Stop::Endless(why) } else { stop })?;
+                told.map_err(|stop| if let Stop(Why::Late, why) = stop { Stop(Why::Endless, why) } else { stop })?;
             }
             let idle = self.turn.updates.iter().rfind(|update| is_idle(update));
             stop = idle.and_then(|idle| idle["stopReason"].as_str()).unwrap_or_default().to_owned();
@@ -548,9 +490,9 @@ impl Peer {
     }
 
     /// Asks something that nobody knows: when it is answered, what was sent before has been read.
-    pub async fn canary(&mut self) -> Result<Reply, Stop> {
+    pub async fn canary(&mut self) -> Result<Value, Stop> {
         if self.mute {
-            return Err(Stop::Skip(MUTE.into()));
+            return Err(Stop(Why::Skip, MUTE.into()));
         }
         self.call("_tieline.check/canary", json!({})).await
     }
@@ -573,9 +515,8 @@ impl Peer {
             return Ok(true);
         }
         match self.within(SOON, "it goes on", ends).await {
-            Ok(_) => Ok(true),
-            Err(Stop::Late(_)) => Ok(false),
-            Err(stop) => Err(stop),
+            Err(Stop(Why::Late, _)) => Ok(false),
+            over => over.map(|_| true),
         }
     }
 
@@ -600,15 +541,17 @@ impl Line {
 
 /// What is not surely the agent's fault.
 pub fn late(stop: Stop) -> Stop {
-    match stop {
-        Stop::Late(why) => Stop::Skip(why),
-        stop => stop,
-    }
+    if stop.0 == Why::Late { Stop(Why::Skip, stop.1) } else { stop }
 }
 
 /// However it went, the agent is still there.
 pub fn survived<T>(done: Result<T, Stop>) -> Result<(), Stop> {
-    if let Err(stop @ Stop::Gone(_)) = done { Err(stop) } else { Ok(()) }
+    if let Err(stop @ Stop(Why::Gone, _)) = done { Err(stop) } else { Ok(()) }
+}
+
+/// True for an answer that grants what was asked.
+pub fn is_ok(answer: &Value) -> bool {
+    answer.get("result").is_some()
 }
 
 /// True for what answers something.

@@ -37,12 +37,8 @@ pub struct Count {
 }
 
 impl Count {
-    fn of<'f>(findings: impl Iterator<Item = &'f Finding>) -> Self {
-        Self::of_names(findings.map(|finding| (finding.verdict.name(), finding.check.level.name())))
-    }
-
-    /// The same by the names of verdicts and levels, as they are in a report for programs.
-    fn of_names<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
+    /// By the names of verdicts and levels, as they are in a report for programs.
+    fn of<'n>(findings: impl Iterator<Item = (&'n str, &'n str)>) -> Self {
         let mut count = Self::default();
         for finding in findings {
             *match finding {
@@ -75,7 +71,7 @@ impl Report {
 
     /// All of them counted.
     pub fn count(&self) -> Count {
-        Count::of(self.findings().map(|(_, finding)| finding))
+        Count::of(self.findings().map(|(_, finding)| finding.names()))
     }
 
     /// True if at least one dialect was judged.
@@ -117,7 +113,7 @@ impl Report {
             } else {
                 unexercised(&mut text, &findings);
             }
-            let _ = writeln!(text, "  {}\n", Count::of(findings.into_iter()));
+            let _ = writeln!(text, "  {}\n", Count::of(findings.into_iter().map(Finding::names)));
         }
         text
     }
@@ -203,7 +199,7 @@ fn told(text: &mut String, finding: &Finding) {
         // The one that it is about has what it is about.
         let (mark, most) = if number == finding.frame { ('>', 1000) } else { (' ', 160) };
         let cut: String = line.text.chars().take(most).collect();
-        push_line(text, format_args!("    {mark} {:>9} {:6} {cut}", time(line.at), line.from));
+        push_line(text, format_args!("    {mark} {} {:>9} {:6} {cut}", line.frame, time(line.at), line.from));
     }
 }
 
@@ -255,17 +251,15 @@ fn plain(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn sheets(report: &Value) -> impl Iterator<Item = &Value> {
-    report["dialects"].as_array().into_iter().flatten()
-}
-
-fn checks(sheet: &Value) -> impl Iterator<Item = &Value> {
-    sheet["checks"].as_array().into_iter().flatten()
+/// What is in a list; nothing if it is none.
+pub(crate) fn items(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Several reports as one page: checks down, peers across, each cell with its frames. It needs nothing else and asks nobody.
 pub fn page(reports: &[Value]) -> String {
-    let checks = reports.iter().flat_map(sheets).flat_map(checks);
+    let sheets = reports.iter().flat_map(|report| items(&report["dialects"]));
+    let checks = sheets.flat_map(|sheet| items(&sheet["checks"]));
     let mut ids: Vec<_> = checks
         .map(|check| [&check["verdict"], &check["level"], &check["id"]].map(plain))
         .map(|[verdict, level, id]| (rank(verdict, level, id), id))
@@ -286,7 +280,8 @@ pub fn matrix(reports: &[Value]) -> String {
     let mut wrong = String::new();
     let word = |value: &Value| cell(plain(value));
     for report in reports {
-        for sheet in sheets(report) {
+        for sheet in items(&report["dialects"]) {
+            let checks = items(&sheet["checks"]);
             let [side, name, dialect] = [&sheet["side"], &report["name"], &sheet["dialect"]].map(word);
             let peer = format!("| {side} {name} | {dialect} |");
             text += &peer;
@@ -294,10 +289,10 @@ pub fn matrix(reports: &[Value]) -> String {
                 let _ = writeln!(text, " {} | | | | | |", cell(why));
                 continue;
             }
-            let names = checks(sheet).map(|check| (plain(&check["verdict"]), plain(&check["level"])));
-            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of_names(names);
+            let names = checks.iter().map(|check| (plain(&check["verdict"]), plain(&check["level"])));
+            let Count { holds, broken, warned, noted, open, idle, .. } = Count::of(names);
             let _ = writeln!(text, " {holds} | {broken} | {warned} | {noted} | {open} | {idle} |");
-            for check in checks(sheet).filter(|check| is_wrong(plain(&check["verdict"]))) {
+            for check in checks.iter().filter(|check| is_wrong(plain(&check["verdict"]))) {
                 let cells = [&check["id"], &check["level"], &check["said"]].map(word);
                 let _ = writeln!(wrong, "{peer} {} |", cells.join(" | "));
             }

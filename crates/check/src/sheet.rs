@@ -13,7 +13,9 @@ pub(crate) const FRAMES: usize = 12;
 /// One frame, as evidence.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
-    /// Microseconds since the process was started.
+    /// Its number: in the recording, or among all that one process and the kit said.
+    pub frame: usize,
+    /// Microseconds since the first frame, or since the start of the recording.
     pub at: u64,
     /// Who sent it.
     pub from: Side,
@@ -78,6 +80,11 @@ impl Finding {
     /// One without frames.
     fn unseen(check: &'static Check, verdict: Verdict, why: &str, part: &str) -> Self {
         Self { check, verdict, said: why.to_owned(), part: part.to_owned(), log: Log::default(), frame: 0 }
+    }
+
+    /// The names of its verdict and its level.
+    pub(crate) fn names(&self) -> (&'static str, &'static str) {
+        (self.verdict.name(), self.check.level.name())
     }
 
     /// The frames that show it: so many, the last one is what it is about. With their places in the log.

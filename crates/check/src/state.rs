@@ -4,32 +4,23 @@ mod agent;
 mod answers;
 mod client;
 
+pub(crate) use client::OPTIONAL;
+
 use crate::laws::Judge;
 use std::collections::{HashMap, HashSet};
 use tieline_schema::{
-    AgentCapabilities, ClientCapabilities, ConfigKind, ConfigOption, ContentBlock, Dialects, ResourceContents,
-    SessionModes, from_base64, is_absolute,
+    AgentCapabilities, ClientCapabilities, ConfigKind, ConfigOption, ContentBlock, ResourceContents, SessionModes,
+    from_base64, is_absolute,
 };
 
 /// So many sessions, and so many tool calls of one, are remembered.
 const MAX_KNOWN: usize = 10_000;
 
-/// Kinds of updates by dialect; what is in none of them is nobody's.
-const UPDATES: [(Dialects, &str); 5] = [
-    (
-        Dialects::ALL,
-        "agent_message_chunk agent_thought_chunk available_commands_update config_option_update session_info_update tool_call_update usage_update user_message_chunk",
-    ),
-    (Dialects::NOT_SEED, "compaction_summary_chunk compaction_update notice"),
-    (Dialects::V1, "current_mode_update plan tool_call"),
-    (Dialects::BOTH_V2, "agent_message agent_thought plan_update tool_call_content_chunk user_message"),
-    (Dialects::V2, "state_update terminal_output_chunk terminal_update"),
-];
-
 #[derive(Debug, Default)]
 pub(crate) struct State {
     client: ClientCapabilities,
-    agent: Option<AgentCapabilities>,
+    /// What the agent offers, once it has said so.
+    pub agent: Option<AgentCapabilities>,
     sessions: HashMap<String, Session>,
     /// Sessions that the agent spoke of before it named them.
     early: HashSet<String>,

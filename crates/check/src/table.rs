@@ -1,9 +1,7 @@
-//! The one table of checks: what is judged, of whom, how sternly, where it is written, and what to change.
+//! The one table of checks, `rules/checks.txt`: what is judged, of whom, how sternly, where it is written, and what to change.
 
-use crate::laws::LAWS;
-use crate::probes::PROBES;
-use crate::{agent, client};
-
+use std::collections::HashSet;
+use std::sync::LazyLock;
 use tieline_schema::{Dialect, Dialects};
 use tieline_trace::Side;
 
@@ -35,7 +33,7 @@ pub enum Kind {
     /// By looking at any recording.
     Law,
     /// By sending one thing and looking at what comes back.
-    Probe,
+    Probe(Probe),
     /// By playing a part: the scenarios that assert it.
     Scenario(&'static str),
 }
@@ -45,9 +43,59 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Law => "law",
-            Self::Probe => "probe",
+            Self::Probe(_) => "probe",
             Self::Scenario(_) => "scenario",
         }
+    }
+
+    /// The scenarios that assert it, with blanks between them.
+    fn parts(self) -> &'static str {
+        match self {
+            Self::Law => "",
+            Self::Probe(_) => "probes",
+            Self::Scenario(parts) => parts,
+        }
+    }
+}
+
+/// What is sent, and what has to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// What is sent: `$ID` is our id, `$SESSION` and `$CWD` are those of the session, `$BLANK` is a blank.
+    pub send: &'static str,
+    /// What has to come back.
+    pub expect: Expect,
+}
+
+/// What has to come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// An error with this code; none: with any.
+    Error(Option<i64>),
+    /// An error without an id.
+    Unnamed(Option<i64>),
+    /// A result.
+    Result,
+    /// Nothing at all.
+    Silence,
+    /// Whatever comes, something does.
+    Anything,
+    /// An array of so many answers, or one error without an id.
+    Batch(usize),
+}
+
+impl Expect {
+    fn parse(text: &str) -> Option<Self> {
+        let (word, number) = text.split_once(' ').unwrap_or((text, ""));
+        Some(match word {
+            "error" => Self::Error(number.parse().ok()),
+            "unnamed" => Self::Unnamed(number.parse().ok()),
+            "result" => Self::Result,
+            "silence" => Self::Silence,
+            "anything" => Self::Anything,
+            "batch" => Self::Batch(number.parse().ok()?),
+            _ => return None,
+        })
     }
 }
 
@@ -74,25 +122,23 @@ pub struct Check {
     pub fix: &'static str,
 }
 
-/// Who is judged: one side.
-pub(crate) const AGENT: Option<Side> = Some(Side::Agent);
-pub(crate) const CLIENT: Option<Side> = Some(Side::Client);
-
 impl Check {
-    /// A row of a table.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) const fn row(
-        kind: Kind,
-        side: Option<Side>,
-        id: &'static str,
-        level: Level,
-        dialects: Dialects,
-        rules: &'static str,
-        says: &'static str,
-        source: &'static str,
-        fix: &'static str,
-    ) -> Self {
-        Self { id, side, kind, level, dialects, rules, says, source, fix }
+    /// A block of the table; `None` for what is no check. What the table has to have is in a list for each revision.
+    fn parse(block: &'static str) -> Option<Self> {
+        let (id, head) = block.lines().next()?.split_once(": ")?;
+        let [kind, side, level, dialects] = head.split(", ").collect::<Vec<_>>().try_into().ok()?;
+        let part = |name: &str| block.lines().find_map(|line| line.trim_start().strip_prefix(name));
+        let kind = match kind.split_once(' ').unwrap_or((kind, "")) {
+            ("law", _) => Kind::Law,
+            ("probe", _) => Kind::Probe(Probe { send: part("sends: ")?, expect: Expect::parse(part("wants: ")?)? }),
+            ("scenario", parts) => Kind::Scenario(parts),
+            _ => return None,
+        };
+        let side = [Side::Agent, Side::Client].into_iter().find(|one| one.to_string() == side);
+        let level = [Level::Must, Level::Should, Level::Note].into_iter().find(|known| known.name() == level)?;
+        let dialects = self::dialects(dialects)?;
+        let [rules, source, says, fix] = [part("rules: ")?, part("from: ")?, part("says: ")?, part("fix: ")?];
+        Some(Self { id, side, kind, level, dialects, rules, says, source, fix })
     }
 
     /// True if this side is judged by it in this dialect.
@@ -101,31 +147,52 @@ impl Check {
     }
 }
 
+/// A set of dialects by its name in tables.
+pub(crate) fn dialects(name: &str) -> Option<Dialects> {
+    Some(match name {
+        "all" => Dialects::ALL,
+        "1" => Dialects::V1,
+        "2-seed" => Dialects::SEED,
+        "2" => Dialects::V2,
+        "1 2" => Dialects::NOT_SEED,
+        "1 2-seed" => Dialects::OLD,
+        "2-seed 2" => Dialects::BOTH_V2,
+        _ => return None,
+    })
+}
+
 /// The revisions of the table, oldest first. What a revision has never changes: new checks come with a new one.
 pub const REVISIONS: [&str; 1] = ["2026-11"];
 
+static CHECKS: LazyLock<Vec<Check>> =
+    LazyLock::new(|| include_str!("../rules/checks.txt").split("\n\n").filter_map(Check::parse).collect());
+
 /// All checks.
 pub fn all() -> impl Iterator<Item = &'static Check> {
-    LAWS.iter().chain(PROBES.iter().map(|probe| &probe.check)).chain(agent::CHECKS).chain(client::CHECKS)
+    CHECKS.iter()
 }
 
 /// True if a scenario asserts a check.
 pub(crate) fn asserts(part: &str, check: &Check) -> bool {
-    match check.kind {
-        Kind::Law => false,
-        Kind::Probe => part == "probes",
-        Kind::Scenario(parts) => parts.split(' ').any(|name| name == part),
-    }
+    check.kind.parts().split(' ').any(|name| name == part)
+}
+
+/// The scenarios for a side, as they come in the table.
+pub fn parts(side: Side) -> Vec<&'static str> {
+    let mut seen = HashSet::new();
+    let names = all().filter(|check| check.side == Some(side)).flat_map(|check| check.kind.parts().split_whitespace());
+    names.filter(|name| seen.insert(*name)).collect()
 }
 
 /// The scenarios that have to be played to judge the wanted checks of a side. What no scenario has for its own is found in any of them.
 pub fn scenarios(side: Side, wanted: &dyn Fn(&Check) -> bool) -> Vec<&'static str> {
-    let parts: &[&'static str] = if side == Side::Agent { &agent::SCENARIOS } else { &client::SCENARIOS };
+    let mut parts = parts(side);
     let of_side = |check: &&Check| check.side.is_none_or(|judged| judged == side) && wanted(check);
     let wanted: Vec<&Check> = all().filter(of_side).collect();
     let all = wanted.iter().any(|check| !parts.iter().any(|part| asserts(part, check)));
     let has = |part: &&str| all || wanted.iter().any(|check| asserts(part, check));
-    parts.iter().copied().filter(has).collect()
+    parts.retain(has);
+    parts
 }
 
 /// The check of this name.

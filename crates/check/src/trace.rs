@@ -3,26 +3,18 @@
 use crate::sheet::{Sheet, Verdict};
 use crate::table::{Check, Kind};
 use crate::witness::Witness;
-use std::borrow::Cow;
 use std::io::{self, BufRead};
 use tieline_schema::Dialect;
-use tieline_trace::{Frames, Kept, Side};
+use tieline_trace::{Frames, Side};
 
 /// Judges both sides of a recording.
 pub fn judge<R: BufRead>(frames: &mut Frames<R>, wanted: &dyn Fn(&Check) -> bool) -> io::Result<Vec<Sheet>> {
     let (mut witness, mut dropped) = (Witness::default(), false);
     while let Some(frame) = frames.next_frame()? {
-        if frames.kept() == Kept::Shape {
-            witness.judge.shape_only();
-        }
         dropped |= frame.dropped;
-        if !frame.end && !frame.dropped && frame.from.talks() {
-            let text = String::from_utf8_lossy(&frame.body);
-            let utf8 = matches!(text, Cow::Borrowed(_));
-            witness.frame(frame.at, frame.from, &text, frame.message.is_some(), utf8);
-        }
+        witness.recorded(&frame, &frames.header);
     }
-    let dialect = witness.judge.dialect().unwrap_or(Dialect::V1);
+    let dialect = witness.judge.dialect.unwrap_or(Dialect::V1);
     let sheets = [Side::Client, Side::Agent].map(|side| {
         let mut sheet = Sheet::new(side, dialect);
         if witness.log.iter().any(|line| line.from == side) {

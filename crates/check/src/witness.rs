@@ -1,49 +1,56 @@
 //! What two sides said to each other, as evidence, and what the laws make of it.
 
-use crate::laws::{Breach, Judge, LAWS};
+use crate::laws::{Breach, Judge};
 use crate::sheet::{Finding, Line, Log, Sheet, Verdict};
-use crate::table;
+use crate::table::{self, Kind};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
-use tieline_trace::Side;
+use tieline_trace::{Frame, Header, Side};
 
 /// So many frames are kept, and so much of each.
 const MAX_FRAMES: usize = 20_000;
 const MAX_BYTES: usize = 4096;
 
 /// Hears both sides.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Witness {
-    start: Instant,
+    /// When the first frame was heard.
+    start: Option<Instant>,
     pub log: Vec<Line>,
     pub judge: Judge,
     breaches: Vec<Breach>,
 }
 
-impl Default for Witness {
-    fn default() -> Self {
-        Self { start: Instant::now(), log: Vec::new(), judge: Judge::default(), breaches: Vec::new() }
-    }
-}
-
 impl Witness {
-    /// Hears a frame now; gives the message, if it is one.
-    pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<serde_json::Value> {
+    /// Hears a frame now; `text` only resembles it if it is no UTF-8. Gives the message, if it is one.
+    pub fn hear(&mut self, from: Side, text: &str, utf8: bool) -> Option<Value> {
         let message = serde_json::from_str(text).ok();
-        self.frame(self.start.elapsed().as_micros() as u64, from, text, message.is_some(), utf8);
+        self.breaches.extend(self.judge.heard(from, message.as_ref().map(|_: &Value| text), utf8));
+        let at = self.start.get_or_insert_with(Instant::now).elapsed().as_micros() as u64;
+        self.keep(self.log.len() + 1, at, from, text);
         message
     }
 
-    /// Hears a frame; `text` only resembles it if it is no UTF-8.
-    pub fn frame(&mut self, at: u64, from: Side, text: &str, is_message: bool, utf8: bool) {
+    /// Hears a frame of a recording that says this of itself.
+    pub fn recorded(&mut self, frame: &Frame, header: &Header) {
+        if let Some(found) = self.judge.recorded(frame, header) {
+            self.breaches.extend(found);
+            self.keep(frame.number, frame.at, frame.from, &String::from_utf8_lossy(&frame.body));
+        }
+    }
+
+    fn keep(&mut self, frame: usize, at: u64, from: Side, text: &str) {
         if self.log.len() < MAX_FRAMES {
             let end = text.floor_char_boundary(MAX_BYTES);
             let more = if end < text.len() { format!("… ({} bytes)", text.len()) } else { String::new() };
-            self.log.push(Line { at, from, text: format!("{}{more}", &text[..end]) });
+            self.log.push(Line { frame, at, from, text: format!("{}{more}", &text[..end]) });
         }
-        let frame = self.log.len();
-        let found = self.judge.heard(from, is_message.then_some(text), utf8);
-        self.breaches.extend(found.into_iter().map(|breach| Breach { frame, ..breach }));
+    }
+
+    /// Where a breach is in the log; behind its end if that was full before.
+    fn place(&self, breach: &Breach) -> usize {
+        self.log.iter().position(|line| line.frame == breach.frame).unwrap_or(self.log.len())
     }
 
     /// Something was found out from what was said so far.
@@ -64,15 +71,15 @@ impl Witness {
     pub fn rubbish(&self) -> Option<&str> {
         let mut breaches = self.breaches.iter().filter(|breach| breach.side == Side::Agent);
         let breach = breaches.find(|breach| breach.law == "wire-json")?;
-        self.log.get(breach.frame.checked_sub(1)?).map(|line| &*line.text)
+        self.log.get(self.place(breach)).map(|line| &*line.text)
     }
 
     /// What the laws say about the side that is judged, as findings.
     pub fn judged(&self, part: &str, sheet: &mut Sheet) {
         let (side, dialect) = (sheet.side, sheet.dialect);
         let log: Log = Arc::new(self.log.clone());
-        for law in LAWS.iter().filter(|law| law.applies(side, dialect)) {
-            let (seen, broken) = self.judge.tally(law.id, side);
+        for law in table::all().filter(|law| law.kind == Kind::Law && law.applies(side, dialect)) {
+            let (seen, broken) = self.judge.tally.get(&(law.id, side)).copied().unwrap_or_default();
             let breach = self.breaches.iter().find(|breach| breach.law == law.id && breach.side == side);
             if breach.is_none() && seen == 0 {
                 continue;
@@ -80,7 +87,7 @@ impl Witness {
             let verdict = if breach.is_some() { Verdict::Broken } else { Verdict::Holds };
             let more = if broken > 1 { format!(" ({broken} times)") } else { String::new() };
             let (said, frame) =
-                breach.map_or_else(Default::default, |breach| (breach.said.clone() + &more, breach.frame.max(1) - 1));
+                breach.map_or_else(Default::default, |breach| (breach.said.clone() + &more, self.place(breach)));
             sheet.add(Finding { check: law, verdict, said, part: part.to_owned(), log: log.clone(), frame });
         }
     }

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
-use tieline_check::client::{SCENARIOS, from_line, play, to_line};
-use tieline_check::table::all;
+use tieline_check::client::{from_line, play, to_line};
+use tieline_check::table::{all, parts};
 use tieline_check::{Sheet, Verdict};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -190,7 +190,7 @@ fn good(message: Value) -> Vec<String> {
 #[test]
 fn a_good_client_breaks_nothing() {
     for dialect in Dialect::ALL {
-        for part in SCENARIOS {
+        for part in parts(Side::Client) {
             for offers in [true, false] {
                 // It would wait for the one who interrupts it.
                 if part == "hang" {

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use tieline_check::table::{Kind, all};
 use tieline_check::{Breach, Judge};
+use tieline_schema::{AgentCall, Dialect, Direction, METHODS, MethodKind, find};
 use tieline_trace::Side;
 
 /// One edit of a recording.
@@ -109,7 +110,7 @@ fn good(dialect: &str) -> Vec<String> {
 
 fn judged(lines: &[String]) -> Vec<Breach> {
     let mut judge = Judge::default();
-    judge.alone();
+    judge.alone = true;
     let look = |line: &String| {
         let from = if line.starts_with('<') { Side::Agent } else { Side::Client };
         let text = &line[2..];
@@ -186,8 +187,80 @@ fn words_are_told_apart_where_their_list_is_closed() {
         let key = old.split(':').next().unwrap();
         *line = line.replacen(old, &format!("{key}:\"{word}\""), 1);
         let found: Vec<String> = judged(&lines).into_iter().map(|breach| breach.said).collect();
-        let wanted = said.replace("WORD", word);
-        assert_eq!(found, if said.is_empty() { vec![] } else { vec![wanted] }, "{dialect} {word}");
+        let wanted = said.replace("WORD", word) + "; right is, for example: {";
+        assert_eq!(found.len(), usize::from(!said.is_empty()), "{dialect} {word}: {found:?}");
+        assert!(found.iter().all(|found| found.starts_with(&wanted)), "{wanted}: {found:?}");
+    }
+}
+
+/// What a judge who knows the dialect says about the shape of params.
+fn shape_of(dialect: Dialect, method: &str, params: &str) -> Option<String> {
+    let from = if AgentCall::kind(method).is_some() { Side::Client } else { Side::Agent };
+    let request = find(method).unwrap().kind == MethodKind::Request;
+    let id = if request { "\"id\":1," } else { "" };
+    let mut judge = Judge::default();
+    judge.dialect = Some(dialect);
+    let frame = format!("{{\"jsonrpc\":\"2.0\",{id}\"method\":\"{method}\",\"params\":{params}}}");
+    let found = judge.frame(from, Some(&frame));
+    assert!(
+        found.iter().all(|breach| !["method-kind", "update-known", "wire-json"].contains(&breach.law)),
+        "{found:?}"
+    );
+    found.into_iter().find(|breach| breach.law == "params-shape").map(|breach| breach.said)
+}
+
+#[test]
+fn params_that_are_said_to_be_right_are_and_every_method_has_some() {
+    let mut shown = BTreeSet::new();
+    for line in include_str!("../rules/shapes.txt").lines().filter(|line| !line.starts_with('#')) {
+        let [dialects, method, params] = line.split(" | ").collect::<Vec<_>>().try_into().unwrap();
+        for dialect in Dialect::ALL {
+            if dialects == "all" || dialects.split(' ').any(|name| name == dialect.name()) {
+                assert_eq!(shape_of(dialect, method, params), None, "{line} in {dialect}");
+                shown.insert((dialect.name(), method));
+            }
+        }
+    }
+    for method in METHODS.iter().filter(|method| method.direction != Direction::Both) {
+        for dialect in Dialect::ALL.into_iter().filter(|dialect| method.dialects.has(*dialect)) {
+            assert!(shown.contains(&(dialect.name(), method.name)), "{} in {dialect}", method.name);
+        }
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_with_params_is_told() {
+    let right = "right is, for example: {\"sessionId\":\"s1\"";
+    for (dialect, method, params, said) in [
+        (Dialect::V1, "session/prompt", "{}", &["missing field `sessionId`", "missing field `prompt`"][..]),
+        (Dialect::V1, "session/prompt", "[]", &["expected an object"]),
+        (Dialect::V2, "session/prompt", r#"{"sessionId":5,"prompt":"hi"}"#, &["sessionId: ", "prompt: "]),
+        (
+            Dialect::V1,
+            "session/update",
+            r#"{"sessionId":5,"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text"}}}"#,
+            &["sessionId: ", "update.content: missing field `text`"],
+        ),
+        // What is right for its own kind is not blamed for being none of the example.
+        (
+            Dialect::V1,
+            "session/update",
+            r#"{"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"AAAA","mimeType":"image/png"}}}"#,
+            &["missing field `sessionId`"],
+        ),
+        (
+            Dialect::V1,
+            "session/request_permission",
+            r#"{"title":"t","options":5}"#,
+            &["sessionId", "options: ", "toolCall"],
+        ),
+        (Dialect::V1, "session/update", r#"{"sessionId":"s","update":"hello"}"#, &["update: "]),
+    ] {
+        let found = shape_of(dialect, method, params).unwrap();
+        let (wrong, example) = found.split_once("; right").unwrap();
+        assert!(said.iter().all(|said| wrong.contains(said)), "{said:?}: {wrong}");
+        assert_eq!(wrong.split("; ").count(), said.len(), "{wrong}");
+        assert!(format!("right{example}").starts_with(right), "{example}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod offline;
 
-use crate::shared::{Failed, USAGE, WRONG, block_on_until_told, failed, note, print};
+use crate::shared::{Failed, USAGE, WRONG, block_on_until_told, failed, note, open, print};
 use clap::{Args, Subcommand, ValueHint};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -213,7 +213,7 @@ struct Output {
 /// Judge a recording of `tieline record`, `exec --trace` and others by the laws
 #[derive(Args)]
 struct TraceArguments {
-    /// The recording
+    /// The recording; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
     file: PathBuf,
 
@@ -459,11 +459,13 @@ fn trace(arguments: &TraceArguments) -> Result<ExitCode, Failed> {
     arguments.choice.known(None, &Dialect::ALL)?;
     let known = arguments.output.known()?;
     let named = |error: &dyn std::fmt::Display| (USAGE, format!("{}: {error}", arguments.file.display()));
-    let input = File::open(&arguments.file).map_err(|error| named(&error))?;
-    let mut frames = Frames::new(BufReader::new(input), Kept::Exact);
+    let mut frames = Frames::new(BufReader::new(open(&arguments.file)?), Kept::Exact);
     let sheets = tieline_check::trace::judge(&mut frames, &|check| arguments.choice.wants(check))
         .map_err(|error| named(&error))?;
-    let name = arguments.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = match arguments.file.file_name().map(|name| name.to_string_lossy()).as_deref() {
+        Some("-") | None => "standard input".to_owned(),
+        Some(name) => name.to_owned(),
+    };
     let name = format!("of {}", arguments.output.name.as_ref().unwrap_or(&name));
     arguments.output.finish(&Report { name, sheets }, known.as_ref())
 }

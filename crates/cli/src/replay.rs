@@ -119,7 +119,7 @@ fn read(file: &PathBuf) -> Result<Vec<Frame>, Failed> {
     while let Some(frame) = frames.next_frame().map_err(|error| named(&error))? {
         all.push(frame);
     }
-    match frames.kept() {
+    match frames.header.kept {
         Kept::Shape => Err(named(&"it is only the shape of a recording, which says too little to be played")),
         _ if all.is_empty() => Err(named(&"there is nothing in it")),
         _ => Ok(all),

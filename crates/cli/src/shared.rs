@@ -5,8 +5,8 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::fmt::Display;
 use std::future::Future;
-use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::io::{IsTerminal as _, Read, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tieline_client::config::{self, Config, Flags, Sources};
 use tieline_client::export::json_text;
@@ -40,6 +40,15 @@ pub fn finish(name: &str, done: Result<String, Failed>) -> ExitCode {
 pub fn failed(name: &str, (code, why): &Failed) -> ExitCode {
     note(format_args!("tieline {name}: {why}"));
     ExitCode::from(*code)
+}
+
+/// Opens a file to be read; `-` is standard input.
+pub fn open(path: &Path) -> Result<Box<dyn Read>, Failed> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let file = std::fs::File::open(path).map_err(|error| (USAGE, format!("{}: {error}", path.display())))?;
+    Ok(Box::new(file))
 }
 
 /// Prints a text. Whoever closes the pipe has read enough.

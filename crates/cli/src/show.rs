@@ -1,10 +1,9 @@
 //! `tieline show`: what happened in a recording, on the terminal or as a page.
 
 use crate::record::Keep;
-use crate::shared::{Failed, USAGE, cut, failed, note, print};
+use crate::shared::{Failed, USAGE, cut, failed, note, open, print};
 use clap::{Args, ValueHint};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -75,28 +74,33 @@ pub fn run(arguments: Arguments) -> ExitCode {
 
 fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", arguments.file.display());
-    let input: Box<dyn std::io::Read> = if arguments.file.as_os_str() == "-" {
-        Box::new(std::io::stdin())
-    } else {
-        Box::new(File::open(&arguments.file).map_err(|error| (USAGE, named(&error)))?)
-    };
+    // What ends on standard input does not grow again.
+    let follow = arguments.follow && arguments.file.as_os_str() != "-";
+    if follow
+        && !arguments.file.exists()
+        && arguments.file.parent().is_some_and(|it| it.as_os_str().is_empty() || it.is_dir())
+    {
+        note(format_args!("tieline show: {} is not there yet; waiting for it", arguments.file.display()));
+        while !arguments.file.exists() {
+            std::thread::sleep(POLL);
+        }
+    }
+    let input = open(&arguments.file)?;
     let mut frames = Frames::new(BufReader::new(input), arguments.keep.kept());
     let (mut story, mut page, mut judge) = (Story::default(), Page::default(), Judge::default());
+    judge.shape = arguments.keep.kept() == Kept::Shape;
     let mut any = false;
     loop {
         let Some(frame) = frames.next_frame().map_err(|error| (USAGE, named(&error)))? else {
-            if arguments.follow {
+            if follow {
                 std::thread::sleep(POLL);
                 continue;
             }
             break;
         };
         any = true;
-        if Kept::Shape == arguments.keep.kept() || Kept::Shape == frames.kept() {
-            judge.shape_only();
-        }
-        let breaches = breaches(&mut judge, &frame);
-        let mut rows = story.take(&frame, breaches);
+        let breaches = judge.recorded(&frame, &frames.header).into_iter().flatten().map(|breach| told(&breach));
+        let mut rows = story.take(&frame, breaches.collect());
         rows.retain(|row| arguments.wants(row));
         if arguments.html {
             page.add(&frame, &rows);
@@ -112,7 +116,7 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failed> {
                 }
             }
         }
-        if arguments.follow && frame.from == Side::Exit {
+        if follow && frame.from == Side::Exit {
             break;
         }
     }
@@ -140,23 +144,15 @@ impl Arguments {
     }
 }
 
-/// How a side breaks the protocol with this frame.
-fn breaches(judge: &mut Judge, frame: &Frame) -> Vec<String> {
-    if frame.dropped || frame.end || !frame.from.talks() {
-        return Vec::new();
-    }
-    let text = frame.message.as_ref().and_then(|_| std::str::from_utf8(&frame.body).ok());
-    let found = judge.frame(frame.from, text);
-    let told = |breach: Breach| {
-        let should = if breach.is_must() { "" } else { " (should)" };
-        format!("{}{should}: {}", breach.law, breach.said)
-    };
-    found.into_iter().map(told).collect()
+/// How a side breaks the protocol.
+fn told(breach: &Breach) -> String {
+    let should = if breach.is_must() { "" } else { " (should)" };
+    format!("{}{should}: {}", breach.law, breach.said)
 }
 
 /// A row for the terminal.
 fn line(row: &Row) -> String {
-    let mut text = format!("{:>9}  {:6}  {:>7}  ", time(row.at), row.from, bytes(row.size));
+    let mut text = format!("{:>4} {:>9}  {:6}  {:>7}  ", row.frame, time(row.at), row.from, bytes(row.size));
     text += &if row.method.is_empty() { row.kind.to_string() } else { row.method.clone() };
     if let Some(id) = &row.id {
         let _ = write!(text, " #{id}");
@@ -169,7 +165,7 @@ fn line(row: &Row) -> String {
     let _ = write!(text, "  {}", row.about);
     let mut text = sanitize::exact_line(text.trim_end()) + "\n";
     for breach in &row.breaches {
-        let _ = writeln!(text, "           breach: {}", sanitize::exact_line(breach));
+        let _ = writeln!(text, "                breach: {}", sanitize::exact_line(breach));
     }
     text
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use tieline_json::{Kind, Raw, Reader};
+use tieline_json::{Raw, Reader};
 use tieline_rpc::framing::Framing;
 
 /// What stands in the place of a secret.
@@ -23,8 +23,8 @@ const SECRET_NAMES: &str = "apikey accesstoken authtoken refreshtoken bearertoke
 /// Keys whose value is a word of the protocol, and so part of the shape.
 const WORDS: &str =
     "jsonrpc method sessionUpdate type status kind stopReason role outcome operation state priority category audience";
-/// Below these keys nothing is a word of the protocol.
-const FREE: [&str; 3] = ["rawInput", "rawOutput", "_meta"];
+/// Below these keys nothing is a word of the protocol; `data` is what is told of an error.
+const FREE: [&str; 4] = ["rawInput", "rawOutput", "_meta", "data"];
 
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -41,13 +41,13 @@ pub enum Kept {
 
 /// A message without the values of headers, variables and keys. What has none of them comes back as it is.
 pub fn redact(json: &str) -> Cow<'_, str> {
-    // Nothing is built for a message without any: it may be huge.
-    if matches!(has_secret_key(&mut Reader::new(json)), Ok(false)) {
+    // Nothing is built for a message without any: it may be huge. A key with escapes may be any.
+    let is_json = Reader::new(json).skip().is_ok();
+    if is_json && !json.contains("\\u") && !json.split('"').any(|text| is_secret_group(text) || is_secret_name(text)) {
         return json.into();
     }
-    let mut filter = Filter::new(Kept::Redacted);
     let Some(mut value) = parse(json) else { return Value::from(HIDDEN).to_string().into() };
-    if filter.hide(&mut value, false) { value.to_string().into() } else { json.into() }
+    if Filter::new(Kept::Redacted).hide(&mut value, false) { value.to_string().into() } else { json.into() }
 }
 
 /// The message, if it is one.
@@ -61,12 +61,28 @@ pub(crate) struct Filter {
     pub(crate) kept: Kept,
     /// What was hidden so far, to be found again in other places.
     secrets: Vec<String>,
-    /// Ids by first sight.
-    names: HashMap<String, usize>,
-    /// Keys that are not of the protocol, by first sight.
-    keys: HashMap<String, usize>,
+    ids: Numbers,
+    /// Keys that are not of the protocol.
+    keys: Numbers,
     /// Requests of implementations, by who asked and their id, until they are answered.
     foreign: HashSet<(Side, String)>,
+    /// The message is one of those, or answers one.
+    is_foreign: bool,
+}
+
+/// Texts numbered by first sight.
+#[derive(Debug, Default)]
+struct Numbers(HashMap<String, usize>);
+
+impl Numbers {
+    /// The number of a text; `None` if there are too many.
+    fn of(&mut self, text: &str) -> Option<usize> {
+        let next = self.0.len() + 1;
+        if next <= MAX_NAMES && !self.0.contains_key(text) {
+            self.0.insert(text.to_owned(), next);
+        }
+        self.0.get(text).copied()
+    }
 }
 
 impl Filter {
@@ -106,28 +122,13 @@ impl Filter {
 
     /// Drops every value of a message; of a method of an implementation the keys, too.
     fn message(&mut self, from: Side, message: &mut Value) {
-        let method = message["method"].as_str();
+        let (id, method) = (message["id"].to_string(), message["method"].as_str());
         let own = method.is_some_and(|method| method.starts_with('_'));
-        let id = message["id"].to_string();
-        let free = if method.is_none() {
-            self.foreign.remove(&(from.other(), id))
-        } else {
-            if own && self.foreign.len() < MAX_NAMES {
-                self.foreign.insert((from, id));
-            }
-            own
-        };
-        let Value::Object(object) = message else { return self.shape("", message, false, false) };
-        for (key, mut value) in std::mem::take(object) {
-            // What is told of an error is nobody's but the implementation's.
-            let data = value.as_object_mut().filter(|_| key == "error").and_then(|error| error.remove("data"));
-            self.shape(&key, &mut value, free && (key == "params" || key == "result"), false);
-            if let Some(mut data) = data {
-                self.shape("data", &mut data, true, false);
-                value["data"] = data;
-            }
-            object.insert(self.key(key, false), value);
+        self.is_foreign = own || method.is_none() && self.foreign.remove(&(from.other(), id.clone()));
+        if own && self.foreign.len() < MAX_NAMES {
+            self.foreign.insert((from, id));
         }
+        self.shape("", message, false, false);
     }
 
     /// A key as it is kept: those of the protocol as they are.
@@ -135,12 +136,8 @@ impl Filter {
         if !free && key.len() <= MAX_KEY_BYTES && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return key;
         }
-        let next = self.keys.len() + 1;
-        if next <= MAX_NAMES && !self.keys.contains_key(&key) {
-            self.keys.insert(key.clone(), next);
-        }
-        // What is beyond that keeps its length, at the price of others of that length.
-        self.keys.get(&key).map_or_else(|| format!("<{}>", key.len()), |number| format!("key#{number}"))
+        // What is beyond the numbers keeps its length, at the price of others of that length.
+        self.keys.of(&key).map_or_else(|| format!("<{}>", key.len()), |number| format!("key#{number}"))
     }
 
     /// What is kept of text that is no message.
@@ -163,12 +160,10 @@ impl Filter {
         match value {
             Value::Object(object) => {
                 let named = object.contains_key("name") && object.contains_key("value");
-                let mut changed = false;
-                for (key, value) in object {
-                    let inside = (secret && (!named || key == "value")) || key == "env" || key == "headers";
-                    changed |= self.hide(value, inside || (value.is_string() && is_secret_name(key)));
-                }
-                changed
+                object.iter_mut().fold(false, |changed, (key, value)| {
+                    let inside = secret && (!named || key == "value") || is_secret_group(key);
+                    self.hide(value, inside || value.is_string() && is_secret_name(key)) | changed
+                })
             }
             Value::Array(items) => items.iter_mut().fold(false, |changed, item| self.hide(item, secret) | changed),
             Value::Null => false,
@@ -202,8 +197,9 @@ impl Filter {
                     whole.iter().any(|(key, value)| tag(key) && value.as_str().is_some_and(|it| it.starts_with('_')));
                 for (key, mut value) in whole {
                     let hidden = free || own && !tag(&key);
-                    let (free, able) = (hidden || FREE.contains(&&*key), able || key.ends_with("apabilities"));
-                    self.shape(&key, &mut value, free, able);
+                    let foreign = self.is_foreign && (key == "params" || key == "result");
+                    let free = hidden || foreign || FREE.contains(&&*key);
+                    self.shape(&key, &mut value, free, able || key.ends_with("apabilities"));
                     object.insert(self.key(key, hidden), value);
                 }
             }
@@ -217,42 +213,26 @@ impl Filter {
                 *value = if number.is_f64() { f64::from(sign).into() } else { sign.into() };
             }
             Value::String(text) if !free && WORDS.split(' ').any(|word| word == key) && is_word(text) => {}
-            Value::String(text) if key == "id" || key.ends_with("Id") => {
-                let next = self.names.len() + 1;
-                if next <= MAX_NAMES && !self.names.contains_key(text) {
-                    self.names.insert(text.clone(), next);
-                }
-                *text = format!("id#{}", self.names.get(text).unwrap_or(&0));
-            }
+            Value::String(text) if is_id(key) => *text = format!("id#{}", self.ids.of(text).unwrap_or(0)),
             // A path that must be absolute still is.
             Value::String(text) => *text = format!("{}<{}>", if text.starts_with('/') { "/" } else { "" }, text.len()),
         }
     }
 }
 
-/// True if there is a key below which something is hidden.
-fn has_secret_key(json: &mut Reader<'_>) -> Result<bool, tieline_json::Error> {
-    match json.peek()? {
-        Kind::Object => {
-            let (mut object, mut found) = (json.object()?, false);
-            while let Some(key) = object.key(json)? {
-                found |= key == "env" || key == "headers" || is_secret_name(&key);
-                found |= has_secret_key(json)?;
-            }
-            Ok(found)
-        }
-        Kind::Array => {
-            let (mut array, mut found) = (json.array()?, false);
-            while array.item(json)? {
-                found |= has_secret_key(json)?;
-            }
-            Ok(found)
-        }
-        _ => json.skip().map(|()| false),
-    }
+/// Whether a text under this key names something.
+pub(crate) fn is_id(key: &str) -> bool {
+    key == "id" || key.ends_with("Id")
+}
+
+/// Whether everything below this key is hidden.
+fn is_secret_group(key: &str) -> bool {
+    key == "env" || key == "headers"
 }
 
 fn is_secret_name(key: &str) -> bool {
+    // Names are short; a text is not.
+    let key = &key[key.floor_char_boundary(key.len().saturating_sub(MAX_KEY_BYTES))..];
     let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     plain == "token" || SECRET_NAMES.split(' ').any(|name| plain.ends_with(name))
 }

@@ -12,6 +12,8 @@ use crate::{Event, Side};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use tieline_schema::{Direction, find};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// So many requests without an answer are remembered.
 const MAX_PENDING: usize = 10_000;
@@ -98,21 +100,9 @@ fn message(kind: &str, entry: &Value, content: &Value, is_error: bool) -> Option
 }
 
 /// Microseconds since 1970 of a time such as `2026-11-17T01:02:03.456Z`.
-pub(crate) fn micros(time: &str) -> Option<u64> {
-    let (date, clock) = time.strip_suffix('Z')?.split_once('T')?;
-    let (clock, fraction) = clock.split_once('.').unwrap_or((clock, "0"));
-    let fraction: u64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-    let limits = [1970..=9999, 1..=12, 1..=31, 0..=23, 0..=59, 0..=60];
-    let numbers: Option<Vec<u64>> = date.split('-').chain(clock.split(':')).map(|part| part.parse().ok()).collect();
-    let numbers: [u64; 6] = numbers?.try_into().ok()?;
-    if numbers.iter().zip(limits).any(|(number, limit)| !limit.contains(number)) {
-        return None;
-    }
-    let [year, month, day, hour, minute, second] = numbers;
-    // Days of the civil calendar, with years that begin in March.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 719_469;
-    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000 + fraction)
+pub(crate) fn micros(text: &str) -> Option<u64> {
+    let time = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    u64::try_from(time.unix_timestamp_nanos() / 1000).ok()
 }
 
 #[cfg(test)]

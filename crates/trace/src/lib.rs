@@ -39,11 +39,11 @@ mod write;
 
 pub use filter::{Kept, redact};
 pub use page::Page;
-pub use read::{Frame, Frames};
+pub use read::{Frame, Frames, Header};
 #[cfg(unix)]
 pub use record::record;
 pub use replay::{Extra, Options, Player};
-pub use story::{Call, Kind, Row, Story, Turn, bytes, time};
+pub use story::{Kind, Row, Span, Story, bytes, time};
 pub use write::Writer;
 
 use serde::{Deserialize, Serialize};

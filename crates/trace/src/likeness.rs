@@ -1,5 +1,6 @@
 //! Whether a live message is the recorded one: ids, session ids and paths are mapped by first sight. No I/O.
 
+use crate::filter::is_id;
 use crate::foreign::micros;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -124,18 +125,14 @@ fn there<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
     object.get(key).filter(|value| key != "_meta" && !value.is_null())
 }
 
-/// Whether a text under this key names something.
-fn is_id(key: &str) -> bool {
-    key == "id" || key.ends_with("Id")
-}
-
 /// Whether a number at this place says how long something took.
 fn is_duration(place: &str) -> bool {
     let key = place.rsplit('.').next().unwrap_or(place).to_ascii_lowercase();
     ["seconds", "duration", "durationms", "duration_ms", "elapsed", "elapsedms", "elapsed_ms"].contains(&&*key)
 }
 
-fn told(value: &Value) -> String {
+/// A value for people, cut if it is long.
+pub(crate) fn told(value: &Value) -> String {
     cut(&value.to_string(), MAX_TOLD_CHARS)
 }
 

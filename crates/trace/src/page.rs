@@ -34,13 +34,9 @@ impl Page {
 
     /// The page. Nothing of the recording can become a tag or a script: it is data, and is shown as text.
     pub fn html(&self, title: &str, story: &Story) -> String {
-        let bar = |began: u64, ended: Option<u64>, name: &str, stop: &str| json!({"began": began, "ended": ended, "name": name, "stop": stop});
-        let turns = story.turns.iter().map(|turn| bar(turn.began, turn.ended, &turn.prompt, &turn.stop));
-        let calls = story.calls.iter().map(|call| bar(call.began, call.ended, &call.title, &call.status));
-        let data = json!({
-            "title": title, "summary": story.summary(), "rows": self.rows,
-            "turns": turns.collect::<Vec<_>>(), "calls": calls.collect::<Vec<_>>(),
-        });
+        let (turns, calls) = (&story.turns, &story.calls);
+        let data =
+            json!({"title": title, "summary": story.summary(), "rows": self.rows, "turns": turns, "calls": calls});
         // In JSON these can only stand in texts, so they can be written as escapes.
         let data = data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
         include_str!("page.html").replace("{{data}}", &data)

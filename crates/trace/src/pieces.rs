@@ -32,26 +32,19 @@ impl Pieces {
 
     /// Whether the frame ends with this line.
     fn line_ended(&mut self) -> bool {
-        let line = std::mem::take(&mut self.line);
-        let line = line.trim_ascii();
-        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(0);
-        let (name, value) = line.split_at(colon);
-        let length = name.trim_ascii().eq_ignore_ascii_case(b"content-length");
-        if length || name.trim_ascii().eq_ignore_ascii_case(b"content-type") {
-            self.in_headers = true;
-            if length {
-                self.length = std::str::from_utf8(&value[1..]).ok().and_then(|value| value.trim().parse().ok());
-            }
-            return false;
-        }
-        let in_headers = self.in_headers && !line.starts_with(b"{") && !line.starts_with(b"[");
-        if in_headers && !line.is_empty() {
+        let line = String::from_utf8_lossy(&std::mem::take(&mut self.line)).trim().to_ascii_lowercase();
+        match line.split_once(':').map(|(name, value)| (name.trim_end(), value)) {
+            Some(("content-length", value)) => (self.in_headers, self.length) = (true, value.trim().parse().ok()),
+            Some(("content-type", _)) => self.in_headers = true,
             // Some other header.
-            return false;
+            _ if self.in_headers && !line.is_empty() && !line.starts_with(['{', '[']) => {}
+            _ => {
+                self.body = self.length.take().filter(|_| self.in_headers && line.is_empty()).unwrap_or(0);
+                self.in_headers = false;
+                return self.body == 0;
+            }
         }
-        self.in_headers = false;
-        self.body = self.length.take().filter(|_| in_headers).unwrap_or(0);
-        self.body == 0
+        false
     }
 }
 
@@ -76,14 +69,11 @@ impl Gathered {
 /// What stands in a frame, without its line end or headers; and whether it has headers.
 pub(crate) fn body(frame: &[u8]) -> (&[u8], bool) {
     let starts = |name: &[u8]| frame.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    if starts(b"content-length") || starts(b"content-type") {
-        for gap in [&b"\r\n\r\n"[..], b"\n\n"] {
-            if let Some(at) = frame.windows(gap.len()).position(|window| window == gap) {
-                return (&frame[at + gap.len()..], true);
-            }
-        }
+    let behind = |gap: &[u8]| memchr::memmem::find(frame, gap).map(|at| at + gap.len());
+    match behind(b"\r\n\r\n").or_else(|| behind(b"\n\n")) {
+        Some(at) if starts(b"content-length") || starts(b"content-type") => (&frame[at..], true),
+        _ => (frame.trim_ascii(), false),
     }
-    (frame.trim_ascii(), false)
 }
 
 #[cfg(test)]

@@ -4,13 +4,12 @@ use crate::filter::{Filter, Kept, parse};
 use crate::foreign::Foreign;
 use crate::pieces::{Gathered, body};
 use crate::{Event, Side};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize as _;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt::Display;
 use std::io::{self, BufRead, Read as _};
+use tieline_schema::from_base64;
 
 /// A line of a recording, or a file that is one value, may be this long.
 const MAX_LINE_BYTES: u64 = 256 * 1024 * 1024;
@@ -20,6 +19,8 @@ const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 /// Something whole: a message, a line of standard error, an end.
 #[derive(Debug, Clone, Default)]
 pub struct Frame {
+    /// Its place in the recording, from 1; what is no frame, as a blank line, does not count.
+    pub number: usize,
     /// When its last byte was passed on, in microseconds since the start.
     pub at: u64,
     /// Who sent it.
@@ -38,12 +39,24 @@ pub struct Frame {
     pub message: Option<Value>,
 }
 
+/// What a recording says of itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Header {
+    /// What was kept.
+    pub kept: Kept,
+    /// The agent's program and arguments, if it was started for the recording.
+    pub command: Vec<String>,
+}
+
 /// Reads a recording frame by frame.
 pub struct Frames<R> {
     input: R,
     line: usize,
-    /// What the header says.
-    kept: Kept,
+    /// How many frames were read.
+    count: usize,
+    /// What the recording says of itself, as far as it is read.
+    pub header: Header,
     foreign: Foreign,
     /// Events that are read and not looked at yet.
     ready: VecDeque<Event>,
@@ -57,13 +70,8 @@ pub struct Frames<R> {
 impl<R: BufRead> Frames<R> {
     /// Reads from here, and keeps so much of each frame.
     pub fn new(input: R, kept: Kept) -> Self {
-        let (foreign, ready, partial, open) = Default::default();
-        Self { input, line: 0, kept: Kept::Exact, foreign, ready, partial, filter: Filter::new(kept), open }
-    }
-
-    /// What was kept, as the header says.
-    pub fn kept(&self) -> Kept {
-        self.kept
+        let (line, count, header, foreign, ready, partial, open) = Default::default();
+        Self { input, line, count, header, foreign, ready, partial, filter: Filter::new(kept), open }
     }
 
     /// How many messages of another format were left out because they did not go between client and agent.
@@ -75,7 +83,7 @@ impl<R: BufRead> Frames<R> {
     pub fn next_frame(&mut self) -> io::Result<Option<Frame>> {
         while let Some(Event { at, from, raw, base64, more, end, dropped }) = self.next_event()? {
             let bytes = match base64 {
-                Some(coded) => STANDARD.decode(coded).map_err(|_| self.wrong("it is of no known kind"))?,
+                Some(coded) => from_base64(&coded).ok_or_else(|| self.wrong("it is of no known kind"))?,
                 None => raw.into_bytes(),
             };
             let open = &mut self.open[from as usize];
@@ -94,7 +102,8 @@ impl<R: BufRead> Frames<R> {
             let text = std::str::from_utf8(body).ok().filter(|_| from.talks());
             let (size, dropped) = (whole.size.saturating_add(dropped), dropped > 0 || kept.is_none());
             let (body, message) = (body.to_vec(), text.and_then(parse));
-            return Ok(Some(Frame { at, from, body, size, headers, end, dropped, message }));
+            self.count += 1;
+            return Ok(Some(Frame { number: self.count, at, from, body, size, headers, end, dropped, message }));
         }
         Ok(None)
     }
@@ -134,7 +143,7 @@ impl<R: BufRead> Frames<R> {
     fn take(&mut self, line: &[u8]) -> io::Result<()> {
         let value: Value = serde_json::from_slice(line).map_err(|error| self.wrong(error))?;
         if !value["tieline-trace"].is_null() {
-            self.kept = Kept::deserialize(&value["kept"]).unwrap_or_default();
+            self.header = Header::deserialize(value).unwrap_or_default();
             return Ok(());
         }
         let (entries, unknown) = match value {

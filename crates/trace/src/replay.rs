@@ -1,6 +1,6 @@
 //! Plays one side of a recording against a live other side, and takes note of where that diverges.
 
-use crate::likeness::Likeness;
+use crate::likeness::{Likeness, told};
 use crate::{Frame, Side};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -42,8 +42,6 @@ pub struct Options {
 /// A message of the recording.
 #[derive(Debug)]
 struct Step {
-    /// Which frame of the recording, from 1.
-    number: usize,
     frame: Frame,
     /// It came before its turn; nobody waits for it again.
     done: bool,
@@ -95,13 +93,13 @@ impl Player {
     /// Plays these frames.
     pub fn new(frames: impl IntoIterator<Item = Frame>, options: Options) -> Self {
         let mut steps = Vec::new();
-        for (number, mut frame) in (1..).zip(frames).filter(|(_, frame)| frame.from.talks()) {
+        for mut frame in frames.into_iter().filter(|frame| frame.from.talks()) {
             let messages = match frame.message.take() {
                 // Each message of a batch is a step of its own.
                 Some(Value::Array(batch)) if frame.from != options.side => batch.into_iter().map(Some).collect(),
                 message => vec![message],
             };
-            let step = |message| Step { number, frame: Frame { message, ..frame.clone() }, done: false };
+            let step = |message| Step { frame: Frame { message, ..frame.clone() }, done: false };
             steps.extend(messages.into_iter().map(step));
         }
         Self { options, steps, ..Self::default() }
@@ -157,7 +155,7 @@ impl Player {
     }
 
     fn next(&mut self) -> Next {
-        while let Some(Step { number, frame, done }) = self.steps.get(self.at) {
+        while let Some(Step { frame, done }) = self.steps.get(self.at) {
             let at = self.at;
             if frame.from == self.options.side {
                 if self.waits() {
@@ -176,7 +174,7 @@ impl Player {
             match frame.message.as_ref().and_then(chunk) {
                 _ if *done => {}
                 Some((kind, text)) => {
-                    let new = || Text { frame: *number, ..Text::default() };
+                    let new = || Text { frame: frame.number, ..Text::default() };
                     self.text.entry(kind).or_insert_with(new).recorded += text;
                 }
                 None => self.awaited.push(at),
@@ -230,7 +228,7 @@ impl Player {
                     self.awaited.remove(at);
                     self.matched += 1;
                 } else {
-                    self.diverges(None, &format!("a line that is no message: {}", cut(&text)));
+                    self.diverges(None, &format!("a line that is no message: {}", told(&text.into())));
                 }
                 Vec::new()
             }
@@ -248,7 +246,7 @@ impl Player {
                 // The rest of what differs would only say the same again.
                 None if expected.recorded.is_empty() => {}
                 None => {
-                    let what = format!("{kind}: recorded {}, live {}", cut(&rest), cut(text));
+                    let what = format!("{kind}: recorded {}, live {}", told(&rest.into()), told(&text.into()));
                     expected.recorded.clear();
                     self.diverges(Some(frame), &what);
                 }
@@ -279,8 +277,8 @@ impl Player {
         self.likeness = likeness;
         self.ahead |= !self.awaited.contains(&at);
         self.awaited.retain(|awaited| *awaited != at);
-        let Step { number, frame, done } = &mut self.steps[at];
-        let number = *number;
+        let Step { frame, done } = &mut self.steps[at];
+        let number = frame.number;
         *done = true;
         if let (Some(id), Some(_), Some(recorded)) = (live.get("id"), live.get("method"), &frame.message) {
             self.ids.insert(recorded["id"].to_string(), id.clone());
@@ -293,7 +291,7 @@ impl Player {
     }
 
     fn extra(&mut self, live: &Value) -> Option<Value> {
-        self.diverges(None, &format!("{} {}", key(live), cut(&live.to_string())));
+        self.diverges(None, &format!("{} {}", key(live), told(live)));
         self.stopped |= self.options.extra == Extra::Stop;
         let refuses = live.get("method").is_some() && self.options.extra == Extra::Refuse;
         let id = live.get("id").filter(|_| refuses)?;
@@ -309,7 +307,8 @@ impl Player {
         }
         self.ahead = false;
         for at in std::mem::take(&mut self.awaited) {
-            let Step { number, frame, .. } = &self.steps[at];
+            let frame = &self.steps[at].frame;
+            let number = frame.number;
             let what = match &frame.message {
                 _ if frame.end => "it was recorded that this side ends".to_owned(),
                 Some(message) => {
@@ -318,12 +317,12 @@ impl Player {
                 }
                 None => "a line did not come".to_owned(),
             };
-            self.diverges(Some(*number), &what);
+            self.diverges(Some(number), &what);
         }
         for (kind, text) in std::mem::take(&mut self.text) {
             let rest = text.rest(&self.likeness);
             if !rest.is_empty() {
-                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", cut(&rest)));
+                self.diverges(Some(text.frame), &format!("{kind}: {} did not come", told(&rest.into())));
             }
         }
     }
@@ -371,13 +370,6 @@ fn chunk(message: &Value) -> Option<(String, &str)> {
     let update = message.pointer("/params/update")?;
     let kind = update["sessionUpdate"].as_str().filter(|kind| kind.ends_with("_chunk"))?;
     Some((kind.to_owned(), update["content"]["text"].as_str()?))
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(100) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
-    }
 }
 
 #[cfg(test)]

@@ -49,6 +49,8 @@ impl fmt::Display for Kind {
 /// One message, or something else that happened. Its texts are as they came: make them safe before they are shown.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Row {
+    /// The number of its frame.
+    pub frame: usize,
     /// Microseconds since the start.
     pub at: u64,
     /// Who.
@@ -78,38 +80,25 @@ impl Row {
     }
 }
 
-/// A prompt and what came of it.
-#[derive(Debug, Clone, Default)]
-pub struct Turn {
+/// A prompt or a tool call, and what came of it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Span {
     /// Its session.
     pub session: String,
-    /// How the prompt begins.
-    pub prompt: String,
+    /// How the prompt begins; the title of a call, or its id.
+    pub name: String,
+    /// The kind of a call.
+    pub kind: String,
+    /// Why a turn ended; the last status of a call.
+    pub stop: String,
     /// When it began, in microseconds since the start.
     pub began: u64,
-    /// When the agent said the first thing.
+    /// When the agent said the first thing of a turn.
     pub first: Option<u64>,
     /// When it ended.
     pub ended: Option<u64>,
-    /// Why it ended.
-    pub stop: String,
-    /// How many updates it had.
+    /// How many updates a turn had.
     pub updates: usize,
-}
-
-/// A tool call.
-#[derive(Debug, Clone, Default)]
-pub struct Call {
-    /// Its title, or its id.
-    pub title: String,
-    /// Its kind.
-    pub kind: String,
-    /// Its last status.
-    pub status: String,
-    /// When it was first told, in microseconds since the start.
-    pub began: u64,
-    /// When it was over.
-    pub ended: Option<u64>,
 }
 
 /// Follows a recording.
@@ -121,9 +110,9 @@ pub struct Story {
     breaches: usize,
     sessions: BTreeSet<String>,
     /// Prompts in their order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<Span>,
     /// Tool calls in their order.
-    pub calls: Vec<Call>,
+    pub calls: Vec<Span>,
     known: HashMap<(String, String), usize>,
     /// Requests without an answer, and the turn that they began.
     asked: HashMap<(Side, String), (Row, Option<usize>)>,
@@ -134,10 +123,11 @@ impl Story {
     /// Takes the next frame and what is wrong with it; gives its rows: one, or one for each message of a batch.
     pub fn take(&mut self, frame: &Frame, breaches: Vec<String>) -> Vec<Row> {
         let base = Row {
+            frame: frame.number,
             at: frame.at,
             from: frame.from,
             size: frame.size,
-            about: about_text(&String::from_utf8_lossy(&frame.body)),
+            about: short(&String::from_utf8_lossy(&frame.body)),
             breaches,
             ..Row::default()
         };
@@ -198,12 +188,8 @@ impl Story {
             turn = Some(self.turns.len());
             let mut blocks = message["params"]["prompt"].as_array().into_iter().flatten();
             let prompt = blocks.find_map(|block| block["text"].as_str());
-            self.turns.push(Turn {
-                session: row.session.clone().unwrap_or_default(),
-                prompt: about_text(prompt.unwrap_or_default()),
-                began: row.at,
-                ..Turn::default()
-            });
+            let (session, name) = (row.session.clone().unwrap_or_default(), short(prompt.unwrap_or_default()));
+            self.turns.push(Span { session, name, began: row.at, ..Span::default() });
         }
         if let Some(id) = &row.id {
             self.asked.insert((row.from, id.clone()), (row.clone(), turn));
@@ -246,12 +232,12 @@ impl Story {
         let next = self.calls.len();
         let at = *self.known.entry((session, id.to_owned())).or_insert(next);
         if at == next {
-            self.calls.push(Call { title: id.to_owned(), began: row.at, ..Call::default() });
+            self.calls.push(Span { name: id.to_owned(), began: row.at, ..Span::default() });
         }
         let call = &mut self.calls[at];
-        for (key, field) in [("title", &mut call.title), ("kind", &mut call.kind), ("status", &mut call.status)] {
+        for (key, field) in [("title", &mut call.name), ("kind", &mut call.kind), ("status", &mut call.stop)] {
             if let Some(text) = update[key].as_str() {
-                *field = about_text(text);
+                *field = short(text);
             }
         }
         if matches!(word("status"), "completed" | "failed" | "cancelled") {
@@ -281,11 +267,11 @@ impl Story {
             let end = turn.ended.map_or("without an end".to_owned(), |at| format!("{} {}", turn.stop, after(at)));
             let first = turn.first.map(|at| format!(", first words {}", after(at))).unwrap_or_default();
             let updates = counted(turn.updates, "update");
-            push_line(&mut text, format_args!("turn {number}: “{}”: {end}{first}, {updates}", turn.prompt));
+            push_line(&mut text, format_args!("turn {number}: “{}”: {end}{first}, {updates}", turn.name));
         }
         for call in &self.calls {
             let took = call.ended.map_or("no end".to_owned(), |at| time(at.saturating_sub(call.began)));
-            push_line(&mut text, format_args!("tool call: “{}” {} {}, {took}", call.title, call.kind, call.status));
+            push_line(&mut text, format_args!("tool call: “{}” {} {}, {took}", call.name, call.kind, call.stop));
         }
         for (method, took) in &self.took {
             let mut took = took.clone();
@@ -326,11 +312,11 @@ fn about(message: &Value) -> String {
     let tell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let code = message.pointer("/error/code").map(|code| format!("{code} "));
     let told: Vec<String> = found.take(2).map(tell).collect();
-    about_text(&(code.unwrap_or_default() + &told.join(" ")))
+    short(&(code.unwrap_or_default() + &told.join(" ")))
 }
 
 /// In one line, and not too long.
-fn about_text(text: &str) -> String {
+fn short(text: &str) -> String {
     cut_line(text, MAX_ABOUT_CHARS)
 }
 

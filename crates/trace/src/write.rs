@@ -3,12 +3,11 @@
 use crate::Side;
 use crate::filter::{Filter, Kept};
 use crate::pieces::{Gathered, Pieces};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use std::io::{self, Write};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tieline_json::write_str;
 use tieline_process::Status;
+use tieline_schema::to_base64;
 
 /// A frame that has to be filtered is held until it is whole, but never more of it than this.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
@@ -99,7 +98,7 @@ impl Writer {
         let text = String::from_utf8_lossy(bytes);
         write_str(line, &text);
         if let std::borrow::Cow::Owned(_) = text {
-            write!(line, r#","base64":"{}""#, STANDARD.encode(bytes))?;
+            write!(line, r#","base64":"{}""#, to_base64(bytes))?;
         }
         line.extend_from_slice(more.as_bytes());
         line.extend_from_slice(b"}\n");

@@ -1,11 +1,13 @@
 //! Scenarios of modes, options and logins, of what was not offered, and of the end.
 
-use super::{Stage, items};
-use crate::peer::{Reply, Stop};
+use super::Stage;
+use crate::peer::{Stop, is_ok};
+use crate::report::items;
 use crate::sheet::Verdict;
+use crate::state::OPTIONAL;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
-use tieline_schema::Dialect;
+use tieline_schema::{Dialect, find};
 
 impl Stage {
     pub(super) async fn options(&mut self) -> Result<(), Stop> {
@@ -16,8 +18,8 @@ impl Stage {
                 let (mut set, mut failed) = (false, String::new());
                 for mode in modes.iter().chain(modes.first()) {
                     let reply = self.peer()?.call_in("session/set_mode", json!({"modeId": mode["id"]})).await?;
-                    set |= reply.is_ok();
-                    failed = format!("{}: {}", mode["id"], reply.message["error"]);
+                    set |= is_ok(&reply);
+                    failed = format!("{}: {}", mode["id"], reply["error"]);
                 }
                 self.expect("mode-set", set, || failed);
                 let unknown = json!({"modeId": "tieline-check-no-such-mode"});
@@ -35,10 +37,10 @@ impl Stage {
             let present = &option["currentValue"];
             let value = flat.map(|one| &one["value"]).find(|value| *value != present).unwrap_or(present);
             let reply = self.set_option(&option[key], value).await?;
-            let list = items(&reply.result()["configOptions"]);
+            let list = items(&reply["result"]["configOptions"]);
             let now = list.iter().find(|one| one[key] == option[key]).map(|one| &one["currentValue"]);
             self.expect("option-set", now == Some(value) && list.len() >= all.len(), || {
-                format!("{} was set to {value}: {}", option[key], reply.message)
+                format!("{} was set to {value}: {}", option[key], reply)
             });
             let reply = self.set_option(&"tieline-check-no-such-option".into(), &"x".into()).await?;
             self.expect_refusal("option-unknown", &reply);
@@ -49,7 +51,7 @@ impl Stage {
         self.offered_only().await
     }
 
-    async fn set_option(&mut self, id: &Value, value: &Value) -> Result<Reply, Stop> {
+    async fn set_option(&mut self, id: &Value, value: &Value) -> Result<Value, Stop> {
         let mut params = json!({"configId": id, "value": value});
         if self.dialect == Dialect::V2 {
             params["type"] = "id".into();
@@ -69,25 +71,19 @@ impl Stage {
     }
 
     async fn offered_only(&mut self) -> Result<(), Stop> {
-        let optional = [
-            ("session/load", "session/load", "loadSession"),
-            ("session/resume", "session/resume", "sessionCapabilities/resume"),
-            ("session/list", "session/list", "sessionCapabilities/list"),
-            ("session/close", "session/close", "sessionCapabilities/close"),
-            ("session/delete", "session/delete", "sessionCapabilities/delete"),
-            ("logout", "auth/logout", "auth/logout"),
-        ];
         let mut any = false;
-        for (method, v2, v1) in optional {
+        for (method, _) in OPTIONAL {
             // Current version 2 promises most of them.
-            if self.dialect == Dialect::V2 && method != "session/delete" || self.peer()?.offers(v2, v1) {
+            let known = find(method).is_some_and(|row| row.dialects.has(self.dialect));
+            let promised = self.dialect == Dialect::V2 && method != "session/delete";
+            if !known || promised || self.peer()?.offers(method) {
                 continue;
             }
             any = true;
             let params = json!({"cwd": self.peer()?.folder, "mcpServers": []});
             let reply = self.peer()?.call_in(method, params).await?;
-            self.expect("offered-only", reply.code() == Some(-32601), || {
-                format!("`{method}` is not offered, and this came back: {}", reply.message)
+            self.expect("offered-only", reply["error"]["code"] == -32601, || {
+                format!("`{method}` is not offered, and this came back: {reply}")
             });
         }
         if !any {

@@ -1,14 +1,15 @@
 //! Scenarios of sessions that last: loaded, resumed, listed, closed.
 
 use super::Stage;
-use crate::peer::{Reply, Stop, Turn, is_kind};
+use crate::peer::{Stop, Turn, Why, is_kind, is_ok};
+use crate::report::items;
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
 
 impl Stage {
     pub(super) async fn load(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/load", "loadSession", "load").await?;
+        self.ready_to("load").await?;
         let words = self.words("say")?;
         let turn = self.again(true).await?;
         let heard = &self.peer()?.turn;
@@ -36,32 +37,31 @@ impl Stage {
         let session = self.peer()?.session.clone();
         self.done().await;
         self.greeted().await?;
-        if self.take_up(&session, replay).await?.is_ok() {
+        if is_ok(&self.take_up(&session, replay).await?) {
             self.peer()?.session = session;
             return Ok(turn);
         }
         self.peer()?.open().await?;
         let turn = self.say().await?;
         let session = self.peer()?.session.clone();
-        if self.peer()?.can("session/close", "sessionCapabilities/close") {
+        if self.peer()?.offers("session/close") {
             self.peer()?.call_in("session/close", json!({})).await?;
         }
         self.peer()?.forget();
         let taken = self.take_up(&session, replay).await?;
-        if taken.is_ok() {
+        if is_ok(&taken) {
             return Ok(turn);
         }
         // Without a login, or after a prompt that failed, there may be nothing to take up.
-        if taken.code() != Some(-32000) && turn.stop != "error" {
+        if taken["error"]["code"] != -32000 && turn.stop != "error" {
             let id = if replay { "load-replays" } else { "resume-goes-on" };
-            let said =
-                || format!("this is offered, and refused for a session of this process: {}", taken.message["error"]);
+            let said = || format!("this is offered, and refused for a session of this process: {}", taken["error"]);
             self.expect(id, false, said);
         }
-        Err(Stop::Skip(format!("a session of before could not be taken up: {}", taken.message["error"])))
+        Err(Stop(Why::Skip, format!("a session of before could not be taken up: {}", taken["error"])))
     }
 
-    async fn take_up(&mut self, session: &str, replay: bool) -> Result<Reply, Stop> {
+    async fn take_up(&mut self, session: &str, replay: bool) -> Result<Value, Stop> {
         let current = self.dialect == Dialect::V2;
         let peer = self.peer()?;
         let mut params = json!({"sessionId": session, "cwd": peer.folder, "mcpServers": []});
@@ -72,7 +72,7 @@ impl Stage {
     }
 
     pub(super) async fn resume(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/resume", "sessionCapabilities/resume", "resume").await?;
+        self.ready_to("resume").await?;
         self.again(false).await?;
         let turn = self.say().await?;
         self.expect("resume-goes-on", turn.stop != "error", || "the prompt failed".into());
@@ -80,13 +80,12 @@ impl Stage {
     }
 
     pub(super) async fn list(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/list", "sessionCapabilities/list", "list").await?;
+        self.ready_to("list").await?;
         self.say().await?;
         let (session, folder) = (self.peer()?.session.clone(), self.peer()?.folder.clone());
-        let ids = |reply: &Reply| -> Vec<(String, String)> {
+        let ids = |reply: &Value| -> Vec<(String, String)> {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-            let sessions = reply.result()["sessions"].as_array().cloned().unwrap_or_default();
-            sessions.iter().map(|one| (text(&one["sessionId"]), text(&one["cwd"]))).collect()
+            items(&reply["result"]["sessions"]).iter().map(|one| (text(&one["sessionId"]), text(&one["cwd"]))).collect()
         };
         let reply = self.peer()?.call("session/list", json!({"cwd": folder})).await?;
         let listed = ids(&reply);
@@ -94,16 +93,16 @@ impl Stage {
             format!("{session:?} is not among {} sessions", listed.len())
         });
         let foreign = listed.iter().find(|(_, cwd)| std::path::Path::new(cwd) != folder);
-        self.expect("list-folder", reply.is_ok() && foreign.is_none(), || {
-            format!("{foreign:?} is of another folder; {}", reply.message["error"])
+        self.expect("list-folder", is_ok(&reply) && foreign.is_none(), || {
+            format!("{foreign:?} is of another folder; {}", reply["error"])
         });
         let reply = self.peer()?.call("session/list", json!({"cursor": "tieline-check-no-such-cursor"})).await?;
         self.expect_refusal("list-cursor", &reply);
-        if self.peer()?.offers("session/delete", "sessionCapabilities/delete") {
+        if self.peer()?.offers("session/delete") {
             let reply = self.peer()?.call_in("session/delete", json!({})).await?;
             let left = ids(&self.peer()?.call("session/list", json!({"cwd": folder})).await?);
-            let gone = reply.is_ok() && !left.iter().any(|(id, _)| *id == session);
-            self.expect("delete-gone", gone, || format!("still listed, or: {}", reply.message["error"]));
+            let gone = is_ok(&reply) && !left.iter().any(|(id, _)| *id == session);
+            self.expect("delete-gone", gone, || format!("still listed, or: {}", reply["error"]));
             let reply = self.peer()?.call_in("session/delete", json!({})).await?;
             self.expect_result("delete-unknown", &reply);
         } else {
@@ -114,7 +113,7 @@ impl Stage {
     }
 
     pub(super) async fn close(&mut self) -> Result<(), Stop> {
-        self.ready_to("session/close", "sessionCapabilities/close", "close").await?;
+        self.ready_to("close").await?;
         let reply = self.peer()?.call_in("session/close", json!({})).await?;
         self.expect_result("close-answered", &reply);
         self.peer()?.open().await?;

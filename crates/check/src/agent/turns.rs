@@ -1,7 +1,7 @@
 //! Scenarios of one connection: the hello, turns, sessions beside each other, cancels.
 
 use super::Stage;
-use crate::peer::{Choice, Peer, Reply, Stop, Turn, hello, late, survived};
+use crate::peer::{Choice, Peer, Stop, Turn, Why, hello, late, survived};
 use crate::sheet::{Line, Verdict};
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -14,17 +14,15 @@ impl Stage {
         params["clientCapabilities"] = json!({});
         params["protocolVersion"] = 999.into();
         let reply = self.first("initialize", &params).await?;
-        let version = reply.result()["protocolVersion"].as_u64();
+        let version = reply["result"]["protocolVersion"].as_u64();
         let one = version.is_some_and(|version| (1..999).contains(&version));
-        self.expect("hello-newer", one, || reply.message.to_string());
+        self.expect("hello-newer", one, || reply.to_string());
         self.done().await;
         if let Some(version) = version {
             params["protocolVersion"] = version.into();
             let reply = self.first("initialize", &params).await?;
-            let echo = reply.result()["protocolVersion"].as_u64();
-            self.expect("hello-echo", echo == Some(version), || {
-                format!("{version} was its newest, and now: {}", reply.message)
-            });
+            let echo = reply["result"]["protocolVersion"].as_u64();
+            self.expect("hello-echo", echo == Some(version), || format!("{version} was its newest, and now: {reply}"));
             self.done().await;
         }
         params["protocolVersion"] = "one".into();
@@ -41,7 +39,7 @@ impl Stage {
     }
 
     /// The answer of a fresh agent to the first thing that it hears.
-    async fn first(&mut self, method: &str, params: &Value) -> Result<Reply, Stop> {
+    async fn first(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
         let peer = Peer::start(&self.plan.settings, self.dialect, self.folder.path()).await?;
         self.peer.insert(peer).call(method, params.clone()).await
     }
@@ -49,7 +47,7 @@ impl Stage {
     pub(super) async fn turn(&mut self) -> Result<(), Stop> {
         self.ready().await?;
         let turn = self.say().await;
-        if let Err(Stop::Late(why)) = &turn {
+        if let Err(Stop(Why::Late, why)) = &turn {
             self.add("turn-ends", Verdict::Broken, why);
         }
         let turn = turn?;
@@ -75,7 +73,7 @@ impl Stage {
         let mut stray = astray(&self.peer()?.turn, &second);
         self.peer()?.session.clone_from(&first);
         let turn = self.say().await;
-        if let Err(Stop::Late(why) | Stop::Endless(why)) = &turn {
+        if let Err(Stop(Why::Late | Why::Endless, why)) = &turn {
             self.expect("sessions-parallel", false, || format!("while another session works: {why}"));
             return Ok(());
         }
@@ -119,7 +117,7 @@ impl Stage {
         let id = self.wait().await?;
         let busy = self.peer()?.canary().await;
         match busy {
-            Err(Stop::Skip(why)) => self.add("turn-busy", Verdict::NotExercised, &why),
+            Err(Stop(Why::Skip, why)) => self.add("turn-busy", Verdict::NotExercised, &why),
             busy => self.expect("turn-busy", busy.is_ok(), || "no answer to another request while a turn runs".into()),
         }
         self.peer()?.cancel().await?;

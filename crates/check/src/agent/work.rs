@@ -1,7 +1,8 @@
 //! Scenarios of work: permission, tools, content.
 
-use super::{Stage, items};
-use crate::peer::{Choice, Stop, survived};
+use super::Stage;
+use crate::peer::{Choice, Stop, Why, survived};
+use crate::report::items;
 use crate::sheet::Verdict;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
@@ -19,7 +20,7 @@ impl Stage {
             let turn = self.prompt("write").await?;
             let mut asked = turn.asked.iter();
             let Some(question) = asked.find(|message| message["method"] == "session/request_permission") else {
-                return Err(Stop::Skip("the agent did not ask for permission".into()));
+                return Err(Stop(Why::Skip, "the agent did not ask for permission".into()));
             };
             let (made, allowed) = (self.made(), choice == Choice::Allow);
             let allows = |option: &Value| option["kind"].as_str().is_some_and(|kind| kind.starts_with("allow_"));
@@ -73,20 +74,17 @@ impl Stage {
         let prompt = json!({"prompt": [text, {"type": "resource_link", "uri": link, "name": "a.txt"}]});
         let reply = self.peer()?.call_in("session/prompt", prompt).await?;
         self.expect_result("content-link", &reply);
-        self.settle(&reply.message).await?;
-        let kinds = [
-            ("image", "session/prompt/image", "promptCapabilities/image"),
-            ("audio", "session/prompt/audio", "promptCapabilities/audio"),
-        ];
-        let none = kinds.into_iter().find(|(_, v2, v1)| self.peer.as_ref().is_some_and(|peer| !peer.offers(v2, v1)));
+        self.settle(&reply).await?;
+        let offers = self.peer()?.witness.judge.state.agent.clone().unwrap_or_default();
+        let none = [("image", offers.image), ("audio", offers.audio)].into_iter().find(|(_, offered)| !offered);
         let id = if self.dialect == Dialect::V2 { "content-refused" } else { "content-refused-v1" };
-        if let Some((kind, ..)) = none {
+        if let Some((kind, _)) = none {
             let prompt = json!({"prompt": [text, {"type": kind, "data": "AAAA", "mimeType": format!("{kind}/x")}]});
             let reply = self.peer()?.call_in("session/prompt", prompt).await?;
-            self.expect(id, reply.code() == Some(-32602), || {
-                format!("`{kind}` was not offered, and this came back: {}", reply.message)
+            self.expect(id, reply["error"]["code"] == -32602, || {
+                format!("`{kind}` was not offered, and this came back: {reply}")
             });
-            self.settle(&reply.message).await?;
+            self.settle(&reply).await?;
         } else {
             self.add(id, Verdict::NotApplicable, "the agent takes all content");
         }

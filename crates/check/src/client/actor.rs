@@ -26,7 +26,8 @@ pub(super) enum End {
 /// A scripted agent: what it hears, what it says, what it makes of it.
 pub(super) struct Actor<'a> {
     pub(super) dialect: Dialect,
-    part: String,
+    /// The scenario.
+    name: String,
     input: Receiver<String>,
     output: &'a mut dyn Write,
     patience: Duration,
@@ -51,21 +52,10 @@ pub fn play(
     patience: Duration,
     tell: &mut dyn FnMut(&str),
 ) -> Sheet {
-    let mut actor = Actor {
-        dialect,
-        part: part.to_owned(),
-        input,
-        output,
-        patience,
-        tell,
-        witness: Witness::default(),
-        offers: Value::Null,
-        cwd: PathBuf::new(),
-        stop: "end_turn",
-        prompt: Value::Null,
-        next: 1,
-        sheet: Sheet::new(Side::Client, dialect),
-    };
+    let (witness, offers, cwd, prompt) = Default::default();
+    let (name, sheet, stop, next) = (part.to_owned(), Sheet::new(Side::Client, dialect), "end_turn", 1);
+    let mut actor =
+        Actor { dialect, name, input, output, patience, tell, witness, offers, cwd, stop, prompt, next, sheet };
     match std::panic::catch_unwind(AssertUnwindSafe(|| actor.play())) {
         Ok(Err(End::Closed)) => actor.expect("client-closes", true, String::new),
         Ok(_) => {}
@@ -81,7 +71,7 @@ pub fn play(
 
 impl Actor<'_> {
     fn play(&mut self) -> Result<(), End> {
-        let part = self.part.clone();
+        let part = self.name.clone();
         match self.open(&part) {
             Ok(true) => self.expect("client-prompts", true, String::new),
             Ok(false) => return self.rest(),
@@ -240,10 +230,8 @@ impl Actor<'_> {
 
     fn hear_within(&mut self, patience: Duration) -> Result<Value, End> {
         loop {
-            let line = self.input.recv_timeout(patience).map_err(|error| match error {
-                RecvTimeoutError::Timeout => End::Late,
-                RecvTimeoutError::Disconnected => End::Closed,
-            })?;
+            let line = self.input.recv_timeout(patience);
+            let line = line.map_err(|why| if why == RecvTimeoutError::Timeout { End::Late } else { End::Closed })?;
             if !line.trim().is_empty()
                 && let Some(message) = self.witness.hear(Side::Client, &line, true)
             {
@@ -297,6 +285,6 @@ impl Actor<'_> {
     }
 
     pub(super) fn add(&mut self, id: &str, verdict: Verdict, said: &str) {
-        self.witness.found(id, verdict, said, &self.part, &mut self.sheet);
+        self.witness.found(id, verdict, said, &self.name, &mut self.sheet);
     }
 }

@@ -1,8 +1,8 @@
 //! What the scripted agents do in the middle of a turn, scenario by scenario.
 
-use super::CHECKS;
 use super::actor::{Actor, End};
 use crate::sheet::Verdict;
+use crate::table;
 use serde_json::{Value, json};
 use tieline_schema::Dialect;
 use tieline_trace::Side;
@@ -95,7 +95,7 @@ impl Actor<'_> {
 
     pub(super) fn terminals(&mut self) -> Result<(), End> {
         if self.offers["terminal"] != true {
-            for check in CHECKS.iter().filter(|check| check.id.starts_with("client-terminal")) {
+            for check in table::all().filter(|check| check.id.starts_with("client-terminal")) {
                 self.add(check.id, Verdict::NotApplicable, "the client has no terminals");
             }
             if self.dialect == Dialect::V1 {
@@ -141,11 +141,8 @@ impl Actor<'_> {
         self.text("working")?;
         (self.tell)("interrupt");
         if let Err(end) = self.hear_call("session/cancel") {
-            let why = match end {
-                End::Closed => "the client leaves when it is interrupted",
-                End::Late => "the client does not cancel when it is interrupted",
-            };
-            self.add("client-cancel", Verdict::NotExercised, why);
+            let how = if end == End::Closed { "leaves" } else { "does not cancel" };
+            self.add("client-cancel", Verdict::NotExercised, &format!("the client {how} when it is interrupted"));
             return Err(end);
         }
         self.text("late")?;

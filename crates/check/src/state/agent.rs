@@ -1,7 +1,8 @@
 //! What the agent asks and tells: updates, questions, files and terminals of the client.
 
-use super::{MAX_KNOWN, UPDATES};
+use super::MAX_KNOWN;
 use crate::laws::{Asked, Fields, Judge};
+use crate::shapes::updates;
 use tieline_schema::{
     Change, ClientCall, Dialect, Diff, ElicitMode, MessageKind, PermissionRequest, Raw, State as Work, StopReason,
     ToolCallContent, ToolCallStatus, ToolCallUpdate, Update, from_json,
@@ -11,7 +12,18 @@ use tieline_trace::Side;
 impl Judge {
     /// What the agent asks or tells.
     pub(crate) fn agent_says(&mut self, method: &str, call: ClientCall, message: &Fields, asked: &mut Asked) {
-        let offered = self.state.client.clone();
+        let client = self.state.client.clone();
+        let offered = match method {
+            "fs/read_text_file" => Some(("can-files", client.fs_read)),
+            "fs/write_text_file" => Some(("can-files", client.fs_write)),
+            _ => method.starts_with("terminal/").then_some(("can-terminal", client.terminal)),
+        };
+        if let Some((law, offered)) = offered {
+            self.expect(law, offered, || format!("`{method}`, which was not offered"));
+        }
+        if let Some(session) = &asked.session {
+            self.agent_names(method, session);
+        }
         match call {
             ClientCall::Update(notification) => {
                 let id = notification.session_id.to_string();
@@ -20,25 +32,10 @@ impl Judge {
                 self.agent_names(method, &id);
                 self.update(&id, &notification.update, tag.as_deref() == Some("tool_call"));
             }
-            ClientCall::Permission(request) => {
-                self.agent_names(method, request.session_id.as_ref());
-                self.question(&request, asked);
-                // Version 2 has a title instead, which alone is no question of the older ones.
-                let call = params(message).is_some_and(|params| params.contains_key("toolCall"));
-                if self.dialect.is_some_and(|dialect| dialect != Dialect::V2) {
-                    self.expect("params-shape", call, || format!("`{method}`: the key `toolCall` is missing"));
-                }
-            }
-            ClientCall::ReadTextFile(request) => {
-                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_read);
-                self.path("path", &request.path);
-            }
-            ClientCall::WriteTextFile(request) => {
-                self.uses("can-files", method, request.session_id.as_ref(), offered.fs_write);
-                self.path("path", &request.path);
-            }
+            ClientCall::Permission(request) => self.question(&request, asked),
+            ClientCall::ReadTextFile(request) => self.path("path", &request.path),
+            ClientCall::WriteTextFile(request) => self.path("path", &request.path),
             ClientCall::CreateTerminal(request) => {
-                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 if let Some(cwd) = &request.cwd {
                     self.path("cwd", cwd);
                 }
@@ -47,7 +44,6 @@ impl Judge {
             | ClientCall::WaitForTerminalExit(request)
             | ClientCall::KillTerminal(request)
             | ClientCall::ReleaseTerminal(request) => {
-                self.uses("can-terminal", method, request.session_id.as_ref(), offered.terminal);
                 let gone = self.state.released.contains(&request.terminal_id);
                 self.expect("terminal-released", !gone, || format!("`{method}` of a terminal that was released"));
                 if method == "terminal/release" && self.state.released.len() < MAX_KNOWN {
@@ -56,23 +52,14 @@ impl Judge {
             }
             ClientCall::Elicit(request) => {
                 let can = match request.mode {
-                    ElicitMode::Form(_) => offered.elicit_form,
-                    ElicitMode::Url { .. } => offered.elicit_url,
+                    ElicitMode::Form(_) => client.elicit_form,
+                    ElicitMode::Url { .. } => client.elicit_url,
                     ElicitMode::Other(_) => true,
                 };
                 self.expect("can-elicit", can, || format!("the mode `{}` was not offered", request.mode.name()));
-                if let Some(session_id) = request.scope.session() {
-                    self.agent_names(method, session_id.as_ref());
-                }
             }
             _ => {}
         }
-    }
-
-    /// The agent uses something of the client's in a session, which has to offer it.
-    fn uses(&mut self, law: &'static str, method: &str, session: &str, offered: bool) {
-        self.agent_names(method, session);
-        self.expect(law, offered, || format!("`{method}`, which was not offered"));
     }
 
     /// A session named by the agent.
@@ -96,9 +83,8 @@ impl Judge {
 
     fn update_kind(&mut self, tag: Option<&str>) {
         let (Some(tag), Some(dialect)) = (tag, self.dialect) else { return };
-        let row = UPDATES.iter().find(|(_, names)| names.split(' ').any(|name| name == tag));
-        let fine = tag.starts_with('_') || row.is_some_and(|(dialects, _)| dialects.has(dialect));
-        self.expect("update-known", fine, || match row {
+        let fine = tag.starts_with('_') || updates(tag).any(|shape| shape.dialects.has(dialect));
+        self.expect("update-known", fine, || match updates(tag).next() {
             None => format!("`session/update`: the kind `{tag}` does not exist"),
             Some(_) => format!("`session/update`: `{tag}` is an update that is not of version {dialect}"),
         });
@@ -170,15 +156,13 @@ impl Judge {
     }
 
     fn user_message(&mut self, id: &str, message: Option<&str>) {
-        let Some(session) = self.session(id) else { return };
-        if let Some(message) = message {
-            if session.users.len() < MAX_KNOWN {
-                session.users.insert(message.to_owned());
-            }
-            if session.owed.as_deref() == Some(message) {
-                session.owed = None;
-                self.holds("prompt-message");
-            }
+        let (Some(session), Some(message)) = (self.session(id), message) else { return };
+        if session.users.len() < MAX_KNOWN {
+            session.users.insert(message.to_owned());
+        }
+        if session.owed.as_deref() == Some(message) {
+            session.owed = None;
+            self.holds("prompt-message");
         }
     }
 
@@ -277,12 +261,9 @@ impl Judge {
     }
 }
 
-fn params(message: &Fields) -> Option<Fields> {
-    from_json(message.get("params")?.get()).ok()
-}
-
 /// The kind of an update as it stands in the message.
 fn update_tag(message: &Fields) -> Option<String> {
-    let update: Fields = from_json(params(message)?.get("update")?.get()).ok()?;
+    let params: Fields = from_json(message.get("params")?.get()).ok()?;
+    let update: Fields = from_json(params.get("update")?.get()).ok()?;
     from_json(update.get("sessionUpdate").map(Raw::get)?).ok()
 }

@@ -7,6 +7,20 @@ use tieline_schema::{
 };
 use tieline_trace::Side;
 
+/// Looks whether an agent offers something.
+type Offers = fn(&AgentCapabilities) -> bool;
+
+/// What an agent has to offer before a method may be called.
+pub(crate) const OPTIONAL: [(&str, Offers); 7] = [
+    ("session/load", |agent| agent.load),
+    ("session/resume", |agent| agent.resume),
+    ("session/list", |agent| agent.list),
+    ("session/close", |agent| agent.close),
+    ("session/delete", |agent| agent.delete),
+    ("logout", |agent| agent.logout),
+    ("auth/logout", |agent| agent.logout),
+];
+
 impl Judge {
     /// What the client asks or tells.
     pub(crate) fn client_says(&mut self, method: &str, call: AgentCall, asked: &mut Asked) {
@@ -18,23 +32,21 @@ impl Judge {
             }
             self.state.hurried |= !fine;
         }
+        if let Some((_, offers)) = OPTIONAL.iter().find(|(name, _)| *name == method) {
+            asked.unoffered = !self.can("can-sessions", method, offers);
+        }
         match call {
             AgentCall::Initialize(hello) => {
                 self.expect("hello-info", hello.info.is_some(), || "the client does not say who it is".into());
                 self.state.client = hello.capabilities;
             }
             AgentCall::NewSession(request) => {
-                self.path("cwd", &request.cwd);
-                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+                self.setup_request(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref());
             }
             AgentCall::Resume(request) => {
                 let id = request.session_id.to_string();
                 asked.replay = request.replay != Replay::None;
-                let load = method == "session/load";
-                asked.unoffered =
-                    !self.can("can-sessions", method, |agent| if load { agent.load } else { agent.resume });
-                self.path("cwd", &request.cwd);
-                self.setup_request(&request.additional_directories, request.mcp_servers.as_deref());
+                self.setup_request(&request.cwd, &request.additional_directories, request.mcp_servers.as_deref());
                 let replays = asked.replay;
                 let session = self.opened(&id);
                 (session.state_told, session.cancelled) = (false, true);
@@ -46,20 +58,13 @@ impl Judge {
                 }
             }
             AgentCall::List(request) => {
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.list);
                 if let Some(cwd) = &request.cwd {
                     self.path("cwd", cwd);
                 }
             }
-            AgentCall::Close(request) => {
+            AgentCall::Close(request) | AgentCall::Delete(request) => {
                 self.state.cancelled(Some(request.session_id.as_ref()));
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.close);
             }
-            AgentCall::Delete(request) => {
-                self.state.cancelled(Some(request.session_id.as_ref()));
-                asked.unoffered = !self.can("can-sessions", method, |agent| agent.delete);
-            }
-            AgentCall::Logout(_) => asked.unoffered = !self.can("can-sessions", method, |agent| agent.logout),
             AgentCall::SetMode(request) => self.mode_chosen(&request),
             AgentCall::SetOption(request) => self.option_chosen(&request),
             AgentCall::Prompt(request) => {
@@ -130,7 +135,8 @@ impl Judge {
         can != Some(false)
     }
 
-    fn setup_request(&mut self, folders: &[String], servers: Option<&[McpServer]>) {
+    fn setup_request(&mut self, cwd: &str, folders: &[String], servers: Option<&[McpServer]>) {
+        self.path("cwd", cwd);
         for folder in folders {
             self.path("additionalDirectories", folder);
             self.can("can-mcp", "additionalDirectories", |agent| agent.additional_directories);
@@ -149,7 +155,7 @@ impl Judge {
     fn prompt_content(&mut self, blocks: &[ContentBlock]) {
         self.expect("prompt-empty", !blocks.is_empty(), || "an empty prompt".into());
         for block in blocks {
-            let (what, takes): (_, fn(&AgentCapabilities) -> bool) = match block {
+            let (what, takes): (_, Offers) = match block {
                 ContentBlock::Image(_) => ("image", |agent| agent.image),
                 ContentBlock::Audio(_) => ("audio", |agent| agent.audio),
                 ContentBlock::Resource(_) => ("resource", |agent| agent.embedded_context),

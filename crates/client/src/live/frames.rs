@@ -93,7 +93,7 @@ impl Frames {
     /// The dialect is known now.
     pub(super) fn speaks(&self, dialect: Dialect) {
         if let Some(strict) = &self.strict {
-            strict.locked().judge.speaks(dialect);
+            strict.locked().judge.dialect = Some(dialect);
         }
     }
 

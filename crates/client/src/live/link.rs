@@ -367,7 +367,8 @@ impl Link {
                 failure.hint = Some(hint.to_owned());
             }
             (tieline::Error::Version(_), _) => {
-                failure.hint = Some("ask for another version with --protocol".to_owned());
+                failure.hint = Some("ask for another version with --protocol, or put `tieline bridge --` in front of the agent's command"
+                        .to_owned());
             }
             _ => {}
         }

@@ -2,8 +2,9 @@
 
 use crate::framing::Framing;
 use crate::messages::Output;
-use crate::sync::{Lock, when};
+use crate::sync::{Condition, Lock, when};
 use crate::transport::{Direction, Tap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -36,6 +37,8 @@ fn once(body: impl FnOnce(&mut Vec<u8>) -> bool) -> impl FnMut(&mut Vec<u8>) -> 
 
 pub(crate) struct Outbox {
     queue: Mutex<Queue>,
+    /// How many bytes are queued, for those who only want to know that.
+    fill: AtomicUsize,
     /// Senders wait while so many bytes are queued.
     limit: usize,
     filled: Notify,
@@ -44,7 +47,7 @@ pub(crate) struct Outbox {
     room: Notify,
     /// The reader waits here.
     drained: Notify,
-    ended: Notify,
+    ended: Condition,
 }
 
 struct Queue {
@@ -70,11 +73,12 @@ impl Outbox {
         let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, bursts: 0 };
         Self {
             queue: Mutex::new(queue),
+            fill: AtomicUsize::new(0),
             limit,
             filled: Notify::new(),
             room: Notify::new(),
             drained: Notify::new(),
-            ended: Notify::new(),
+            ended: Condition::default(),
         }
     }
 
@@ -93,7 +97,7 @@ impl Outbox {
     }
 
     fn push_body(&self, body: Body<'_>) -> Result<(), Closed> {
-        self.lock().push(body, &self.filled)
+        self.put(&mut self.lock(), body)
     }
 
     /// Queues one message at once, whatever the fill.
@@ -114,16 +118,26 @@ impl Outbox {
             {
                 let mut queue = self.lock();
                 if queue.bytes.len() < self.limit || queue.state != State::Open {
-                    return queue.push(&mut body, &self.filled);
+                    return self.put(&mut queue, &mut body);
                 }
             }
             self.room().await;
         }
     }
 
+    fn put(&self, queue: &mut Queue, body: Body<'_>) -> Result<(), Closed> {
+        let pushed = queue.push(body, &self.filled);
+        self.fill.store(queue.bytes.len(), Ordering::Relaxed);
+        pushed
+    }
+
+    fn is_full(&self) -> bool {
+        self.fill.load(Ordering::Relaxed) >= self.limit
+    }
+
     /// Waits until there is room to send. Mostly there is, so the waiting is boxed: whoever may have to wait stays small.
     pub(crate) async fn room(&self) {
-        if self.lock().bytes.len() >= self.limit {
+        if self.is_full() {
             Box::pin(self.below(self.limit, &self.room)).await;
             // Perhaps there is room for another one.
             self.room.notify_one();
@@ -133,7 +147,7 @@ impl Outbox {
     /// Holds the reader while the peer makes us answer without taking the answers. Before that, where senders have to wait, it lets the
     /// writer go first: what can be written at once keeps no handler waiting.
     pub(crate) async fn hold_reader(&self) {
-        if self.lock().bytes.len() >= self.limit {
+        if self.is_full() {
             tokio::task::yield_now().await;
             self.below(MAX_BYTES.max(self.limit), &self.drained).await;
         }
@@ -175,7 +189,7 @@ impl Outbox {
 
     /// Waits until everything is written, or can't be any more.
     pub(crate) async fn ended(&self) {
-        when(&self.ended, || (self.lock().state == State::Ended).then_some(())).await;
+        self.ended.wait_for(|| (self.lock().state == State::Ended).then_some(())).await;
     }
 
     /// The writer: one write for everything that was queued since the last one.
@@ -185,6 +199,7 @@ impl Outbox {
             {
                 let mut queue = self.lock();
                 std::mem::swap(&mut burst, &mut queue.bytes);
+                self.fill.store(0, Ordering::Relaxed);
             }
             if burst.is_empty() {
                 if self.lock().state != State::Open {
@@ -209,10 +224,11 @@ impl Outbox {
             let mut queue = self.lock();
             queue.state = State::Ended;
             queue.bytes = Vec::new();
+            self.fill.store(0, Ordering::Relaxed);
         }
         self.room.notify_waiters();
         self.drained.notify_waiters();
-        self.ended.notify_waiters();
+        self.ended.notify_all();
         io.end().await;
     }
 }

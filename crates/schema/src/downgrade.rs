@@ -7,7 +7,7 @@ use crate::{
     Content, ContentBlock, Dialect, Items, Patch, TerminalItem, TerminalOutputChunk, TerminalUpdate, ToolCallContent,
     ToolCallContentChunk, ToolCallStatus, ToolCallUpdate, Update, plain_text,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How much of a terminal is shown as text.
 const MAX_SHOWN_OUTPUT_BYTES: usize = 16 * 1024;
@@ -22,10 +22,10 @@ pub(crate) struct Calls {
     /// Content changes wait for `flush`.
     pub(crate) lazy: bool,
     /// All calls that were ever told of.
-    seen: HashSet<String>,
+    seen: BTreeSet<String>,
     /// The content of the calls that are not finished.
     live: BTreeMap<String, Vec<ToolCallContent>>,
-    terminals: HashMap<String, TerminalItem>,
+    terminals: BTreeMap<String, TerminalItem>,
     /// Calls whose content changed since they were told.
     stale: BTreeSet<String>,
 }
@@ -35,9 +35,9 @@ impl Calls {
         Self {
             dialect,
             lazy: false,
-            seen: HashSet::new(),
+            seen: BTreeSet::new(),
             live: BTreeMap::new(),
-            terminals: HashMap::new(),
+            terminals: BTreeMap::new(),
             stale: BTreeSet::new(),
         }
     }

@@ -6,7 +6,7 @@ use super::negotiated::Negotiated;
 use super::session_handle::Recorder;
 use crate::error::{Error, Result};
 use crate::wire;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 use tieline_rpc::sync::Lock;
@@ -52,7 +52,7 @@ pub(crate) struct Inner {
     /// Tool calls of the turn that have no final status yet.
     open_calls: Vec<String>,
     /// What the client may stop one by one.
-    stoppable: HashMap<Stoppable, Cancel>,
+    stoppable: BTreeMap<Stoppable, Cancel>,
     commands: Vec<Command>,
     pub(crate) title: Option<String>,
     closed: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Inner {
 pub(crate) type Held = (Update, Option<Meta>);
 
 /// Something that can be stopped on its own.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stoppable {
     ToolCall(String),
     Terminal(String),
@@ -81,7 +81,7 @@ impl SessionWriter {
             background: None,
             asking: 0,
             open_calls: Vec::new(),
-            stoppable: HashMap::new(),
+            stoppable: BTreeMap::new(),
             commands: Vec::new(),
             title: None,
             closed: false,
@@ -388,8 +388,9 @@ impl SessionWriter {
 
     /// Takes note of what the answer to opening a session tells the client.
     pub(crate) fn set_up(&self, options: Vec<ConfigOption>, commands: Vec<Command>) {
-        self.set_options(options);
-        self.lock().commands = commands;
+        let mut inner = self.lock();
+        inner.projector.set_options(options);
+        inner.commands = commands;
     }
 
     /// Takes note of options that an answer tells the client.

@@ -107,31 +107,24 @@ impl Inner {
     }
 
     /// Opens a session and answers.
-    pub(super) async fn open(
-        self: Arc<Self>,
-        request: NewSessionRequest,
-        negotiated: Arc<Negotiated>,
-        responder: Responder,
-    ) {
-        let opening = pin!(self.opened_by_agent(request, &negotiated));
+    pub(super) async fn open(self: Arc<Self>, request: NewSessionRequest, responder: Responder) {
+        let opening = pin!(self.opened_by_agent(request));
         match self.unless_withdrawn(&responder, opening).await {
             Ok(ready) => self.ready(ready, true, responder),
-            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
+            Err(error) => Box::pin(self.refuse(error, responder)).await,
         }
     }
 
+    async fn refuse(&self, error: Error, responder: Responder) {
+        responder.fail(&self.to_wire(&error)).await;
+    }
+
     /// Takes up a session and answers.
-    pub(super) async fn resume(
-        self: Arc<Self>,
-        request: ResumeRequest,
-        negotiated: Arc<Negotiated>,
-        responder: Responder,
-        loading: LoadingGuard,
-    ) {
-        let resumed = Box::pin(self.resumed(request, &negotiated, responder.cancel())).await;
+    pub(super) async fn resume(self: Arc<Self>, request: ResumeRequest, responder: Responder, loading: LoadingGuard) {
+        let resumed = Box::pin(self.resumed(request, responder.cancel())).await;
         match resumed {
             Ok(ready) => self.ready(ready, false, responder),
-            Err(error) => Box::pin(refuse(error, &negotiated, responder)).await,
+            Err(error) => Box::pin(self.refuse(error, responder)).await,
         }
         drop(loading);
     }
@@ -140,7 +133,8 @@ impl Inner {
         SessionWriter::new(id, self.peer.clone(), Arc::clone(negotiated), self.memory().is_some())
     }
 
-    async fn opened_by_agent(&self, request: NewSessionRequest, negotiated: &Arc<Negotiated>) -> Result<Ready> {
+    async fn opened_by_agent(&self, request: NewSessionRequest) -> Result<Ready> {
+        let negotiated = self.settle()?;
         let NewSessionRequest { cwd, additional_directories, mcp_servers, meta, .. } = request;
         let mcp_servers = self.check_setup(&cwd, &additional_directories, mcp_servers, negotiated.dialect)?;
         let place = Place { cwd: cwd.clone(), additional_directories: additional_directories.clone() };
@@ -190,7 +184,8 @@ impl Inner {
         }
     }
 
-    async fn resumed(&self, request: ResumeRequest, negotiated: &Arc<Negotiated>, cancel: &Cancel) -> Result<Ready> {
+    async fn resumed(&self, request: ResumeRequest, cancel: &Cancel) -> Result<Ready> {
+        let negotiated = self.settle()?;
         let ResumeRequest { session_id: id, cwd, additional_directories, mcp_servers, replay, meta, .. } = request;
         let (replay, servers) = match replay {
             // `session/resume` never required the list of servers.
@@ -318,9 +313,4 @@ impl Inner {
         }
         self.agent.delete(id).await
     }
-}
-
-async fn refuse(error: Error, negotiated: &Negotiated, responder: Responder) {
-    let error = negotiated.to_wire(&error);
-    responder.fail(&error).await;
 }

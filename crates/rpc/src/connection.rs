@@ -145,9 +145,10 @@ impl Connection {
 
     async fn read<S: Service>(reader: &mut FrameReader, shared: &Arc<Shared>, service: Arc<S>) -> End {
         let dispatcher = Arc::new(Dispatcher { shared: Arc::clone(shared), service });
+        let mut waited_for = None;
         loop {
             let ready = async {
-                shared.outbox.hold_reader().await;
+                shared.outbox.hold_reader(&mut waited_for).await;
                 if let Some(pause) = dispatcher.service.pause() {
                     pause.await;
                 }

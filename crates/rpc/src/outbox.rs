@@ -8,12 +8,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 /// Senders wait while this much is queued, unless another limit was set. One pipe takes as much in one write.
 pub(crate) const DEFAULT_QUEUE: usize = 64 * 1024;
 /// The reader waits while this much is queued. Only answers that it gives itself (to rubbish) can get here, so a peer that
 /// floods us and never reads is held off, while one that merely reads slowly never stops our reading.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
+/// So long the reader waits for a peer that does not take what we say, once for each burst: mostly it does in a moment, and what is
+/// read after that needs not wait for room. A peer that reads only when we have read does not wait longer for us.
+const READER_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The connection takes no more messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +59,9 @@ struct Queue {
     framing: Framing,
     taps: Vec<Tap>,
     state: State,
-    /// How many bursts the peer has taken.
+    /// How many bursts were begun to be written.
+    begun: u64,
+    /// How many of them the peer has taken.
     bursts: u64,
 }
 
@@ -70,7 +76,7 @@ enum State {
 
 impl Outbox {
     pub(crate) fn new(framing: Framing, taps: Vec<Tap>, limit: usize) -> Self {
-        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, bursts: 0 };
+        let queue = Queue { bytes: Vec::new(), framing, taps, state: State::Open, begun: 0, bursts: 0 };
         Self {
             queue: Mutex::new(queue),
             fill: AtomicUsize::new(0),
@@ -144,11 +150,14 @@ impl Outbox {
         }
     }
 
-    /// Holds the reader while the peer makes us answer without taking the answers. Before that, where senders have to wait, it lets the
-    /// writer go first: what can be written at once keeps no handler waiting.
-    pub(crate) async fn hold_reader(&self) {
+    /// Holds the reader while the peer makes us answer without taking the answers; before that, where senders have to wait, for a moment.
+    /// `waited_for` is the burst that it last waited for.
+    pub(crate) async fn hold_reader(&self, waited_for: &mut Option<u64>) {
         if self.is_full() {
-            tokio::task::yield_now().await;
+            let burst = self.lock().begun;
+            if waited_for.replace(burst) != Some(burst) {
+                let _ = timeout(READER_PATIENCE, self.below(self.limit, &self.drained)).await;
+            }
             self.below(MAX_BYTES.max(self.limit), &self.drained).await;
         }
     }
@@ -199,6 +208,7 @@ impl Outbox {
             {
                 let mut queue = self.lock();
                 std::mem::swap(&mut burst, &mut queue.bytes);
+                queue.begun += u64::from(!burst.is_empty());
                 self.fill.store(0, Ordering::Relaxed);
             }
             if burst.is_empty() {

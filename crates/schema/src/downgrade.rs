@@ -20,7 +20,7 @@ pub const META_STATUS: &str = "tieline/status";
 pub(crate) struct Calls {
     dialect: Dialect,
     /// Content changes wait for `flush`.
-    pub(crate) lazy: bool,
+    lazy: bool,
     /// All calls that were ever told of.
     seen: BTreeSet<String>,
     /// The content of the calls that are not finished.
@@ -31,10 +31,10 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn new(dialect: Dialect) -> Self {
+    pub(crate) fn new(dialect: Dialect, lazy: bool) -> Self {
         Self {
             dialect,
-            lazy: false,
+            lazy,
             seen: BTreeSet::new(),
             live: BTreeMap::new(),
             terminals: BTreeMap::new(),

@@ -43,8 +43,6 @@ pub(crate) struct Inner {
     history: Option<History>,
     /// The turn that may add updates.
     turn: Option<u64>,
-    /// What the session is doing, as it was told last; without why it stopped.
-    pub(super) state: State,
     /// What goes on beside the turns; `None` if the agent does not say.
     pub(super) background: Option<Vec<Background>>,
     /// How many questions to the user are open.
@@ -77,7 +75,6 @@ impl SessionWriter {
             held: None,
             history: remember.then(new_history),
             turn: None,
-            state: State::default(),
             background: None,
             asking: 0,
             open_calls: Vec::new(),
@@ -254,8 +251,6 @@ impl SessionWriter {
     }
 
     fn state_with(&self, inner: &mut Inner, state: State, meta: Option<Meta>) {
-        // Told again, it is no new end.
-        inner.state = if state.is_idle() { State::default() } else { state.clone() };
         if self.dialect() == Dialect::V2 {
             let _ = self.put(inner, StateUpdate { state, background: inner.background.clone(), meta }.into(), None);
         }
@@ -466,6 +461,15 @@ impl Inner {
             return Err(Error::TurnOver);
         }
         Ok(())
+    }
+
+    /// What the session is doing; without why it stopped.
+    pub(super) fn state(&self) -> State {
+        match (self.turn, self.asking) {
+            (None, _) => State::default(),
+            (Some(_), 0) => State::Running,
+            (Some(_), _) => State::RequiresAction,
+        }
     }
 
     fn note(&mut self, update: &Update) {

@@ -123,6 +123,7 @@ mod mailbox;
 pub mod meta;
 mod options;
 pub mod proxy;
+mod request;
 mod wire;
 mod work;
 

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Mailbox;
 use crate::meta;
 use crate::options::{fitted, set_value};
+use crate::request::takes_block;
 use crate::wire;
 use crate::work::{self, Work};
 use std::collections::HashMap;
@@ -281,14 +282,7 @@ impl Inner {
             return Err(Error::invalid_params("a prompt needs at least one block"));
         }
         for (index, block) in prompt.iter().enumerate() {
-            let offered = match block {
-                ContentBlock::Text(_) | ContentBlock::ResourceLink(_) => true,
-                ContentBlock::Image(_) => can.image,
-                ContentBlock::Audio(_) => can.audio,
-                ContentBlock::Resource(_) => can.embedded_context,
-                ContentBlock::Other(_) => false,
-            };
-            if !offered {
+            if !takes_block(can, block) {
                 let kind = block.tag();
                 return Err(Error::invalid_params(format!("prompt.{index}: this agent takes no `{kind}` blocks")));
             }

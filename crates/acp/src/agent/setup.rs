@@ -10,6 +10,7 @@ use super::session_writer::SessionWriter;
 use super::{Opened, Opening, Resuming};
 use crate::error::{Error, Result};
 use crate::meta;
+use crate::request::reaches_server;
 use crate::wire;
 use std::pin::pin;
 use std::sync::Arc;
@@ -93,13 +94,8 @@ impl Inner {
             servers => servers.unwrap_or_default(),
         };
         for server in &servers {
-            let offered = match server {
-                McpServer::Stdio(_) => can.mcp_stdio || dialect == Dialect::V1,
-                McpServer::Http(_) => can.mcp_http,
-                McpServer::Sse(_) => can.mcp_sse,
-                McpServer::Other(_) => false,
-            };
-            if !offered {
+            let always = matches!(server, McpServer::Stdio(_)) && dialect == Dialect::V1;
+            if !always && !reaches_server(can, server) {
                 return Err(Error::invalid_params(format!("this agent takes no `{}` MCP servers", server.kind())));
             }
         }
